@@ -1,0 +1,297 @@
+//! Chain files: the arrays in which Rotor and its descendants exchange chains, as a [`Chain`] and as
+//! an instance with one forward and one backward operator per stage.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::chain::{Chain, Saving, Stage};
+use crate::format::{
+    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument,
+    Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units,
+};
+
+/// The arrays of a chain of `L` stages and the loss; other fields of the file are ignored.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+pub struct ChainFile {
+    /// `u_f^l` at `[l - 1]`, l = 1 to L.
+    pub fweight: Vec<f64>,
+    /// `u_b^l` at `[l - 1]`, l = 1 to L + 1.
+    pub bweight: Vec<f64>,
+    /// `w_a^l` = `w_delta^l` at `[l]`, l = 0 to L.
+    pub cweight: Vec<f64>,
+    /// `w_abar^l` at `[l]`, l = 1 to L; entry 0 is not used.
+    pub cbweight: Vec<f64>,
+    /// `o_f^l` at `[l - 1]`, l = 1 to L.
+    pub ftmp: Vec<f64>,
+    /// `o_b^l` at `[l - 1]`, l = 1 to L + 1.
+    pub btmp: Vec<f64>,
+}
+
+/// Factors that turn the numbers of a chain file into integers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// Nanoseconds per unit of time; none keeps the file's unit, which must then be whole.
+    pub time: Option<f64>,
+    /// Bytes per unit of size; none keeps the file's unit, which must then be whole.
+    pub memory: Option<f64>,
+}
+
+/// Arrays that are no chain.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum ChainFileError {
+    /// The arrays do not fit each other.
+    #[error("{array} has {found} entries, but fweight's {stages} stages call for {expected}")]
+    Length {
+        /// Name of the array.
+        array: &'static str,
+        /// Entries that it has.
+        found: usize,
+        /// Entries that it should have.
+        expected: usize,
+        /// L.
+        stages: usize,
+    },
+    /// There is no stage.
+    #[error("fweight is empty; a chain has at least one stage")]
+    Empty,
+    /// A number is negative, not finite or beyond 2^53.
+    #[error("{array}[{index}] is {value}; expected a number from 0 to 2^53")]
+    Range {
+        /// Name of the array.
+        array: &'static str,
+        /// Position.
+        index: usize,
+        /// What stands there.
+        value: f64,
+    },
+    /// A number is not whole and no scale was given.
+    #[error("{array}[{index}] is {value}, not whole; give {option} (say how many {unit} one unit is)")]
+    Fraction {
+        /// Name of the array.
+        array: &'static str,
+        /// Position.
+        index: usize,
+        /// What stands there.
+        value: f64,
+        /// The option of the command line that helps.
+        option: &'static str,
+        /// `ns` or `bytes`.
+        unit: &'static str,
+    },
+}
+
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
+
+impl ChainFile {
+    /// The chain, exactly as the arrays say.
+    ///
+    /// # Errors
+    /// Arrays of the wrong length, or numbers out of range.
+    pub fn chain(&self, scale: Scale) -> Result<Chain, ChainFileError> {
+        let length = self.lengths()?;
+        let time = |name, values: &[f64]| integers(name, values, scale.time, ("--time-scale", "ns"));
+        let bytes = |name, values: &[f64]| integers(name, values, scale.memory, ("--memory-scale", "bytes"));
+        let (forward, backward) = (time("fweight", &self.fweight)?, time("bweight", &self.bweight)?);
+        let (activation, saved) = (bytes("cweight", &self.cweight)?, bytes("cbweight", &self.cbweight)?);
+        let (forward_overhead, backward_overhead) = (bytes("ftmp", &self.ftmp)?, bytes("btmp", &self.btmp)?);
+        let at = |values: &[u64], index: usize| values.get(index).copied().unwrap_or(0);
+        let stages = (1..=length + 1).map(|l| {
+            let loss = l > length;
+            Stage {
+                name: if loss { "loss".into() } else { format!("stage{l}") },
+                forward_time: at(&forward, l - 1),
+                activation_bytes: at(&activation, l),
+                gradient_bytes: at(&activation, l),
+                kept_bytes: 0,
+                passing_overhead: at(&forward_overhead, l - 1).cast_signed(),
+                savings: vec![Saving {
+                    name: "default".into(),
+                    forward_time: at(&forward, l - 1),
+                    backward_time: at(&backward, l - 1),
+                    saved_bytes: if loss { 0 } else { at(&saved, l) },
+                    forward_overhead: at(&forward_overhead, l - 1).cast_signed(),
+                    backward_overhead: at(&backward_overhead, l - 1).cast_signed(),
+                }],
+            }
+        });
+        Ok(Chain {
+            fixed_bytes: 0,
+            input_bytes: activation[0],
+            input_gradient_bytes: activation[0],
+            stages: stages.collect(),
+        })
+    }
+
+    fn lengths(&self) -> Result<usize, ChainFileError> {
+        let stages = self.fweight.len();
+        if stages == 0 {
+            return Err(ChainFileError::Empty);
+        }
+        let arrays = [
+            ("bweight", self.bweight.len(), stages + 1),
+            ("cweight", self.cweight.len(), stages + 1),
+            ("cbweight", self.cbweight.len(), stages + 1),
+            ("ftmp", self.ftmp.len(), stages),
+            ("btmp", self.btmp.len(), stages + 1),
+        ];
+        match arrays.into_iter().find(|(_, found, expected)| found != expected) {
+            Some((array, found, expected)) => Err(ChainFileError::Length { array, found, expected, stages }),
+            None => Ok(stages),
+        }
+    }
+}
+
+fn integers(
+    array: &'static str,
+    values: &[f64],
+    scale: Option<f64>,
+    (option, unit): (&'static str, &'static str),
+) -> Result<Vec<u64>, ChainFileError> {
+    let integer = |(index, &value): (usize, &f64)| {
+        let scaled = value * scale.unwrap_or(1.0);
+        if !(0.0..=MAX_EXACT).contains(&scaled) {
+            return Err(ChainFileError::Range { array, index, value });
+        }
+        if scale.is_none() && scaled.fract() != 0.0 {
+            return Err(ChainFileError::Fraction { array, index, value, option, unit });
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in 0..=2^53")]
+        Ok(scaled.round() as u64)
+    };
+    values.iter().enumerate().map(integer).collect()
+}
+
+/// The instance of a published chain: per stage one forward operator, saving or passing, and one
+/// backward. Where a stage saves less than its own output (rounding in a published table), the saved
+/// bytes are raised to the output's, and a note says so.
+pub fn instance_of(name: &str, chain: &Chain, units: Units, origin: &Origin) -> InstanceDocument {
+    let mut builder = Builder::default();
+    let input = builder.tensor("a0".into(), chain.input_bytes, TensorKind::Input);
+    let mut gradients = vec![builder.tensor("delta0".into(), chain.input_gradient_bytes, TensorKind::Gradient)];
+    let last = chain.len();
+    let mut outputs = vec![input];
+    let mut rests = Vec::new();
+    for (index, stage) in chain.stages.iter().enumerate() {
+        let l = index + 1;
+        let saved = stage.savings[0].saved_bytes;
+        if saved < stage.activation_bytes {
+            builder.notes.push(format!(
+                "stage {l} saves {saved} but makes {}: raised to the latter, since what it saves includes its output",
+                stage.activation_bytes
+            ));
+        }
+        let kind = if l == last { TensorKind::Output } else { TensorKind::Activation };
+        outputs.push(builder.tensor(format!("a{l}"), stage.activation_bytes, kind));
+        rests.push(builder.tensor(format!("rest{l}"), saved.saturating_sub(stage.activation_bytes), TensorKind::Saved));
+        if l < last {
+            gradients.push(builder.tensor(format!("delta{l}"), stage.gradient_bytes, TensorKind::Gradient));
+        }
+        builder.forward(stage, index, outputs[index], outputs[l], rests[index], l == last);
+    }
+    for (index, stage) in chain.stages.iter().enumerate().rev() {
+        let mut reads = vec![outputs[index], outputs[index + 1], rests[index]];
+        reads.extend(gradients.get(index + 1));
+        builder.backward(stage, index, reads, gradients[index]);
+    }
+    let order = (0..builder.operators.len()).map(|id| u32::try_from(id).expect("a chain is short")).collect();
+    InstanceDocument {
+        format: FORMAT_NAME.into(),
+        version: FORMAT_VERSION,
+        name: name.into(),
+        units,
+        provenance: Provenance {
+            model: name.into(),
+            batch_size: None,
+            input_shapes: vec![],
+            dtype: None,
+            framework: None,
+            device: None,
+            sizes: origin.clone(),
+            times: origin.clone(),
+            workspaces: origin.clone(),
+            command: None,
+            notes: builder.notes,
+        },
+        fixed_bytes: FixedBytes { workspace: chain.fixed_bytes, ..FixedBytes::default() },
+        tensors: builder.tensors,
+        views: vec![],
+        operators: builder.operators,
+        order,
+    }
+}
+
+/// Units of an instance made with a scale: what was not scaled stays abstract.
+pub fn units_of(scale: Scale) -> Units {
+    Units {
+        time: if scale.time.is_some() { TimeUnit::Ns } else { TimeUnit::Abstract },
+        memory: if scale.memory.is_some() { MemoryUnit::Bytes } else { MemoryUnit::Abstract },
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    tensors: Vec<TensorDocument>,
+    operators: Vec<OperatorDocument>,
+    notes: Vec<String>,
+}
+
+impl Builder {
+    fn tensor(&mut self, name: String, bytes: u64, kind: TensorKind) -> u32 {
+        let id = u32::try_from(self.tensors.len()).expect("a chain is short");
+        self.tensors.push(TensorDocument { id, name, bytes, kind, shape: None, dtype: None });
+        id
+    }
+
+    fn operator(&mut self, phase: Phase, name: String, inputs: Vec<u32>, outputs: Vec<u32>, ways: Vec<ImplementationDocument>) {
+        self.operators.push(OperatorDocument {
+            id: u32::try_from(self.operators.len()).expect("a chain is short"),
+            name,
+            op_type: if phase == Phase::Backward { "stage.backward".into() } else { "stage.forward".into() },
+            phase,
+            differentiates: None,
+            inputs,
+            outputs,
+            recomputable: None,
+            random: false,
+            updates_state: false,
+            attributes: std::collections::BTreeMap::new(),
+            implementations: ways,
+        });
+    }
+
+    fn forward(&mut self, stage: &Stage, index: usize, input: u32, output: u32, rest: u32, loss: bool) {
+        let saving = &stage.savings[0];
+        let phase = if loss { Phase::Loss } else { Phase::Forward };
+        let saving = ImplementationDocument {
+            saves: vec![rest],
+            ..implementation("saving", saving.forward_time, saving.forward_overhead)
+        };
+        let passing = implementation("passing", stage.forward_time, stage.passing_overhead);
+        self.operator(phase, format!("F{}", index + 1), vec![input], vec![output], vec![saving, passing]);
+    }
+
+    fn backward(&mut self, stage: &Stage, index: usize, reads: Vec<u32>, gradient: u32) {
+        let saving = &stage.savings[0];
+        let way = implementation("default", saving.backward_time, saving.backward_overhead);
+        self.operator(Phase::Backward, format!("B{}", index + 1), reads, vec![gradient], vec![way]);
+        let forward = u32::try_from(index).expect("a chain is short");
+        if let Some(operator) = self.operators.last_mut() {
+            operator.differentiates = Some(forward);
+        }
+    }
+}
+
+fn implementation(name: &str, time: u64, overhead: i64) -> ImplementationDocument {
+    ImplementationDocument {
+        name: name.into(),
+        time,
+        workspace_bytes: u64::try_from(overhead).unwrap_or(0),
+        inputs: None,
+        saves: vec![],
+        in_place: None,
+        recompute: false,
+        spread: None,
+        origin: None,
+    }
+}

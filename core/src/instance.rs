@@ -1,0 +1,262 @@
+//! A checked instance: dense ids, views folded, every rule of FORMAT.md known to hold.
+//!
+//! Built from a [`InstanceDocument`] by [`Instance::new`] (the rules are in `validate.rs`). Everything
+//! downstream indexes tensors and operators by position and never checks an id again.
+
+use std::fmt;
+
+use crate::format::{FixedBytes, InstanceDocument, Phase, Provenance, TensorKind, Units};
+pub use crate::validate::InstanceError;
+
+/// Position of a tensor in [`Instance::tensors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorId(u32);
+
+/// Position of an operator in [`Instance::operators`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperatorId(u32);
+
+macro_rules! dense_id {
+    ($id:ident) => {
+        impl $id {
+            /// The id at a position.
+            ///
+            /// # Panics
+            /// When the position does not fit 32 bits; instances are checked to be smaller.
+            pub fn from_index(index: usize) -> Self {
+                Self(u32::try_from(index).expect("instances hold fewer than 2^32 elements"))
+            }
+            /// The position.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+dense_id!(TensorId);
+dense_id!(OperatorId);
+
+/// One storage.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    /// Id in the file.
+    pub file_id: u32,
+    /// Name for people.
+    pub name: String,
+    /// Size, in [`Units::memory`].
+    pub bytes: u64,
+    /// Role.
+    pub kind: TensorKind,
+    /// The operator that makes it; none for inputs.
+    pub producer: Option<OperatorId>,
+}
+
+/// One operator.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Id in the file.
+    pub file_id: u32,
+    /// Name for people.
+    pub name: String,
+    /// Type, e.g. `aten.convolution`.
+    pub op_type: String,
+    /// Pass that it belongs to.
+    pub phase: Phase,
+    /// For a backward operator, the forward operator that it differentiates.
+    pub differentiates: Option<OperatorId>,
+    /// Tensors that it makes whatever the implementation.
+    pub outputs: Vec<TensorId>,
+    /// Whether it may run more than once.
+    pub recomputable: bool,
+    /// Whether it draws random numbers.
+    pub random: bool,
+    /// Whether its first run changes state that outlives the iteration.
+    pub updates_state: bool,
+    /// Ways to run it, the framework's default first.
+    pub implementations: Vec<Implementation>,
+}
+
+/// One way to run an operator.
+#[derive(Clone, Debug)]
+pub struct Implementation {
+    /// Name, unique within the operator.
+    pub name: String,
+    /// Duration of one run, in [`Units::time`].
+    pub time: u64,
+    /// Scratch memory during the run.
+    pub workspace_bytes: u64,
+    /// Tensors that it reads, each once.
+    pub reads: Vec<TensorId>,
+    /// Tensors that it makes besides the operator's outputs.
+    pub saves: Vec<TensorId>,
+    /// The output that takes over the buffer of an input.
+    pub in_place: Option<InPlace>,
+    /// Whether this is a second run that leaves state alone.
+    pub recompute: bool,
+}
+
+/// An output that takes over the buffer of an input of the same size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    /// One of the operator's outputs.
+    pub output: TensorId,
+    /// One of the tensors that the implementation reads; gone afterwards.
+    pub input: TensorId,
+}
+
+/// One profiled training iteration, checked.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    pub(crate) name: String,
+    pub(crate) units: Units,
+    pub(crate) provenance: Provenance,
+    pub(crate) fixed: FixedBytes,
+    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) operators: Vec<Operator>,
+    pub(crate) order: Vec<OperatorId>,
+    pub(crate) hash: InstanceHash,
+}
+
+/// BLAKE3 of the instance's canonical JSON, the first 64 bits of it in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InstanceHash([u8; 8]);
+
+impl fmt::Display for InstanceHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl InstanceHash {
+    /// Hash of a document: of its compact JSON, so that white space and compression do not matter.
+    pub fn of(document: &InstanceDocument) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        serde_json::to_writer(&mut hasher, document).expect("a document always serialises");
+        let mut prefix = [0; 8];
+        prefix.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+        Self(prefix)
+    }
+}
+
+impl Instance {
+    /// Checks a document and makes its ids dense.
+    ///
+    /// # Errors
+    /// The first rule that the document breaks, with the element that breaks it.
+    pub fn new(document: &InstanceDocument) -> Result<Self, InstanceError> {
+        crate::validate::instance(document)
+    }
+
+    /// Short name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// Units of times and sizes.
+    pub fn units(&self) -> Units {
+        self.units
+    }
+    /// Where network and numbers come from.
+    pub fn provenance(&self) -> &Provenance {
+        &self.provenance
+    }
+    /// Hash that identifies the instance in results.
+    pub fn hash(&self) -> InstanceHash {
+        self.hash
+    }
+    /// Bytes occupied during the whole iteration, by purpose.
+    pub fn fixed(&self) -> FixedBytes {
+        self.fixed
+    }
+    /// Bytes occupied during the whole iteration, all purposes together (inputs not included).
+    pub fn fixed_bytes(&self) -> u64 {
+        let f = self.fixed;
+        f.parameters + f.buffers + f.optimizer_state + f.workspace
+    }
+    /// All tensors; [`TensorId`] is the position.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+    /// All operators; [`OperatorId`] is the position.
+    pub fn operators(&self) -> &[Operator] {
+        &self.operators
+    }
+    /// The framework's execution order.
+    pub fn order(&self) -> &[OperatorId] {
+        &self.order
+    }
+    /// One tensor.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.index()]
+    }
+    /// One operator.
+    pub fn operator(&self, id: OperatorId) -> &Operator {
+        &self.operators[id.index()]
+    }
+    /// Ids of all tensors.
+    pub fn tensor_ids(&self) -> impl Iterator<Item = TensorId> + use<> {
+        (0..self.tensors.len()).map(TensorId::from_index)
+    }
+    /// Ids of all operators.
+    pub fn operator_ids(&self) -> impl Iterator<Item = OperatorId> + use<> {
+        (0..self.operators.len()).map(OperatorId::from_index)
+    }
+    /// Bytes of the tensors of kind `input`.
+    pub fn input_bytes(&self) -> u64 {
+        self.bytes_of(|tensor| tensor.kind == TensorKind::Input)
+    }
+    /// Bytes of the tensors that satisfy a predicate.
+    pub fn bytes_of(&self, predicate: impl Fn(&Tensor) -> bool) -> u64 {
+        self.tensors.iter().filter(|t| predicate(t)).map(|t| t.bytes).sum()
+    }
+    /// Whether a tensor must be resident when the schedule ends.
+    pub fn is_result(&self, id: TensorId) -> bool {
+        self.tensor(id).kind.is_result()
+    }
+}
+
+impl TensorKind {
+    /// Whether tensors of this kind must be resident when the schedule ends.
+    pub fn is_result(self) -> bool {
+        matches!(self, Self::ParamGradient | Self::Output)
+    }
+
+    /// All kinds, in the order of the tables.
+    pub const ALL: [Self; 6] = [
+        Self::Input,
+        Self::Activation,
+        Self::Saved,
+        Self::Gradient,
+        Self::ParamGradient,
+        Self::Output,
+    ];
+
+    /// Name as in the files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Activation => "activation",
+            Self::Saved => "saved",
+            Self::Gradient => "gradient",
+            Self::ParamGradient => "param_gradient",
+            Self::Output => "output",
+        }
+    }
+}
+
+impl Phase {
+    /// Whether operators of this phase belong to the forward graph.
+    pub fn is_forward(self) -> bool {
+        self != Self::Backward
+    }
+}
+
+impl Operator {
+    /// Every tensor that the operator makes with an implementation: its outputs, then the extra saved ones.
+    pub fn makes(&self, implementation: usize) -> impl Iterator<Item = TensorId> + '_ {
+        self.outputs.iter().chain(&self.implementations[implementation].saves).copied()
+    }
+    /// Position of the implementation with a name.
+    pub fn implementation_named(&self, name: &str) -> Option<usize> {
+        self.implementations.iter().position(|v| v.name == name)
+    }
+}

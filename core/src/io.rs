@@ -1,0 +1,173 @@
+//! Reading and writing instance and schedule files: JSON, optionally zstd- or gzip-compressed.
+//!
+//! The compression follows from the file name (`.json`, `.json.zst`, `.json.gz`). Files are parsed as
+//! a stream; what a compressed file may expand to is bounded. Every error names the file.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+use crate::format::InstanceDocument;
+use crate::instance::{Instance, InstanceError};
+use crate::schedule::{Schedule, ScheduleDocument, ScheduleError};
+
+/// What a file may hold after decompression.
+const MAX_BYTES: u64 = 4 << 30;
+const ZSTD_LEVEL: i32 = 19;
+
+/// A file that could not be read or written, or does not hold what it should.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The operating system refused.
+    #[error("{path}: cannot {action}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// `open`, `write`, ...
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The name ends in none of the known extensions.
+    #[error("{path}: unknown kind of file; expected a name ending in .json, .json.zst or .json.gz")]
+    Extension {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The text is not JSON, or not of the expected shape.
+    #[error("{path}: at {element}: {message}; FORMAT.md describes every field")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Path of the element, e.g. `operators[3].implementations[0].time`.
+        element: String,
+        /// What was expected and found, with line and column.
+        message: String,
+    },
+    /// A rule of the instance format is broken.
+    #[error("{path}: {source}")]
+    Instance {
+        /// The file.
+        path: PathBuf,
+        /// The rule.
+        source: InstanceError,
+    },
+    /// A schedule does not belong to the instance.
+    #[error("{path}: {source}")]
+    Schedule {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        source: ScheduleError,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compression {
+    None,
+    Zstd,
+    Gzip,
+}
+
+impl Compression {
+    fn of(path: &Path) -> Result<Self, FileError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let kinds = [(".json", Self::None), (".json.zst", Self::Zstd), (".json.gz", Self::Gzip)];
+        kinds
+            .into_iter()
+            .find_map(|(ending, compression)| name.ends_with(ending).then_some(compression))
+            .ok_or_else(|| FileError::Extension { path: path.to_owned() })
+    }
+}
+
+fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> FileError {
+    let path = path.to_owned();
+    move |source| FileError::Io { path, action, source }
+}
+
+/// Reads a JSON document of a given shape.
+///
+/// # Errors
+/// The file cannot be opened, is compressed otherwise than its name says, or is not of that shape.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    let compression = Compression::of(path)?;
+    let file = File::open(path).map_err(io_error(path, "open"))?;
+    let reader: Box<dyn Read> = match compression {
+        Compression::None => Box::new(file),
+        Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
+        Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(io_error(path, "decompress"))?),
+    };
+    let mut parser = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, reader.take(MAX_BYTES)));
+    let json_error = |element: String, error: &serde_json::Error| FileError::Json {
+        path: path.to_owned(),
+        element: if element == "." { "the top".into() } else { element },
+        message: error.to_string(),
+    };
+    let value = serde_path_to_error::deserialize(&mut parser)
+        .map_err(|error| json_error(error.path().to_string(), error.inner()))?;
+    parser.end().map_err(|error| json_error("the end".into(), &error))?;
+    Ok(value)
+}
+
+/// Writes a value as JSON, replacing the file only once everything is written.
+///
+/// # Errors
+/// The file or its folder cannot be written.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError> {
+    let compression = Compression::of(path)?;
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let file = File::create(&partial).map_err(io_error(path, "create"))?;
+    let written = write_compressed(file, compression, value).and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(|source| {
+        // The partial file is of no use to anybody; that it cannot be removed would be said twice.
+        let _ = std::fs::remove_file(&partial);
+        io_error(path, "write")(source)
+    })
+}
+
+fn write_compressed<T: Serialize>(file: File, compression: Compression, value: &T) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    match compression {
+        Compression::None => {
+            serde_json::to_writer_pretty(&mut out, value)?;
+            out.write_all(b"\n")?;
+        }
+        Compression::Gzip => {
+            let mut encoder = flate2::write::GzEncoder::new(&mut out, flate2::Compression::best());
+            serde_json::to_writer(&mut encoder, value)?;
+            encoder.finish()?;
+        }
+        Compression::Zstd => {
+            let mut encoder = zstd::Encoder::new(&mut out, ZSTD_LEVEL)?;
+            serde_json::to_writer(&mut encoder, value)?;
+            encoder.finish()?;
+        }
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// Reads and checks an instance.
+///
+/// # Errors
+/// The file cannot be read, or the instance breaks a rule.
+pub fn read_instance(path: &Path) -> Result<Instance, FileError> {
+    let document: InstanceDocument = read_json(path)?;
+    Instance::new(&document).map_err(|source| FileError::Instance { path: path.to_owned(), source })
+}
+
+/// Reads a schedule of an instance.
+///
+/// # Errors
+/// The file cannot be read, belongs to another instance, or names what the instance lacks.
+pub fn read_schedule(path: &Path, instance: &Instance) -> Result<(ScheduleDocument, Schedule), FileError> {
+    let document: ScheduleDocument = read_json(path)?;
+    let schedule = document
+        .resolve(instance)
+        .map_err(|source| FileError::Schedule { path: path.to_owned(), source })?;
+    Ok((document, schedule))
+}

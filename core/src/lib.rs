@@ -1,0 +1,28 @@
+//! The model on which every rematerialization method is compared: what an instance is, what a
+//! schedule means, and what a view of an instance may assume.
+//!
+//! * [`format`] and [`io`]: the file format;
+//! * [`instance`]: a checked instance with dense ids;
+//! * [`schedule`] and [`liveness`]: steps, and where to free;
+//! * [`simulate`]: the independent judge;
+//! * [`plan`]: which implementation each operator uses when a method does not choose;
+//! * [`chain`] and [`chain_view`]: the chain that an instance's forward graph is cut into;
+//! * [`chain_file`]: published chains, and the instances that they become.
+//!
+//! Nothing here knows of a method or a solver.
+
+pub mod chain;
+pub mod chain_file;
+pub mod chain_view;
+pub mod format;
+pub mod instance;
+pub mod io;
+pub mod liveness;
+pub mod plan;
+pub mod schedule;
+pub mod simulate;
+mod validate;
+
+pub use instance::{Implementation, Instance, Operator, OperatorId, Tensor, TensorId};
+pub use schedule::{Schedule, Step};
+pub use simulate::{Simulation, simulate};

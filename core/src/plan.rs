@@ -1,0 +1,89 @@
+//! Which implementation each operator uses when a method does not choose for itself.
+//!
+//! The choice must be consistent: a backward operator that reads an extra saved tensor obliges its
+//! producer to use an implementation that saves it.
+
+use crate::instance::{Implementation, Instance, Operator, OperatorId, TensorId};
+
+/// Position of the implementation of each operator, for its role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// For a run whose saved tensors the backward pass will read; also for the backward operators.
+    pub saving: Vec<usize>,
+    /// For a further such run of an operator that updates state; equal to `saving` for all others.
+    pub saving_again: Vec<Option<usize>>,
+    /// For a run after which only the operator's outputs are wanted.
+    pub passing: Vec<usize>,
+    /// For a further such run; none where the operator may not run again.
+    pub passing_again: Vec<Option<usize>>,
+}
+
+impl Plan {
+    /// The fastest implementations, first listed first among equals.
+    ///
+    /// Decided in reverse order of execution, so that each forward operator knows which extra tensors
+    /// the chosen backward implementations read. In-place implementations are left to methods that
+    /// reason about who else needs the overwritten input.
+    pub fn fastest(instance: &Instance) -> Self {
+        Self::new(instance, |implementation| implementation.time)
+    }
+
+    /// The framework's own implementations: the first listed that is consistent.
+    pub fn default_choice(instance: &Instance) -> Self {
+        Self::new(instance, |_| 0)
+    }
+
+    fn new(instance: &Instance, cost: impl Fn(&Implementation) -> u64) -> Self {
+        let count = instance.operators().len();
+        let mut plan = Self {
+            saving: vec![0; count],
+            saving_again: vec![None; count],
+            passing: vec![0; count],
+            passing_again: vec![None; count],
+        };
+        let mut required = vec![false; instance.tensors().len()];
+        for &id in instance.order().iter().rev() {
+            let operator = instance.operator(id);
+            let choose = |again: bool, required: &[bool]| {
+                choose(operator, again, |v| saves_all(operator, v, required)).min_by_key(|&v| cost(&operator.implementations[v]))
+            };
+            let nothing = vec![false; 0];
+            let at = id.index();
+            // An instance without a consistent choice (a tensor that only an in-place or a recompute
+            // implementation saves) is left with its default, which the simulator then refuses.
+            plan.saving[at] = choose(false, &required).unwrap_or(0);
+            plan.saving_again[at] = choose(true, &required);
+            plan.passing[at] = choose(false, &nothing).unwrap_or(0);
+            plan.passing_again[at] = choose(true, &nothing);
+            for read in &operator.implementations[plan.saving[at]].reads {
+                required[read.index()] = true;
+            }
+        }
+        plan
+    }
+
+    /// Every operator once, in the instance's order, saving all that is read later.
+    pub fn store_all(&self, instance: &Instance) -> Vec<(OperatorId, usize)> {
+        instance.order().iter().map(|&id| (id, self.saving[id.index()])).collect()
+    }
+}
+
+/// Positions of the implementations that may serve as a first run, or as a further one.
+fn choose<'a>(
+    operator: &'a Operator,
+    again: bool,
+    suits: impl Fn(&Implementation) -> bool + 'a,
+) -> impl Iterator<Item = usize> + 'a {
+    let may = move |v: &Implementation| {
+        v.in_place.is_none() && if again { operator.recomputable && v.recompute == operator.updates_state } else { !v.recompute }
+    };
+    let positions = operator.implementations.iter().enumerate();
+    positions.filter(move |(_, v)| may(v) && suits(v)).map(|(position, _)| position)
+}
+
+/// Whether an implementation makes every extra saved tensor of the operator that is required.
+fn saves_all(operator: &Operator, implementation: &Implementation, required: &[bool]) -> bool {
+    let wanted = |tensor: &TensorId| required.get(tensor.index()).copied().unwrap_or(false);
+    let mut extra = operator.implementations.iter().flat_map(|v| &v.saves).filter(|t| wanted(t));
+    extra.all(|tensor| implementation.saves.contains(tensor))
+}

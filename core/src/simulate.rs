@@ -1,0 +1,282 @@
+//! The simulator: an instance and a schedule in; time, peak and what fills it out, or the first
+//! illegal step. The execution semantics are METHODOLOGY.md, "What a schedule means".
+//!
+//! Trusts no method and knows none. O(steps + reads), exact integers. A second, quadratic simulator
+//! written from the same rules (`core/tests/`) is run against this one on random schedules.
+
+use thiserror::Error;
+
+use crate::format::{Phase, TensorKind};
+use crate::instance::{Instance, OperatorId, TensorId};
+use crate::schedule::{Schedule, Step};
+
+/// What a legal schedule costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Simulation {
+    /// Sum of the times of all compute steps.
+    pub time: u64,
+    /// Largest memory during a step (or before the first), fixed bytes included.
+    pub peak_bytes: u64,
+    /// The first step at which the peak is reached; none when it is the memory before the first step.
+    pub peak_step: Option<usize>,
+    /// Bytes of each kind of tensor at the peak, indexed like [`TensorKind::ALL`].
+    pub peak_bytes_by_kind: [u64; TensorKind::ALL.len()],
+    /// Fixed bytes, and the workspace of the step at the peak.
+    pub peak_fixed_bytes: u64,
+    /// Workspace of the step at the peak.
+    pub peak_workspace_bytes: u64,
+    /// Memory during each step, in order.
+    pub timeline: Vec<u64>,
+    /// How often each operator ran, by position.
+    pub runs: Vec<u32>,
+    /// Compute steps all of whose outputs were resident already: legal, and a waste of time.
+    pub wasted_steps: usize,
+}
+
+impl Simulation {
+    /// Runs beyond the first, over all operators.
+    pub fn recomputations(&self) -> u64 {
+        self.runs.iter().map(|&runs| u64::from(runs.saturating_sub(1))).sum()
+    }
+    /// Number of operators that run more than once.
+    pub fn recomputed_operators(&self) -> usize {
+        self.runs.iter().filter(|&&runs| runs > 1).count()
+    }
+}
+
+/// The first illegal step of a schedule, or what is missing at its end.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SimulationError {
+    /// A step breaks a rule.
+    #[error("step {step} ({action}): {violation}")]
+    Step {
+        /// Position, from 0.
+        step: usize,
+        /// `compute conv1` or `free conv1.out`.
+        action: String,
+        /// The rule.
+        violation: Violation,
+    },
+    /// The schedule ends too early.
+    #[error("after the last step: {violation}")]
+    End {
+        /// What is missing.
+        violation: Violation,
+    },
+}
+
+/// A rule that a step, or the end of a schedule, breaks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Violation {
+    /// An input of the step is not in memory.
+    #[error("reads {0}, which is not resident")]
+    MissingInput(String),
+    /// A freed tensor is not in memory.
+    #[error("frees {0}, which is not resident")]
+    FreeOfAbsent(String),
+    /// Inputs stay for the whole iteration.
+    #[error("frees {0}, an input, which stays for the whole iteration")]
+    FreeOfInput(String),
+    /// The operator may run once only.
+    #[error("runs a second time, but may not be recomputed")]
+    NotRecomputable,
+    /// A second run of an operator that updates state must not update it again.
+    #[error("runs again with implementation {0:?}, which updates state a second time; use one marked recompute")]
+    UpdatesStateAgain(String),
+    /// The first run of an operator that updates state must update it.
+    #[error("runs first with implementation {0:?}, which does not update state")]
+    SkipsState(String),
+    /// The times of the steps overflow.
+    #[error("makes the total time overflow 64 bits")]
+    TimeOverflow,
+    /// A result is not in memory at the end.
+    #[error("{0}, a result of the iteration, is not resident")]
+    MissingResult(String),
+    /// An operator that must run never ran.
+    #[error("operator {0} never ran, but must ({1})")]
+    NeverRan(String, &'static str),
+}
+
+/// Simulates a schedule.
+///
+/// # Errors
+/// The first illegal step.
+pub fn simulate(instance: &Instance, schedule: &Schedule) -> Result<Simulation, SimulationError> {
+    let mut machine = Machine::new(instance);
+    let mut simulation = Simulation {
+        time: 0,
+        peak_bytes: machine.bytes,
+        peak_step: None,
+        peak_bytes_by_kind: machine.bytes_by_kind,
+        peak_fixed_bytes: instance.fixed_bytes(),
+        peak_workspace_bytes: 0,
+        timeline: Vec::with_capacity(schedule.steps.len()),
+        runs: Vec::new(),
+        wasted_steps: 0,
+    };
+    for (index, &step) in schedule.steps.iter().enumerate() {
+        let during = machine.step(step).map_err(|violation| SimulationError::Step {
+            step: index,
+            action: action(instance, step),
+            violation,
+        })?;
+        if during.bytes > simulation.peak_bytes {
+            simulation.peak_bytes = during.bytes;
+            simulation.peak_step = Some(index);
+            simulation.peak_bytes_by_kind = during.bytes_by_kind;
+            simulation.peak_workspace_bytes = during.workspace;
+        }
+        simulation.wasted_steps += usize::from(during.wasted);
+        simulation.timeline.push(during.bytes);
+    }
+    machine.finish().map_err(|violation| SimulationError::End { violation })?;
+    simulation.time = machine.time;
+    simulation.runs = machine.runs;
+    Ok(simulation)
+}
+
+fn action(instance: &Instance, step: Step) -> String {
+    match step {
+        Step::Free(tensor) => format!("free {}", tensor_name(instance, tensor)),
+        Step::Compute { operator, .. } => {
+            let operator = instance.operator(operator);
+            format!("compute operator {} {:?}", operator.file_id, operator.name)
+        }
+    }
+}
+
+fn tensor_name(instance: &Instance, id: TensorId) -> String {
+    let tensor = instance.tensor(id);
+    format!("tensor {} {:?}", tensor.file_id, tensor.name)
+}
+
+/// Memory and the iteration's progress between two steps.
+struct Machine<'a> {
+    instance: &'a Instance,
+    resident: Vec<bool>,
+    /// Fixed bytes and all resident tensors.
+    bytes: u64,
+    bytes_by_kind: [u64; TensorKind::ALL.len()],
+    runs: Vec<u32>,
+    time: u64,
+}
+
+/// Memory during one step.
+struct During {
+    bytes: u64,
+    bytes_by_kind: [u64; TensorKind::ALL.len()],
+    workspace: u64,
+    wasted: bool,
+}
+
+impl<'a> Machine<'a> {
+    fn new(instance: &'a Instance) -> Self {
+        let mut machine = Self {
+            instance,
+            resident: vec![false; instance.tensors().len()],
+            bytes: instance.fixed_bytes(),
+            bytes_by_kind: [0; TensorKind::ALL.len()],
+            runs: vec![0; instance.operators().len()],
+            time: 0,
+        };
+        for tensor in instance.tensor_ids().filter(|&id| instance.tensor(id).kind == TensorKind::Input) {
+            machine.allocate(tensor);
+        }
+        machine
+    }
+
+    fn allocate(&mut self, id: TensorId) {
+        let tensor = self.instance.tensor(id);
+        self.resident[id.index()] = true;
+        self.bytes += tensor.bytes;
+        self.bytes_by_kind[tensor.kind as usize] += tensor.bytes;
+    }
+
+    fn drop_tensor(&mut self, id: TensorId) {
+        let tensor = self.instance.tensor(id);
+        self.resident[id.index()] = false;
+        self.bytes -= tensor.bytes;
+        self.bytes_by_kind[tensor.kind as usize] -= tensor.bytes;
+    }
+
+    fn step(&mut self, step: Step) -> Result<During, Violation> {
+        match step {
+            Step::Compute { operator, implementation } => self.compute(operator, implementation),
+            Step::Free(tensor) => self.free(tensor),
+        }
+    }
+
+    fn free(&mut self, id: TensorId) -> Result<During, Violation> {
+        if self.instance.tensor(id).kind == TensorKind::Input {
+            return Err(Violation::FreeOfInput(tensor_name(self.instance, id)));
+        }
+        if !self.resident[id.index()] {
+            return Err(Violation::FreeOfAbsent(tensor_name(self.instance, id)));
+        }
+        let during = self.during(0, false);
+        self.drop_tensor(id);
+        Ok(during)
+    }
+
+    fn compute(&mut self, id: OperatorId, variant: usize) -> Result<During, Violation> {
+        let operator = self.instance.operator(id);
+        let implementation = &operator.implementations[variant];
+        self.may_run(id, variant)?;
+        if let Some(&missing) = implementation.reads.iter().find(|read| !self.resident[read.index()]) {
+            return Err(Violation::MissingInput(tensor_name(self.instance, missing)));
+        }
+        if let Some(pair) = implementation.in_place {
+            // The output takes the input's buffer over; an older copy of the output is overwritten by it.
+            self.drop_tensor(pair.input);
+        }
+        let mut wasted = implementation.in_place.is_none();
+        for made in operator.makes(variant) {
+            if !self.resident[made.index()] {
+                wasted = false;
+                self.allocate(made);
+            }
+        }
+        self.runs[id.index()] += 1;
+        self.time = self.time.checked_add(implementation.time).ok_or(Violation::TimeOverflow)?;
+        Ok(self.during(implementation.workspace_bytes, wasted))
+    }
+
+    fn may_run(&self, id: OperatorId, variant: usize) -> Result<(), Violation> {
+        let operator = self.instance.operator(id);
+        let implementation = &operator.implementations[variant];
+        let again = self.runs[id.index()] > 0;
+        if again && !operator.recomputable {
+            return Err(Violation::NotRecomputable);
+        }
+        if operator.updates_state && again && !implementation.recompute {
+            return Err(Violation::UpdatesStateAgain(implementation.name.clone()));
+        }
+        if operator.updates_state && !again && implementation.recompute {
+            return Err(Violation::SkipsState(implementation.name.clone()));
+        }
+        Ok(())
+    }
+
+    fn during(&self, workspace: u64, wasted: bool) -> During {
+        During { bytes: self.bytes + workspace, bytes_by_kind: self.bytes_by_kind, workspace, wasted }
+    }
+
+    fn finish(&self) -> Result<(), Violation> {
+        for id in self.instance.operator_ids() {
+            let operator = self.instance.operator(id);
+            let must = match (operator.phase, operator.updates_state) {
+                (Phase::Backward, _) => Some("backward operators run exactly once"),
+                (_, true) => Some("it updates state"),
+                _ => None,
+            };
+            if let Some(reason) = must.filter(|_| self.runs[id.index()] == 0) {
+                return Err(Violation::NeverRan(format!("{} {:?}", operator.file_id, operator.name), reason));
+            }
+        }
+        let mut results = self.instance.tensor_ids().filter(|&id| self.instance.is_result(id));
+        match results.find(|id| !self.resident[id.index()]) {
+            Some(missing) => Err(Violation::MissingResult(tensor_name(self.instance, missing))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The methods: each one file or folder, and the registry that lists them.
+//!
+//! A method turns an instance, parameters and budgets into schedules with its own claims about them.
+//! It prints nothing, reads no flags, and is not believed: the harness simulates what it returns.
+
+pub mod method;
+pub mod parameters;
+mod registry;
+
+mod chain_method;
+pub mod griewank;
+pub mod revolve;
+pub mod rotor;
+pub mod sequential;
+pub mod store_all;
+
+pub use method::{
+    About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
+};
+pub use parameters::{ParameterError, ParameterSpec, Parameters, SpecError, Spec};
+pub use registry::{METHODS, find};

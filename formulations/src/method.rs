@@ -1,0 +1,181 @@
+//! What a method is: its claim, what it supports, and the answers that it gives.
+
+use std::time::Duration;
+
+use remat_core::{Instance, Schedule};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::parameters::{ParameterSpec, Parameters};
+
+/// A rematerialization method.
+pub trait Method: Sync {
+    /// Kebab-case id, the same in TOML, CLI, CSV, plots and file names.
+    fn id(&self) -> &'static str;
+    /// Claim, citation and parameters.
+    fn about(&self) -> About;
+    /// Whether the method can work on an instance, and if not, why.
+    ///
+    /// # Errors
+    /// The reason, as printed in tables.
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason>;
+    /// One answer per budget, in their order; methods with [`BudgetUse::Ignored`] are given `[None]`.
+    ///
+    /// A budget of `None` means unlimited memory.
+    ///
+    /// # Errors
+    /// Only when nothing can be said at all; a budget that cannot be met is an answer.
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+}
+
+/// Everything that a method is given.
+pub struct Context<'a> {
+    /// The instance; [`Method::supports`] has said yes to it.
+    pub instance: &'a Instance,
+    /// Parameters, defaults filled in.
+    pub parameters: &'a Parameters,
+    /// Budgets in the instance's unit of memory, fixed bytes included.
+    pub budgets: &'a [Option<u64>],
+    /// What the method may use.
+    pub limits: Limits,
+}
+
+/// What a method may use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Wall time for all budgets together, which a method should stop by itself to keep.
+    pub time: Option<Duration>,
+    /// Threads.
+    pub threads: usize,
+    /// Seed of every random choice.
+    pub seed: u64,
+}
+
+/// What a method says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// One line for `bench methods`.
+    pub title: &'static str,
+    /// Exactly what is claimed of its answers.
+    pub claim: Claim,
+    /// The claim in words: over which schedules, on which sizes.
+    pub claim_text: &'static str,
+    /// Paper, section, equation.
+    pub reference: &'static str,
+    /// Parameters with their defaults.
+    pub parameters: &'static [ParameterSpec],
+    /// Whether budgets change the answer.
+    pub budgets: BudgetUse,
+}
+
+/// What kind of claim a method makes; tables group by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// A fixed schedule, or a family of them: nothing is optimised.
+    Baseline,
+    /// Optimal among memory-persistent sequences of the chain view.
+    ChainPersistent,
+    /// Legal schedules, without a claim of optimality.
+    Heuristic,
+}
+
+impl Claim {
+    /// The claim in two or three words.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::ChainPersistent => "chain, persistent",
+            Self::Heuristic => "heuristic",
+        }
+    }
+}
+
+/// Whether budgets change a method's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetUse {
+    /// One answer per parameter setting, whatever the budget.
+    Ignored,
+    /// One answer per budget; all budgets of a sweep are best given at once.
+    Used,
+}
+
+/// Why a method stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Termination {
+    /// The answer is optimal in the sense of the method's claim, proved.
+    Optimal,
+    /// Within the gap asked for, proved.
+    GapReached,
+    /// Finished with a schedule and no proof about it.
+    Feasible,
+    /// Finished without a schedule, and nothing is proved.
+    NotFound,
+    /// No schedule of the method's class meets the budget, proved.
+    Infeasible,
+    /// The time limit was reached.
+    TimeLimit,
+    /// The memory limit was reached.
+    MemoryLimit,
+    /// The node limit was reached.
+    NodeLimit,
+    /// Stopped from outside.
+    Interrupted,
+    /// Failed.
+    Error,
+}
+
+/// A method's answer for one budget.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The budget that it answers.
+    pub budget: Option<u64>,
+    /// Why the method stopped.
+    pub termination: Termination,
+    /// The best schedule found, if any.
+    pub schedule: Option<Schedule>,
+    /// What the method's own model says of that schedule.
+    pub claimed: Option<Claimed>,
+    /// Proved lower bound on the time of any schedule that meets the budget, where there is one.
+    pub lower_bound: Option<u64>,
+    /// Time spent building the model or tables; work that serves several budgets is in the first.
+    pub build: Duration,
+    /// Time spent solving, likewise.
+    pub solve: Duration,
+    /// What else a reader should know, in a few words: the number of segments chosen, say.
+    pub note: String,
+}
+
+/// What a method's own model says of its schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// Duration.
+    pub time: u64,
+    /// Peak memory, fixed bytes included.
+    pub peak_bytes: u64,
+}
+
+/// Why a method does not work on an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct SkipReason(pub String);
+
+/// Why a method could say nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum MethodError {
+    /// The instance is outside of what the method supports.
+    #[error("not supported: {0}")]
+    Unsupported(#[from] SkipReason),
+    /// A parameter has a value that this instance does not allow.
+    #[error("parameter {name}: {message}")]
+    Parameter {
+        /// The parameter.
+        name: &'static str,
+        /// What is wrong, and what is allowed.
+        message: String,
+    },
+    /// Something that should not happen, with what a report needs.
+    #[error("internal error: {0}")]
+    Internal(String),
+}

@@ -1,0 +1,17 @@
+//! The list of methods. Adding one: its file, and a line here.
+
+use crate::method::Method;
+
+/// Every method, in the order of the tables.
+pub static METHODS: &[&dyn Method] = &[
+    &crate::store_all::StoreAll,
+    &crate::sequential::Sequential,
+    &crate::griewank::GriewankLogN,
+    &crate::revolve::Revolve,
+    &crate::rotor::RotorPersistent,
+];
+
+/// The method with an id.
+pub fn find(id: &str) -> Option<&'static dyn Method> {
+    METHODS.iter().copied().find(|method| method.id() == id)
+}

@@ -1,0 +1,74 @@
+//! `store-all`: every operator once, nothing dropped before its last use.
+
+use std::time::Instant;
+
+use remat_core::liveness::with_liveness;
+use remat_core::plan::Plan;
+use remat_core::{Instance, simulate};
+
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::parameters::{ParameterKind, ParameterSpec};
+
+/// The iteration as a framework runs it without rematerialization.
+///
+/// # Problem
+/// None: the instance's order, each operator once, each tensor freed right after its last read.
+///
+/// # Claim
+/// Baseline. With `implementations=fastest` no schedule of the instance can be faster unless it uses
+/// in-place implementations; every overhead in the tables is relative to this one. With
+/// `implementations=default` it is what the framework itself runs.
+///
+/// # Size
+/// O(reads).
+///
+/// # Reference
+/// The "PyTorch" strategy of rotor-toms-2024, section 5.4; "checkpoint-all" of Checkmate.
+pub struct StoreAll;
+
+impl Method for StoreAll {
+    fn id(&self) -> &'static str {
+        "store-all"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "every operator once, nothing recomputed",
+            claim: Claim::Baseline,
+            claim_text: "no recomputation; each tensor freed right after its last read",
+            reference: "rotor-toms-2024, section 5.4 (\"PyTorch\")",
+            parameters: &[ParameterSpec {
+                name: "implementations",
+                default: "fastest",
+                kind: ParameterKind::Choice(&["fastest", "default"]),
+                help: "which implementation each operator uses: the fastest, or the framework's default",
+            }],
+            budgets: BudgetUse::Ignored,
+        }
+    }
+
+    fn supports(&self, _: &Instance) -> Result<(), SkipReason> {
+        Ok(())
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let started = Instant::now();
+        let instance = context.instance;
+        let plan = match context.parameters.word("implementations") {
+            "default" => Plan::default_choice(instance),
+            _ => Plan::fastest(instance),
+        };
+        let schedule = with_liveness(instance, &plan.store_all(instance));
+        let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        Ok(vec![Answer {
+            budget: None,
+            termination: Termination::Feasible,
+            schedule: Some(schedule),
+            claimed: Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }),
+            lower_bound: None,
+            build: std::time::Duration::ZERO,
+            solve: started.elapsed(),
+            note: String::new(),
+        }])
+    }
+}
