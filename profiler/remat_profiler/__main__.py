@@ -1,0 +1,7 @@
+"""`python -m remat_profiler`."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

@@ -1,0 +1,254 @@
+"""The joint graph (forward, loss, backward) of a network at ATen level, from AOTAutograd.
+
+AOTAutograd hands the joint graph to its partition function; ours takes it and stops there. (The
+export functions of AOTAutograd trace the graph a second time and lose every mark on the way.)
+Runs under `FakeTensorMode`: shapes and strides, no memory. Two marks are left on every node that a
+later stage cannot recover reliably from the graph itself, through `torch.fx.traceback`:
+`module`, the path of the module whose forward made it, and `grad_fn`, the sequence number of the
+autograd function whose backward made it (the forward node carries the same number as `seq_nr`).
+This file must not know of instances, storages or costs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+import torch.fx.traceback as fx_traceback
+from torch import nn
+from functorch.compile import aot_function
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from .errors import ProfilerError
+
+MARK = "remat_profiler"
+MODEL = "model"
+
+
+@dataclass
+class Capture:
+    """A joint graph, and what its inputs and outputs are."""
+
+    graph_module: torch.fx.GraphModule
+    parameters: dict[torch.fx.Node, str]
+    buffers: dict[torch.fx.Node, str]
+    inputs: dict[torch.fx.Node, str]
+    tangents: list[torch.fx.Node]
+    loss: torch.fx.Node
+    new_state: list[torch.fx.Node]
+    gradients: dict[torch.fx.Node, str]
+    leaf_modules: set[str]
+    trace_device: str
+    notes: list[str] = field(default_factory=list)
+
+
+class _JointGraph(Exception):
+    """Carries the joint graph out of AOTAutograd."""
+
+    def __init__(self, graph_module: torch.fx.GraphModule, forward_outputs: int) -> None:
+        super().__init__("joint graph")
+        self.graph_module = graph_module
+        self.forward_outputs = forward_outputs
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to trace (in float32)."""
+
+    build: Callable[[], nn.Module]
+    batch: int
+    shape: tuple[int, ...]
+
+
+class TrainingStep(nn.Module):
+    """The network and its loss; outputs are a tuple, as AOTAutograd wants them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        _mark_modules(model)
+
+    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
+        """Cross-entropy of the network's logits."""
+        with _marked(module=""):
+            loss = nn.functional.cross_entropy(self.model(images), labels)
+        _mark_autograd(loss)
+        return (loss,)
+
+
+def capture(request: Request, device: str) -> Capture:
+    """Traces the iteration with fake tensors on `device` (`cpu` or `cuda`)."""
+    with FakeTensorMode(), _quiet():
+        with torch.device(device):
+            step = TrainingStep(request.build())
+            images = torch.empty(request.batch, *request.shape)
+        step.train()
+        labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
+        with fx_traceback.preserve_node_meta():
+            joint = _joint_graph(step, (images, labels))
+    return _describe(joint, step, device)
+
+
+def _joint_graph(step: TrainingStep, inputs: tuple[torch.Tensor, ...]) -> _JointGraph:
+    def take(graph_module, _inputs, *, num_fwd_outputs, **_options):
+        raise _JointGraph(graph_module, num_fwd_outputs)
+
+    def never(_graph_module, _inputs):
+        raise AssertionError("the partition function comes before the compilers")
+
+    state = dict(step.named_parameters()) | dict(step.named_buffers())
+
+    def functional(*arguments):
+        replaced = dict(zip(state, arguments))
+        return torch.func.functional_call(step, replaced, arguments[len(state) :])
+
+    try:
+        aot_function(
+            functional, fw_compiler=never, bw_compiler=never, partition_fn=take,
+            num_params_buffers=len(state),
+        )(*state.values(), *inputs)
+    except _JointGraph as joint:
+        return joint
+    raise ProfilerError("AOTAutograd made no joint graph: does the network have parameters?")
+
+
+def _describe(joint: _JointGraph, step: TrainingStep, device: str) -> Capture:
+    """Names inputs and outputs: parameters, buffers and inputs come in this order, then tangents;
+    mutated buffers and the loss come out, then one gradient (or None) for each input."""
+    graph = joint.graph_module.graph
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    parameters = [name.removeprefix(MODEL + ".") for name, _ in step.named_parameters()]
+    buffers = [name.removeprefix(MODEL + ".") for name, _ in step.named_buffers()]
+    names = parameters + buffers + ["images", "labels"]
+    primals, tangents = placeholders[: len(names)], placeholders[len(names) :]
+    by_name = list(zip(primals, names))
+    first_input = len(parameters) + len(buffers)
+    (outputs,) = next(node for node in graph.nodes if node.op == "output").args
+    forward, gradients = outputs[: joint.forward_outputs], outputs[joint.forward_outputs :]
+    if len(gradients) != len(names) or len(tangents) != 1:
+        raise ProfilerError("this torch build orders the joint graph in a way that is not known here")
+    return Capture(
+        graph_module=joint.graph_module,
+        parameters=dict(by_name[: len(parameters)]),
+        buffers=dict(by_name[len(parameters) : first_input]),
+        inputs=dict(by_name[first_input:]),
+        tangents=tangents,
+        loss=forward[-1],
+        new_state=list(forward[:-1]),
+        gradients={node: name for node, name in zip(gradients, names) if node is not None},
+        leaf_modules={n for n, module in step.model.named_modules() if not list(module.children())},
+        trace_device=device,
+    )
+
+
+def capture_for(request: Request, devices: list[str]) -> Capture:
+    """Traces on the first of `devices` that the torch build allows; a later one is noted."""
+    failures = []
+    for device in devices:
+        try:
+            result = capture(request, device)
+        except Exception as error:  # the tracer raises anything: report the last one in one line
+            failures.append((device, error))
+            continue
+        result.notes += [_fallback_note(tried, device) for tried, _ in failures]
+        return result
+    device, error = failures[-1]
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    raise ProfilerError(
+        f"cannot trace the network with input {request.batch}x{'x'.join(map(str, request.shape))} "
+        f"on fake {device} tensors: {first_line}"
+    ) from error
+
+
+def _fallback_note(tried: str, used: str) -> str:
+    return (
+        f"traced with fake {used} tensors: this torch build cannot run a backward pass on fake {tried} "
+        f"tensors without a {tried} device; operators that {tried} would dispatch differently "
+        "(batch norm, dropout) appear in their generic form"
+    )
+
+
+def _label_shape(step: TrainingStep, images: torch.Tensor) -> tuple[int, ...]:
+    """Labels have the shape of the logits without the class dimension."""
+    with torch.no_grad():
+        logits = step.model(images)
+    if not isinstance(logits, torch.Tensor) or logits.dim() < 2:
+        raise ProfilerError("the network must return one tensor of logits (batch x classes ...)")
+    return (logits.shape[0], *logits.shape[2:])
+
+
+def _mark_modules(model: nn.Module) -> None:
+    """Keeps the path of the innermost running module in the marks of new nodes."""
+    for path, module in model.named_modules():
+        stack: list[contextlib.AbstractContextManager] = []
+
+        def enter(_module, _inputs, path=path, stack=stack):
+            stack.append(_marked(module=f"{MODEL}.{path}" if path else MODEL))
+            stack[-1].__enter__()
+
+        def leave(_module, _inputs, _output, stack=stack):
+            stack.pop().__exit__(None, None, None)
+
+        module.register_forward_pre_hook(enter)
+        module.register_forward_hook(leave, always_call=True)
+
+
+def _mark_autograd(loss: torch.Tensor) -> None:
+    """Makes every autograd function leave its sequence number on the nodes that it makes."""
+    if loss.grad_fn is None:
+        return
+    seen, todo = {loss.grad_fn}, [loss.grad_fn]
+    while todo:
+        function = todo.pop()
+        sequence = function._sequence_nr()
+
+        def before(_gradients, sequence=sequence):
+            _set_mark({"grad_fn": sequence})
+
+        def after(_inputs, _outputs):
+            _set_mark({})
+
+        function.register_prehook(before)
+        function.register_hook(after)
+        for following, _ in function.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                todo.append(following)
+
+
+def _set_mark(mark: dict[str, object]) -> None:
+    if fx_traceback.has_preserved_node_meta():
+        fx_traceback.current_meta["custom"] = {MARK: mark}
+
+
+@contextlib.contextmanager
+def _marked(**mark: object) -> Iterator[None]:
+    before = fx_traceback.current_meta.get("custom")
+    _set_mark(mark)
+    try:
+        yield
+    finally:
+        if before is None:
+            fx_traceback.current_meta.pop("custom", None)
+        else:
+            fx_traceback.current_meta["custom"] = before
+
+
+def mark_of(node: torch.fx.Node) -> dict[str, object]:
+    """The marks that `capture` left on a node."""
+    return (node.meta.get("custom") or {}).get(MARK, {})
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silences AOTAutograd's chatter for the duration of an export."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,96 @@
+"""A self-check of a written instance, quadratic nowhere and trusting nothing that made it.
+
+Works on the JSON object alone, as the Rust validator does, and simulates store-all by liveness as
+`model.md` section 2 defines it: fixed bytes and inputs always, a tensor from its production to its
+last use, parameter gradients and outputs to the end; the workspace on top while an operator runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_RESIDENT_AT_END = ("param_gradient", "output", "input")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Store-all of an instance."""
+
+    operators: int
+    tensors: int
+    time_ns: int
+    peak_bytes: int
+    peak_operator: str
+    fixed_bytes: int
+
+
+def problems(instance: dict) -> list[str]:
+    """What is wrong with an instance, one line each; empty where nothing is."""
+    found: list[str] = []
+    tensors = {tensor["id"]: tensor for tensor in instance["tensors"]}
+    operators = {operator["id"]: operator for operator in instance["operators"]}
+    if len(tensors) != len(instance["tensors"]):
+        found.append("a tensor id repeats")
+    if len(operators) != len(instance["operators"]):
+        found.append("an operator id repeats")
+    if sorted(instance["order"]) != sorted(operators):
+        found.append("the order is not a permutation of the operators")
+        return found
+    present = {id for id, tensor in tensors.items() if tensor["kind"] == "input"}
+    for id in instance["order"]:
+        found += _operator_problems(operators[id], operators, tensors, present)
+        present |= set(operators[id]["outputs"])
+    missing = set(tensors) - present
+    if missing:
+        found.append(f"tensors that nobody makes: {sorted(missing)[:5]}")
+    return found
+
+
+def _operator_problems(operator: dict, operators: dict, tensors: dict, present: set[int]) -> list[str]:
+    found = []
+    where = f"operator {operator['id']} ({operator['name']})"
+    for tensor in operator["inputs"]:
+        if tensor not in present:
+            found.append(f"{where} reads tensor {tensor} before it is there")
+    for tensor in operator["outputs"]:
+        if tensor not in tensors:
+            found.append(f"{where} makes tensor {tensor}, which does not exist")
+        elif tensor in present:
+            found.append(f"{where} makes tensor {tensor} a second time")
+    target = operator.get("differentiates")
+    if target is not None and operators.get(target, {}).get("phase") in (None, "backward"):
+        found.append(f"{where} differentiates {target}, which is no forward operator")
+    if not operator["implementations"]:
+        found.append(f"{where} has no implementation")
+    for implementation in operator["implementations"]:
+        numbers = implementation["time"], implementation.get("workspace_bytes", 0)
+        if any(not isinstance(number, int) or number < 0 for number in numbers):
+            found.append(f"{where}: time and workspace must be integers that are not negative")
+        if implementation.get("recompute") and not operator.get("updates_state"):
+            found.append(f"{where} has a recompute form but updates no state")
+    return found
+
+
+def store_all(instance: dict) -> Summary:
+    """Runs every operator once, in order, with its default implementation."""
+    operators = {operator["id"]: operator for operator in instance["operators"]}
+    size = {tensor["id"]: tensor["bytes"] for tensor in instance["tensors"]}
+    kept = {t["id"] for t in instance["tensors"] if t["kind"] in _RESIDENT_AT_END}
+    last_use = {}
+    for step, id in enumerate(instance["order"]):
+        for tensor in operators[id]["inputs"] + operators[id]["outputs"]:
+            last_use[tensor] = step
+    fixed = sum(instance.get("fixed_bytes", {}).values())
+    resident = fixed + sum(t["bytes"] for t in instance["tensors"] if t["kind"] == "input")
+    time, peak, peak_operator = 0, resident, "before the first step"
+    for step, id in enumerate(instance["order"]):
+        operator = operators[id]
+        implementation = operator["implementations"][0]
+        resident += sum(size[tensor] for tensor in operator["outputs"])
+        during = resident + implementation.get("workspace_bytes", 0)
+        if during > peak:
+            peak, peak_operator = during, operator["name"]
+        time += implementation["time"]
+        touched = set(operator["inputs"]) | set(operator["outputs"])
+        resident -= sum(size[t] for t in touched if last_use[t] == step and t not in kept)
+    return Summary(len(operators), len(size), time, peak, peak_operator, fixed)

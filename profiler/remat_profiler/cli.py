@@ -1,0 +1,92 @@
+"""The command line: `trace` writes one instance, `suite` a set of them, `--list` names the models."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import __version__
+from .errors import ProfilerError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; 0 on success, 2 with one line on stderr on a request that cannot be met."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.list:
+            from .models import listing
+
+            print(listing())
+            return 0
+        if options.command is None:
+            parser.error("expected a command: trace or suite (or --list)")
+        return options.run(options)
+    except ProfilerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="remat_profiler", description="Traces networks into instances.")
+    parser.add_argument("--version", action="version", version=__version__)
+    parser.add_argument("--list", action="store_true", help="list the models and exit")
+    commands = parser.add_subparsers(dest="command")
+
+    trace = commands.add_parser("trace", help="trace one training iteration into an instance file")
+    trace.add_argument("--model", required=True, metavar="FAMILY:NAME", help="e.g. torchvision:resnet50")
+    trace.add_argument("--batch", type=int, required=True, help="samples per iteration, e.g. 32")
+    trace.add_argument("--shape", required=True, help="shape of one sample, e.g. 3x224x224")
+    trace.add_argument("--device", required=True, help="cpu, cuda or model:<gpu>, e.g. model:v100")
+    trace.add_argument("--trace-device", choices=("auto", "cpu", "cuda"), default="auto",
+                       help="device of the fake tensors (default: that of --device where torch allows)")
+    trace.add_argument("--repeats", type=int, default=10, help="runs per measured operator (default 10)")
+    trace.add_argument("-o", "--output", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
+    trace.set_defaults(run=_trace)
+
+    suite = commands.add_parser("suite", help="write all committed instances of a suite")
+    suite.add_argument("name", help="e.g. resnet")
+    suite.add_argument("-o", "--output", type=Path, required=True, help="folder")
+    suite.add_argument("--only", default="", help="only instances whose name contains this")
+    suite.set_defaults(run=_suite)
+    return parser
+
+
+def _trace(options: argparse.Namespace) -> int:
+    from .job import Job, run
+
+    print(run(Job(
+        options.model, options.batch, parse_shape(options.shape), options.device,
+        options.trace_device, options.repeats,
+    ), options.output))
+    return 0
+
+
+def _suite(options: argparse.Namespace) -> int:
+    from .job import run
+    from .suites import suite
+
+    jobs = suite(options.name)
+    if not options.output.is_dir():
+        raise ProfilerError(f"the output folder '{options.output}' does not exist")
+    for name, job in jobs.items():
+        if options.only in name:
+            print(run(job, options.output / f"{name}.json.zst"), flush=True)
+    return 0
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    """`3x224x224` as a tuple."""
+    try:
+        shape = tuple(int(part) for part in text.split("x"))
+    except ValueError:
+        shape = ()
+    if not shape or min(shape) < 1:
+        raise ProfilerError(f"bad shape '{text}': expected positive integers like 3x224x224")
+    return shape

@@ -1,0 +1,63 @@
+"""Costs of operators: `roofline` computes them for a named GPU, `measure` runs the operators.
+
+Both answer the same two questions about a node of the graph, its time and its workspace, and say
+how they know. They must not know of instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import fx
+
+from ..errors import ProfilerError
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Time and scratch memory of one run; `spread_ns` is the interquartile range of repeated runs."""
+
+    time_ns: int
+    workspace_bytes: int = 0
+    spread_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the provenance of an instance says about a source of costs."""
+
+    device: dict[str, object]
+    times: dict[str, object]
+    workspaces: dict[str, object]
+    notes: list[str] = field(default_factory=list)
+
+
+class CostSource(Protocol):
+    """A way to know what operators cost."""
+
+    def describe(self) -> Description:
+        """Device and origin of the numbers."""
+
+    def cost(self, node: fx.Node) -> Cost:
+        """Cost of one run of an operator."""
+
+
+def cost_source(device: str, repeats: int) -> CostSource:
+    """The source for `model:<gpu>`, `cpu` or `cuda`; raises `ProfilerError` for anything else."""
+    from . import devices, measure, roofline
+
+    kind, separator, preset = device.partition(":")
+    if kind == "model" and separator:
+        return roofline.Roofline(devices.preset(preset))
+    if device in ("cpu", "cuda"):
+        return measure.Measured(device, repeats)
+    raise ProfilerError(
+        f"unknown device '{device}': expected cpu, cuda or model:<gpu> with <gpu> one of "
+        + ", ".join(devices.PRESETS)
+    )
+
+
+def trace_devices(device: str) -> list[str]:
+    """Devices on which the graph is the one that `device` would run, best first."""
+    return ["cpu"] if device == "cpu" else ["cuda"] if device == "cuda" else ["cuda", "cpu"]

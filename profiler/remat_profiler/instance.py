@@ -1,0 +1,233 @@
+"""Writes a traced iteration with its costs as an instance file, format v1 of `bench`.
+
+The format is defined by `core/src/format.rs` of the repository. The same trace gives the same bytes:
+nothing here depends on the time, the machine or the order of a hash table.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import fx
+
+from .aliasing import Value, bound_arguments, viewed_operand
+from .costs import Cost, CostSource
+from .errors import ProfilerError
+from .trace import Operator, Storage, TracedIteration
+
+SUFFIXES = (".json", ".json.gz", ".json.zst")
+_CONVOLUTIONS = {"aten::convolution", "aten::convolution_backward"}
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the trace itself does not know."""
+
+    name: str
+    model: str
+    batch: int
+    shape: tuple[int, ...]
+    command: str
+
+
+def document(header: Header, trace: TracedIteration, costs: CostSource) -> dict[str, object]:
+    """The instance as a JSON object."""
+    described = costs.describe()
+    inputs = [Value(node).tensor for node in trace.capture.inputs]
+    return {
+        "format": "remat-instance",
+        "version": 1,
+        "name": header.name,
+        "provenance": {
+            "model": header.model,
+            "batch_size": header.batch,
+            "input_shapes": [list(tensor.shape) for tensor in inputs],
+            "dtype": _dtype(inputs[0]),
+            "framework": {"name": "pytorch", "version": torch.__version__},
+            "device": described.device,
+            "sizes": {"kind": "exact"},
+            "times": described.times,
+            "workspaces": described.workspaces,
+            "command": header.command,
+            "notes": [*trace.notes, *_notes(trace), *described.notes],
+        },
+        "fixed_bytes": {"parameters": trace.parameter_bytes, "buffers": trace.buffer_bytes},
+        "tensors": [_tensor(storage) for storage in trace.storages],
+        "operators": [_operator(operator, trace, costs) for operator in trace.operators],
+        "order": [operator.id for operator in trace.operators],
+    }
+
+
+def _notes(trace: TracedIteration) -> list[str]:
+    notes = [
+        "joint graph of AOTAutograd at ATen level under fake tensors "
+        f"({trace.capture.trace_device}); functional: in-place ReLUs appear out of place",
+        "operands of which an operator reads only the shape are not among its inputs",
+    ]
+    if any(operator.updates_state for operator in trace.operators):
+        notes.append("batch norm: the recompute implementation has the cost of the default one")
+    return notes
+
+
+def _tensor(storage: Storage) -> dict[str, object]:
+    tensor = storage.value.tensor
+    entry: dict[str, object] = {
+        "id": storage.id, "name": storage.name, "bytes": storage.value.nbytes, "kind": storage.kind,
+    }
+    if tensor.numel() * tensor.element_size() == storage.value.nbytes:
+        entry["shape"] = list(tensor.shape)
+    entry["dtype"] = _dtype(tensor)
+    return entry
+
+
+def _operator(operator: Operator, trace: TracedIteration, costs: CostSource) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "id": operator.id,
+        "name": operator.name,
+        "op_type": str(operator.node.target).removesuffix(".default"),
+        "phase": operator.phase,
+    }
+    if operator.differentiates is not None:
+        entry["differentiates"] = operator.differentiates
+    entry["inputs"] = operator.inputs
+    entry["outputs"] = operator.outputs
+    if operator.random:
+        entry["random"] = True
+    if operator.updates_state:
+        entry["updates_state"] = True
+    attributes = _attributes(operator.node)
+    if attributes:
+        entry["attributes"] = attributes
+    cost = costs.cost(operator.node)
+    entry["implementations"] = [_implementation("default", cost)]
+    if operator.updates_state:
+        entry["implementations"].append(_implementation("recompute", cost) | {"recompute": True})
+    return entry
+
+
+def _implementation(name: str, cost: Cost) -> dict[str, object]:
+    entry: dict[str, object] = {"name": name, "time": cost.time_ns}
+    if cost.workspace_bytes:
+        entry["workspace_bytes"] = cost.workspace_bytes
+    if cost.spread_ns is not None:
+        entry["spread"] = cost.spread_ns
+    return entry
+
+
+def _attributes(node: fx.Node) -> dict[str, object]:
+    """Arguments that are no tensors, and the shapes of operands that a reader could not know:
+    parameters are not in the file, and views have other shapes than their storages."""
+    attributes: dict[str, object] = {}
+    for argument, value in bound_arguments(node):
+        if isinstance(value, fx.Node):
+            attributes |= _shape_attributes(argument.name, value, node)
+            if argument.name == "weight" and node.target._schema.name in _CONVOLUTIONS:
+                attributes["dtype"] = _dtype(value.meta["val"])
+        elif value is not None:
+            scalar = _scalar(value)
+            if scalar is not None:
+                attributes[argument.name] = scalar
+    return attributes
+
+
+def _shape_attributes(name: str, operand: fx.Node, node: fx.Node) -> dict[str, object]:
+    tensor = operand.meta.get("val")
+    if not isinstance(tensor, torch.Tensor):
+        return {}
+    unlisted = operand.op in ("placeholder", "get_attr")
+    folded = operand.op == "call_function" and viewed_operand(operand) is not None
+    convolution = node.target._schema.name in _CONVOLUTIONS and name in ("input", "weight")
+    found: dict[str, object] = {}
+    if unlisted or folded or convolution:
+        found[f"{name}_shape"] = list(tensor.shape)
+    if not tensor.is_contiguous():
+        found[f"{name}_stride"] = list(tensor.stride())
+    return found
+
+
+def _scalar(value: object) -> object | None:
+    """A JSON value, or None for what holds tensors."""
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, (list, tuple)):
+        items = [_scalar(item) for item in value]
+        return None if any(item is None for item in items) else items
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if isinstance(value, (torch.memory_format, torch.layout)):
+        return str(value).removeprefix("torch.")
+    return None
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def check_output(path: Path) -> None:
+    """Refuses, before the work starts, an output that could not be written."""
+    if not path.name.endswith(SUFFIXES):
+        raise ProfilerError(f"output '{path}' must end in one of {', '.join(SUFFIXES)}")
+    if path.is_dir():
+        raise ProfilerError(f"output '{path}' is a directory")
+    if not path.parent.is_dir():
+        raise ProfilerError(f"the folder of output '{path}' does not exist")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ProfilerError(f"output '{path}' is not writable")
+
+
+def write(instance: dict[str, object], path: Path) -> int:
+    """Writes the file, compressed as its suffix says, by way of a temporary one; returns its size."""
+    text = _text(instance).encode()
+    if path.name.endswith(".gz"):
+        text = gzip.compress(text, 9, mtime=0)
+    elif path.name.endswith(".zst"):
+        import zstandard
+
+        text = zstandard.ZstdCompressor(level=19).compress(text)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_bytes(text)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ProfilerError(f"cannot write '{path}': {error.strerror}") from error
+    return len(text)
+
+
+def read(path: Path) -> dict[str, object]:
+    """Reads a file that `write` wrote."""
+    data = path.read_bytes()
+    if path.name.endswith(".gz"):
+        data = gzip.decompress(data)
+    elif path.name.endswith(".zst"):
+        import zstandard
+
+        data = zstandard.ZstdDecompressor().decompress(data)
+    return json.loads(data)
+
+
+def _text(instance: dict[str, object]) -> str:
+    """Compact JSON with one tensor or operator a line, so that two files can be compared."""
+    lines = []
+    for key, value in instance.items():
+        if key in ("tensors", "operators"):
+            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            lines.append(f"{json.dumps(key)}:[\n{rows}\n]")
+        else:
+            lines.append(f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}")
+    return "{" + ",\n".join(lines) + "}\n"
+
+
+def stem(path: Path) -> str:
+    """The name of an instance: its file name without suffixes."""
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        if path.name.endswith(suffix):
+            return path.name.removesuffix(suffix)
+    return path.stem

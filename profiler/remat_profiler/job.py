@@ -1,0 +1,75 @@
+"""One instance from request to file: capture, trace, cost, check, write."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import ProfilerError
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `trace` is asked for."""
+
+    model: str
+    batch: int
+    shape: tuple[int, ...]
+    device: str
+    trace_device: str = "auto"
+    repeats: int = 10
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for this, without paths."""
+        shape = "x".join(map(str, self.shape))
+        text = f"remat-profiler trace --model {self.model} --batch {self.batch} --shape {shape} --device {self.device}"
+        if self.trace_device != "auto":
+            text += f" --trace-device {self.trace_device}"
+        if not self.device.startswith("model:"):
+            text += f" --repeats {self.repeats}"
+        return text
+
+
+def run(job: Job, output: Path) -> str:
+    """Writes the instance and returns a summary for people."""
+    from . import check, instance
+    from .costs import cost_source
+
+    if job.batch < 1 or job.repeats < 1:
+        raise ProfilerError("--batch and --repeats must be at least 1")
+    instance.check_output(output)
+    started = time.monotonic()
+    costs = cost_source(job.device, job.repeats)
+    header = instance.Header(instance.stem(output), job.model, job.batch, job.shape, job.command)
+    made = instance.document(header, traced(job), costs)
+    found = check.problems(made)
+    if found:
+        raise ProfilerError(f"the traced instance is not valid ({len(found)} problems): {found[0]}")
+    size = instance.write(made, output)
+    return summary(header.name, made, check.store_all(made), size, time.monotonic() - started)
+
+
+def traced(job: Job):
+    """Traces the iteration that a job asks for."""
+    from .capture import Request, capture_for
+    from .costs import trace_devices
+    from .models import builder
+    from .trace import trace
+
+    devices = trace_devices(job.device) if job.trace_device == "auto" else [job.trace_device]
+    return trace(capture_for(Request(builder(job.model), job.batch, job.shape), devices))
+
+
+def summary(name: str, made: dict, store_all, size: int, seconds: float) -> str:
+    """What was written, and what store-all needs on it."""
+    batch = made["provenance"]["batch_size"]
+    rate = batch / (store_all.time_ns * 1e-9) if store_all.time_ns else float("inf")
+    times = made["provenance"]["times"]["kind"]
+    return (
+        f"{name}: {store_all.operators} operators, {store_all.tensors} tensors, {size} bytes written in {seconds:.1f} s\n"
+        f"  store-all ({times}): {store_all.time_ns / 1e6:.3f} ms, {rate:.2f} samples/s, "
+        f"peak {store_all.peak_bytes / 2**30:.3f} GiB at {store_all.peak_operator} "
+        f"(fixed {store_all.fixed_bytes / 2**30:.3f} GiB)"
+    )

@@ -1,0 +1,52 @@
+"""The registry of networks: `family:name`, one file per family, one line here.
+
+A family lists its names and builds a module from one of them. It must not know of tracing or of
+devices: it is called under `FakeTensorMode` and `torch.device(...)`, so nothing is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from ..errors import ProfilerError
+from . import preact, toy, vision
+
+
+@dataclass(frozen=True)
+class Family:
+    """A group of networks that are built by the same code."""
+
+    names: Callable[[], list[str]]
+    build: Callable[[str], nn.Module]
+    about: str
+
+
+FAMILIES: dict[str, Family] = {
+    "torchvision": Family(vision.names, vision.build, vision.ABOUT),
+    "preact": Family(preact.names, preact.build, preact.ABOUT),
+    "toy": Family(toy.names, toy.build, toy.ABOUT),
+}
+
+
+def builder(model: str) -> Callable[[], nn.Module]:
+    """The function that builds `family:name`; raises `ProfilerError` for an unknown one."""
+    family_name, separator, name = model.partition(":")
+    if not separator or family_name not in FAMILIES:
+        known = ", ".join(FAMILIES)
+        raise ProfilerError(f"unknown model '{model}': expected FAMILY:NAME with FAMILY one of {known}")
+    family = FAMILIES[family_name]
+    if name not in family.names():
+        raise ProfilerError(f"unknown model '{model}': '{family_name}' has no '{name}' (see --list)")
+    return lambda: family.build(name)
+
+
+def listing() -> str:
+    """All models, for `--list`."""
+    lines = []
+    for prefix, family in FAMILIES.items():
+        lines.append(f"{prefix}: {family.about}")
+        lines += [f"  {prefix}:{name}" for name in family.names()]
+    return "\n".join(lines)
