@@ -1,5 +1,6 @@
 //! What a method is: its claim, what it supports, and the answers that it gives.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use remat_core::{Instance, Schedule};
@@ -26,6 +27,10 @@ pub trait Method: Sync {
     /// # Errors
     /// Only when nothing can be said at all; a budget that cannot be met is an answer.
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+    /// Parameter settings that together make up a sweep of a method without budgets.
+    fn sweep(&self, _instance: &Instance) -> Vec<BTreeMap<String, String>> {
+        Vec::new()
+    }
 }
 
 /// Everything that a method is given.

@@ -1,0 +1,56 @@
+//! `revolve`: optimal checkpointing of a heterogeneous chain when only activations are kept.
+
+use remat_core::Instance;
+
+use crate::chain_method::{self, ChainProgram};
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::rotor::ranges::Rule;
+
+/// The automatic-differentiation strategy on a heterogeneous chain.
+///
+/// # Problem
+/// As `rotor-persistent`, but a forward keeps nothing except its input: every backward is preceded by
+/// its own `F_all`.
+///
+/// # Constraints
+/// Theorem 4.8 of rotor-toms-2024 with C_all allowed for single stages only, which is the dynamic
+/// program of Griewank and Walther (2008), section 12.3, with memory in slots.
+///
+/// # Size
+/// As `rotor-persistent`.
+///
+/// # Departures from the paper
+/// As `rotor-persistent`: one table per sweep, sizes rounded up, parameter gradients counted.
+///
+/// # Claim
+/// Optimal among memory-persistent sequences in which `F_all` comes right before each backward, sizes
+/// rounded up to slots.
+///
+/// # Reference
+/// rotor-toms-2024, section 5.4 ("revolve"); Gruslys et al. 2016, appendix C.
+pub struct Revolve;
+
+impl Method for Revolve {
+    fn id(&self) -> &'static str {
+        "revolve"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "optimal checkpointing of activations only, F_all right before each backward",
+            claim: Claim::ChainPersistent,
+            claim_text: "optimal among persistent sequences with F_all right before each backward, sizes rounded up to slots",
+            reference: "rotor-toms-2024, section 5.4; Griewank & Walther 2008, section 12.3",
+            parameters: chain_method::SLOTS,
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        chain_method::supports(instance)
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        ChainProgram::new(context)?.solve(context, Rule::SaveLast)
+    }
+}

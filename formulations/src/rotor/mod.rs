@@ -1,0 +1,77 @@
+//! `rotor-persistent`, and the dynamic program that `revolve` shares with it.
+//!
+//! [`slots`] rounds a chain, [`ranges`] finds where the table is worth computing, [`table`] (with
+//! [`kernel`]) computes it, [`trace`] reads sequences off it, and [`solve`] answers any number of
+//! budgets from one table.
+
+pub mod kernel;
+pub mod ranges;
+pub mod slots;
+pub mod solve;
+pub mod table;
+pub mod trace;
+pub mod triangle;
+
+use remat_core::Instance;
+
+use crate::chain_method::{self, ChainProgram};
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use ranges::Rule;
+
+/// The optimal memory-persistent sequence of a heterogeneous chain.
+///
+/// # Problem
+/// REMAT(L, M) restricted to memory-persistent sequences (Definitions 3.5 and 4.1): once a stage is
+/// run with `F_ck` or `F_all`, what it keeps stays until the stage's backward.
+///
+/// # Variables
+/// C(s, t, m), the least time to run the backwards of stages t to s from the input of s within m
+/// slots beside that input; O(L^2 S) entries, S the number of slots.
+///
+/// # Constraints
+/// Theorem 4.8 (equations 6 and 7) with m_all = max(w_delta^t + w_abar^s + o_f^s, w_delta^s +
+/// w_delta^{s-1} + w_abar^s + o_b^s); the printed text shows w_a^s for w_abar^s in places, and
+/// Theorem 1 of RR-9302 lacks w_delta^{s-1}.
+///
+/// # Size
+/// L^3 S / 6 min-plus operations, less what `ranges` proves unnecessary; 4 bytes a cell, 8 when
+/// makespans exceed 2^31.
+///
+/// # Departures from the paper
+/// One table answers every budget of a sweep: slots are fractions of the largest budget. Sizes are
+/// rounded up (the paper says down, its code up). Each stage may offer several savings. Parameter
+/// gradients, which the paper leaves out, count from the backward that makes them.
+///
+/// # Claim
+/// Optimal among memory-persistent sequences of the chain view when sizes are rounded up to
+/// budget / `slots`; exact when a slot is one byte. `infeasible` is decided in exact bytes.
+///
+/// # Reference
+/// Beaumont et al., "Optimal Re-Materialization Strategies for Heterogeneous Chains", ACM TOMS 2024
+/// (rotor-toms-2024), section 4.4, Algorithms 3 and 4.
+pub struct RotorPersistent;
+
+impl Method for RotorPersistent {
+    fn id(&self) -> &'static str {
+        "rotor-persistent"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "optimal memory-persistent sequence of a heterogeneous chain",
+            claim: Claim::ChainPersistent,
+            claim_text: "optimal among memory-persistent sequences of the chain view, sizes rounded up to slots",
+            reference: "rotor-toms-2024, Theorem 4.8, Algorithms 3 and 4",
+            parameters: chain_method::SLOTS,
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        chain_method::supports(instance)
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        ChainProgram::new(context)?.solve(context, Rule::Persistent)
+    }
+}

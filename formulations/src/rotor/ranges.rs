@@ -1,0 +1,85 @@
+//! Between which memory limits the makespan of a subchain is worth computing.
+//!
+//! Below `least` a subchain cannot run at all; from `enough` on everything can be saved and nothing
+//! is recomputed. Both are O(L^3) or less without a memory dimension, so the table (`table.rs`) skips
+//! every slot outside, and feasibility can be decided in exact bytes.
+
+use super::slots::{SlottedChain, SlottedSaving};
+use super::triangle::Triangle;
+
+/// Which sequences are allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Memory-persistent sequences of the chain model (Theorem 4.8).
+    Persistent,
+    /// Only activations are kept: `F_all` right before each `B` (revolve on heterogeneous chains).
+    SaveLast,
+}
+
+/// Limits of every subchain `s..=t`.
+#[derive(Clone, Debug)]
+pub struct Ranges {
+    /// m_none^{s,t}; meaningless where s = t.
+    pub passing: Triangle<usize>,
+    /// Least memory with which the subchain can run.
+    pub least: Triangle<usize>,
+    /// Memory from which on nothing is recomputed; `usize::MAX` where the rule always recomputes.
+    pub enough: Triangle<usize>,
+    /// For each stage, the alternative that takes the least time (of these, the one that saves least).
+    pub fastest: Vec<usize>,
+}
+
+impl Ranges {
+    /// Limits of all subchains.
+    pub fn new(chain: &SlottedChain, rule: Rule) -> Self {
+        let n = chain.len();
+        let mut ranges = Self {
+            passing: Triangle::new(n, 0),
+            least: Triangle::new(n, usize::MAX),
+            enough: Triangle::new(n, usize::MAX),
+            fastest: chain.savings.iter().map(|savings| fastest(savings)).collect(),
+        };
+        for s in (0..n).rev() {
+            for (t, limit) in chain.passing_limits(s) {
+                ranges.passing[(s, t)] = limit;
+            }
+            for t in s..n {
+                ranges.least[(s, t)] = ranges.least_of(chain, rule, s, t);
+                ranges.enough[(s, t)] = ranges.enough_of(chain, rule, s, t);
+            }
+        }
+        ranges
+    }
+
+    fn least_of(&self, chain: &SlottedChain, rule: Rule, s: usize, t: usize) -> usize {
+        let by_saving = |saving: &SlottedSaving| {
+            let limit = chain.all_limit(t, saving);
+            if s == t { limit } else { limit.max(self.least[(s + 1, t)].saturating_add(saving.saved)) }
+        };
+        let saving = chain.savings[s].iter().map(by_saving).min().unwrap_or(usize::MAX);
+        if s == t {
+            return saving;
+        }
+        let split = |k| self.least[(s, k)].max(self.least[(k + 1, t)].saturating_add(chain.input[k + 1]));
+        let passing = (s..t).map(split).min().unwrap_or(usize::MAX).max(self.passing[(s, t)]);
+        match rule {
+            Rule::Persistent => passing.min(saving),
+            Rule::SaveLast => passing,
+        }
+    }
+
+    fn enough_of(&self, chain: &SlottedChain, rule: Rule, s: usize, t: usize) -> usize {
+        let saving = &chain.savings[s][self.fastest[s]];
+        let limit = chain.all_limit(t, saving);
+        match rule {
+            _ if s == t => limit,
+            Rule::Persistent => limit.max(self.enough[(s + 1, t)].saturating_add(saving.saved)),
+            Rule::SaveLast => usize::MAX,
+        }
+    }
+}
+
+fn fastest(savings: &[SlottedSaving]) -> usize {
+    let key = |&position: &usize| (savings[position].time, savings[position].saved);
+    (0..savings.len()).min_by_key(key).unwrap_or(0)
+}

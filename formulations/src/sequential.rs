@@ -1,0 +1,100 @@
+//! `sequential`: what `torch.utils.checkpoint.checkpoint_sequential` does.
+
+use std::collections::BTreeMap;
+
+use remat_core::Instance;
+use remat_core::chain::{Chain, ChainStep};
+use remat_core::chain_view::ChainView;
+
+use crate::chain_method::{self, ChainProgram};
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::parameters::{ParameterKind, ParameterSpec};
+
+/// Equal segments, each recomputed once as a whole; the last one kept.
+///
+/// # Problem
+/// None: the schedule is fixed by the number of segments k. The L stages below the loss are cut into
+/// segments of floor(L / k); all but the last keep only their input and are recomputed, saving
+/// everything, when their backward comes. The last segment takes what remains, and runs once.
+///
+/// # Claim
+/// Baseline: exactly the schedule that the framework executes.
+///
+/// # Size
+/// O(L).
+///
+/// # Reference
+/// `torch.utils.checkpoint.checkpoint_sequential`; Chen et al. 2016; rotor-toms-2024, section 5.4,
+/// which tries k = 2 to 2 sqrt(L).
+pub struct Sequential;
+
+impl Method for Sequential {
+    fn id(&self) -> &'static str {
+        "sequential"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "PyTorch's checkpoint_sequential: equal segments, each recomputed once",
+            claim: Claim::Baseline,
+            claim_text: "the schedule of checkpoint_sequential with the given number of segments",
+            reference: "torch.utils.checkpoint.checkpoint_sequential; rotor-toms-2024, section 5.4",
+            parameters: &[ParameterSpec {
+                name: "segments",
+                default: "2",
+                kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
+                help: "number of segments; at most the number of stages below the loss",
+            }],
+            budgets: BudgetUse::Ignored,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        chain_method::supports(instance)?;
+        let view = ChainView::new(instance).map_err(|reason| SkipReason(reason.to_string()))?;
+        match view.chain.len() {
+            0..3 => Err(SkipReason("fewer than two stages below the loss: nothing to cut".into())),
+            _ => Ok(()),
+        }
+    }
+
+    /// k = 2 to 2 sqrt(L), as in rotor-toms-2024.
+    fn sweep(&self, instance: &Instance) -> Vec<BTreeMap<String, String>> {
+        let stages = ChainView::new(instance).map_or(0, |view| view.chain.len() - 1);
+        let most = (2..=stages).take_while(|k| k * k <= 4 * stages).last().unwrap_or(1);
+        (2..=most).map(|k| BTreeMap::from([("segments".into(), k.to_string())])).collect()
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let mut program = ChainProgram::new(context)?;
+        let stages = program.view.chain.len() - 1;
+        let segments = context.parameters.integer("segments").and_then(|k| usize::try_from(k).ok()).unwrap_or(2);
+        if segments > stages {
+            let message = format!("{segments} segments, but there are {stages} stages below the loss");
+            return Err(MethodError::Parameter { name: "segments", message });
+        }
+        let sequence = sequence(&program.view.chain, segments);
+        Ok(vec![program.answer(None, Termination::Feasible, &sequence, String::new())?])
+    }
+}
+
+/// The sequence with a number of segments, at least 1 and at most L.
+pub fn sequence(chain: &Chain, segments: usize) -> Vec<ChainStep> {
+    let loss = chain.len() - 1;
+    let size = loss / segments;
+    let starts: Vec<_> = (0..segments).map(|segment| segment * size).collect();
+    let last = (segments - 1) * size;
+    let save = |stage| ChainStep::Save { stage, saving: 0 };
+    let backward = |stage| ChainStep::Backward { stage };
+    let keeps_input = |stage| {
+        if starts.contains(&stage) { ChainStep::Checkpoint { stage } } else { ChainStep::Pass { stage } }
+    };
+    let mut sequence: Vec<_> = (0..last).map(keeps_input).collect();
+    sequence.extend((last..=loss).map(save));
+    sequence.extend((last..=loss).rev().map(backward));
+    for &start in starts[..segments - 1].iter().rev() {
+        sequence.extend((start..start + size).map(save));
+        sequence.extend((start..start + size).rev().map(backward));
+    }
+    sequence
+}
