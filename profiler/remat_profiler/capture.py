@@ -164,11 +164,7 @@ def capture_for(request: Request, devices: list[str]) -> Capture:
 
 
 def _fallback_note(tried: str, used: str) -> str:
-    return (
-        f"traced with fake {used} tensors: this torch build cannot run a backward pass on fake {tried} "
-        f"tensors without a {tried} device; operators that {tried} would dispatch differently "
-        "(batch norm, dropout) appear in their generic form"
-    )
+    return f"this torch build cannot run a backward pass on fake {tried} tensors here: fake {used} tensors instead"
 
 
 def _label_shape(step: TrainingStep, images: torch.Tensor) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ def document(header: Header, trace: TracedIteration, costs: CostSource) -> dict[
             "times": described.times,
             "workspaces": described.workspaces,
             "command": header.command,
-            "notes": [*trace.notes, *_notes(trace), *described.notes],
+            "notes": [*trace.notes, *_notes(trace, described.runs_on), *described.notes],
         },
         "fixed_bytes": {"parameters": trace.parameter_bytes, "buffers": trace.buffer_bytes},
         "tensors": [_tensor(storage) for storage in trace.storages],
@@ -63,12 +63,17 @@ def document(header: Header, trace: TracedIteration, costs: CostSource) -> dict[
     }
 
 
-def _notes(trace: TracedIteration) -> list[str]:
+def _notes(trace: TracedIteration, runs_on: str) -> list[str]:
     notes = [
         "joint graph of AOTAutograd at ATen level under fake tensors "
         f"({trace.capture.trace_device}); functional: in-place ReLUs appear out of place",
         "operands of which an operator reads only the shape are not among its inputs",
     ]
+    if trace.capture.trace_device != runs_on:
+        notes.append(
+            f"traced for a CPU: operators that {runs_on} would dispatch differently (batch norm has a "
+            "cuDNN form with one more saved buffer) appear in their generic form"
+        )
     if any(operator.updates_state for operator in trace.operators):
         notes.append("batch norm: the recompute implementation has the cost of the default one")
     return notes

@@ -25,8 +25,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Description:
-    """What the provenance of an instance says about a source of costs."""
+    """What the provenance of an instance says about a source of costs; `runs_on` is cpu or cuda."""
 
+    runs_on: str
     device: dict[str, object]
     times: dict[str, object]
     workspaces: dict[str, object]

@@ -1,2 +1,217 @@
+"""Measured costs: every ATen operator runs, one at a time, on real tensors of its shapes.
+
+Only one operator's tensors exist at a time, so a network that does not fit can be measured. The
+same operator on the same shapes is measured once. Times are medians after a warm-up; on CUDA they
+are taken with events, and the workspace is the peak of the caching allocator above the operator's
+inputs and outputs. On the CPU PyTorch does not report scratch memory: the workspace is given as 0,
+and a note says so.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from ..aliasing import bound_arguments, schema_name
+from ..errors import ProfilerError
+from . import Cost, Description
+
+WARM_UP = 2
+
+
 class Measured:
-    pass
+    """A cost source that runs operators on `device`."""
+
+    def __init__(self, device: str, repeats: int) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise ProfilerError("--device cuda: torch finds no CUDA device (use model:<gpu> or cpu)")
+        self.device = torch.device(device)
+        self.repeats = repeats
+        self._known: dict[str, Cost] = {}
+
+    def describe(self) -> Description:
+        """Labels the times `measured`."""
+        measured = {"kind": "measured", "samples": self.repeats, "statistic": "median"}
+        if self.device.type == "cuda":
+            return Description("cuda", _cuda_device(), measured, measured, [
+                "operators measured one at a time; spread is the interquartile range",
+                "workspaces: peak of the caching allocator above inputs and outputs",
+            ])
+        return Description(
+            "cpu", {"name": _cpu_name()}, measured,
+            {"kind": "modelled", "model": "none: PyTorch does not report scratch memory on the CPU"},
+            ["operators measured one at a time; spread is the interquartile range",
+             f"CPU times with {torch.get_num_threads()} threads; workspaces are not measured and given as 0"],
+        )
+
+    def cost(self, node: fx.Node) -> Cost:
+        """Measures an operator, or remembers what the same one took."""
+        key = _key(node)
+        if key not in self._known:
+            self._known[key] = self._measure(node)
+        return self._known[key]
+
+    def _measure(self, node: fx.Node) -> Cost:
+        torch.manual_seed(0)
+        with torch.no_grad():
+            call = _call(node, self.device)
+            for _ in range(WARM_UP):
+                call()
+            timer = self._time_cuda if self.device.type == "cuda" else _time_cpu
+            samples = sorted(timer(call) for _ in range(self.repeats))
+            workspace = self._workspace(call) if self.device.type == "cuda" else 0
+        return Cost(round(statistics.median(samples)), workspace, round(_interquartile_range(samples)))
+
+    def _time_cuda(self, call: Callable[[], object]) -> float:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda.synchronize()
+        start.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) * 1e6
+
+    def _workspace(self, call: Callable[[], object]) -> int:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        outputs = call()
+        torch.cuda.synchronize()
+        peak, after = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
+        del outputs
+        return max(0, peak - after)
+
+
+def _time_cpu(call: Callable[[], object]) -> float:
+    started = time.perf_counter_ns()
+    call()
+    return float(time.perf_counter_ns() - started)
+
+
+def _interquartile_range(samples: list[float]) -> float:
+    if len(samples) < 2:
+        return 0.0
+    first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
+    return third - first
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """What a real tensor must look like to stand for a fake one."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    elements: int
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> _Spec:
+        elements = tensor.untyped_storage().nbytes() // tensor.element_size()
+        return cls(tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()), elements, tensor.dtype)
+
+    def make(self, device: torch.device, upper: int | None = None) -> torch.Tensor:
+        """A tensor in a storage of its own: normal numbers, or integers below `upper` (else 0)."""
+        if self.dtype.is_floating_point:
+            storage = torch.randn(self.elements, device=device).to(self.dtype)
+        elif upper is not None and not self.dtype == torch.bool:
+            storage = torch.randint(0, upper, (self.elements,), device=device, dtype=self.dtype)
+        else:
+            storage = torch.zeros(self.elements, device=device, dtype=self.dtype)
+        return storage.as_strided(self.shape, self.stride, self.offset)
+
+
+def _call(node: fx.Node, device: torch.device) -> Callable[[], object]:
+    """The operator bound to real operands."""
+    upper = _index_bound(node)
+    made: dict[fx.Node, torch.Tensor] = {}
+
+    def real(value: object) -> object:
+        if isinstance(value, fx.Node):
+            fake = value.meta["val"]
+            if not isinstance(fake, torch.Tensor):
+                return fake
+            if value not in made:
+                made[value] = _Spec.of(fake).make(device, upper)
+            return made[value]
+        if isinstance(value, torch.device):
+            return device
+        if isinstance(value, (list, tuple)):
+            return type(value)(real(item) for item in value)
+        return value
+
+    arguments = [real(argument) for argument in node.args]
+    keywords = {name: real(value) for name, value in node.kwargs.items()}
+    _make_consistent(node, arguments)
+    return lambda: node.target(*arguments, **keywords)
+
+
+def _index_bound(node: fx.Node) -> int | None:
+    """Integers in the operands are indices: what they must stay below."""
+    arguments = {argument.name: value for argument, value in bound_arguments(node)}
+    name = schema_name(node)
+    if name == "aten::embedding":
+        return arguments["weight"].meta["val"].shape[0]
+    if name in ("aten::nll_loss_forward", "aten::nll_loss_backward"):
+        return arguments["self"].meta["val"].shape[1]
+    if name == "aten::embedding_dense_backward":
+        return arguments["num_weights"]
+    return None
+
+
+def _make_consistent(node: fx.Node, arguments: list[object]) -> None:
+    """Operands that only make sense together: the indices of a max-pool come from its forward."""
+    if schema_name(node) == "aten::max_pool2d_with_indices_backward":
+        window = arguments[2:7]
+        _, arguments[7] = torch.ops.aten.max_pool2d_with_indices.default(arguments[1], *window)
+
+
+def _key(node: fx.Node) -> str:
+    """Equal for calls that do the same work."""
+
+    def describe(value: object) -> object:
+        if isinstance(value, fx.Node):
+            fake = value.meta["val"]
+            return _Spec.of(fake) if isinstance(fake, torch.Tensor) else fake
+        if isinstance(value, (list, tuple)):
+            return [describe(item) for item in value]
+        return value
+
+    aliases = [[node.args.index(value), i] for i, value in enumerate(node.args)
+               if isinstance(value, fx.Node) and node.args.index(value) != i]
+    return repr((str(node.target), describe(list(node.args)), sorted((k, describe(v)) for k, v in node.kwargs.items()), aliases))
+
+
+def _cuda_device() -> dict[str, object]:
+    properties = torch.cuda.get_device_properties(0)
+    device: dict[str, object] = {"name": properties.name, "memory_bytes": properties.total_memory}
+    if torch.version.cuda:
+        device["cuda"] = torch.version.cuda
+    if torch.backends.cudnn.is_available():
+        device["cudnn"] = str(torch.backends.cudnn.version())
+    driver = _driver()
+    return device | ({"driver": driver} if driver else {})
+
+
+def _driver() -> str | None:
+    """The driver's version, where the kernel module says it."""
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            words = file.readline().split()
+    except OSError:
+        return None
+    return next((word for word in words if word[:1].isdigit() and "." in word), None)
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()

@@ -23,13 +23,18 @@ REDUCTIONS = {"sum", "mean", "amax", "amin", "var_mean", "_softmax", "_log_softm
 
 @dataclass(frozen=True)
 class Work:
-    """What one operator does. `kind`: conv1x1, conv, depthwise, gemm, attention, norm, pool, reduction
-    or elementwise, with `_backward` where backward efficiencies differ."""
+    """What one operator does.
+
+    `kind` is conv1x1, conv, depthwise, gemm, attention, norm, pool, reduction or elementwise, with
+    `_backward` where backward efficiencies differ, and `_strided` after that for the backward of a
+    convolution with a stride. `depth` is the length of the inner products.
+    """
 
     kind: str
     flops: float
     bytes: float
     launches: int = 1
+    depth: int = 0
 
 
 def work_of(node: fx.Node) -> Work:
@@ -88,9 +93,9 @@ def _convolution(node: fx.Node, name: str, moved: float) -> Work:
     depthwise = groups > 1 and groups == source.shape[1]
     kind = "depthwise" if depthwise else "conv1x1" if prod(weight.shape[2:]) == 1 else "conv"
     if name.endswith("backward"):
-        kind += "_backward"
+        kind += "_backward" + ("_strided" if max(arguments["stride"]) > 1 and kind != "depthwise" else "")
         moved += (passes - 1) * touched_bytes(result)
-    return Work(kind, 2.0 * macs * passes, moved, max(passes, 1))
+    return Work(kind, 2.0 * macs * passes, moved, max(passes, 1), prod(weight.shape[1:]))
 
 
 def _gemm_flops(node: fx.Node) -> float:

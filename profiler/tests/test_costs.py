@@ -1,0 +1,100 @@
+"""Modelled and measured costs."""
+
+import dataclasses
+
+import pytest
+
+from remat_profiler.costs import cost_source, devices, measure, roofline
+from remat_profiler.costs.work import Work, work_of
+from remat_profiler.errors import ProfilerError
+
+from .conftest import document_of, trace_of
+
+# Table 2 of Rotor's ToMS paper (2024), V100: u_f and u_b of the six linear layers, in ms.
+TABLE2 = ((1.60, 3.05), (2.20, 4.48), (2.44, 5.09), (2.51, 4.93), (2.10, 4.21), (1.43, 3.34))
+
+
+def modelled_ms(trace, key):
+    gpu = devices.preset(key)
+    return {op.name: roofline.seconds(work_of(op.node), gpu) * 1e3 for op in trace.operators}
+
+
+def test_table_2_of_rotor_is_met_within_what_the_readme_states():
+    times = modelled_ms(trace_of("toy:rotor-table2", 1000, (2000,)), "v100")
+    total = 0.0
+    for layer, (forward, backward) in enumerate(TABLE2):
+        # There the first layer differentiates its input too; here it need not.
+        products = times[f"{layer}.backward.mm"] * 2 + times[f"{layer}.backward.sum"]
+        assert times[str(layer)] == pytest.approx(forward, rel=0.09)
+        assert products == pytest.approx(backward, rel=0.06)
+        total += times[str(layer)] + products
+    assert total == pytest.approx(37.4, rel=0.02)
+
+
+def test_resnet50_on_the_p100_is_met_within_what_the_readme_states(resnet50):
+    """Sums over ResNet-50 at batch 184 as MONeT's authors measured them (ms)."""
+    measured = {"convolution": 207.3, "convolution_backward": 511.6, "_native_batch_norm_legit_functional": 62.9,
+                "native_batch_norm_backward": 102.9, "threshold_backward": 41.4}
+    times = modelled_ms(resnet50, "p100")
+    for kind, expected in measured.items():
+        total = sum(times[op.name] for op in resnet50.operators if op.node.target._schema.name == f"aten::{kind}")
+        assert total == pytest.approx(expected, rel=0.04), kind
+
+
+def test_the_roofline_is_monotonic_in_work_and_in_the_batch(resnet18):
+    gpu = devices.preset("v100")
+    for kind in gpu.efficiencies:
+        small = Work(kind, 1e9, 1e6, 1, 64)
+        for more in (dataclasses.replace(small, flops=2e9), dataclasses.replace(small, bytes=1e9),
+                     dataclasses.replace(small, launches=2)):
+            assert roofline.seconds(more, gpu) >= roofline.seconds(small, gpu)
+    larger = modelled_ms(trace_of("torchvision:resnet18", 4, (3, 64, 64)), "v100")
+    for name, time in modelled_ms(resnet18, "v100").items():
+        assert 0 < time <= larger[name]
+
+
+def test_every_preset_costs_every_operator_and_says_modelled(resnet18):
+    for key in devices.PRESETS:
+        made = document_of(resnet18, f"model:{key}")
+        assert made["provenance"]["times"]["kind"] == made["provenance"]["workspaces"]["kind"] == "modelled"
+        assert all(op["implementations"][0]["time"] > 0 for op in made["operators"])
+
+
+def test_flops_are_counted_as_in_textbooks(resnet50):
+    forward = sum(work_of(op.node).flops for op in resnet50.operators if op.phase == "forward")
+    assert forward / 2 / 184 == pytest.approx(4.089e9, rel=0.001)
+
+
+def test_measured_cpu_costs_have_times_spread_and_labels(small):
+    made = document_of(small, "cpu")
+    assert made["provenance"]["times"] == {"kind": "measured", "samples": 3, "statistic": "median"}
+    for operator in made["operators"]:
+        implementation = operator["implementations"][0]
+        assert implementation["time"] > 0 and implementation["spread"] >= 0
+        assert "workspace_bytes" not in implementation
+    assert any("workspaces are not measured" in note for note in made["provenance"]["notes"])
+
+
+def test_identical_operators_are_measured_once(resnet18):
+    source = measure.Measured("cpu", 1)
+    calls = []
+    source._measure = lambda node: calls.append(node) or roofline.Cost(1)
+    for operator in resnet18.operators:
+        source.cost(operator.node)
+    assert len({measure._key(op.node) for op in resnet18.operators}) == len(calls) < len(resnet18.operators)
+
+
+def test_measured_resnet18_runs_every_kind_of_operator(resnet18):
+    source = cost_source("cpu", 1)
+    assert all(source.cost(op.node).time_ns > 0 for op in resnet18.operators)
+
+
+def test_the_interquartile_range_is_that_of_the_samples():
+    assert measure._interquartile_range([1.0, 2.0, 3.0, 4.0, 5.0]) == 2.0
+    assert measure._interquartile_range([1.0]) == 0.0
+
+
+@pytest.mark.parametrize("device", ["gpu", "model:", "model:rtx", "v100", ""])
+def test_unknown_devices_are_named(device):
+    with pytest.raises(ProfilerError, match="unknown"):
+        cost_source(device, 1)
