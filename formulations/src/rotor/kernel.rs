@@ -9,9 +9,19 @@ pub trait Cost: Copy + Ord + Send + Sync + std::ops::Add<Output = Self> + std::o
     fn new(time: u64) -> Option<Self>;
     /// The makespan, unless infinite.
     fn get(self) -> Option<u64>;
+    /// Vectors for processors with AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    type Wide: Lanes<Self>;
+    /// Vectors for processors with AVX2.
+    #[cfg(target_arch = "x86_64")]
+    type Medium: Lanes<Self>;
 }
 
 impl Cost for u32 {
+    #[cfg(target_arch = "x86_64")]
+    type Wide = std::arch::x86_64::__m512i;
+    #[cfg(target_arch = "x86_64")]
+    type Medium = std::arch::x86_64::__m256i;
     const INFINITE: Self = Self::MAX / 2;
     fn new(time: u64) -> Option<Self> {
         Self::try_from(time).ok().filter(|&time| time < Self::INFINITE)
@@ -23,6 +33,10 @@ impl Cost for u32 {
 
 /// Signed, because 64-bit vector comparisons are; makespans are not negative.
 impl Cost for i64 {
+    #[cfg(target_arch = "x86_64")]
+    type Wide = std::arch::x86_64::__m512i;
+    #[cfg(target_arch = "x86_64")]
+    type Medium = std::arch::x86_64::__m256i;
     const INFINITE: Self = Self::MAX / 2;
     fn new(time: u64) -> Option<Self> {
         Self::try_from(time).ok().filter(|&time| time < Self::INFINITE)
@@ -32,13 +46,122 @@ impl Cost for i64 {
     }
 }
 
+/// A vector of costs.
+///
+/// Implementations are inlined into functions compiled for the instructions that they use; calling
+/// them elsewhere is undefined where the processor lacks these.
+pub trait Lanes<C>: Copy {
+    /// Costs in a vector.
+    const WIDTH: usize;
+    /// Every lane the same.
+    fn splat(value: C) -> Self;
+    /// Reads the first [`Lanes::WIDTH`] entries of a slice that has at least as many.
+    fn load(from: &[C]) -> Self;
+    /// Writes to the first [`Lanes::WIDTH`] entries of a slice that has at least as many.
+    fn store(self, to: &mut [C]);
+    /// Lane by lane.
+    fn add(self, other: Self) -> Self;
+    /// Lane by lane.
+    fn min(self, other: Self) -> Self;
+}
+
+/// Without vector instructions that this file knows.
+impl<C: Cost> Lanes<C> for [C; 4] {
+    const WIDTH: usize = 4;
+    #[inline(always)]
+    fn splat(value: C) -> Self {
+        [value; 4]
+    }
+    #[inline(always)]
+    fn load(from: &[C]) -> Self {
+        [from[0], from[1], from[2], from[3]]
+    }
+    #[inline(always)]
+    fn store(self, to: &mut [C]) {
+        to[..4].copy_from_slice(&self);
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        std::array::from_fn(|lane| self[lane] + other[lane])
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        std::array::from_fn(|lane| std::cmp::Ord::min(self[lane], other[lane]))
+    }
+}
+
+/// Vectors of x86-64, by the names of the instructions' intrinsics.
+#[cfg(target_arch = "x86_64")]
+#[expect(clippy::cast_possible_wrap, reason = "lanes are bit patterns")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    macro_rules! lanes {
+        ($cost:ty, $vector:ty, $width:literal, $splat:ident($lane:ty), $load:ident, $store:ident, $add:ident, $min:path) => {
+            impl super::Lanes<$cost> for $vector {
+                const WIDTH: usize = $width;
+                #[inline(always)]
+                fn splat(value: $cost) -> Self {
+                    // SAFETY: the caller runs on a processor with these instructions, as the trait demands.
+                    unsafe { $splat(value as $lane) }
+                }
+                #[inline(always)]
+                fn load(from: &[$cost]) -> Self {
+                    let from = &from[..$width];
+                    // SAFETY: as above, and the slice is as long as the vector.
+                    unsafe { $load(from.as_ptr().cast()) }
+                }
+                #[inline(always)]
+                fn store(self, to: &mut [$cost]) {
+                    let to = &mut to[..$width];
+                    // SAFETY: as above, and the slice is as long as the vector.
+                    unsafe { $store(to.as_mut_ptr().cast(), self) }
+                }
+                #[inline(always)]
+                fn add(self, other: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $add(self, other) }
+                }
+                #[inline(always)]
+                fn min(self, other: Self) -> Self {
+                    // SAFETY: as above.
+                    unsafe { $min(self, other) }
+                }
+            }
+        };
+    }
+    lanes!(u32, __m512i, 16, _mm512_set1_epi32(i32), _mm512_loadu_epi32, _mm512_storeu_epi32, _mm512_add_epi32, _mm512_min_epu32);
+    lanes!(i64, __m512i, 8, _mm512_set1_epi64(i64), _mm512_loadu_epi64, _mm512_storeu_epi64, _mm512_add_epi64, _mm512_min_epi64);
+    lanes!(u32, __m256i, 8, _mm256_set1_epi32(i32), _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32, _mm256_min_epu32);
+    lanes!(i64, __m256i, 4, _mm256_set1_epi64x(i64), _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi64, min_epi64);
+
+    /// The minimum that AVX2 lacks.
+    #[target_feature(enable = "avx2")]
+    fn min_epi64(a: __m256i, b: __m256i) -> __m256i {
+        _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(a, b))
+    }
+}
+
 /// Subchains with a common start that are computed together, so that what they share is loaded once.
 pub const GROUP: usize = 4;
+/// Vectors of a tile.
+const VECTORS: usize = 2;
 /// Most memory slots in a tile; rows are padded by as many infinite entries in front.
 pub const MAX_TILE: usize = 32;
 
-/// `W` slots of makespans of [`GROUP`] subchains.
-pub type Tiles<C, const W: usize> = [[C; W]; GROUP];
+/// Memory slots of a tile.
+pub const fn tile_width<C, V: Lanes<C>>() -> usize {
+    VECTORS * V::WIDTH
+}
+
+/// Best makespans of some subchains in one tile.
+pub type Best<V, const COLUMNS: usize> = [[V; VECTORS]; COLUMNS];
+
+/// Nothing found yet.
+#[inline(always)]
+pub fn infinite<C: Cost, V: Lanes<C>, const COLUMNS: usize>() -> Best<V, COLUMNS> {
+    [[V::splat(C::INFINITE); VECTORS]; COLUMNS]
+}
 
 /// Operands of a run of splits `s..=k | k+1..=t`, k increasing.
 pub struct Splits<'a, C> {
@@ -63,26 +186,37 @@ pub struct Rows<'a, C> {
     pub step: usize,
 }
 
-/// `best = min(best, left + right)` over all splits and slots, for the first `columns` of the group.
+/// `best = min(best, left + right)` over all splits and slots.
 #[inline(always)]
-pub fn minimise<C: Cost, const W: usize, const COLUMNS: usize>(best: &mut [[C; W]; COLUMNS], splits: &Splits<'_, C>) {
+pub fn minimise<C: Cost, V: Lanes<C>, const COLUMNS: usize>(best: &mut Best<V, COLUMNS>, splits: &Splits<'_, C>) {
+    let mut registers = *best;
     for (index, &shift) in splits.shift.iter().enumerate() {
         if shift >= splits.start {
             continue; // The checkpoint alone takes more than the whole tile has.
         }
-        let left: &[C; W] = tile(splits.left.values, index * splits.left.step + splits.start);
+        let left = tile::<C, V>(splits.left.values, index * splits.left.step + splits.start);
         let right = index * splits.right.step + splits.start - shift;
-        for (column, best) in best.iter_mut().enumerate() {
-            let right: &[C; W] = tile(splits.right.values, right + column * splits.column_step);
-            for slot in 0..W {
-                best[slot] = best[slot].min(left[slot] + right[slot]);
+        for (column, best) in registers.iter_mut().enumerate() {
+            let right = tile::<C, V>(splits.right.values, right + column * splits.column_step);
+            for vector in 0..VECTORS {
+                best[vector] = best[vector].min(left[vector].add(right[vector]));
             }
         }
     }
+    *best = registers;
 }
 
-/// `W` entries of a row.
+/// A tile of a row.
 #[inline(always)]
-pub fn tile<C, const W: usize>(row: &[C], start: usize) -> &[C; W] {
-    row[start..].first_chunk().expect("rows are padded to whole tiles")
+fn tile<C: Cost, V: Lanes<C>>(values: &[C], start: usize) -> [V; VECTORS] {
+    let tile = &values[start..start + tile_width::<C, V>()];
+    std::array::from_fn(|vector| V::load(&tile[vector * V::WIDTH..]))
+}
+
+/// The tile as numbers.
+#[inline(always)]
+pub fn unpack<C: Cost, V: Lanes<C>>(best: &[V; VECTORS], into: &mut [C]) {
+    for (vector, lanes) in best.iter().enumerate() {
+        lanes.store(&mut into[vector * V::WIDTH..]);
+    }
 }

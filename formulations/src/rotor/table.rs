@@ -6,9 +6,11 @@
 //! cut into tiles, so that a tile of every row that a block reads stays in the second-level cache.
 //! Only slots inside of [`Ranges`] are computed.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
-use super::kernel::{Cost, GROUP, MAX_TILE, Rows, Splits, minimise, tile};
+use super::kernel::{Best, Cost, GROUP, Lanes, MAX_TILE, Rows, Splits, infinite, minimise, tile_width, unpack};
 use super::ranges::{Ranges, Rule};
 use super::slots::{SlottedChain, SlottedSaving};
 
@@ -92,8 +94,8 @@ impl<'a, C: Cost> Table<'a, C> {
     fn block(&self, row: usize, column: usize) -> Box<[C]> {
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-                // SAFETY: the processor has the features that the function is compiled for.
+            if is_x86_feature_detected!("avx512f") {
+                // SAFETY: the processor has the instructions that the function is compiled for.
                 return unsafe { self.block_avx512(row, column) };
             }
             if is_x86_feature_detected!("avx2") {
@@ -101,24 +103,24 @@ impl<'a, C: Cost> Table<'a, C> {
                 return unsafe { self.block_avx2(row, column) };
             }
         }
-        self.block_with::<8>(row, column)
+        self.block_with::<[C; 4]>(row, column)
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512vl")]
+    #[target_feature(enable = "avx512f")]
     fn block_avx512(&self, row: usize, column: usize) -> Box<[C]> {
-        if size_of::<C>() == 4 { self.block_with::<32>(row, column) } else { self.block_with::<16>(row, column) }
+        self.block_with::<C::Wide>(row, column)
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn block_avx2(&self, row: usize, column: usize) -> Box<[C]> {
-        if size_of::<C>() == 4 { self.block_with::<16>(row, column) } else { self.block_with::<8>(row, column) }
+        self.block_with::<C::Medium>(row, column)
     }
 
-    /// Computes a block, `W` slots at a time.
+    /// Computes a block, a tile of slots at a time.
     #[inline(always)]
-    fn block_with<const W: usize>(&self, row: usize, column: usize) -> Box<[C]> {
+    fn block_with<V: Lanes<C>>(&self, row: usize, column: usize) -> Box<[C]> {
         let mut block = Block {
             table: self,
             row,
@@ -126,9 +128,9 @@ impl<'a, C: Cost> Table<'a, C> {
             values: vec![C::INFINITE; SIDE * SIDE * self.layout.pitch].into_boxed_slice(),
         };
         let last = ((row + 1) * SIDE).min(self.layout.stages);
-        for start in (0..=self.capacity).step_by(W) {
+        for start in (0..=self.capacity).step_by(tile_width::<C, V>()) {
             for s in (row * SIDE..last).rev() {
-                block.row::<W>(s, start);
+                block.row::<V>(s, start);
             }
         }
         block.values
@@ -146,23 +148,26 @@ struct Block<'t, 'a, C> {
 impl<C: Cost> Block<'_, '_, C> {
     /// One tile of every subchain of the block that starts at `s`.
     #[inline(always)]
-    fn row<const W: usize>(&mut self, s: usize, start: usize) {
+    fn row<V: Lanes<C>>(&mut self, s: usize, start: usize) {
+        let width = tile_width::<C, V>();
         let last = ((self.column + 1) * SIDE).min(self.table.layout.stages);
         let first = (self.column * SIDE).max(s / GROUP * GROUP);
         for t in (first..last).step_by(GROUP) {
             let columns = t.max(s)..(t + GROUP).min(last);
             let ranges = self.table.ranges;
-            let computed = |&t: &usize| ranges.least[(s, t)] < start + W && start < ranges.enough[(s, t)];
-            let mut best = [[C::INFINITE; W]; GROUP];
-            if columns.clone().any(|t| computed(&t)) {
+            let computed = |t: usize| ranges.least[(s, t)] < start + width && start < ranges.enough[(s, t)];
+            let mut best: Best<V, GROUP> = infinite();
+            if columns.clone().any(computed) {
                 self.common_splits(&mut best, s, t, start);
             }
             for t in columns {
-                let mut best = best[t % GROUP];
-                if computed(&t) {
+                let mut best: Best<V, 1> = [best[t % GROUP]];
+                if computed(t) {
                     self.own_splits(&mut best, s, t, start);
                 }
-                self.finish(&mut best, s, t, start);
+                let mut values = [C::INFINITE; MAX_TILE];
+                unpack::<C, V>(&best[0], &mut values);
+                self.finish(&mut values[..width], s, t, start);
             }
         }
     }
@@ -178,12 +183,11 @@ impl<C: Cost> Block<'_, '_, C> {
 
     /// Splits after `s..=k` with k below the group's first column `t`.
     #[inline(always)]
-    fn common_splits<const W: usize>(&self, best: &mut [[C; W]; GROUP], s: usize, t: usize, start: usize) {
+    fn common_splits<V: Lanes<C>>(&self, best: &mut Best<V, GROUP>, s: usize, t: usize, start: usize) {
         let mut k = s;
         while k < t {
             // Up to the end of a block the right parts k+1..=t are in the block of k itself.
-            let inside = (k / SIDE * SIDE + SIDE - 1).min(t);
-            let end = if k == inside { k + 1 } else { inside };
+            let end = if k % SIDE == SIDE - 1 { k + 1 } else { (k / SIDE * SIDE + SIDE - 1).min(t) };
             self.splits(best, s, k..end, t, start);
             k = end;
         }
@@ -191,20 +195,20 @@ impl<C: Cost> Block<'_, '_, C> {
 
     /// Splits within the group, whose left parts are computed just before.
     #[inline(always)]
-    fn own_splits<const W: usize>(&self, best: &mut [C; W], s: usize, t: usize, start: usize) {
+    fn own_splits<V: Lanes<C>>(&self, best: &mut Best<V, 1>, s: usize, t: usize, start: usize) {
         let group = t / GROUP * GROUP;
         for k in group.max(s)..t {
-            self.splits(std::array::from_mut(best), s, k..k + 1, t, start);
+            self.splits(best, s, k..k + 1, t, start);
         }
     }
 
     /// Splits whose left rows are in one block, and whose right rows are in one block.
     #[inline(always)]
-    fn splits<const W: usize, const COLUMNS: usize>(
+    fn splits<V: Lanes<C>, const COLUMNS: usize>(
         &self,
-        best: &mut [[C; W]; COLUMNS],
+        best: &mut Best<V, COLUMNS>,
         s: usize,
-        splits: std::ops::Range<usize>,
+        splits: Range<usize>,
         t: usize,
         start: usize,
     ) {
@@ -222,16 +226,17 @@ impl<C: Cost> Block<'_, '_, C> {
         minimise(best, &operands);
     }
 
-    /// From the best split to the entry: its limit, saving alternatives, and what lies outside of the
-    /// computed range.
+    /// From the best splits to the entries: the limit, the saving alternatives, and what lies outside
+    /// of the computed range.
     #[inline(always)]
-    fn finish<const W: usize>(&mut self, best: &mut [C; W], s: usize, t: usize, start: usize) {
+    fn finish(&mut self, best: &mut [C], s: usize, t: usize, start: usize) {
         let table = self.table;
         let before = table.before[s];
         let passing = if s == t { usize::MAX } else { table.ranges.passing[(s, t)] };
-        for (slot, value) in best.iter_mut().enumerate() {
-            let allowed = *value < C::INFINITE && start + slot >= passing;
-            *value = if allowed { *value - before } else { C::INFINITE };
+        let forbidden = passing.saturating_sub(start).min(best.len());
+        best[..forbidden].fill(C::INFINITE);
+        for value in &mut best[forbidden..] {
+            *value = if *value < C::INFINITE { *value - before } else { C::INFINITE };
         }
         let enough = table.ranges.enough[(s, t)];
         if table.rule == Rule::Persistent || s == t {
@@ -243,20 +248,19 @@ impl<C: Cost> Block<'_, '_, C> {
             }
         }
         let at = table.layout.row(s, t) + MAX_TILE + start;
-        self.values[at..at + W].copy_from_slice(best);
+        self.values[at..at + best.len()].copy_from_slice(best);
     }
 
     /// Equation (6) where s = t, else C_all of Theorem 4.8.
     #[inline(always)]
-    fn save<const W: usize>(&self, best: &mut [C; W], saving: &SlottedSaving, s: usize, t: usize, start: usize) {
+    fn save(&self, best: &mut [C], saving: &SlottedSaving, s: usize, t: usize, start: usize) {
         let table = self.table;
-        let limit = table.chain.all_limit(t, saving);
         let (Some(time), Some(forward)) = (C::new(saving.time), C::new(table.chain.forward_time[s])) else {
             return; // `Table::new` has checked that times fit.
         };
+        let forbidden = table.chain.all_limit(t, saving).saturating_sub(start).min(best.len());
         if s == t {
-            for (slot, value) in best.iter_mut().enumerate().filter(|(slot, _)| start + slot >= limit) {
-                debug_assert!(start + slot >= limit);
+            for value in &mut best[forbidden..] {
                 *value = (*value).min(table.before[s] + time);
             }
             return;
@@ -266,11 +270,10 @@ impl<C: Cost> Block<'_, '_, C> {
             return;
         }
         let rows = &self.rows((s + 1) / SIDE, self.column)[table.layout.row(s + 1, t)..];
-        let rest: &[C; W] = tile(rows, from - saving.saved);
-        for slot in 0..W {
-            let allowed = rest[slot] < C::INFINITE && start + slot >= limit;
-            let value = if allowed { rest[slot] + time - forward } else { C::INFINITE };
-            best[slot] = best[slot].min(value);
+        let rest = &rows[from - saving.saved..][..best.len()];
+        for (value, &rest) in best[forbidden..].iter_mut().zip(&rest[forbidden..]) {
+            let with = if rest < C::INFINITE { rest + time - forward } else { C::INFINITE };
+            *value = (*value).min(with);
         }
     }
 }

@@ -1,0 +1,64 @@
+//! Running time of `rotor-persistent`'s dynamic program beside Rotor's own C program.
+//!
+//! `cargo bench -p remat-formulations --bench rotor` prints, per reference chain and 500 slots, the
+//! best of several runs for one budget on one and two threads and for a sweep of ten budgets, with
+//! the ratio to the C program's time for the same work (tests/data/rotor/README.md: gcc -O2, one core,
+//! one budget; ten budgets cost it ten runs), and how far the run is from the arithmetic floor.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::path::Path;
+use std::time::Instant;
+
+use remat_core::chain::Chain;
+use remat_core::chain_file::{ChainFile, Scale};
+use remat_formulations::rotor::ranges::Rule;
+use remat_formulations::rotor::solve::solve;
+
+const SLOTS: u64 = 500;
+/// Reference file, stages, seconds of the C program.
+const CASES: [(&str, usize, f64); 4] = [
+    ("big_L50_S500_seed1.json", 50, 0.026),
+    ("big_L100_S500_seed1.json", 100, 0.157),
+    ("big0_L200_S500_seed2.json", 200, 0.95),
+    ("big_L339_S500_seed1.json", 339, 4.24),
+];
+
+fn main() {
+    println!("{:>4} {:>8} | {:>9} {:>6} | {:>9} {:>6} | {:>9} {:>6} | {:>14}", "L", "C (s)", "1 thread", "ratio", "2 threads", "ratio", "10 budgets", "ratio", "Gop/s, 1 thread");
+    for (file, stages, reference) in CASES {
+        let (chain, peak) = read(file);
+        let budgets: Vec<u64> = (1..=10).map(|k| peak * k / 10).collect();
+        let one = best(1, || drop(solve(&chain, &[peak * 7 / 10], SLOTS, Rule::Persistent)));
+        let two = best(2, || drop(solve(&chain, &[peak * 7 / 10], SLOTS, Rule::Persistent)));
+        let sweep = best(2, || drop(solve(&chain, &budgets, SLOTS, Rule::Persistent)));
+        let operations = ((stages + 1) as f64).powi(3) / 6.0 * SLOTS as f64;
+        println!(
+            "{stages:>4} {reference:>8.3} | {one:>9.4} {:>6.1} | {two:>9.4} {:>6.1} | {sweep:>10.4} {:>6.1} | {:>14.1}",
+            reference / one,
+            reference / two,
+            10.0 * reference / sweep,
+            operations / one / 1e9
+        );
+    }
+}
+
+/// A reference chain and the peak of its sequence without recomputation.
+fn read(file: &str) -> (Chain, u64) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rotor").join(file);
+    let text = std::fs::read_to_string(&path).expect("the reference chains are in the repository");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
+    let file: ChainFile = serde_json::from_value(value["chain"].clone()).expect("with six arrays");
+    let chain = file.chain(Scale { time: None, memory: None }).expect("of whole numbers");
+    (chain, value["norecompute_peak_M"].as_u64().expect("and a peak"))
+}
+
+/// Seconds of the fastest of several runs.
+fn best(threads: usize, mut run: impl FnMut() + Send) -> f64 {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of one or two threads");
+    let mut time = || {
+        let started = Instant::now();
+        pool.install(&mut run);
+        started.elapsed().as_secs_f64()
+    };
+    (0..5).map(|_| time()).fold(f64::INFINITY, f64::min)
+}
