@@ -96,7 +96,7 @@ def viewed_operand(node: fx.Node) -> fx.Node | None:
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return None
     schema = node.target._schema
-    if schema.name in UNANNOTATED_VIEWS:
+    if schema.name in UNANNOTATED_VIEWS or _is_plain_copy(node):
         return node.args[0]
     if not schema.returns or schema.returns[0].alias_info is None:
         return None
@@ -107,6 +107,17 @@ def viewed_operand(node: fx.Node) -> fx.Node | None:
         if argument.alias_info is not None and argument.alias_info.before_set & aliases:
             return value
     return None
+
+
+def _is_plain_copy(node: fx.Node) -> bool:
+    """A clone without change of layout: nothing writes in a functional graph, so it is its source.
+
+    (In-place activations are traced as a clone of the input, which the backward pass reads, and a new
+    output; where the activation really is in place these are the same two buffers.)"""
+    if node.target._schema.name != "aten::clone":
+        return False
+    source, copy = node.args[0].meta["val"], node.meta["val"]
+    return source.shape == copy.shape and source.stride() == copy.stride()
 
 
 def bound_arguments(node: fx.Node) -> Iterator[tuple[torch._C.Argument, object]]:

@@ -82,7 +82,7 @@ class TrainingStep(nn.Module):
 def capture(request: Request, device: str) -> Capture:
     """Traces the iteration with fake tensors on `device` (`cpu` or `cuda`)."""
     with FakeTensorMode(), _quiet():
-        with torch.device(device):
+        with torch.device(device), _without_initialisation():
             step = TrainingStep(request.build())
             images = torch.empty(request.batch, *request.shape)
         step.train()
@@ -236,6 +236,21 @@ def _marked(**mark: object) -> Iterator[None]:
 def mark_of(node: torch.fx.Node) -> dict[str, object]:
     """The marks that `capture` left on a node."""
     return (node.meta.get("custom") or {}).get(MARK, {})
+
+
+@contextlib.contextmanager
+def _without_initialisation() -> Iterator[None]:
+    """Leaves parameters as they are allocated: values do not matter, and some initialisers look at
+    what they drew, which a fake tensor cannot show."""
+    names = [name for name in vars(nn.init) if name.endswith("_") and not name.startswith("_")]
+    originals = {name: getattr(nn.init, name) for name in names}
+    for name in names:
+        setattr(nn.init, name, lambda tensor, *_arguments, **_options: tensor)
+    try:
+        yield
+    finally:
+        for name, original in originals.items():
+            setattr(nn.init, name, original)
 
 
 @contextlib.contextmanager

@@ -194,18 +194,29 @@ class _Assembly:
     def _link_backward(self) -> None:
         """A backward node carries the sequence number of the autograd function that made it, and
         that function's forward node carries the same; sums of gradients carry no mark at all."""
-        makers: dict[int, Operator | None] = {}
+        made: dict[int, list[fx.Node]] = {}
         for node in self.graph.nodes:
             if node.op == "call_function" and self.position[node] <= self.position[self.loss.node]:
-                makers.setdefault(node.meta.get("seq_nr"), self.operator_of.get(node))
+                made.setdefault(node.meta.get("seq_nr"), []).append(node)
         backward = [operator for operator in self.operators if operator.phase == "backward"]
         for operator in backward:
             mark = mark_of(operator.node)
             if mark:
-                maker = makers.get(mark.get("grad_fn", operator.node.meta.get("seq_nr")))
+                sequence = mark.get("grad_fn", operator.node.meta.get("seq_nr"))
+                maker = self._maker(operator, sequence, made)
                 operator.differentiates = None if maker is None else maker.id
         if backward and all(operator.differentiates is None for operator in backward):
             raise ProfilerError("this torch build leaves no marks that link backward to forward nodes")
+
+
+    def _maker(self, operator: Operator, sequence: int, made: dict[int, list[fx.Node]]) -> Operator | None:
+        """The first node of that number; it makes no operator if it is a view. In-place activations
+        take one number for their autograd function and the next one for their node."""
+        if sequence in made:
+            return self.operator_of.get(made[sequence][0])
+        candidates = (self.operator_of.get(node) for node in made.get(sequence + 1, []))
+        kind = schema_name(operator.node)
+        return next((c for c in candidates if c and kind.startswith(schema_name(c.node))), None)
 
 
 def _is_random(node: fx.Node) -> bool:
