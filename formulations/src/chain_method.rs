@@ -94,7 +94,8 @@ impl<'a> ChainProgram<'a> {
         let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
         let pool = pool.map_err(|error| MethodError::Internal(error.to_string()))?;
-        let (outcomes, _) = pool.install(|| solve(&self.view.chain, &budgets, slots, rule));
+        let solved = pool.install(|| solve(&self.view.chain, &budgets, slots, rule));
+        let (outcomes, _) = solved.map_err(|error| MethodError::Internal(error.to_string()))?;
         let answers = context.budgets.iter().zip(outcomes).map(|(&budget, outcome)| match outcome {
             Outcome::Sequence(sequence) => self.answer(budget, Termination::Optimal, &sequence, String::new()),
             Outcome::Infeasible => Ok(self.nothing(budget, Termination::Infeasible, String::new())),

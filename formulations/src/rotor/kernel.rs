@@ -2,7 +2,7 @@
 //! once, in the widest vectors that the processor has.
 
 /// A makespan in the table. Sums of two finite or infinite values must not overflow.
-pub trait Cost: Copy + Ord + Send + Sync + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + 'static {
+pub trait Cost: bytemuck::Pod + Ord + Send + Sync + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + 'static {
     /// No schedule; also every makespan beyond what the type holds.
     const INFINITE: Self;
     /// A makespan, if it is below [`Cost::INFINITE`].

@@ -5,7 +5,7 @@ use remat_core::chain::{Chain, ChainStep};
 use super::kernel::Cost;
 use super::ranges::{Ranges, Rule};
 use super::slots::SlottedChain;
-use super::table::Table;
+use super::table::{Table, TableError};
 use super::trace::Trace;
 
 /// Answer for one budget.
@@ -48,7 +48,10 @@ pub struct Effort {
 }
 
 /// Optimal sequences for some budgets (bytes, the chain's fixed bytes and input included).
-pub fn solve(chain: &Chain, budgets: &[u64], slots: u64, rule: Rule) -> (Vec<Outcome>, Effort) {
+///
+/// # Errors
+/// There is too little memory for the table.
+pub fn solve(chain: &Chain, budgets: &[u64], slots: u64, rule: Rule) -> Result<(Vec<Outcome>, Effort), TableError> {
     let axis = Axis::new(chain, budgets, slots);
     let slotted = SlottedChain::new(chain, axis.unit);
     let ranges = Ranges::new(&slotted, rule);
@@ -57,24 +60,24 @@ pub fn solve(chain: &Chain, budgets: &[u64], slots: u64, rule: Rule) -> (Vec<Out
     let fits = |capacity: Option<usize>| capacity.filter(|&m| m >= ranges.least[root]);
     let Some(capacity) = axis.capacities.iter().copied().filter_map(fits).max() else {
         let outcome = |&budget: &u64| if budget < needed { Outcome::Infeasible } else { Outcome::LostToRounding };
-        return (budgets.iter().map(outcome).collect(), Effort::default());
+        return Ok((budgets.iter().map(outcome).collect(), Effort::default()));
     };
     let problem = Problem { chain: &slotted, ranges: &ranges, rule, capacity };
     let mut effort = Effort::default();
     let wanted: Vec<_> = axis.capacities.iter().map(|&capacity| fits(capacity)).collect();
-    let narrow = problem.sequences::<u32>(&wanted, &mut effort);
+    let narrow = problem.sequences::<u32>(&wanted, &mut effort)?;
     // What the narrow type calls infinite may be finite in the wide one.
     let complete = |sequences: &Vec<Option<_>>| wanted.iter().zip(sequences).all(|(m, found)| m.is_none() || found.is_some());
     let sequences = match narrow.filter(complete) {
         Some(sequences) => sequences,
-        None => problem.sequences::<i64>(&wanted, &mut effort).unwrap_or_else(|| vec![None; wanted.len()]),
+        None => problem.sequences::<i64>(&wanted, &mut effort)?.unwrap_or_else(|| vec![None; wanted.len()]),
     };
     let outcome = |(&budget, sequence): (&u64, Option<Vec<ChainStep>>)| match sequence {
         Some(sequence) => Outcome::Sequence(sequence),
         None if budget < needed => Outcome::Infeasible,
         None => Outcome::LostToRounding,
     };
-    (budgets.iter().zip(sequences).map(outcome).collect(), effort)
+    Ok((budgets.iter().zip(sequences).map(outcome).collect(), effort))
 }
 
 /// Least budget, in bytes, that any sequence of the rule's class meets: exact.
@@ -93,13 +96,23 @@ struct Problem<'a> {
 
 impl Problem<'_> {
     /// A sequence for each wanted number of slots; none at all when times do not fit the type.
-    fn sequences<C: Cost>(&self, wanted: &[Option<usize>], effort: &mut Effort) -> Option<Vec<Option<Vec<ChainStep>>>> {
+    fn sequences<C: Cost>(
+        &self,
+        wanted: &[Option<usize>],
+        effort: &mut Effort,
+    ) -> Result<Option<Vec<Option<Vec<ChainStep>>>>, TableError> {
         // A narrow table that is bound to overflow is not worth computing.
         let once: u64 = self.chain.savings.iter().zip(&self.ranges.fastest).map(|(s, &f)| s[f].time).sum();
-        C::new(once.saturating_mul(2))?;
-        let table = Table::<C>::new(self.chain, self.ranges, self.rule, self.capacity)?;
+        if C::new(once.saturating_mul(2)).is_none() {
+            return Ok(None);
+        }
+        let table = match Table::<C>::new(self.chain, self.ranges, self.rule, self.capacity) {
+            Ok(table) => table,
+            Err(TableError::Times) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         effort.table_bytes = table.bytes();
         let trace = Trace { chain: self.chain, ranges: self.ranges, rule: self.rule, table: &table };
-        Some(wanted.iter().map(|m| trace.sequence((*m)?)).collect())
+        Ok(Some(wanted.iter().map(|m| trace.sequence((*m)?)).collect()))
     }
 }
