@@ -145,22 +145,31 @@ def _describe(joint: _JointGraph, step: TrainingStep, device: str) -> Capture:
 
 
 def capture_for(request: Request, devices: list[str]) -> Capture:
-    """Traces on the first of `devices` that the torch build allows; a later one is noted."""
-    failures = []
-    for device in devices:
-        try:
-            result = capture(request, device)
-        except Exception as error:  # the tracer raises anything: report the last one in one line
-            failures.append((device, error))
-            continue
-        result.notes += [_fallback_note(tried, device) for tried, _ in failures]
-        return result
-    device, error = failures[-1]
-    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    raise ProfilerError(
-        f"cannot trace the network with input {request.batch}x{'x'.join(map(str, request.shape))} "
-        f"on fake {device} tensors: {first_line}"
-    ) from error
+    """Traces on the first of `devices` that the torch build allows; falling back is noted."""
+    device = next((device for device in devices if _can_trace_on(device)), devices[-1])
+    try:
+        result = capture(request, device)
+    except ProfilerError:
+        raise
+    except Exception as error:  # the tracer and the network raise anything; users get one line
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ProfilerError(
+            f"cannot trace the network with input {request.batch}x{'x'.join(map(str, request.shape))} "
+            f"on fake {device} tensors: {first_line}"
+        ) from error
+    result.notes += [_fallback_note(tried, device) for tried in devices[: devices.index(device)]]
+    return result
+
+
+def _can_trace_on(device: str) -> bool:
+    """Whether a backward pass on fake tensors of that device runs: a tiny network tells."""
+    if device == "cpu":
+        return True
+    try:
+        capture(Request(lambda: nn.Linear(1, 2), 1, (1,)), device)
+    except Exception:  # without a GPU, autograd fails in ways that differ between versions
+        return False
+    return True
 
 
 def _fallback_note(tried: str, used: str) -> str:

@@ -191,3 +191,16 @@ def test_resnet1001_at_batch_8_traces_in_little_memory():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     operators, kilobytes = map(int, done.stdout.split())
     assert operators == 6686 and kilobytes < 2_000_000
+
+
+def test_a_machine_without_gpu_falls_back_to_cpu_tensors_and_says_so():
+    import torch
+
+    trace = trace_of("toy:conv-bn-relu", 2, (3, 8, 8), "auto")
+    if torch.cuda.is_available():
+        assert trace.capture.trace_device == "cuda"
+    else:
+        assert trace.capture.trace_device == "cpu"
+        assert any("fake cuda tensors here" in note for note in trace.notes)
+    notes = document_of(trace)["provenance"]["notes"]
+    assert any("traced for a CPU" in note for note in notes) == (trace.capture.trace_device == "cpu")
