@@ -41,7 +41,7 @@ def test_resnet50_on_the_p100_is_met_within_what_the_readme_states(resnet50):
         assert total == pytest.approx(expected, rel=0.04), kind
 
 
-def test_vgg16_on_the_p100_which_nothing_was_fitted_to_is_met_within_3_percent():
+def test_convolutions_of_vgg16_on_the_p100_to_which_they_were_not_fitted_are_met_within_3_percent():
     """Sums over VGG-16 at batch 176 as MONeT's authors measured them (ms)."""
     trace = trace_of("torchvision:vgg16", 176, (3, 224, 224))
     times = modelled_ms(trace, "p100")

@@ -10,7 +10,8 @@ its bytes are added on top, for operators that do not overlap the two.
 
 # Where the efficiencies come from
 `_BASE`: fitted to the operator times that the authors of MONeT (Shah et al., ICLR 2021) measured on
-a P100 with PyTorch for ResNet-50 at batch 184, and checked on their VGG-16 at batch 176.
+a P100 with PyTorch for ResNet-50 at batch 184, and checked on their VGG-16 at batch 176; products
+and pooling, rare in ResNet-50, were set from both. Depthwise and attention are guesses.
 `_v100`: matrix products from Table 2 of Rotor's ToMS paper (2024), convolutions from two throughputs
 on the V100 in the same paper.
 K40, A100 and H200 use `_BASE` as it is: extrapolations, checked against nothing.
