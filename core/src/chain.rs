@@ -222,8 +222,10 @@ impl<'a> Memory<'a> {
     }
 
     fn apply(&mut self, at: usize, step: ChainStep) -> Result<(u64, u64), ChainError> {
-        let (ChainStep::Pass { stage } | ChainStep::Checkpoint { stage } | ChainStep::Save { stage, .. } | ChainStep::Backward { stage }) =
-            step;
+        let (ChainStep::Pass { stage }
+        | ChainStep::Checkpoint { stage }
+        | ChainStep::Save { stage, .. }
+        | ChainStep::Backward { stage }) = step;
         if stage >= self.remaining {
             return Err(ChainError::OutOfTurn { at, stage });
         }

@@ -243,7 +243,14 @@ impl Builder {
         id
     }
 
-    fn operator(&mut self, phase: Phase, name: String, inputs: Vec<u32>, outputs: Vec<u32>, ways: Vec<ImplementationDocument>) {
+    fn operator(
+        &mut self,
+        phase: Phase,
+        name: String,
+        inputs: Vec<u32>,
+        outputs: Vec<u32>,
+        ways: Vec<ImplementationDocument>,
+    ) {
         self.operators.push(OperatorDocument {
             id: u32::try_from(self.operators.len()).expect("a chain is short"),
             name,

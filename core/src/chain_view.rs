@@ -110,11 +110,8 @@ fn recomputable(instance: &Instance, plan: &Plan, stages: &[StageOperators]) -> 
         let operator = instance.operator(id);
         let at = id.index();
         if plan.saving_again[at].is_none() || plan.passing_again[at].is_none() {
-            let reason = if operator.recomputable {
-                "no implementation is marked recompute"
-            } else {
-                "the instance says so"
-            };
+            let reason =
+                if operator.recomputable { "no implementation is marked recompute" } else { "the instance says so" };
             return Err(NoChain::NotRecomputable { operator: operator.name.clone(), reason });
         }
     }

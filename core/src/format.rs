@@ -225,9 +225,7 @@ pub struct TensorDocument {
 }
 
 /// Role of a storage.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TensorKind {
     /// There before the first step, and resident for the whole iteration.

@@ -221,14 +221,8 @@ impl TensorKind {
     }
 
     /// All kinds, in the order of the tables.
-    pub const ALL: [Self; 6] = [
-        Self::Input,
-        Self::Activation,
-        Self::Saved,
-        Self::Gradient,
-        Self::ParamGradient,
-        Self::Output,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Input, Self::Activation, Self::Saved, Self::Gradient, Self::ParamGradient, Self::Output];
 
     /// Name as in the files.
     pub fn name(self) -> &'static str {

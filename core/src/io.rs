@@ -166,8 +166,7 @@ pub fn read_instance(path: &Path) -> Result<Instance, FileError> {
 /// The file cannot be read, belongs to another instance, or names what the instance lacks.
 pub fn read_schedule(path: &Path, instance: &Instance) -> Result<(ScheduleDocument, Schedule), FileError> {
     let document: ScheduleDocument = read_json(path)?;
-    let schedule = document
-        .resolve(instance)
-        .map_err(|source| FileError::Schedule { path: path.to_owned(), source })?;
+    let schedule =
+        document.resolve(instance).map_err(|source| FileError::Schedule { path: path.to_owned(), source })?;
     Ok((document, schedule))
 }

@@ -15,6 +15,7 @@ pub mod chain;
 pub mod chain_file;
 pub mod chain_view;
 pub mod format;
+pub mod generate;
 pub mod instance;
 pub mod io;
 pub mod liveness;

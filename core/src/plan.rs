@@ -45,7 +45,8 @@ impl Plan {
         for &id in instance.order().iter().rev() {
             let operator = instance.operator(id);
             let choose = |again: bool, required: &[bool]| {
-                choose(operator, again, |v| saves_all(operator, v, required)).min_by_key(|&v| cost(&operator.implementations[v]))
+                choose(operator, again, |v| saves_all(operator, v, required))
+                    .min_by_key(|&v| cost(&operator.implementations[v]))
             };
             let nothing = vec![false; 0];
             let at = id.index();
@@ -75,7 +76,8 @@ fn choose<'a>(
     suits: impl Fn(&Implementation) -> bool + 'a,
 ) -> impl Iterator<Item = usize> + 'a {
     let may = move |v: &Implementation| {
-        v.in_place.is_none() && if again { operator.recomputable && v.recompute == operator.updates_state } else { !v.recompute }
+        v.in_place.is_none()
+            && if again { operator.recomputable && v.recompute == operator.updates_state } else { !v.recompute }
     };
     let positions = operator.implementations.iter().enumerate();
     positions.filter(move |(_, v)| may(v) && suits(v)).map(|(position, _)| position)

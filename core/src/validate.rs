@@ -11,9 +11,7 @@ use thiserror::Error;
 use crate::format::{
     FORMAT_NAME, FORMAT_VERSION, ImplementationDocument, InstanceDocument, OperatorDocument, Phase, TensorKind,
 };
-use crate::instance::{
-    Implementation, InPlace, Instance, InstanceHash, Operator, OperatorId, Tensor, TensorId,
-};
+use crate::instance::{Implementation, InPlace, Instance, InstanceHash, Operator, OperatorId, Tensor, TensorId};
 
 /// A rule of the format that a document breaks: `ELEMENT RULE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -38,11 +36,7 @@ pub fn instance(document: &InstanceDocument) -> Checked<Instance> {
     header(document)?;
     let names = Names::new(document)?;
     let mut tensors = tensors(document);
-    let operators = document
-        .operators
-        .iter()
-        .map(|operator| names.operator(operator))
-        .collect::<Checked<Vec<_>>>()?;
+    let operators = document.operators.iter().map(|operator| names.operator(operator)).collect::<Checked<Vec<_>>>()?;
     producers(&operators, &mut tensors)?;
     for operator in &operators {
         state(operator)?;
@@ -468,9 +462,7 @@ fn sums(document: &InstanceDocument) -> Checked<()> {
 
 /// The sum, if below 2^63: half the range is left for signed differences and repeated operators.
 fn checked_sum(mut values: impl Iterator<Item = u64>) -> Option<u64> {
-    values
-        .try_fold(0u64, |sum, value| sum.checked_add(value))
-        .filter(|&sum| i64::try_from(sum).is_ok())
+    values.try_fold(0u64, |sum, value| sum.checked_add(value)).filter(|&sum| i64::try_from(sum).is_ok())
 }
 
 /// The order lists every operator once and is topological under every implementation.
@@ -522,10 +514,7 @@ fn order(
     Ok(order)
 }
 
-fn dependencies<'a>(
-    operator: &'a Operator,
-    tensors: &'a [Tensor],
-) -> impl Iterator<Item = (OperatorId, &'a Tensor)> {
+fn dependencies<'a>(operator: &'a Operator, tensors: &'a [Tensor]) -> impl Iterator<Item = (OperatorId, &'a Tensor)> {
     let reads = operator.implementations.iter().flat_map(|v| &v.reads);
     reads.filter_map(|read| {
         let tensor = &tensors[read.index()];

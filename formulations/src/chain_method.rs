@@ -61,11 +61,7 @@ impl<'a> ChainProgram<'a> {
         let cost = self.view.chain.evaluate(sequence).map_err(|error| MethodError::Internal(error.to_string()))?;
         let schedule = self.view.expand(self.instance, sequence);
         let claimed = Claimed { time: cost.time, peak_bytes: cost.peak_bytes };
-        Ok(Answer {
-            schedule: Some(schedule),
-            claimed: Some(claimed),
-            ..self.nothing(budget, termination, note)
-        })
+        Ok(Answer { schedule: Some(schedule), claimed: Some(claimed), ..self.nothing(budget, termination, note) })
     }
 
     /// The answer that there is no schedule.

@@ -17,5 +17,5 @@ pub mod store_all;
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };
-pub use parameters::{ParameterError, ParameterSpec, Parameters, SpecError, Spec};
+pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};

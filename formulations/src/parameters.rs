@@ -166,7 +166,10 @@ impl FromStr for Spec {
         let mut parameters = BTreeMap::new();
         for pair in inside.split(',').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').ok_or_else(error)?;
-            if name.is_empty() || value.is_empty() || parameters.insert(name.trim().into(), value.trim().into()).is_some() {
+            if name.is_empty()
+                || value.is_empty()
+                || parameters.insert(name.trim().into(), value.trim().into()).is_some()
+            {
                 return Err(error());
             }
         }

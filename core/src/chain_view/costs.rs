@@ -68,7 +68,8 @@ impl<'a> Flow<'a> {
     }
 
     fn reads(&self, operators: &[OperatorId]) -> Vec<TensorId> {
-        let variants = |&id: &OperatorId| [self.plan.saving[id.index()], self.plan.passing[id.index()]].map(|v| (id, v));
+        let variants =
+            |&id: &OperatorId| [self.plan.saving[id.index()], self.plan.passing[id.index()]].map(|v| (id, v));
         let implementations = operators.iter().flat_map(variants);
         implementations.flat_map(|(id, v)| &self.instance.operator(id).implementations[v].reads).copied().collect()
     }
@@ -100,7 +101,9 @@ impl<'a> Flow<'a> {
 
     fn input_gradient_bytes(&self) -> u64 {
         let unread = |id: TensorId| self.read_back_in[id.index()].is_none() && !self.instance.is_result(id);
-        self.bytes(|id| self.made_by(id, 0, true) && unread(id) && self.instance.tensor(id).kind == TensorKind::Gradient)
+        self.bytes(|id| {
+            self.made_by(id, 0, true) && unread(id) && self.instance.tensor(id).kind == TensorKind::Gradient
+        })
     }
 
     fn stage(&self, stage: usize) -> Stage {
@@ -118,7 +121,8 @@ impl<'a> Flow<'a> {
 
         let activation_bytes = self.bytes(|id| self.is_output(id, stage));
         let gradient_bytes = self.bytes(|id| self.is_incoming_gradient(id, stage));
-        let kept_bytes = self.bytes(|id| self.instance.is_result(id) && self.made_in[id.index()].is_some_and(|(s, _)| s == stage));
+        let kept_bytes =
+            self.bytes(|id| self.instance.is_result(id) && self.made_in[id.index()].is_some_and(|(s, _)| s == stage));
         let saved_bytes = self.bytes(|id| self.is_saved(id, stage));
         let gradient_out = match stage.checked_sub(1) {
             Some(previous) => self.bytes(|id| self.is_incoming_gradient(id, previous)),
@@ -142,10 +146,7 @@ impl<'a> Flow<'a> {
                 backward_time: self.time(&backward),
                 saved_bytes,
                 forward_overhead: difference(saving_peak.unwrap_or(0), saved_bytes),
-                backward_overhead: difference(
-                    backward_peak,
-                    saved_bytes + gradient_bytes + gradient_out + kept_bytes,
-                ),
+                backward_overhead: difference(backward_peak, saved_bytes + gradient_bytes + gradient_out + kept_bytes),
             }],
         }
     }

@@ -2,7 +2,9 @@
 //! once, in the widest vectors that the processor has.
 
 /// A makespan in the table. Sums of two finite or infinite values must not overflow.
-pub trait Cost: bytemuck::Pod + Ord + Send + Sync + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + 'static {
+pub trait Cost:
+    bytemuck::Pod + Ord + Send + Sync + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + 'static
+{
     /// No schedule; also every makespan beyond what the type holds.
     const INFINITE: Self;
     /// A makespan, if it is below [`Cost::INFINITE`].
@@ -130,10 +132,46 @@ mod x86 {
             }
         };
     }
-    lanes!(u32, __m512i, 16, _mm512_set1_epi32(i32), _mm512_loadu_epi32, _mm512_storeu_epi32, _mm512_add_epi32, _mm512_min_epu32);
-    lanes!(i64, __m512i, 8, _mm512_set1_epi64(i64), _mm512_loadu_epi64, _mm512_storeu_epi64, _mm512_add_epi64, _mm512_min_epi64);
-    lanes!(u32, __m256i, 8, _mm256_set1_epi32(i32), _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32, _mm256_min_epu32);
-    lanes!(i64, __m256i, 4, _mm256_set1_epi64x(i64), _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi64, min_epi64);
+    lanes!(
+        u32,
+        __m512i,
+        16,
+        _mm512_set1_epi32(i32),
+        _mm512_loadu_epi32,
+        _mm512_storeu_epi32,
+        _mm512_add_epi32,
+        _mm512_min_epu32
+    );
+    lanes!(
+        i64,
+        __m512i,
+        8,
+        _mm512_set1_epi64(i64),
+        _mm512_loadu_epi64,
+        _mm512_storeu_epi64,
+        _mm512_add_epi64,
+        _mm512_min_epi64
+    );
+    lanes!(
+        u32,
+        __m256i,
+        8,
+        _mm256_set1_epi32(i32),
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_add_epi32,
+        _mm256_min_epu32
+    );
+    lanes!(
+        i64,
+        __m256i,
+        4,
+        _mm256_set1_epi64x(i64),
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_add_epi64,
+        min_epi64
+    );
 
     /// The minimum that AVX2 lacks.
     #[target_feature(enable = "avx2")]
@@ -163,15 +201,15 @@ pub fn infinite<C: Cost, V: Lanes<C>, const COLUMNS: usize>() -> Best<V, COLUMNS
     [[V::splat(C::INFINITE); VECTORS]; COLUMNS]
 }
 
-/// Operands of a run of splits `s..=k | k+1..=t`, k increasing.
-pub struct Splits<'a, C> {
+/// Operands of a run of cuts c, increasing: left parts s..c, right parts c..e.
+pub struct Cuts<'a, C> {
     /// The rows of the left parts.
     pub left: Rows<'a, C>,
     /// The rows of the right parts, of the first subchain of the group.
     pub right: Rows<'a, C>,
     /// Distance between the right rows of two neighbours in the group.
     pub column_step: usize,
-    /// Per split, the slots that the checkpoint takes from the right part.
+    /// Per cut, the slots that the checkpoint takes from the right part.
     pub shift: &'a [usize],
     /// The tile's first slot, the padding in front included.
     pub start: usize,
@@ -186,18 +224,18 @@ pub struct Rows<'a, C> {
     pub step: usize,
 }
 
-/// `best = min(best, left + right)` over all splits and slots.
+/// `best = min(best, left + right)` over all cuts and slots.
 #[inline(always)]
-pub fn minimise<C: Cost, V: Lanes<C>, const COLUMNS: usize>(best: &mut Best<V, COLUMNS>, splits: &Splits<'_, C>) {
+pub fn minimise<C: Cost, V: Lanes<C>, const COLUMNS: usize>(best: &mut Best<V, COLUMNS>, cuts: &Cuts<'_, C>) {
     let mut registers = *best;
-    for (index, &shift) in splits.shift.iter().enumerate() {
-        if shift >= splits.start {
+    for (index, &shift) in cuts.shift.iter().enumerate() {
+        if shift >= cuts.start {
             continue; // The checkpoint alone takes more than the whole tile has.
         }
-        let left = tile::<C, V>(splits.left.values, index * splits.left.step + splits.start);
-        let right = index * splits.right.step + splits.start - shift;
+        let left = tile::<C, V>(cuts.left.values, index * cuts.left.step + cuts.start);
+        let right = index * cuts.right.step + cuts.start - shift;
         for (column, best) in registers.iter_mut().enumerate() {
-            let right = tile::<C, V>(splits.right.values, right + column * splits.column_step);
+            let right = tile::<C, V>(cuts.right.values, right + column * cuts.column_step);
             for vector in 0..VECTORS {
                 best[vector] = best[vector].min(left[vector].add(right[vector]));
             }

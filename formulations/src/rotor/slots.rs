@@ -58,7 +58,8 @@ impl SlottedChain {
             stage.savings.iter().map(saving).collect()
         };
         let stages = || chain.stages.iter().enumerate();
-        let first = |(_, stage): (_, &remat_core::chain::Stage)| slots(stage.activation_bytes) + signed(stage.passing_overhead);
+        let first =
+            |(_, stage): (_, &remat_core::chain::Stage)| slots(stage.activation_bytes) + signed(stage.passing_overhead);
         Self {
             forward_time: chain.stages.iter().map(|stage| stage.forward_time).collect(),
             input: (0..chain.len()).map(|index| size(chain.input_of(index))).collect(),

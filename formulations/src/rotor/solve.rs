@@ -67,7 +67,8 @@ pub fn solve(chain: &Chain, budgets: &[u64], slots: u64, rule: Rule) -> Result<(
     let wanted: Vec<_> = axis.capacities.iter().map(|&capacity| fits(capacity)).collect();
     let narrow = problem.sequences::<u32>(&wanted, &mut effort)?;
     // What the narrow type calls infinite may be finite in the wide one.
-    let complete = |sequences: &Vec<Option<_>>| wanted.iter().zip(sequences).all(|(m, found)| m.is_none() || found.is_some());
+    let complete =
+        |sequences: &Vec<Option<_>>| wanted.iter().zip(sequences).all(|(m, found)| m.is_none() || found.is_some());
     let sequences = match narrow.filter(complete) {
         Some(sequences) => sequences,
         None => problem.sequences::<i64>(&wanted, &mut effort)?.unwrap_or_else(|| vec![None; wanted.len()]),

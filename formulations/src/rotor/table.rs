@@ -1,10 +1,12 @@
 //! The table C_MP(s, t, m) of Theorem 4.8, all memory limits at once.
 //!
-//! Stored as X(s, t, m) = C(s, t, m) + (passing forwards before s), which makes the sum over a
-//! split's forwards disappear from the inner loop. The upper triangle of subchains is cut into square
-//! blocks; blocks on the same diagonal are independent (rayon), and within a block the memory axis is
-//! cut into tiles, so that a tile of every row that a block reads stays in the second-level cache.
-//! Only slots inside of [`Ranges`] are computed.
+//! Stored as X(s, e, m) = C(s, e - 1, m) + (passing forwards before s), for the half-open subchain
+//! s..e: the sum over a split's forwards disappears, and X(s, e, m) is the least X(s, c, m) +
+//! X(c, e, m - w_c) over the cuts c, as in a min-plus matrix product. The triangle of subchains is
+//! cut into square blocks; blocks on the same diagonal are independent (rayon). Within a block the
+//! memory axis is cut into tiles, and the cuts in the blocks between come first, so that the rows of
+//! a tile are used many times while they are in the nearest cache. Only slots inside of [`Ranges`]
+//! are computed.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -13,12 +15,14 @@ use memmap2::MmapMut;
 use rayon::prelude::*;
 use thiserror::Error;
 
-use super::kernel::{Best, Cost, GROUP, Lanes, MAX_TILE, Rows, Splits, infinite, minimise, tile_width, unpack};
+use super::kernel::{Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, infinite, minimise, tile_width, unpack};
 use super::ranges::{Ranges, Rule};
 use super::slots::{SlottedChain, SlottedSaving};
 
-/// Stages along the side of a block.
+/// Cuts along the side of a block.
 const SIDE: usize = 16;
+/// Bytes of a cache line, and of the widest vector.
+const LINE: usize = 64;
 
 /// The table of one chain.
 pub struct Table<'a, C> {
@@ -71,8 +75,9 @@ impl<'a, C: Cost> Table<'a, C> {
     pub fn get(&self, s: usize, t: usize, m: usize) -> Option<u64> {
         debug_assert!(m <= self.frame.capacity);
         let layout = self.frame.layout;
-        let block = layout.block(s / SIDE, t / SIDE) * layout.block_length();
-        let value = self.storage.entries()[block + layout.row(s, t) + MAX_TILE + m].get()?;
+        let end = t + 1;
+        let block = layout.block(s / SIDE, end / SIDE) * layout.block_length();
+        let value = self.storage.entries()[block + layout.row(s, end) + MAX_TILE + m].get()?;
         Some(value - self.frame.before[s].get()?)
     }
 }
@@ -111,6 +116,8 @@ struct Layout {
     stages: usize,
     /// Entries of a row: padding, slots 0 to capacity, padding to a whole tile.
     pitch: usize,
+    /// Entries from a row to that of the next start.
+    stride: usize,
     /// Blocks along a side of the triangle.
     side: usize,
 }
@@ -120,15 +127,15 @@ impl Layout {
         self.side * (self.side + 1) / 2
     }
     fn block_length(self) -> usize {
-        SIDE * SIDE * self.pitch
+        SIDE * self.stride
     }
     fn block(self, row: usize, column: usize) -> usize {
         let diagonal = column - row;
         diagonal * self.side - diagonal * diagonal.saturating_sub(1) / 2 + row
     }
-    /// Offset within its block of the row of subchain `s..=t`.
-    fn row(self, s: usize, t: usize) -> usize {
-        ((s % SIDE) * SIDE + t % SIDE) * self.pitch
+    /// Offset within its block of the row of subchain `start..end`.
+    fn row(self, start: usize, end: usize) -> usize {
+        (start % SIDE) * self.stride + (end % SIDE) * self.pitch
     }
 }
 
@@ -154,9 +161,14 @@ impl<'a, C: Cost> Frame<'a, C> {
             C::new(savings.iter().map(|saving| saving.time).max().unwrap_or(0).max(*time))?;
         }
         C::new(sum)?;
-        let side = chain.len().div_ceil(SIDE);
-        let pitch = MAX_TILE + (capacity + 1).next_multiple_of(MAX_TILE);
-        Some(Self { chain, ranges, rule, capacity, before, layout: Layout { stages: chain.len(), pitch, side } })
+        let side = (chain.len() + 1).div_ceil(SIDE);
+        // Distances of an odd number of cache lines keep the rows of a block out of each other's way in
+        // caches that are indexed by address.
+        let line = LINE / size_of::<C>();
+        let odd = |entries: usize| (entries.div_ceil(line) | 1) * line;
+        let pitch = odd(MAX_TILE + (capacity + 1).next_multiple_of(MAX_TILE));
+        let layout = Layout { stages: chain.len(), pitch, stride: odd(SIDE * pitch), side };
+        Some(Self { chain, ranges, rule, capacity, before, layout })
     }
 
     /// Computes a block with the widest vectors at hand, from those on the diagonals before.
@@ -203,37 +215,80 @@ impl<C: Cost> Block<'_, '_, C> {
     /// A tile of slots at a time.
     #[inline(always)]
     fn compute_with<V: Lanes<C>>(mut self) {
-        let last = ((self.row + 1) * SIDE).min(self.frame.layout.stages);
-        for start in (0..=self.frame.capacity).step_by(tile_width::<C, V>()) {
-            for s in (self.row * SIDE..last).rev() {
-                self.row::<V>(s, start);
+        let nothing: Best<V, GROUP> = infinite();
+        let mut between = vec![nothing; SIDE * SIDE / GROUP];
+        for first in (0..=self.frame.capacity).step_by(tile_width::<C, V>()) {
+            between.fill(nothing);
+            for group in 0..SIDE / GROUP {
+                self.cuts_between(&mut between, group, first);
+            }
+            for start in self.starts().rev() {
+                for group in 0..SIDE / GROUP {
+                    self.complete(between[self.slot(start, group)], start, group, first);
+                }
             }
         }
     }
 
-    /// One tile of every subchain of the block that starts at `s`.
+    /// Where the block's subchains start.
+    fn starts(&self) -> Range<usize> {
+        self.row * SIDE..((self.row + 1) * SIDE).min(self.frame.layout.stages)
+    }
+
+    /// Where those of a group end, for one start.
+    fn ends(&self, start: usize, group: usize) -> Range<usize> {
+        let first = self.column * SIDE + group * GROUP;
+        first.max(start + 1)..(first + GROUP).min(self.frame.layout.stages + 1)
+    }
+
+    fn slot(&self, start: usize, group: usize) -> usize {
+        (start - self.row * SIDE) * (SIDE / GROUP) + group
+    }
+
+    /// Whether a tile of a subchain has slots that neither nothing nor everything fits.
     #[inline(always)]
-    fn row<V: Lanes<C>>(&mut self, s: usize, start: usize) {
-        let width = tile_width::<C, V>();
-        let last = ((self.column + 1) * SIDE).min(self.frame.layout.stages);
-        let first = (self.column * SIDE).max(s / GROUP * GROUP);
-        for t in (first..last).step_by(GROUP) {
-            let columns = t.max(s)..(t + GROUP).min(last);
-            let ranges = self.frame.ranges;
-            let computed = |t: usize| ranges.least[(s, t)] < start + width && start < ranges.enough[(s, t)];
-            let mut best: Best<V, GROUP> = infinite();
-            if columns.clone().any(computed) {
-                self.common_splits(&mut best, s, t, start);
-            }
-            for t in columns {
-                let mut best: Best<V, 1> = [best[t % GROUP]];
-                if computed(t) {
-                    self.own_splits(&mut best, s, t, start);
+    fn is_open<V: Lanes<C>>(&self, start: usize, end: usize, first: usize) -> bool {
+        let subchain = (start, end - 1);
+        let ranges = self.frame.ranges;
+        ranges.least[subchain] < first + tile_width::<C, V>() && first < ranges.enough[subchain]
+    }
+
+    /// Cuts in the blocks between the rows' and the columns': the bulk of the work.
+    #[inline(always)]
+    fn cuts_between<V: Lanes<C>>(&self, best: &mut [Best<V, GROUP>], group: usize, first: usize) {
+        for block in self.row + 1..self.column {
+            for start in self.starts() {
+                if self.ends(start, group).any(|end| self.is_open::<V>(start, end, first)) {
+                    let best = &mut best[self.slot(start, group)];
+                    let end = self.column * SIDE + group * GROUP;
+                    self.cuts(best, start, block * SIDE..(block + 1) * SIDE, end, first);
                 }
-                let mut values = [C::INFINITE; MAX_TILE];
-                unpack::<C, V>(&best[0], &mut values);
-                self.finish(&mut values[..width], s, t, start);
             }
+        }
+    }
+
+    /// The remaining cuts of a group of subchains, and everything that is not a cut.
+    #[inline(always)]
+    fn complete<V: Lanes<C>>(&mut self, mut best: Best<V, GROUP>, start: usize, group: usize, first: usize) {
+        let ends = self.ends(start, group);
+        let group_end = self.column * SIDE + group * GROUP;
+        if ends.clone().any(|end| self.is_open::<V>(start, end, first)) {
+            // Cuts among the starts of this block, whose right parts are done because they start later;
+            // then cuts among the ends before the group, whose left parts are.
+            let row_cuts = start + 1..((self.row + 1) * SIDE).min(group_end);
+            self.cuts(&mut best, start, row_cuts, group_end, first);
+            if self.row < self.column {
+                self.cuts(&mut best, start, self.column * SIDE..group_end, group_end, first);
+            }
+        }
+        for end in ends {
+            let mut best: Best<V, 1> = [best[end % GROUP]];
+            if self.is_open::<V>(start, end, first) {
+                self.cuts(&mut best, start, group_end.max(start + 1)..end, end, first);
+            }
+            let mut values = [C::INFINITE; MAX_TILE];
+            unpack::<C, V>(&best[0], &mut values);
+            self.finish(&mut values[..tile_width::<C, V>()], start, end, first);
         }
     }
 
@@ -247,95 +302,79 @@ impl<C: Cost> Block<'_, '_, C> {
         &self.done[self.frame.layout.block(row, column) * length..][..length]
     }
 
-    /// Splits after `s..=k` with k below the group's first column `t`.
+    /// Some cuts, all in one block, of subchains with a common start and consecutive ends.
     #[inline(always)]
-    fn common_splits<V: Lanes<C>>(&self, best: &mut Best<V, GROUP>, s: usize, t: usize, start: usize) {
-        let mut k = s;
-        while k < t {
-            // Up to the end of a block the right parts k+1..=t are in the block of k itself.
-            let end = if k % SIDE == SIDE - 1 { k + 1 } else { (k / SIDE * SIDE + SIDE - 1).min(t) };
-            self.splits(best, s, k..end, t, start);
-            k = end;
-        }
-    }
-
-    /// Splits within the group, whose left parts are computed just before.
-    #[inline(always)]
-    fn own_splits<V: Lanes<C>>(&self, best: &mut Best<V, 1>, s: usize, t: usize, start: usize) {
-        let group = t / GROUP * GROUP;
-        for k in group.max(s)..t {
-            self.splits(best, s, k..k + 1, t, start);
-        }
-    }
-
-    /// Splits whose left rows are in one block, and whose right rows are in one block.
-    #[inline(always)]
-    fn splits<V: Lanes<C>, const COLUMNS: usize>(
+    fn cuts<V: Lanes<C>, const COLUMNS: usize>(
         &self,
         best: &mut Best<V, COLUMNS>,
-        s: usize,
-        splits: Range<usize>,
-        t: usize,
         start: usize,
+        cuts: Range<usize>,
+        end: usize,
+        first: usize,
     ) {
+        if cuts.is_empty() {
+            return;
+        }
         let layout = self.frame.layout;
-        let k = splits.start;
-        let left = &self.rows(self.row, k / SIDE)[layout.row(s, k)..];
-        let right = &self.rows((k + 1) / SIDE, self.column)[layout.row(k + 1, t)..];
-        let operands = Splits {
+        let block = cuts.start / SIDE;
+        let left = &self.rows(self.row, block)[layout.row(start, cuts.start)..];
+        let right = &self.rows(block, self.column)[layout.row(cuts.start, end)..];
+        let operands = Cuts {
             left: Rows { values: left, step: layout.pitch },
-            right: Rows { values: right, step: SIDE * layout.pitch },
+            right: Rows { values: right, step: layout.stride },
             column_step: layout.pitch,
-            shift: &self.frame.chain.input[k + 1..=splits.end],
-            start: start + MAX_TILE,
+            shift: &self.frame.chain.input[cuts],
+            start: first + MAX_TILE,
         };
         minimise(best, &operands);
     }
 
-    /// From the best splits to the entries: the limit, the saving alternatives, and what lies outside
+    /// From the best cuts to the entries: the limit, the saving alternatives, and what lies outside
     /// of the computed range.
     #[inline(always)]
-    fn finish(&mut self, best: &mut [C], s: usize, t: usize, start: usize) {
+    fn finish(&mut self, best: &mut [C], start: usize, end: usize, first: usize) {
         let frame = self.frame;
-        let before = frame.before[s];
-        let passing = if s == t { usize::MAX } else { frame.ranges.passing[(s, t)] };
-        let forbidden = passing.saturating_sub(start).min(best.len());
+        let subchain = (start, end - 1);
+        let before = frame.before[start];
+        let single = start + 1 == end;
+        let passing = if single { usize::MAX } else { frame.ranges.passing[subchain] };
+        let forbidden = passing.saturating_sub(first).min(best.len());
         best[..forbidden].fill(C::INFINITE);
         for value in &mut best[forbidden..] {
             *value = if *value < C::INFINITE { *value - before } else { C::INFINITE };
         }
-        let enough = frame.ranges.enough[(s, t)];
-        if frame.rule == Rule::Persistent || s == t {
-            for (position, saving) in frame.chain.savings[s].iter().enumerate() {
+        let enough = frame.ranges.enough[subchain];
+        if frame.rule == Rule::Persistent || single {
+            for (position, saving) in frame.chain.savings[start].iter().enumerate() {
                 // Beyond `enough` the fastest alternative alone decides.
-                if start < enough || position == frame.ranges.fastest[s] {
-                    self.save(best, saving, s, t, start);
+                if first < enough || position == frame.ranges.fastest[start] {
+                    self.save(best, saving, start, end, first);
                 }
             }
         }
-        let at = frame.layout.row(s, t) + MAX_TILE + start;
+        let at = frame.layout.row(start, end) + MAX_TILE + first;
         self.values[at..at + best.len()].copy_from_slice(best);
     }
 
-    /// Equation (6) where s = t, else C_all of Theorem 4.8.
+    /// Equation (6) for a single stage, else C_all of Theorem 4.8.
     #[inline(always)]
-    fn save(&self, best: &mut [C], saving: &SlottedSaving, s: usize, t: usize, start: usize) {
+    fn save(&self, best: &mut [C], saving: &SlottedSaving, start: usize, end: usize, first: usize) {
         let frame = self.frame;
-        let (Some(time), Some(forward)) = (C::new(saving.time), C::new(frame.chain.forward_time[s])) else {
-            return; // `Table::new` has checked that times fit.
+        let (Some(time), Some(forward)) = (C::new(saving.time), C::new(frame.chain.forward_time[start])) else {
+            return; // `Frame::new` has checked that times fit.
         };
-        let forbidden = frame.chain.all_limit(t, saving).saturating_sub(start).min(best.len());
-        if s == t {
+        let forbidden = frame.chain.all_limit(end - 1, saving).saturating_sub(first).min(best.len());
+        if start + 1 == end {
             for value in &mut best[forbidden..] {
-                *value = (*value).min(frame.before[s] + time);
+                *value = (*value).min(frame.before[start] + time);
             }
             return;
         }
-        let from = start + MAX_TILE;
+        let from = first + MAX_TILE;
         if saving.saved >= from {
             return;
         }
-        let rows = &self.rows((s + 1) / SIDE, self.column)[frame.layout.row(s + 1, t)..];
+        let rows = &self.rows((start + 1) / SIDE, self.column)[frame.layout.row(start + 1, end)..];
         let rest = &rows[from - saving.saved..][..best.len()];
         for (value, &rest) in best[forbidden..].iter_mut().zip(&rest[forbidden..]) {
             let with = if rest < C::INFINITE { rest + time - forward } else { C::INFINITE };

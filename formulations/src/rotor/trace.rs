@@ -36,7 +36,14 @@ impl<C: Cost> Trace<'_, C> {
         Some(sequence)
     }
 
-    fn decide(&self, s: usize, t: usize, m: usize, sequence: &mut Vec<ChainStep>, pending: &mut Vec<Task>) -> Option<()> {
+    fn decide(
+        &self,
+        s: usize,
+        t: usize,
+        m: usize,
+        sequence: &mut Vec<ChainStep>,
+        pending: &mut Vec<Task>,
+    ) -> Option<()> {
         let target = self.table.get(s, t, m)?;
         if let Some(saving) = self.saving(s, t, m, target) {
             sequence.push(ChainStep::Save { stage: s, saving });
