@@ -1,2 +1,47 @@
-//! x
-fn main(){}
+//! `bench`: the harness of the referee. Every subcommand is one file under `commands/`.
+//!
+//! The methods live in `remat-formulations`, the judge in `remat-core`; this binary runs the former
+//! in child processes, lets the latter check what they return, and writes down what came out.
+
+mod baseline;
+mod cli;
+mod commands;
+mod failure;
+mod fault;
+mod format;
+mod host;
+mod library;
+mod output;
+mod plot;
+mod records;
+mod run;
+mod size;
+mod suite;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use commands::{instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(arguments) => run_command::run(&arguments),
+        Command::Solve(arguments) => solve::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Table(arguments) => table_command::run(&arguments),
+        Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Methods(arguments) => methods::run(&arguments),
+        Command::Instances(arguments) => instances::run(&arguments),
+        Command::Worker => worker::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::error(&failure.to_string());
+            failure.exit_code()
+        }
+    }
+}

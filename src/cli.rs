@@ -1,0 +1,116 @@
+//! The command line: the subcommands, and values that several of them take.
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use remat_formulations::Spec;
+
+use crate::commands::{instances, methods, plot, run, solve, table, verify};
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0    success
+  1    something failed: an illegal schedule, a run that ended in an error, a file that cannot be written
+  2    bad usage or input: a flag, a size, a name, a file
+  130  interrupted
+
+Examples:
+  bench run --suite smoke
+  bench solve resnet50-224-b32 --method rotor-persistent --budget 0.5x -o schedule.json
+  bench verify resnet50-224-b32 schedule.json
+  bench table results/smoke --format md";
+
+/// The referee of tensor rematerialization: one instance format, one simulator, every method.
+#[derive(Debug, Parser)]
+#[command(name = "bench", version, after_help = AFTER_HELP, infer_subcommands = false)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a suite: every method on every instance, each run in a process of its own
+    Run(run::Arguments),
+    /// Run one method on one instance
+    Solve(solve::Arguments),
+    /// Simulate a schedule: time, peak, what fills it, or the first illegal step
+    Verify(verify::Arguments),
+    /// Print the summary table of recorded results
+    Table(table::Arguments),
+    /// Plot throughput against peak memory of recorded results, as SVG and PNG
+    Plot(plot::Arguments),
+    /// List the methods: claim, parameters, reference
+    Methods(methods::Arguments),
+    /// List, show, check, import and generate instances
+    #[command(subcommand)]
+    Instances(instances::Command),
+    /// Work on one job from standard input (started by `run` and `solve`)
+    #[command(hide = true)]
+    Worker,
+}
+
+/// Parses a positive number of seconds.
+///
+/// # Errors
+/// The text is none.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).parse::<f64>().ok();
+    let positive = number.filter(|&seconds| seconds > 0.0);
+    positive
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a number of seconds above 0, such as 60 or 0.5".into())
+}
+
+/// Parses a positive whole number.
+///
+/// # Errors
+/// The text is none.
+pub fn positive(text: &str) -> Result<usize, String> {
+    let number = text.parse::<usize>().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "expected a whole number from 1 to 1024".into())
+}
+
+/// Splits a list of method specs at the commas outside of brackets.
+///
+/// # Errors
+/// A part is no spec.
+pub fn specs(texts: &[String]) -> Result<Vec<Spec>, String> {
+    let mut specs = Vec::new();
+    for text in texts {
+        let mut depth = 0usize;
+        let parts = text.split(|c: char| {
+            match c {
+                '[' => depth += 1,
+                ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            c == ',' && depth == 0
+        });
+        for part in parts {
+            specs.push(part.trim().parse::<Spec>().map_err(|error| error.to_string())?);
+        }
+    }
+    Ok(specs)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_inside_brackets_separate_parameters_not_methods() {
+        let specs = specs(&["a,b[x=1,y=2],c".into(), "d".into()]).unwrap();
+        let texts: Vec<_> = specs.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["a", "b[x=1,y=2]", "c", "d"]);
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,119 @@
+//! `bench instances import`: a published chain as an instance.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use remat_core::Instance;
+use remat_core::chain_file::{ChainFile, Scale, instance_of, units_of};
+use remat_core::format::Origin;
+use remat_core::io::{read_json, write_json};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::output;
+
+/// Arguments of `bench instances import`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The arrays stand at the top of the file, under \"chain\", or in a list under \"instances\".\nWithout a scale the numbers must be whole, and the instance keeps the file's own units.\n\nExamples:\n  bench instances import chain.json -o instances/small/chain.json\n  bench instances import toy.json -o toy.json --time-scale 1000000 --memory-scale 1048576 --index 2"
+)]
+pub struct Arguments {
+    /// Chain file (.json, .json.zst or .json.gz)
+    file: PathBuf,
+    /// Write the instance to this file (.json, .json.zst or .json.gz)
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Name of the instance [default: the output file's]
+    #[arg(long)]
+    name: Option<String>,
+    /// Nanoseconds per unit of time, e.g. 1000000 for milliseconds
+    #[arg(long, value_name = "NS")]
+    time_scale: Option<f64>,
+    /// Bytes per unit of size, e.g. 1048576 for MiB
+    #[arg(long, value_name = "BYTES")]
+    memory_scale: Option<f64>,
+    /// Which chain of a list under "instances", from 0
+    #[arg(long, value_name = "I")]
+    index: Option<usize>,
+    /// Publication that the numbers are from
+    #[arg(long, value_name = "TEXT", default_value = "imported chain file")]
+    paper: String,
+}
+
+/// Imports a chain.
+///
+/// # Errors
+/// The file holds no chain, or the instance cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let path = arguments.file.display();
+    let bad = |message: String| Failure::input(format!("{path}: {message}"));
+    let scale = Scale { time: scale("--time-scale", arguments.time_scale)?, memory: scale("--memory-scale", arguments.memory_scale)? };
+    let (location, value) = arrays(read_json(&arguments.file)?, arguments.index).map_err(&bad)?;
+    let file: ChainFile = serde_json::from_value(value).map_err(|error| bad(format!("at {location}: {error}")))?;
+    let chain = file.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
+    let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
+    let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
+    let origin = Origin::Published { paper: arguments.paper.clone(), location: format!("{file_name}, {location}") };
+    let document = instance_of(&name, &chain, units_of(scale), &origin);
+    let instance = Instance::new(&document).map_err(|error| bad(format!("is a chain, but no instance: {error}")))?;
+    write_json(&arguments.output, &document).map_err(Failure::failed)?;
+    output::info(&format!("{}: {} stages, hash {}", arguments.output.display(), chain.len(), instance.hash()));
+    Ok(())
+}
+
+fn scale(option: &str, value: Option<f64>) -> Result<Option<f64>, Failure> {
+    match value {
+        Some(scale) if !(scale.is_finite() && scale > 0.0) => {
+            Err(Failure::input(format!("{option} is {scale}; expected a number above 0")))
+        }
+        other => Ok(other),
+    }
+}
+
+/// The object that holds the arrays, and where it stands.
+fn arrays(mut value: Value, index: Option<usize>) -> Result<(String, Value), String> {
+    if let Some(list) = value.get_mut("instances").and_then(Value::as_array_mut) {
+        let count = list.len();
+        let Some(index) = index.or((count == 1).then_some(0)) else {
+            return Err(format!("holds {count} chains; choose one with --index 0 to {}", count.saturating_sub(1)));
+        };
+        let Some(chosen) = list.get_mut(index) else {
+            return Err(format!("has no chain {index}; it holds {count}, counted from 0"));
+        };
+        let (inner, value) = arrays(chosen.take(), None)?;
+        return Ok((format!("instances[{index}]{}", inner.strip_prefix("the top").unwrap_or(&format!(".{inner}"))), value));
+    }
+    if index.is_some() {
+        return Err("holds no list under \"instances\"; leave --index out".into());
+    }
+    if value.get("fweight").is_some() {
+        return Ok(("the top".into(), value));
+    }
+    match value.get_mut("chain") {
+        Some(chain) if chain.get("fweight").is_some() => Ok(("chain".into(), chain.take())),
+        _ => Err(format!(
+            "is no chain file ({}); expected the arrays fweight, bweight, cweight, cbweight, ftmp and btmp at the top, \
+             under \"chain\", or in a list under \"instances\"",
+            described(&value)
+        )),
+    }
+}
+
+/// What a JSON value is instead.
+fn described(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if fields.get("format").is_some_and(|f| f == "remat-instance") => "it is an instance already".into(),
+        Value::Object(fields) => {
+            let names: Vec<_> = fields.keys().take(5).map(String::as_str).collect();
+            format!("an object with {}", if names.is_empty() { "no field".into() } else { names.join(", ") })
+        }
+        Value::Array(_) => "a list".into(),
+        _ => "a single value".into(),
+    }
+}
+
+/// The name of a file without its ending.
+pub fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split(".json").next().unwrap_or_default().to_owned()
+}

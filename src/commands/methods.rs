@@ -1,0 +1,93 @@
+//! `bench methods`: what there is, what each claims, and where it comes from.
+
+use clap::Args;
+use remat_formulations::{BudgetUse, METHODS, Method};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::output;
+use crate::table::grid::Grid;
+
+/// Arguments of `bench methods`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bench methods\n  bench methods --format json")]
+pub struct Arguments {
+    /// Format of the list
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// A method as an object.
+#[derive(Debug, Serialize)]
+struct Row {
+    id: &'static str,
+    title: &'static str,
+    claim: &'static str,
+    claim_text: &'static str,
+    budgets: &'static str,
+    parameters: Vec<ParameterRow>,
+    reference: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct ParameterRow {
+    name: &'static str,
+    default: &'static str,
+    expected: String,
+    help: &'static str,
+}
+
+/// Prints the methods.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let rows: Vec<_> = METHODS.iter().map(|method| row(*method)).collect();
+    let text = match arguments.format {
+        Format::Json => serde_json::to_string_pretty(&rows).map_err(Failure::failed)?,
+        Format::Text => rows.iter().map(text).collect::<Vec<_>>().join("\n"),
+        format => grid(&rows).render(format),
+    };
+    output::result(&text)
+}
+
+fn row(method: &dyn Method) -> Row {
+    let about = method.about();
+    let parameter = |spec: &remat_formulations::ParameterSpec| ParameterRow {
+        name: spec.name,
+        default: spec.default,
+        expected: spec.kind.to_string(),
+        help: spec.help,
+    };
+    Row {
+        id: method.id(),
+        title: about.title,
+        claim: about.claim.label(),
+        claim_text: about.claim_text,
+        budgets: if about.budgets == BudgetUse::Used { "used" } else { "ignored" },
+        parameters: about.parameters.iter().map(parameter).collect(),
+        reference: about.reference,
+    }
+}
+
+fn text(row: &Row) -> String {
+    let mut text = format!("{}: {}\n", row.id, row.title);
+    text.push_str(&format!("  claim      {}: {}\n", row.claim, row.claim_text));
+    text.push_str(&format!("  budgets    {}\n", row.budgets));
+    for parameter in &row.parameters {
+        let ParameterRow { name, default, expected, help } = parameter;
+        text.push_str(&format!("  parameter  {name}={default}: {help} ({expected})\n"));
+    }
+    text.push_str(&format!("  reference  {}\n", row.reference));
+    text
+}
+
+fn grid(rows: &[Row]) -> Grid {
+    let mut grid = Grid::new(&["method", "claim", "budgets", "parameters", "reference"]);
+    for row in rows {
+        let parameters: Vec<_> = row.parameters.iter().map(|p| format!("{}={}", p.name, p.default)).collect();
+        grid.row([row.id, row.claim_text, row.budgets, &parameters.join(", "), row.reference]);
+    }
+    grid
+}

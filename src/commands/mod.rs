@@ -1,0 +1,10 @@
+//! The subcommands, one file each: arguments, and what is done with them.
+
+pub mod instances;
+pub mod methods;
+pub mod plot;
+pub mod run;
+pub mod solve;
+pub mod table;
+pub mod verify;
+pub mod worker;

@@ -1,0 +1,36 @@
+//! `bench plot`: one figure per instance from recorded results.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::output;
+use crate::plot;
+use crate::records;
+use crate::suite;
+
+/// Arguments of `bench plot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bench plot results/resnet\n  bench plot results/resnet --out figures")]
+pub struct Arguments {
+    /// Folder of a `bench run`, or its records.csv
+    #[arg(value_name = "DIR|records.csv")]
+    results: PathBuf,
+    /// Folder for the figures [default: plots/ beside records.csv]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Writes the figures.
+///
+/// # Errors
+/// There are no such results, or the folder cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let rows = records::read(&arguments.results)?;
+    let suite = suite::kept_in(&arguments.results);
+    let out = arguments.out.clone().unwrap_or_else(|| records::folder_of(&arguments.results).join("plots"));
+    let count = plot::write_all(&rows, suite.as_ref().and_then(|suite| suite.device.as_ref()), &out)?;
+    output::info(&format!("{count} plots are in {}", out.display()));
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! `bench solve`: one method on one instance for one budget, checked by the simulator.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use remat_core::io::write_json;
+use remat_formulations::{BudgetUse, Limits, Spec, Termination};
+
+use crate::cli::{positive, seconds};
+use crate::failure::Failure;
+use crate::format::{self, ReportFormat};
+use crate::host::{Host, cores};
+use crate::library::Library;
+use crate::output;
+use crate::records::{Ending, Record};
+use crate::run::plan::{RunBudget, Subject, method, parameters};
+use crate::run::{Conditions, Row, Run, execute};
+use crate::size::{Budget, Size};
+
+const AFTER_HELP: &str = "\
+INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the
+simulator accepts within the budget.
+
+Examples:
+  bench solve resnet50-224-b32 --method rotor-persistent --budget 0.5x -o schedule.json
+  bench solve instance.json --method 'rotor-persistent[slots=1000]' --budget 8GiB --format json";
+
+/// Arguments of `bench solve`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Instance file, or a name under instances/
+    instance: String,
+    /// Method: ID, or ID[name=value,...]; `bench methods` lists them
+    #[arg(long, short, value_name = "METHOD")]
+    method: Spec,
+    /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x) [default: unlimited]
+    #[arg(long, short, value_name = "SIZE")]
+    budget: Option<Budget>,
+    /// Write the schedule to this file (.json, .json.zst or .json.gz)
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Wall limit in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time_limit: Option<Duration>,
+    /// Address-space limit, e.g. 4GiB
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<Size>,
+    /// Threads that the method may use [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    threads: Option<usize>,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value = "0")]
+    seed: u64,
+    /// Format of the result: lines, or one JSON object with the columns of records.csv
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+}
+
+/// Solves one instance.
+///
+/// # Errors
+/// Arguments or files do not fit, or there is no schedule.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let library = Library::locate();
+    let method = method(&arguments.method.id)?;
+    let given = arguments.method.parameters.clone();
+    let parameters = parameters(method, &given)?;
+    let subject = Arc::new(Subject::read(library.find(&arguments.instance)?)?);
+    let budget = budget(arguments, &subject)?;
+    let run = Run { suite: String::new(), subject, method, given, parameters, budgets: vec![budget.clone()] };
+    let row = solve(arguments, &library, &run, &budget)?;
+    let record = &row.record;
+    let text = match arguments.format {
+        ReportFormat::Json => serde_json::to_string_pretty(record).map_err(Failure::failed)?,
+        ReportFormat::Text => text(record),
+    };
+    output::result(&text)?;
+    if !record.is_solved() {
+        return Err(Failure::failed(why_unsolved(record)));
+    }
+    match (&arguments.output, &row.schedule) {
+        (Some(path), Some(schedule)) => write_json(path, schedule).map_err(Failure::failed),
+        _ => Ok(()),
+    }
+}
+
+fn budget(arguments: &Arguments, subject: &Subject) -> Result<RunBudget, Failure> {
+    let Some(budget) = &arguments.budget else { return Ok(RunBudget { text: String::new(), bytes: None }) };
+    let bytes = budget.resolve(subject.baseline.peak_bytes);
+    let bytes = bytes.ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one")))?;
+    Ok(RunBudget { text: budget.to_string(), bytes: Some(bytes) })
+}
+
+/// Runs the method; one that ignores budgets is held to the budget afterwards.
+fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget) -> Result<Row, Failure> {
+    let conditions = Conditions {
+        limits: Limits {
+            time: arguments.time_limit,
+            threads: arguments.threads.unwrap_or_else(cores),
+            seed: arguments.seed,
+        },
+        memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
+        host: Host::new(if library.root.as_os_str().is_empty() { std::path::Path::new(".") } else { &library.root }),
+    };
+    let ignores = run.method.about().budgets == BudgetUse::Ignored;
+    let asked = if ignores { RunBudget { text: String::new(), bytes: None } } else { budget.clone() };
+    let mut rows = execute(run, &[asked], &conditions, &AtomicBool::new(false));
+    let mut row = rows.pop().ok_or_else(|| Failure::failed("internal error: a run without a row"))?;
+    if ignores {
+        hold_to(&mut row, budget);
+    }
+    Ok(row)
+}
+
+/// A point outside of the budget is not found, whatever its method says of itself.
+fn hold_to(row: &mut Row, budget: &RunBudget) {
+    let record = &mut row.record;
+    (record.budget_bytes, record.budget) = (budget.bytes, budget.text.clone());
+    let over = budget.bytes.zip(record.simulated_peak_bytes).filter(|(budget, peak)| peak > budget);
+    if let Some((budget, peak)) = over {
+        record.termination = Ending::Ran(Termination::NotFound);
+        record.note = format!("{} ignores budgets; its peak is {peak}, the budget {budget}", record.method);
+        row.schedule = None;
+    }
+}
+
+fn why_unsolved(record: &Record) -> String {
+    let words = if record.error.is_empty() { &record.note } else { &record.error };
+    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
+    let ending = ending_words(record.termination);
+    format!("no schedule of {} by {}: {ending}{words}", record.instance, record.method)
+}
+
+/// A termination in words.
+fn ending_words(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Skipped(_) => "not supported",
+        Ending::Ran(Termination::Infeasible) => "infeasible within the budget, proved for this class of schedules",
+        Ending::Ran(Termination::NotFound) => "none found within the budget",
+        Ending::Ran(Termination::TimeLimit) => "time limit",
+        Ending::Ran(Termination::MemoryLimit) => "memory limit",
+        Ending::Ran(_) => "error",
+    }
+}
+
+fn text(record: &Record) -> String {
+    let (time_unit, memory_unit) = (record.time_unit, record.memory_unit);
+    let time = |value: Option<u64>| value.map_or("-".into(), |value| format::time(value, time_unit));
+    let bytes = |value: Option<u64>| value.map_or("-".into(), |value| format::bytes(value, memory_unit));
+    let budget = match (record.budget_bytes, record.budget.as_str()) {
+        (None, _) => "unlimited".into(),
+        (Some(value), written) => format!("{} ({written})", format::bytes(value, memory_unit)),
+    };
+    let overhead = record.overhead.map_or("-".into(), |overhead| format!("{:.1} % over store-all", 100.0 * overhead));
+    let termination = serde_json::to_value(record.termination).ok();
+    let termination = termination.as_ref().and_then(|value| value.as_str()).unwrap_or_default();
+    let lines = [
+        ("instance", format!("{} ({})", record.instance, record.instance_hash)),
+        ("method", format!("{}[{}]", record.method, record.parameters)),
+        ("budget", budget),
+        ("termination", termination.to_owned()),
+        ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time_ns), time(record.claimed_time_ns))),
+        (
+            "peak",
+            format!("{} (claimed {})", bytes(record.simulated_peak_bytes), bytes(record.claimed_peak_bytes)),
+        ),
+        ("lower bound", time(record.lower_bound_ns)),
+        ("recomputations", record.recomputations.map_or("-".into(), |count| count.to_string())),
+        ("build, solve", match (record.build_seconds, record.solve_seconds) {
+            (Some(build), Some(solve)) => format!("{build:.3} s, {solve:.3} s"),
+            _ => "-".into(),
+        }),
+        ("process", format!(
+            "{:.2} s, peak {}",
+            record.wall_seconds,
+            format::bytes(record.peak_rss_bytes, remat_core::format::MemoryUnit::Bytes)
+        )),
+        ("note", record.note.clone()),
+    ];
+    let shown = lines.iter().filter(|(_, value)| !value.is_empty());
+    shown.map(|(name, value)| format!("{name:<15}{value}\n")).collect()
+}

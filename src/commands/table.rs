@@ -1,0 +1,42 @@
+//! `bench table`: the summary table of recorded results.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::output;
+use crate::records::{self, COLUMNS};
+use crate::suite;
+use crate::table;
+
+/// Arguments of `bench table`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  bench table results/resnet\n  bench table results/resnet --format latex > table.tex\n  bench table --columns")]
+pub struct Arguments {
+    /// Folder of a `bench run`, or its records.csv
+    #[arg(value_name = "DIR|records.csv", required_unless_present = "columns")]
+    results: Option<PathBuf>,
+    /// Format of the table
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// Explain the columns of records.csv instead
+    #[arg(long)]
+    columns: bool,
+}
+
+/// Prints the table.
+///
+/// # Errors
+/// There are no such results.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.results {
+        Some(results) if !arguments.columns => {
+            let rows = records::read(results)?;
+            let suite = suite::kept_in(results);
+            output::result(&table::render(&table::summarise(&rows), arguments.format, suite.as_ref()))
+        }
+        _ => output::result(&COLUMNS.iter().map(|(name, text)| format!("{name:<22}{text}\n")).collect::<String>()),
+    }
+}

@@ -1,0 +1,181 @@
+//! `bench verify`: what the simulator says of a schedule file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use remat_core::format::TensorKind;
+use remat_core::io::{read_instance, read_schedule};
+use remat_core::{Instance, Schedule, Simulation, Step, simulate};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::format::{self, ReportFormat};
+use crate::library::Library;
+use crate::output;
+use crate::run::plan::Subject;
+use crate::size::Budget;
+
+/// How many of the most recomputed operators are named.
+const SHOWN_OPERATORS: usize = 5;
+
+/// Arguments of `bench verify`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The exit code is 1 if a step is illegal, the budget is exceeded, or the file's own claims are wrong.\n\nExamples:\n  bench verify resnet50-224-b32 schedule.json --budget 8GiB\n  bench verify instance.json schedule.json.zst --timeline memory.csv --format json"
+)]
+pub struct Arguments {
+    /// Instance file, or a name under instances/
+    instance: String,
+    /// Schedule file (.json, .json.zst or .json.gz)
+    schedule: PathBuf,
+    /// Fail if the peak exceeds this: a size (8GiB) or a fraction of store-all's peak (0.5x)
+    #[arg(long, short, value_name = "SIZE")]
+    budget: Option<Budget>,
+    /// Write the memory during each step to this CSV file: step, action, element, memory_bytes
+    #[arg(long, value_name = "FILE.csv")]
+    timeline: Option<PathBuf>,
+    /// Format of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+}
+
+/// The verdict as an object.
+#[derive(Debug, Serialize)]
+struct Report {
+    instance: String,
+    instance_hash: String,
+    steps: usize,
+    legal: bool,
+    error: Option<String>,
+    time_ns: Option<u64>,
+    peak_bytes: Option<u64>,
+    peak_step: Option<usize>,
+    peak_at: Option<String>,
+    peak_bytes_by_kind: Option<Vec<(String, u64)>>,
+    recomputations: Option<u64>,
+    recomputed_operators: Option<usize>,
+    most_recomputed: Option<Vec<(String, u32)>>,
+    wasted_steps: Option<usize>,
+}
+
+/// Verifies a schedule.
+///
+/// # Errors
+/// A file does not fit, a step is illegal, or a budget or claim is exceeded.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let path = Library::locate().find(&arguments.instance)?;
+    let instance = read_instance(&path)?;
+    let (document, schedule) = read_schedule(&arguments.schedule, &instance)?;
+    let simulation = simulate(&instance, &schedule);
+    let error = simulation.as_ref().err().map(ToString::to_string);
+    let report = report(&instance, &schedule, simulation.as_ref().ok(), error.clone());
+    if arguments.format == ReportFormat::Json {
+        output::result(&serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
+    } else if report.legal {
+        output::result(&text(&instance, &report))?;
+    }
+    let file = arguments.schedule.display();
+    let simulation = simulation.map_err(|error| Failure::failed(format!("{file}: illegal schedule: {error}")))?;
+    if let Some(path) = &arguments.timeline {
+        write_timeline(path, &instance, &schedule, &simulation)?;
+    }
+    let exceeded = |what: &str, limit: Option<u64>, value: u64| match limit.filter(|&limit| value > limit) {
+        Some(limit) => Err(Failure::failed(format!("{file}: {what} is {limit}, but the simulator says {value}"))),
+        None => Ok(()),
+    };
+    exceeded("the claimed time", document.claimed_time, simulation.time)?;
+    exceeded("the claimed peak", document.claimed_peak_bytes, simulation.peak_bytes)?;
+    exceeded("the budget", budget(arguments, path)?, simulation.peak_bytes)
+}
+
+fn budget(arguments: &Arguments, path: PathBuf) -> Result<Option<u64>, Failure> {
+    let Some(budget) = &arguments.budget else { return Ok(None) };
+    let peak = Subject::read(path)?.baseline.peak_bytes;
+    budget.resolve(peak).map(Some).ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits")))
+}
+
+fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulation>, error: Option<String>) -> Report {
+    Report {
+        instance: instance.name().into(),
+        instance_hash: instance.hash().to_string(),
+        steps: schedule.steps.len(),
+        legal: simulation.is_some(),
+        error,
+        time_ns: simulation.map(|s| s.time),
+        peak_bytes: simulation.map(|s| s.peak_bytes),
+        peak_step: simulation.and_then(|s| s.peak_step),
+        peak_at: simulation.map(|s| s.peak_step.map_or("before the first step".into(), |step| {
+            let (action, element) = words(instance, schedule.steps[step]);
+            format!("{action} {element}")
+        })),
+        peak_bytes_by_kind: simulation.map(by_kind),
+        recomputations: simulation.map(Simulation::recomputations),
+        recomputed_operators: simulation.map(Simulation::recomputed_operators),
+        most_recomputed: simulation.map(|s| most_recomputed(instance, s)),
+        wasted_steps: simulation.map(|s| s.wasted_steps),
+    }
+}
+
+/// Everything that is in memory at the peak, by kind.
+fn by_kind(simulation: &Simulation) -> Vec<(String, u64)> {
+    let tensors = TensorKind::ALL.iter().zip(simulation.peak_bytes_by_kind).map(|(kind, bytes)| (kind.name().into(), bytes));
+    let others = [("fixed", simulation.peak_fixed_bytes), ("workspace", simulation.peak_workspace_bytes)];
+    tensors.chain(others.map(|(name, bytes)| (name.to_owned(), bytes))).collect()
+}
+
+fn most_recomputed(instance: &Instance, simulation: &Simulation) -> Vec<(String, u32)> {
+    let mut counts: Vec<_> = instance
+        .operator_ids()
+        .map(|id| (instance.operator(id).name.clone(), simulation.runs[id.index()]))
+        .filter(|(_, runs)| *runs > 1)
+        .collect();
+    counts.sort_by_key(|(_, runs)| std::cmp::Reverse(*runs));
+    counts.truncate(SHOWN_OPERATORS);
+    counts
+}
+
+fn text(instance: &Instance, report: &Report) -> String {
+    let units = instance.units();
+    let bytes = |value: u64| format::bytes(value, units.memory);
+    let exact = |shown: String, value: u64| if shown == value.to_string() { shown } else { format!("{shown} ({value})") };
+    let (time, peak) = (report.time_ns.unwrap_or_default(), report.peak_bytes.unwrap_or_default());
+    let step = report.peak_step.map_or(String::new(), |step| format!("step {step}: "));
+    let mut text = format!("legal: {} steps on {} ({})\n", report.steps, report.instance, report.instance_hash);
+    text.push_str(&format!("time            {}\n", exact(format::time(time, units.time), time)));
+    text.push_str(&format!("peak            {}\n", exact(bytes(peak), peak)));
+    text.push_str(&format!("peak at         {step}{}\n", report.peak_at.as_deref().unwrap_or_default()));
+    for (kind, value) in report.peak_bytes_by_kind.iter().flatten().filter(|(_, value)| *value > 0) {
+        let share = 100.0 * *value as f64 / peak as f64;
+        text.push_str(&format!("  {kind:<14}{:>12}  {share:5.1} %\n", bytes(*value)));
+    }
+    let (runs, operators) = (report.recomputations.unwrap_or_default(), report.recomputed_operators.unwrap_or_default());
+    text.push_str(&format!("recomputations  {runs}, of {operators} operators\n"));
+    for (name, runs) in report.most_recomputed.iter().flatten() {
+        text.push_str(&format!("  {name} runs {runs} times\n"));
+    }
+    text.push_str(&format!("wasted steps    {}\n", report.wasted_steps.unwrap_or_default()));
+    text
+}
+
+/// Action and element of a step.
+fn words(instance: &Instance, step: Step) -> (&'static str, String) {
+    match step {
+        Step::Free(tensor) => ("free", instance.tensor(tensor).name.clone()),
+        Step::Compute { operator, implementation } => {
+            let operator = instance.operator(operator);
+            ("compute", format!("{} ({})", operator.name, operator.implementations[implementation].name))
+        }
+    }
+}
+
+fn write_timeline(path: &Path, instance: &Instance, schedule: &Schedule, simulation: &Simulation) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    let mut writer = csv::Writer::from_path(path).map_err(|error| failed(&error))?;
+    writer.write_record(["step", "action", "element", "memory_bytes"]).map_err(|error| failed(&error))?;
+    for (index, (&step, memory)) in schedule.steps.iter().zip(&simulation.timeline).enumerate() {
+        let (action, element) = words(instance, step);
+        let row = [index.to_string(), action.into(), element, memory.to_string()];
+        writer.write_record(row).map_err(|error| failed(&error))?;
+    }
+    writer.flush().map_err(|error| failed(&error))
+}

@@ -1,0 +1,47 @@
+//! Why a command ends without success, and the exit code that says so.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use remat_core::io::FileError;
+use thiserror::Error;
+
+/// A failed command: one line for people, one code for scripts.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// The arguments or the files that they name are not usable: exit code 2.
+    #[error("{0}")]
+    Input(String),
+    /// The work was done or begun, and something failed: exit code 1.
+    #[error("{0}")]
+    Failed(String),
+    /// Stopped by a signal: exit code 130.
+    #[error("{0}")]
+    Interrupted(String),
+}
+
+impl Failure {
+    /// Bad usage or input.
+    pub fn input(message: impl Display) -> Self {
+        Self::Input(message.to_string())
+    }
+    /// Something failed.
+    pub fn failed(message: impl Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+    /// The exit code, as documented in `bench --help`.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Failed(_) => 1,
+            Self::Input(_) => 2,
+            Self::Interrupted(_) => 130,
+        })
+    }
+}
+
+/// Files are read from the command line's arguments; a file that cannot be *written* is mapped by hand.
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Self::input(error)
+    }
+}

@@ -1,0 +1,93 @@
+//! Faults on purpose, so that tests really exercise what the harness does about them.
+//!
+//! A worker whose environment holds `BENCH_TEST_FAULT=METHOD:KIND` misbehaves when it runs that method.
+
+use std::io::Write;
+
+use remat_formulations::{Answer, Claimed};
+
+/// Name of the environment variable.
+pub const VARIABLE: &str = "BENCH_TEST_FAULT";
+
+/// A way to misbehave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Die by SIGABRT.
+    Abort,
+    /// Never return.
+    Hang,
+    /// Ask for more memory than there is.
+    OutOfMemory,
+    /// Panic.
+    Panic,
+    /// Write what is no message.
+    Garbage,
+    /// Leave out the schedule's first step.
+    IllegalSchedule,
+    /// Claim less time than the schedule takes.
+    WrongClaim,
+    /// Return no answer at all.
+    NoAnswer,
+}
+
+/// The fault asked for, if it is for this method.
+pub fn asked(method: &str) -> Option<Fault> {
+    let value = std::env::var(VARIABLE).ok()?;
+    let (id, kind) = value.split_once(':')?;
+    let fault = match kind {
+        "abort" => Fault::Abort,
+        "hang" => Fault::Hang,
+        "oom" => Fault::OutOfMemory,
+        "panic" => Fault::Panic,
+        "garbage" => Fault::Garbage,
+        "illegal" => Fault::IllegalSchedule,
+        "claim" => Fault::WrongClaim,
+        "silent" => Fault::NoAnswer,
+        _ => return None,
+    };
+    (id == method).then_some(fault)
+}
+
+impl Fault {
+    /// What happens before the method runs.
+    ///
+    /// # Panics
+    /// If that is the fault.
+    pub fn before(self) {
+        match self {
+            Self::Abort => std::process::abort(),
+            Self::Hang => loop {
+                std::thread::sleep(std::time::Duration::from_secs(3600));
+            },
+            Self::OutOfMemory => {
+                let mut hoard: Vec<Vec<u8>> = Vec::new();
+                loop {
+                    hoard.push(Vec::with_capacity(1 << 40));
+                }
+            }
+            Self::Panic => panic!("a panic on purpose"),
+            Self::Garbage => {
+                let _ = std::io::stdout().write_all(b"a line of garbage\n");
+            }
+            Self::IllegalSchedule | Self::WrongClaim | Self::NoAnswer => {}
+        }
+    }
+
+    /// What happens to the answers.
+    pub fn spoil(self, answers: &mut Vec<Answer>) {
+        match self {
+            Self::NoAnswer => answers.clear(),
+            Self::IllegalSchedule => {
+                for schedule in answers.iter_mut().filter_map(|answer| answer.schedule.as_mut()) {
+                    schedule.steps.remove(0);
+                }
+            }
+            Self::WrongClaim => {
+                for answer in answers {
+                    answer.claimed = Some(Claimed { time: 0, peak_bytes: u64::MAX });
+                }
+            }
+            _ => {}
+        }
+    }
+}

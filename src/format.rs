@@ -1,0 +1,81 @@
+//! Numbers as people read them. Abstract units print bare numbers: no ms, no MB.
+
+use remat_core::format::{MemoryUnit, TimeUnit};
+
+/// Formats in which tables and lists are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// An aligned table for a terminal.
+    #[default]
+    Text,
+    /// A Markdown table.
+    Md,
+    /// Comma-separated values.
+    Csv,
+    /// An array of objects.
+    Json,
+    /// A LaTeX table (package booktabs).
+    Latex,
+}
+
+/// Formats of commands that report on one thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One object.
+    Json,
+}
+
+/// `3.21 GiB`, or the bare number.
+pub fn bytes(bytes: u64, unit: MemoryUnit) -> String {
+    if unit == MemoryUnit::Abstract {
+        return bytes.to_string();
+    }
+    let scales = [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match scales.iter().find(|(_, scale)| bytes >= *scale) {
+        Some((name, scale)) => format!("{} {name}", three_digits(bytes as f64 / *scale as f64)),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// `37.4 ms`, or the bare number.
+pub fn time(time: u64, unit: TimeUnit) -> String {
+    if unit == TimeUnit::Abstract {
+        return time.to_string();
+    }
+    let scales = [("s", 1_000_000_000u64), ("ms", 1_000_000), ("µs", 1_000)];
+    match scales.iter().find(|(_, scale)| time >= *scale) {
+        Some((name, scale)) => format!("{} {name}", three_digits(time as f64 / *scale as f64)),
+        None => format!("{time} ns"),
+    }
+}
+
+/// At least three significant digits, no more than two decimals.
+pub fn three_digits(value: f64) -> String {
+    match value.abs() {
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_shown_whatever_the_scale() {
+        let shown = [0, 1023, 1024, 3 << 29, 1 << 40].map(|b| bytes(b, MemoryUnit::Bytes));
+        assert_eq!(shown, ["0 B", "1023 B", "1.00 KiB", "1.50 GiB", "1024 GiB"]);
+        let shown = [7, 37_400_000, 2_000_000_000].map(|t| time(t, TimeUnit::Ns));
+        assert_eq!(shown, ["7 ns", "37.4 ms", "2.00 s"]);
+    }
+
+    #[test]
+    fn abstract_units_print_bare_numbers() {
+        assert_eq!(bytes(1 << 30, MemoryUnit::Abstract), "1073741824");
+        assert_eq!(time(1_000_000, TimeUnit::Abstract), "1000000");
+    }
+}

@@ -1,0 +1,37 @@
+//! The one module that prints: results to standard output, everything else to standard error.
+
+use std::io::{ErrorKind, Write};
+
+use crate::failure::Failure;
+
+/// Prints a result, with a newline at the end where it has none.
+///
+/// A reader that went away (`bench table | head`) is no error.
+///
+/// # Errors
+/// Standard output cannot be written, for example because the disk behind it is full.
+pub fn result(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a line of information to standard error.
+pub fn info(text: &str) {
+    line(text);
+}
+
+/// Prints the line that explains a failure.
+pub fn error(text: &str) {
+    line(&format!("error: {}", text.replace('\n', " ")));
+}
+
+fn line(text: &str) {
+    // Where standard error itself is gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,122 @@
+//! Figures of recorded results, one per instance: throughput against peak memory, as in Figure 6 of
+//! rotor-toms-2024. This file chooses what is drawn; `figure.rs` draws it and knows no record.
+
+mod figure;
+pub mod style;
+
+use std::path::Path;
+
+use remat_core::format::{MemoryUnit, TimeUnit};
+
+use crate::failure::Failure;
+use crate::records::Record;
+use crate::run::pool::safe;
+use crate::suite::SuiteDevice;
+use crate::table::{by_instance, rank, series_label};
+use figure::{Figure, Series};
+
+/// Writes NAME.svg and NAME.png for every instance that has a point; returns how many instances.
+///
+/// # Errors
+/// The folder or a file cannot be written.
+pub fn write_all(records: &[Record], device: Option<&SuiteDevice>, folder: &Path) -> Result<usize, Failure> {
+    let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+    let mut count = 0;
+    for (name, rows) in by_instance(records) {
+        let Some(figure) = figure_of(&name, &rows, device) else { continue };
+        figure.write(&folder.join(safe(&name))).map_err(&failed)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// What one unit of the vertical axis is.
+#[derive(Clone, Copy, PartialEq)]
+enum Vertical {
+    /// Images per second.
+    Throughput(f64),
+    /// Time over store-all's.
+    RelativeTime(f64),
+}
+
+impl Vertical {
+    fn of(row: &Record) -> Self {
+        match (row.batch_size, row.time_unit) {
+            (Some(batch), TimeUnit::Ns) => Self::Throughput(batch as f64 * 1e9),
+            _ => Self::RelativeTime(row.store_all_time_ns as f64),
+        }
+    }
+    fn value(self, time: u64) -> Option<f64> {
+        let time = time as f64;
+        let value = match self {
+            Self::Throughput(images) => images / time,
+            Self::RelativeTime(reference) => time / reference,
+        };
+        value.is_finite().then_some(value)
+    }
+    fn label(self) -> &'static str {
+        match self {
+            Self::Throughput(_) => "Throughput (images/s)",
+            Self::RelativeTime(_) => "Time (relative to store-all)",
+        }
+    }
+}
+
+fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Option<Figure> {
+    let first = rows.first()?;
+    let vertical = Vertical::of(first);
+    let (scale, horizontal) = match first.memory_unit {
+        MemoryUnit::Bytes => ((1u64 << 30) as f64, "Peak memory (GiB)"),
+        MemoryUnit::Abstract => (1.0, "Peak memory (unit of the instance)"),
+    };
+    // A device says nothing about abstract bytes.
+    let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
+    let fits = |row: &&&Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0));
+    let solved: Vec<_> = rows.iter().filter(|row| row.is_solved()).collect();
+    let mut series: Vec<Series> = Vec::new();
+    for row in solved.iter().filter(|row| fits(row)) {
+        let (Some(time), Some(peak)) = (row.simulated_time_ns, row.simulated_peak_bytes) else { continue };
+        let Some(value) = vertical.value(time) else { continue };
+        let label = series_label(row);
+        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
+            series.push(Series {
+                label,
+                order: rank(&row.method),
+                style: style::of(&row.method, series.len()),
+                line: row.budget_bytes.is_some(),
+                points: vec![],
+            });
+            series.len() - 1
+        });
+        series[at].points.push((peak as f64 / scale, value));
+    }
+    for series in &mut series {
+        series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        series.points.dedup();
+    }
+    series.sort_by_key(|series| series.order);
+    if series.is_empty() {
+        return None;
+    }
+    Some(Figure {
+        title: name.into(),
+        subtitle: subtitle(first, device),
+        horizontal,
+        vertical: vertical.label(),
+        device: device.map(|device| (device.name.clone(), device.memory.0 as f64 / scale)),
+        series,
+    })
+}
+
+/// What the reader must know about store-all.
+fn subtitle(row: &Record, device: Option<&SuiteDevice>) -> String {
+    let peak = crate::format::bytes(row.store_all_peak_bytes, row.memory_unit);
+    match device {
+        Some(device) if row.store_all_peak_bytes > device.memory.0 => {
+            let memory = crate::format::bytes(device.memory.0, MemoryUnit::Bytes);
+            format!("store-all needs {peak}: it does not fit the {} ({memory}) and is not drawn", device.name)
+        }
+        _ => format!("store-all needs {peak}"),
+    }
+}

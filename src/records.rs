@@ -1,0 +1,455 @@
+//! `records.csv`: one row per instance, method, parameters and budget, flushed to the disk one by one.
+//!
+//! A row is a line (texts hold no line breaks), so a writer that was killed leaves at most one torn
+//! last line, which the next one drops. A lock file keeps a second writer out. This file must not
+//! know how rows come about.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use remat_core::format::{MemoryUnit, TimeUnit};
+use remat_formulations::{Claim, Termination};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+
+/// How a row ended: a method's termination, or that the method does not support the instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Ending {
+    /// The method ran.
+    Ran(Termination),
+    /// It was not run.
+    Skipped(Skipped),
+}
+
+/// The method does not support the instance; the column `note` says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Skipped {
+    /// The only value.
+    Skipped,
+}
+
+/// One row. [`COLUMNS`] documents the fields.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub suite: String,
+    pub instance: String,
+    pub instance_hash: String,
+    pub batch_size: Option<u64>,
+    pub time_unit: TimeUnit,
+    pub memory_unit: MemoryUnit,
+    pub store_all_time_ns: u64,
+    pub store_all_peak_bytes: u64,
+    pub method: String,
+    pub parameters: String,
+    pub claim: Claim,
+    pub budget_bytes: Option<u64>,
+    pub budget: String,
+    pub termination: Ending,
+    pub claimed_time_ns: Option<u64>,
+    pub claimed_peak_bytes: Option<u64>,
+    pub simulated_time_ns: Option<u64>,
+    pub simulated_peak_bytes: Option<u64>,
+    pub overhead: Option<f64>,
+    pub overhead_default: Option<f64>,
+    pub lower_bound_ns: Option<u64>,
+    pub recomputations: Option<u64>,
+    pub build_seconds: Option<f64>,
+    pub solve_seconds: Option<f64>,
+    pub wall_seconds: f64,
+    pub cpu_seconds: f64,
+    pub peak_rss_bytes: u64,
+    pub threads: usize,
+    pub time_limit_seconds: Option<f64>,
+    pub memory_limit_bytes: Option<u64>,
+    pub seed: u64,
+    pub note: String,
+    pub error: String,
+    pub version: String,
+    pub git_revision: String,
+    pub host: String,
+    pub timestamp: String,
+}
+
+/// Name and meaning of each column, in order.
+pub const COLUMNS: &[(&str, &str)] = &[
+    ("suite", "name of the suite"),
+    ("instance", "name of the instance"),
+    ("instance_hash", "hash of its contents, as `bench instances show` prints it"),
+    ("batch_size", "samples per iteration; empty where the instance does not say"),
+    ("time_unit", "ns, or abstract: then every *_ns column is in the instance's own unit"),
+    ("memory_unit", "bytes, or abstract: likewise for every *_bytes column of instance and schedule"),
+    ("store_all_time_ns", "simulated time of store-all with the fastest implementations"),
+    ("store_all_peak_bytes", "simulated peak of store-all with the fastest implementations"),
+    ("method", "id of the method"),
+    ("parameters", "every parameter, defaults included: name=value,name=value"),
+    ("claim", "class of the method's claim; tables group by it"),
+    ("budget_bytes", "memory budget; empty for methods that ignore budgets"),
+    ("budget", "the budget as written in the suite, e.g. 0.5x"),
+    (
+        "termination",
+        "optimal, gap_reached, feasible, not_found, infeasible, time_limit, memory_limit, node_limit, interrupted, error, or skipped",
+    ),
+    ("claimed_time_ns", "time that the method's own model claims"),
+    ("claimed_peak_bytes", "peak that the method's own model claims"),
+    ("simulated_time_ns", "time by the simulator; empty unless the schedule is legal"),
+    ("simulated_peak_bytes", "peak by the simulator; empty unless the schedule is legal"),
+    ("overhead", "simulated time over store_all_time_ns, minus 1: 0.25 is 25 % longer"),
+    ("overhead_default", "the same over store-all with the framework's default implementations"),
+    ("lower_bound_ns", "proved lower bound on the time of any schedule that meets the budget"),
+    ("recomputations", "operator runs beyond the first, over all operators"),
+    ("build_seconds", "seconds of building the model; work that serves several budgets is in the first"),
+    ("solve_seconds", "seconds of solving, likewise"),
+    ("wall_seconds", "wall seconds of the child process, all budgets together, reading included"),
+    ("cpu_seconds", "CPU seconds of the child process, likewise"),
+    ("peak_rss_bytes", "peak resident memory of the child process"),
+    ("threads", "threads that the method was allowed"),
+    ("time_limit_seconds", "wall limit of the run; empty for none"),
+    ("memory_limit_bytes", "address-space limit of the run; empty for none"),
+    ("seed", "seed of every random choice"),
+    ("note", "what the method says besides"),
+    ("error", "what went wrong, where the termination is error, time_limit, memory_limit or interrupted"),
+    ("version", "version of bench"),
+    ("git_revision", "revision of the checkout"),
+    ("host", "host name, processor, logical cores"),
+    ("timestamp", "end of the run, UTC"),
+];
+
+/// What identifies a row: a resumed run repeats none of those that are there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Hash of the instance.
+    pub instance_hash: String,
+    /// Id of the method.
+    pub method: String,
+    /// Every parameter.
+    pub parameters: String,
+    /// Budget.
+    pub budget_bytes: Option<u64>,
+    /// Budget as written; on tiny instances two of them may come to the same bytes.
+    pub budget: String,
+    /// Seed.
+    pub seed: u64,
+    /// Version of bench.
+    pub version: String,
+}
+
+impl Record {
+    /// The row's identity.
+    pub fn key(&self) -> Key {
+        Key {
+            instance_hash: self.instance_hash.clone(),
+            method: self.method.clone(),
+            parameters: self.parameters.clone(),
+            budget_bytes: self.budget_bytes,
+            budget: self.budget.clone(),
+            seed: self.seed,
+            version: self.version.clone(),
+        }
+    }
+
+    /// Whether the row carries a checked schedule.
+    pub fn is_solved(&self) -> bool {
+        self.simulated_time_ns.is_some() && self.termination != Ending::Ran(Termination::Error)
+    }
+}
+
+/// What to do about rows that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Refuse.
+    Refuse,
+    /// Keep them and add what is missing.
+    Resume,
+    /// Drop them.
+    Overwrite,
+}
+
+/// The open file; one per folder at any time.
+pub struct Writer {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    seen: HashSet<Key>,
+    _lock: File,
+}
+
+impl Writer {
+    /// Makes the folder, locks it and opens `records.csv` in it, mending a torn last line.
+    ///
+    /// # Errors
+    /// The folder cannot be written, another run writes there, or there are rows and `existing` refuses.
+    pub fn open(folder: &Path, existing: Existing) -> Result<Self, Failure> {
+        let cannot = |path: &Path, what: &str, error: std::io::Error| {
+            Failure::failed(format!("{}: cannot {what}: {error}; choose another folder with --out", path.display()))
+        };
+        std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", error))?;
+        let lock_path = folder.join("records.lock");
+        let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::failed(format!(
+                    "{}: another bench run is writing here; wait for it, or choose another folder with --out",
+                    folder.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(cannot(&lock_path, "lock", error)),
+        }
+        let path = folder.join("records.csv");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(existing == Existing::Overwrite);
+        let file = options.open(&path).map_err(|error| cannot(&path, "open", error))?;
+        let kept = mend(&path, existing)?;
+        let seen = kept.records.iter().map(Record::key).collect();
+        let mut writer = Self { path, file, length: kept.length, seen, _lock: lock };
+        writer.truncate()?;
+        if writer.length == 0 {
+            let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
+            writer.append(format!("{}\n", names.join(",")).as_bytes())?;
+        }
+        Ok(writer)
+    }
+
+    /// Whether a row is there.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.seen.contains(key)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a row and waits until the disk has it.
+    ///
+    /// # Errors
+    /// The disk is full or failing; what was there stays, and no torn line is left behind.
+    pub fn write(&mut self, record: &Record) -> Result<(), Failure> {
+        self.append(&line(record)?)?;
+        self.seen.insert(record.key());
+        Ok(())
+    }
+
+    fn append(&mut self, line: &[u8]) -> Result<(), Failure> {
+        let written = self.file.write_all(line).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // Should even this fail, the next run drops the torn line.
+            let _ = self.truncate();
+            return Err(Failure::failed(format!(
+                "{}: cannot write: {error}; the rows written so far are kept: make room, then continue with --resume",
+                self.path.display()
+            )));
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    /// Cuts the file to the known-good length and goes there.
+    fn truncate(&mut self) -> Result<(), Failure> {
+        let longer = self.file.metadata().is_ok_and(|metadata| metadata.len() > self.length);
+        let cut = if longer { self.file.set_len(self.length) } else { Ok(()) };
+        let at = SeekFrom::Start(self.length);
+        cut.and_then(|()| self.file.seek(at)).map(|_| ()).map_err(|error| {
+            Failure::failed(format!("{}: cannot write: {error}; choose another folder with --out", self.path.display()))
+        })
+    }
+}
+
+/// A row as a line of the file.
+fn line(record: &Record) -> Result<Vec<u8>, Failure> {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("a row cannot be written as CSV: {error}"));
+    writer.serialize(record).map_err(|error| failed(&error))?;
+    writer.into_inner().map_err(|error| failed(&error))
+}
+
+/// One line of text: line breaks become spaces, for a row is a line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+struct Kept {
+    records: Vec<Record>,
+    /// Bytes up to the end of the last complete row.
+    length: u64,
+}
+
+/// Reads what is there; a torn last line is left out.
+fn mend(path: &Path, existing: Existing) -> Result<Kept, Failure> {
+    // Not a regular file (a device, in a test of full disks): nothing to be read from it.
+    if existing == Existing::Overwrite || !path.is_file() {
+        return Ok(Kept { records: vec![], length: 0 });
+    }
+    let bytes = std::fs::read(path).map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+    let kept = parse(path, &bytes)?;
+    if existing == Existing::Refuse && !kept.records.is_empty() {
+        return Err(Failure::input(format!(
+            "{}: has {} rows already; continue it with --resume, write elsewhere with --out, or start afresh with --force",
+            path.display(),
+            kept.records.len()
+        )));
+    }
+    Ok(kept)
+}
+
+/// The complete rows of a file, in order, and where the last one ends.
+fn parse(path: &Path, bytes: &[u8]) -> Result<Kept, Failure> {
+    let mut records = Vec::new();
+    let mut length = 0;
+    let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').enumerate().peekable();
+    let header: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    while let Some((index, line)) = lines.next() {
+        let complete = line.ends_with(b"\n");
+        let last = lines.peek().is_none();
+        if !complete {
+            break;
+        }
+        if index == 0 {
+            if line.strip_suffix(b"\n") != Some(header.join(",").as_bytes()) {
+                return Err(Failure::input(format!(
+                    "{}: its columns are not those of this version of bench; write elsewhere with --out",
+                    path.display()
+                )));
+            }
+        } else {
+            match row(line) {
+                Ok(record) => records.push(record),
+                // A line that was torn in the middle of a block may still end in a line break.
+                Err(_) if last => break,
+                Err(error) => {
+                    return Err(Failure::input(format!(
+                        "{}: line {}: {}; mend or remove the line",
+                        path.display(),
+                        index + 1,
+                        one_line(&error.to_string())
+                    )));
+                }
+            }
+        }
+        length += line.len() as u64;
+    }
+    Ok(Kept { records, length })
+}
+
+fn row(line: &[u8]) -> Result<Record, csv::Error> {
+    let reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line);
+    let mut rows = reader.into_deserialize();
+    rows.next().unwrap_or_else(|| Err(csv::Error::from(std::io::Error::other("an empty line"))))
+}
+
+/// The folder of results that an argument means: itself, or that of a `records.csv`.
+pub fn folder_of(argument: &Path) -> PathBuf {
+    if argument.is_dir() { argument.to_owned() } else { argument.parent().map(Path::to_owned).unwrap_or_default() }
+}
+
+/// The rows of a `records.csv`, or of the one in a folder; a torn last line is left out.
+///
+/// # Errors
+/// The file cannot be read, or is none of ours.
+pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
+    let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
+    let bytes = std::fs::read(&path).map_err(|error| {
+        Failure::input(format!("{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv", path.display()))
+    })?;
+    Ok(parse(&path, &bytes)?.records)
+}
+
+/// How many rows ended in an error.
+pub fn errors(records: &[Record]) -> usize {
+    records.iter().filter(|record| record.termination == Ending::Ran(Termination::Error)).count()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+pub mod tests {
+    use super::*;
+
+    /// A row as tests need it.
+    pub fn example(method: &str, budget: Option<(&str, u64)>) -> Record {
+        Record {
+            suite: "s".into(),
+            instance: "net".into(),
+            instance_hash: "0123456789abcdef".into(),
+            batch_size: Some(2),
+            time_unit: TimeUnit::Ns,
+            memory_unit: MemoryUnit::Bytes,
+            store_all_time_ns: 1_000_000,
+            store_all_peak_bytes: 1 << 30,
+            method: method.into(),
+            parameters: String::new(),
+            claim: Claim::Baseline,
+            budget_bytes: budget.map(|(_, bytes)| bytes),
+            budget: budget.map(|(text, _)| text.into()).unwrap_or_default(),
+            termination: Ending::Ran(Termination::Feasible),
+            claimed_time_ns: Some(1_000_000),
+            claimed_peak_bytes: Some(1 << 30),
+            simulated_time_ns: Some(1_000_000),
+            simulated_peak_bytes: Some(1 << 30),
+            overhead: Some(0.0),
+            overhead_default: Some(0.0),
+            lower_bound_ns: None,
+            recomputations: Some(0),
+            build_seconds: Some(0.0),
+            solve_seconds: Some(0.001),
+            wall_seconds: 0.01,
+            cpu_seconds: 0.01,
+            peak_rss_bytes: 1 << 20,
+            threads: 1,
+            time_limit_seconds: None,
+            memory_limit_bytes: None,
+            seed: 0,
+            note: String::new(),
+            error: String::new(),
+            version: "0".into(),
+            git_revision: String::new(),
+            host: "a, \"b\"".into(),
+            timestamp: "2026-11-21T10:09:08Z".into(),
+        }
+    }
+
+    #[test]
+    fn the_documented_columns_are_the_fields_in_order() {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.serialize(example("m", None)).unwrap();
+        let text = String::from_utf8(writer.into_inner().unwrap()).unwrap();
+        let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(text.lines().next().unwrap(), names.join(","));
+    }
+
+    #[test]
+    fn rows_survive_the_file_and_a_torn_line_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, mut b) = (example("a", None), example("b", Some(("0.5x", 7))));
+        b.termination = Ending::Skipped(Skipped::Skipped);
+        b.simulated_time_ns = None;
+        let mut writer = Writer::open(folder.path(), Existing::Refuse).unwrap();
+        writer.write(&a).unwrap();
+        writer.write(&b).unwrap();
+        drop(writer);
+        let path = folder.path().join("records.csv");
+        let whole = std::fs::read(&path).unwrap();
+        assert_eq!(read(&path).unwrap(), [a.clone(), b.clone()]);
+        let first_row_ends = whole.len() - line(&b).unwrap().len();
+        for cut in first_row_ends..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut writer = Writer::open(folder.path(), Existing::Resume).unwrap();
+            assert!(writer.contains(&a.key()) && !writer.contains(&b.key()));
+            writer.write(&b).unwrap();
+            drop(writer);
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_second_writer_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let _first = Writer::open(folder.path(), Existing::Refuse).unwrap();
+        let second = Writer::open(folder.path(), Existing::Resume).map(|_| ()).unwrap_err();
+        assert!(second.to_string().contains("another bench run is writing here"), "{second}");
+    }
+}

@@ -1,0 +1,186 @@
+//! A worker process: started in a process group of its own, watched, killed at its wall limit, and
+//! turned into messages and a cause of death. Knows nothing of methods or instances.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use remat_formulations::Termination;
+use wait4::{ResUse, Wait4};
+
+use super::job::{Job, Message};
+
+/// How often the deadline and the interrupt are looked at.
+const TICK: Duration = Duration::from_millis(20);
+/// Bytes of standard error that are kept.
+const STDERR_BYTES: usize = 4096;
+/// Longest line that a worker may send.
+const LINE_BYTES: u64 = 1 << 30;
+
+/// What became of a worker.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it said before it ended.
+    pub messages: Vec<Message>,
+    /// Why it did not come to its end, if so, with the words for the record.
+    pub death: Option<(Termination, String)>,
+    /// Wall seconds from start to end.
+    pub wall_seconds: f64,
+    /// User and system seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident memory.
+    pub peak_rss_bytes: u64,
+}
+
+/// Why the parent killed the worker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    Deadline,
+    Interrupt,
+}
+
+/// The wall time after which a worker with a time limit is killed: methods are told the limit and are
+/// given a second and a tenth of it to stop by themselves and to hand over what they have.
+pub fn deadline(limit: Duration) -> Duration {
+    limit + limit / 10 + Duration::from_secs(1)
+}
+
+/// Runs a job in a process of its own.
+///
+/// # Errors
+/// No process can be started.
+pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
+    let started = Instant::now();
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A worker that died before it read its job says why by its status.
+        let _ = serde_json::to_writer(&mut stdin, job).map_err(Into::into).and_then(|()| stdin.flush());
+    }
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    std::thread::scope(|scope| {
+        let messages = scope.spawn(|| stdout.map(read_messages).unwrap_or_default());
+        let words = scope.spawn(|| stderr.map(read_tail).unwrap_or_default());
+        let (usage, killed) = watch(child, job.limits.time.map(deadline), interrupted)?;
+        let wall_seconds = started.elapsed().as_secs_f64();
+        let messages = messages.join().unwrap_or_default();
+        let words = words.join().unwrap_or_default();
+        let mut death = cause(usage.status, killed, &words, job);
+        if death.is_none() {
+            death = incomplete(&messages);
+        }
+        Ok(Outcome {
+            messages: messages.into_iter().filter_map(Result::ok).collect(),
+            death,
+            wall_seconds,
+            cpu_seconds: (usage.rusage.utime + usage.rusage.stime).as_secs_f64(),
+            peak_rss_bytes: usage.rusage.maxrss,
+        })
+    })
+}
+
+/// Waits for the child, killing its group at the deadline or on an interrupt.
+fn watch(
+    child: Child,
+    deadline: Option<Duration>,
+    interrupted: &AtomicBool,
+) -> std::io::Result<(ResUse, Option<Killed>)> {
+    let started = Instant::now();
+    let group = Pid::from_raw(child.id().cast_signed());
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || sender.send(child.wait4()));
+        let mut killed = None;
+        let ended: std::io::Result<ResUse> = loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(ended) => break ended,
+                Err(RecvTimeoutError::Disconnected) => break Err(std::io::Error::other("the waiting thread ended")),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if killed.is_none() {
+                killed = if interrupted.load(Ordering::Relaxed) {
+                    Some(Killed::Interrupt)
+                } else {
+                    deadline.filter(|&limit| started.elapsed() >= limit).map(|_| Killed::Deadline)
+                };
+                if killed.is_some() {
+                    // Fails only when the group is gone, which is what is wanted.
+                    let _ = killpg(group, Signal::SIGKILL);
+                }
+            }
+        };
+        // Whatever the worker started and left behind would hold its pipes open.
+        let _ = killpg(group, Signal::SIGKILL);
+        ended.map(|usage| (usage, killed))
+    })
+}
+
+fn read_messages(stdout: ChildStdout) -> Vec<Result<Message, String>> {
+    let mut reader = BufReader::new(stdout);
+    let mut messages = Vec::new();
+    loop {
+        let mut line = String::new();
+        match reader.by_ref().take(LINE_BYTES).read_line(&mut line) {
+            Ok(0) | Err(_) => return messages,
+            Ok(_) => messages.push(serde_json::from_str(&line).map_err(|error| error.to_string())),
+        }
+    }
+}
+
+/// The last bytes of standard error, as text.
+fn read_tail(mut stderr: ChildStderr) -> String {
+    let mut tail = Vec::new();
+    let mut block = [0; STDERR_BYTES];
+    while let Ok(count @ 1..) = stderr.read(&mut block) {
+        tail.extend_from_slice(&block[..count]);
+        let excess = tail.len().saturating_sub(STDERR_BYTES);
+        tail.drain(..excess);
+    }
+    String::from_utf8_lossy(&tail).trim().to_owned()
+}
+
+/// Why a process ended otherwise than with success.
+fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> Option<(Termination, String)> {
+    match killed {
+        Some(Killed::Interrupt) => return Some((Termination::Interrupted, "interrupted".into())),
+        Some(Killed::Deadline) => {
+            let limit = job.limits.time.map_or(0.0, |limit| limit.as_secs_f64());
+            return Some((Termination::TimeLimit, format!("killed: still running after the limit of {limit} s")));
+        }
+        None if status.success() => return None,
+        None => {}
+    }
+    let said = if words.is_empty() { String::new() } else { format!(": {words}") };
+    if words.contains("memory allocation of") || words.contains("cannot allocate memory") {
+        return Some((Termination::MemoryLimit, format!("out of memory{said}")));
+    }
+    let text = match (status.signal(), status.code()) {
+        (Some(9), _) => "killed by signal 9 from outside, as the system's out-of-memory killer does".to_owned(),
+        (Some(signal), _) => {
+            let name = Signal::try_from(signal).map_or_else(|_| "unknown".to_owned(), |signal| signal.to_string());
+            format!("killed by signal {signal} ({name})")
+        }
+        (None, code) => format!("ended with exit code {}", code.unwrap_or_default()),
+    };
+    Some((Termination::Error, format!("{text}{said}")))
+}
+
+/// What is wrong with the messages of a worker that ended well.
+fn incomplete(messages: &[Result<Message, String>]) -> Option<(Termination, String)> {
+    if let Some(error) = messages.iter().find_map(|message| message.as_ref().err()) {
+        return Some((Termination::Error, format!("the worker wrote something that is no message: {error}")));
+    }
+    let done = matches!(messages.last(), Some(Ok(Message::Done)));
+    (!done).then(|| (Termination::Error, "the worker ended early without a word".into()))
+}

@@ -1,0 +1,159 @@
+//! One run from its job to its rows. Whatever becomes of the child, each budget gets a row.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use remat_core::schedule::ScheduleDocument;
+use remat_formulations::{BudgetUse, Limits, Termination};
+
+use super::child::{self, Outcome};
+use super::job::{AnswerDocument, Job, Message};
+use super::judge::{Verdict, judge};
+use super::plan::{Run, RunBudget};
+use crate::baseline::overhead;
+use crate::host::{Host, VERSION, timestamp};
+use crate::records::{Ending, Record, Skipped, one_line};
+
+/// What all runs of a command have in common.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// What each method may use.
+    pub limits: Limits,
+    /// Limit on the address space of each worker.
+    pub memory_limit_bytes: Option<u64>,
+    /// Where this happens.
+    pub host: Host,
+}
+
+/// A row, and the schedule that it is about.
+pub struct Row {
+    /// The row.
+    pub record: Record,
+    /// The schedule, if it is legal.
+    pub schedule: Option<ScheduleDocument>,
+}
+
+/// Runs a method in a process of its own and judges what it answers to each of `budgets`.
+pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
+    let job = Job {
+        instance: run.subject.path.clone(),
+        method: run.method.id().into(),
+        parameters: run.given.clone(),
+        budgets: budgets.iter().map(|budget| budget.bytes).collect(),
+        limits: conditions.limits,
+        memory_limit_bytes: conditions.memory_limit_bytes,
+    };
+    let outcome = child::run(&job, interrupted).unwrap_or_else(|error| Outcome {
+        messages: vec![],
+        death: Some((Termination::Error, format!("no worker could be started: {error}"))),
+        wall_seconds: 0.0,
+        cpu_seconds: 0.0,
+        peak_rss_bytes: 0,
+    });
+    rows(run, budgets, conditions, outcome)
+}
+
+fn rows(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outcome) -> Vec<Row> {
+    let mut answers: BTreeMap<usize, AnswerDocument> = BTreeMap::new();
+    let mut otherwise = outcome.death.map(|(termination, words)| (Ending::Ran(termination), words));
+    let template = |budget: &RunBudget| Record {
+        wall_seconds: outcome.wall_seconds,
+        cpu_seconds: outcome.cpu_seconds,
+        peak_rss_bytes: outcome.peak_rss_bytes,
+        ..blank(run, budget, conditions)
+    };
+    for message in outcome.messages {
+        match message {
+            Message::Answer(answer) => drop(answers.insert(answer.index, *answer)),
+            Message::Skipped { reason } => otherwise = Some((Ending::Skipped(Skipped::Skipped), reason)),
+            Message::Failed { message } => otherwise = Some((Ending::Ran(Termination::Error), message)),
+            Message::Done => {}
+        }
+    }
+    let (ending, words) = otherwise.unwrap_or((Ending::Ran(Termination::Error), "the worker gave no answer".into()));
+    let row = |(index, budget): (usize, &RunBudget)| match answers.remove(&index) {
+        Some(answer) => answered(run, budget, answer, template(budget)),
+        None => {
+            let record = Record { termination: ending, ..template(budget) };
+            Row { record: with_words(record, &words), schedule: None }
+        }
+    };
+    budgets.iter().enumerate().map(row).collect()
+}
+
+/// Words go to `note` where nothing went wrong.
+fn with_words(record: Record, words: &str) -> Record {
+    match record.termination {
+        Ending::Skipped(_) => Record { note: one_line(words), ..record },
+        Ending::Ran(_) => Record { error: one_line(words), ..record },
+    }
+}
+
+fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Record) -> Row {
+    let Verdict { termination, simulation, error } = judge(&run.subject.instance, budget.bytes, &answer);
+    let baseline = run.subject.baseline;
+    let time = simulation.as_ref().map(|simulation| simulation.time);
+    let record = Record {
+        termination: Ending::Ran(termination),
+        claimed_time_ns: answer.claimed_time,
+        claimed_peak_bytes: answer.claimed_peak_bytes,
+        simulated_time_ns: time,
+        simulated_peak_bytes: simulation.as_ref().map(|simulation| simulation.peak_bytes),
+        overhead: time.and_then(|time| overhead(time, baseline.time)),
+        overhead_default: time.and_then(|time| overhead(time, baseline.default_time)),
+        lower_bound_ns: answer.lower_bound,
+        recomputations: simulation.as_ref().map(remat_core::Simulation::recomputations),
+        build_seconds: Some(answer.build_seconds),
+        solve_seconds: Some(answer.solve_seconds),
+        note: one_line(&answer.note),
+        error: one_line(&error),
+        ..template
+    };
+    Row { record, schedule: answer.schedule.filter(|_| simulation.is_some()) }
+}
+
+/// A row without results.
+fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
+    let instance = &run.subject.instance;
+    let about = run.method.about();
+    let budgeted = about.budgets == BudgetUse::Used;
+    Record {
+        suite: run.suite.clone(),
+        instance: instance.name().into(),
+        instance_hash: instance.hash().to_string(),
+        batch_size: instance.provenance().batch_size,
+        time_unit: instance.units().time,
+        memory_unit: instance.units().memory,
+        store_all_time_ns: run.subject.baseline.time,
+        store_all_peak_bytes: run.subject.baseline.peak_bytes,
+        method: run.method.id().into(),
+        parameters: run.parameters.to_string(),
+        claim: about.claim,
+        budget_bytes: budget.bytes.filter(|_| budgeted),
+        budget: budget.text.clone(),
+        termination: Ending::Ran(Termination::Error),
+        claimed_time_ns: None,
+        claimed_peak_bytes: None,
+        simulated_time_ns: None,
+        simulated_peak_bytes: None,
+        overhead: None,
+        overhead_default: None,
+        lower_bound_ns: None,
+        recomputations: None,
+        build_seconds: None,
+        solve_seconds: None,
+        wall_seconds: 0.0,
+        cpu_seconds: 0.0,
+        peak_rss_bytes: 0,
+        threads: conditions.limits.threads,
+        time_limit_seconds: conditions.limits.time.map(|limit| limit.as_secs_f64()),
+        memory_limit_bytes: conditions.memory_limit_bytes,
+        seed: conditions.limits.seed,
+        note: String::new(),
+        error: String::new(),
+        version: VERSION.into(),
+        git_revision: conditions.host.git_revision.clone(),
+        host: conditions.host.name.clone(),
+        timestamp: timestamp(),
+    }
+}

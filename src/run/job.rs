@@ -1,0 +1,69 @@
+//! What parent and worker say to each other: a job on standard input, messages as JSON lines on
+//! standard output.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use remat_core::schedule::ScheduleDocument;
+use remat_formulations::{Limits, Termination};
+use serde::{Deserialize, Serialize};
+
+/// One run: an instance, a method with parameters, and all its budgets at once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The instance file.
+    pub instance: PathBuf,
+    /// Id of the method.
+    pub method: String,
+    /// Parameters given.
+    pub parameters: BTreeMap<String, String>,
+    /// Budgets in the instance's unit of memory.
+    pub budgets: Vec<Option<u64>>,
+    /// What the method may use.
+    pub limits: Limits,
+    /// Limit on the address space of the worker.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+/// One line from the worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Message {
+    /// The method does not support the instance.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// The method, or reading the instance, failed.
+    Failed {
+        /// The error.
+        message: String,
+    },
+    /// The answer for one budget.
+    Answer(Box<AnswerDocument>),
+    /// Nothing more follows.
+    Done,
+}
+
+/// [`remat_formulations::Answer`], with the schedule in the instance's own ids.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AnswerDocument {
+    /// Position of the budget.
+    pub index: usize,
+    /// Why the method stopped.
+    pub termination: Termination,
+    /// The best schedule found.
+    pub schedule: Option<ScheduleDocument>,
+    /// Claimed time.
+    pub claimed_time: Option<u64>,
+    /// Claimed peak.
+    pub claimed_peak_bytes: Option<u64>,
+    /// Proved lower bound.
+    pub lower_bound: Option<u64>,
+    /// Seconds of building.
+    pub build_seconds: f64,
+    /// Seconds of solving.
+    pub solve_seconds: f64,
+    /// The method's note.
+    pub note: String,
+}

@@ -1,0 +1,60 @@
+//! The harness's verdict on an answer: the schedule is simulated here, and nothing that a method says
+//! about it is believed.
+
+use remat_core::{Instance, Simulation, simulate};
+use remat_formulations::Termination;
+
+use super::job::AnswerDocument;
+
+/// What is to be recorded of an answer.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The method's termination, or `error`.
+    pub termination: Termination,
+    /// What the simulator says, where the schedule is legal.
+    pub simulation: Option<Simulation>,
+    /// What is wrong with the answer; empty if nothing is.
+    pub error: String,
+}
+
+/// Checks an answer.
+pub fn judge(instance: &Instance, budget: Option<u64>, answer: &AnswerDocument) -> Verdict {
+    let (simulation, error) = match simulation(instance, answer) {
+        Ok(simulation) => {
+            let error = contradiction(budget, answer, simulation.as_ref()).unwrap_or_default();
+            (simulation, error)
+        }
+        Err(error) => (None, error),
+    };
+    let termination = if error.is_empty() { answer.termination } else { Termination::Error };
+    Verdict { termination, simulation, error }
+}
+
+fn simulation(instance: &Instance, answer: &AnswerDocument) -> Result<Option<Simulation>, String> {
+    let Some(document) = &answer.schedule else { return Ok(None) };
+    let schedule = document.resolve(instance).map_err(|error| format!("unreadable schedule: {error}"))?;
+    simulate(instance, &schedule).map(Some).map_err(|error| format!("illegal schedule: {error}"))
+}
+
+/// The first thing that the method says and the simulator refutes.
+fn contradiction(budget: Option<u64>, answer: &AnswerDocument, simulation: Option<&Simulation>) -> Option<String> {
+    let promises = matches!(answer.termination, Termination::Optimal | Termination::GapReached | Termination::Feasible);
+    let Some(simulation) = simulation else {
+        return promises.then(|| "says that it has a schedule, but returns none".into());
+    };
+    let (time, peak) = (simulation.time, simulation.peak_bytes);
+    let over = |limit: Option<u64>, value: u64| limit.filter(|&limit| value > limit);
+    if let Some(budget) = over(budget, peak) {
+        return Some(format!("over budget: the simulated peak is {peak}, the budget {budget}"));
+    }
+    if let Some(claimed) = over(answer.claimed_peak_bytes, peak) {
+        return Some(format!("wrong claim: the simulated peak is {peak}, the claimed one {claimed}"));
+    }
+    if let Some(claimed) = over(answer.claimed_time, time) {
+        return Some(format!("wrong claim: the simulated time is {time}, the claimed one {claimed}"));
+    }
+    if let Some(bound) = answer.lower_bound.filter(|&bound| bound > time) {
+        return Some(format!("wrong bound: the simulated time is {time}, the lower bound {bound}"));
+    }
+    None
+}

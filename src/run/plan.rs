@@ -1,0 +1,246 @@
+//! What a suite amounts to: one [`Run`] per instance, method and parameters, with all its budgets.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use remat_core::Instance;
+use remat_core::io::read_instance;
+use remat_formulations::{BudgetUse, METHODS, Method, Parameters, Spec, find};
+
+use crate::baseline::Baseline;
+use crate::failure::Failure;
+use crate::host::VERSION;
+use crate::library::{Library, distance, glob};
+use crate::records::Key;
+use crate::size::Budget;
+use crate::suite::{Suite, SuiteMethod};
+
+/// An instance, read and with its baseline.
+pub struct Subject {
+    /// The file.
+    pub path: PathBuf,
+    /// The instance.
+    pub instance: Instance,
+    /// Store-all on it.
+    pub baseline: Baseline,
+}
+
+/// One run.
+#[derive(Clone)]
+pub struct Run {
+    /// Name of the suite; empty for `bench solve`.
+    pub suite: String,
+    /// The instance.
+    pub subject: Arc<Subject>,
+    /// The method.
+    pub method: &'static dyn Method,
+    /// Parameters given.
+    pub given: BTreeMap<String, String>,
+    /// Every parameter.
+    pub parameters: Parameters,
+    /// Budgets that the method is given together.
+    pub budgets: Vec<RunBudget>,
+}
+
+/// A budget of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunBudget {
+    /// As written; empty for methods that ignore budgets.
+    pub text: String,
+    /// In the instance's unit of memory; none for unlimited.
+    pub bytes: Option<u64>,
+}
+
+/// What the command line changes about a suite.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Methods to run instead of all of the suite's.
+    pub methods: Vec<Spec>,
+    /// Patterns that choose among the suite's instances.
+    pub instances: Vec<String>,
+    /// Budgets instead of the suite's.
+    pub budgets: Vec<Budget>,
+}
+
+impl Subject {
+    /// Reads an instance and simulates store-all on it.
+    ///
+    /// # Errors
+    /// The file is no instance, or store-all is impossible on it.
+    pub fn read(path: PathBuf) -> Result<Self, Failure> {
+        let instance = read_instance(&path)?;
+        let baseline = Baseline::new(&instance)
+            .map_err(|error| Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display())))?;
+        Ok(Self { path, instance, baseline })
+    }
+}
+
+impl Run {
+    /// The setting as people write it, without what is given as the default says anyway.
+    pub fn label(&self) -> String {
+        Spec { id: self.method.id().into(), parameters: self.given.clone() }.to_string()
+    }
+
+    /// The identity of the row of one budget.
+    pub fn key(&self, budget: &RunBudget, seed: u64) -> Key {
+        Key {
+            instance_hash: self.subject.instance.hash().to_string(),
+            method: self.method.id().into(),
+            parameters: self.parameters.to_string(),
+            budget_bytes: budget.bytes,
+            budget: budget.text.clone(),
+            seed,
+            version: VERSION.into(),
+        }
+    }
+}
+
+/// The method with an id.
+///
+/// # Errors
+/// There is none; the message names the nearest.
+pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
+    find(id).ok_or_else(|| {
+        let nearest = METHODS.iter().map(|method| method.id()).min_by_key(|known| distance(id, known));
+        let hint = nearest.map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();
+        Failure::input(format!("no method {id:?}; {hint}`bench methods` lists them all"))
+    })
+}
+
+/// Checks parameters against what a method takes.
+///
+/// # Errors
+/// The method has no such parameter, or it does not take the value.
+pub fn parameters(method: &dyn Method, given: &BTreeMap<String, String>) -> Result<Parameters, Failure> {
+    Parameters::new(method.about().parameters, given)
+        .map_err(|error| Failure::input(format!("method {} {error}", method.id())))
+}
+
+/// Budgets for one instance.
+///
+/// # Errors
+/// A budget does not fit 64 bits.
+pub fn resolve_budgets(method: &dyn Method, budgets: &[Budget], baseline: &Baseline) -> Result<Vec<RunBudget>, Failure> {
+    if method.about().budgets == BudgetUse::Ignored {
+        return Ok(vec![RunBudget { text: String::new(), bytes: None }]);
+    }
+    let mut resolved: Vec<RunBudget> = Vec::with_capacity(budgets.len());
+    for budget in budgets {
+        let bytes = budget
+            .resolve(baseline.peak_bytes)
+            .ok_or_else(|| Failure::input(format!("budget {budget} of {} bytes overflows 64 bits", baseline.peak_bytes)))?;
+        let budget = RunBudget { text: budget.to_string(), bytes: Some(bytes) };
+        if !resolved.contains(&budget) {
+            resolved.push(budget);
+        }
+    }
+    Ok(resolved)
+}
+
+/// Expands a suite. Runs of one instance stand together.
+///
+/// # Errors
+/// A file, method, parameter or budget that does not fit.
+pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result<Vec<Run>, Failure> {
+    let methods = chosen_methods(suite, &overrides.methods)?;
+    for chosen in &methods {
+        let known = method(&chosen.id)?;
+        for setting in chosen.settings() {
+            parameters(known, &setting)?;
+        }
+    }
+    let budgets = if overrides.budgets.is_empty() { &suite.budgets } else { &overrides.budgets };
+    let mut runs = Vec::new();
+    for path in chosen_instances(library, suite, &overrides.instances)? {
+        let subject = Arc::new(Subject::read(path)?);
+        for chosen in &methods {
+            expand_method(&suite.name, &subject, chosen, budgets, &mut runs)?;
+        }
+    }
+    names_differ(&runs)?;
+    Ok(runs)
+}
+
+fn expand_method(
+    suite: &str,
+    subject: &Arc<Subject>,
+    chosen: &SuiteMethod,
+    budgets: &[Budget],
+    runs: &mut Vec<Run>,
+) -> Result<(), Failure> {
+    let method = method(&chosen.id)?;
+    let budgets = resolve_budgets(method, budgets, &subject.baseline)?;
+    let proposals = if chosen.sweep { method.sweep(&subject.instance) } else { vec![] };
+    // A method without proposals (one that does not support the instance, say) runs once and says why.
+    let proposals = if proposals.is_empty() { vec![BTreeMap::new()] } else { proposals };
+    for setting in chosen.settings() {
+        for proposal in &proposals {
+            let mut given = setting.clone();
+            given.extend(proposal.clone());
+            runs.push(Run {
+                suite: suite.into(),
+                subject: subject.clone(),
+                method,
+                parameters: parameters(method, &given)?,
+                given,
+                budgets: budgets.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The suite's methods, or those asked for: an id alone means the suite's settings of it, if it has any.
+fn chosen_methods(suite: &Suite, asked: &[Spec]) -> Result<Vec<SuiteMethod>, Failure> {
+    if asked.is_empty() {
+        return Ok(suite.methods.clone());
+    }
+    let mut chosen = Vec::new();
+    for spec in asked {
+        method(&spec.id)?;
+        let of_suite: Vec<_> = suite.methods.iter().filter(|method| method.id == spec.id).cloned().collect();
+        if spec.parameters.is_empty() && !of_suite.is_empty() {
+            chosen.extend(of_suite);
+        } else {
+            chosen.push(SuiteMethod::of(spec));
+        }
+    }
+    Ok(chosen)
+}
+
+fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    let entries = library.matching(&suite.instances)?;
+    if patterns.is_empty() {
+        return Ok(entries.into_iter().map(|entry| entry.path).collect());
+    }
+    let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
+    let chosen: Vec<_> = entries.iter().filter(|entry| globs.iter().any(|glob| glob.matches(entry))).collect();
+    if chosen.is_empty() {
+        let keys: Vec<_> = entries.iter().map(|entry| entry.key.as_str()).collect();
+        return Err(Failure::input(format!(
+            "none of the suite's instances matches {}; they are {}",
+            patterns.join(" or "),
+            keys.join(", ")
+        )));
+    }
+    Ok(chosen.into_iter().map(|entry| entry.path.clone()).collect())
+}
+
+/// Schedules and plots are kept by name, so two instances of one name would overwrite each other's.
+fn names_differ(runs: &[Run]) -> Result<(), Failure> {
+    let mut seen: BTreeMap<&str, &Subject> = BTreeMap::new();
+    for run in runs {
+        let subject = run.subject.as_ref();
+        let earlier = seen.insert(subject.instance.name(), subject);
+        if let Some(earlier) = earlier.filter(|earlier| earlier.path != subject.path) {
+            return Err(Failure::input(format!(
+                "{} and {} are both named {:?}; rename one (field \"name\")",
+                earlier.path.display(),
+                subject.path.display(),
+                subject.instance.name()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! All runs of a suite: so many at a time, rows and schedules written as they come, a progress bar,
+//! and an orderly end when interrupted or when the disk is full.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use remat_core::io::write_json;
+use remat_core::schedule::ScheduleDocument;
+use remat_formulations::Termination;
+
+use super::{Conditions, Row, Run, execute};
+use crate::failure::Failure;
+use crate::records::{Ending, Record, Writer};
+
+/// How it went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Rows written.
+    pub rows: usize,
+    /// Rows written that ended in an error.
+    pub errors: usize,
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    queue: Mutex<VecDeque<Run>>,
+    writer: Mutex<&'a mut Writer>,
+    summary: Mutex<Summary>,
+    failure: Mutex<Option<Failure>>,
+    /// Set on an interrupt and on the first failure.
+    stop: &'a AtomicBool,
+    progress: ProgressBar,
+    schedules: PathBuf,
+    conditions: &'a Conditions,
+}
+
+/// The runs, each with the budgets that have no row yet; those without any are left out.
+pub fn missing(runs: Vec<Run>, writer: &Writer, seed: u64) -> Vec<Run> {
+    let reduced = runs.into_iter().map(|run| {
+        let open = |budget: &&super::plan::RunBudget| !writer.contains(&run.key(budget, seed));
+        let budgets: Vec<_> = run.budgets.iter().filter(open).cloned().collect();
+        Run { budgets, ..run }
+    });
+    reduced.filter(|run| !run.budgets.is_empty()).collect()
+}
+
+/// Executes runs, `jobs` at a time.
+///
+/// # Errors
+/// Interrupted, or a row or schedule could not be written. What was written stays.
+pub fn run_all(
+    runs: Vec<Run>,
+    jobs: usize,
+    writer: &mut Writer,
+    folder: &Path,
+    conditions: &Conditions,
+    stop: &Arc<AtomicBool>,
+) -> Result<Summary, Failure> {
+    let shared = Shared {
+        progress: progress_bar(runs.len()),
+        queue: Mutex::new(runs.into()),
+        writer: Mutex::new(writer),
+        summary: Mutex::default(),
+        failure: Mutex::default(),
+        stop,
+        schedules: folder.join("schedules"),
+        conditions,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| shared.work());
+        }
+    });
+    shared.progress.finish_and_clear();
+    let summary = *lock(&shared.summary);
+    if let Some(failure) = lock(&shared.failure).take() {
+        return Err(failure);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted(format!(
+            "interrupted; {} rows were written; continue with the same command and --resume",
+            summary.rows
+        )));
+    }
+    Ok(summary)
+}
+
+impl Shared<'_> {
+    fn work(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(run) = lock(&self.queue).pop_front() else { return };
+            self.progress.set_message(format!("{} {}", run.subject.instance.name(), run.label()));
+            let rows = execute(&run, &run.budgets, self.conditions, self.stop);
+            for row in rows {
+                // A row that was interrupted is no row: the resumed run does it.
+                if row.record.termination == Ending::Ran(Termination::Interrupted) {
+                    continue;
+                }
+                if let Err(failure) = self.keep(&row) {
+                    lock(&self.failure).get_or_insert(failure);
+                    self.stop.store(true, Ordering::Relaxed);
+                    return;
+                }
+            }
+            self.progress.inc(1);
+        }
+    }
+
+    /// Writes the schedule, then the row: a row says that everything about it is there.
+    fn keep(&self, row: &Row) -> Result<(), Failure> {
+        if let Some(schedule) = &row.schedule {
+            write_schedule(&self.schedules, &row.record, schedule)?;
+        }
+        lock(&self.writer).write(&row.record)?;
+        let mut summary = lock(&self.summary);
+        summary.rows += 1;
+        summary.errors += usize::from(row.record.termination == Ending::Ran(Termination::Error));
+        Ok(())
+    }
+}
+
+/// A lock that a panicking thread left behind protects plain data here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn progress_bar(length: usize) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} elapsed, {eta} left: {wide_msg}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn write_schedule(folder: &Path, record: &Record, schedule: &ScheduleDocument) -> Result<(), Failure> {
+    let path = schedule_path(folder, record);
+    let parent = path.parent().unwrap_or(folder);
+    let made = std::fs::create_dir_all(parent).map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
+    made.and_then(|()| write_json(&path, schedule).map_err(|error| error.to_string()))
+        .map_err(|error| Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume")))
+}
+
+/// `schedules/<instance>/<method>[<parameters>]@<budget>.json.zst`, in characters safe for file names.
+pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
+    let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
+    let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
+    let file = format!("{}{parameters}{budget}.json.zst", record.method);
+    folder.join(safe(&record.instance)).join(safe(&file))
+}
+
+/// A text as one component of a path: anything unusual becomes an underscore.
+pub fn safe(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.,=[]@+".contains(c) { c } else { '_' };
+    let name: String = text.chars().map(plain).collect();
+    // `.` and `..` are no file names, and a leading dot hides one.
+    if name.starts_with('.') { format!("_{name}") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::tests::example;
+
+    #[test]
+    fn schedules_have_safe_file_names() {
+        let mut record = example("rotor-persistent", Some(("0.5x", 7)));
+        record.parameters = "slots=500".into();
+        record.instance = "../etc/a b".into();
+        let path = schedule_path(Path::new("out"), &record);
+        assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x.json.zst"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Sizes and budgets as people write them: `8GiB`, `500MB`, `1000000`, `0.5x`.
+//!
+//! Parsed exactly (no floating point), so that `1.0x` is store-all's peak to the byte.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct Size(pub u64);
+
+/// A memory budget: bytes, or a fraction of store-all's simulated peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "String")]
+pub struct Budget {
+    text: String,
+    amount: Amount,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Amount {
+    Bytes(u64),
+    Fraction(Decimal),
+}
+
+/// A decimal number: `digits / 10^places`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Decimal {
+    digits: u64,
+    places: u32,
+}
+
+/// Text that is no size.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SizeError {
+    /// Not of the form NUMBER UNIT.
+    #[error("{0:?} is not a size; expected a whole number of bytes, or a number with B, KB, MB, GB, KiB, MiB or GiB, such as 8GiB")]
+    Size(String),
+    /// Neither a size nor a fraction.
+    #[error(
+        "{0:?} is not a budget; expected a size such as 8GiB, 500MB or 1000000, or a fraction of store-all's peak such as 0.5x"
+    )]
+    Budget(String),
+}
+
+/// A number or a text in a TOML file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+impl Written {
+    fn text(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        }
+    }
+}
+
+const UNITS: [(&str, u64); 10] = [
+    ("", 1),
+    ("b", 1),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+];
+
+impl Decimal {
+    /// At most 18 digits, so that products with 64-bit numbers fit 128 bits.
+    fn parse(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let both = format!("{whole}{fraction}");
+        let written = !whole.is_empty() && both.len() <= 18 && both.bytes().all(|byte| byte.is_ascii_digit());
+        let dangling = text.ends_with('.');
+        if !written || dangling {
+            return None;
+        }
+        Some(Self { digits: both.parse().ok()?, places: u32::try_from(fraction.len()).ok()? })
+    }
+
+    /// This many times `unit`, rounded down; none where it does not fit.
+    fn times(self, unit: u64) -> Option<u64> {
+        u64::try_from(u128::from(self.digits) * u128::from(unit) / 10u128.pow(self.places)).ok()
+    }
+}
+
+impl FromStr for Size {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let text = text.trim();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = (&text[..end], text[end..].trim().to_ascii_lowercase());
+        let factor = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
+        // "1.5" bytes are a slip; "1.5GiB" are not.
+        let whole = !(number.contains('.') && factor == Some(1));
+        let bytes = factor.filter(|_| whole).and_then(|factor| Decimal::parse(number)?.times(factor));
+        bytes.map(Self).ok_or_else(|| SizeError::Size(text.into()))
+    }
+}
+
+impl FromStr for Budget {
+    type Err = SizeError;
+
+    fn from_str(text: &str) -> Result<Self, SizeError> {
+        let text = text.trim();
+        let amount = match text.strip_suffix(['x', 'X']) {
+            Some(number) => Decimal::parse(number).map(Amount::Fraction),
+            None => text.parse::<Size>().ok().map(|size| Amount::Bytes(size.0)),
+        };
+        amount.map(|amount| Self { text: text.into(), amount }).ok_or_else(|| SizeError::Budget(text.into()))
+    }
+}
+
+impl TryFrom<Written> for Size {
+    type Error = SizeError;
+    fn try_from(written: Written) -> Result<Self, SizeError> {
+        written.text().parse()
+    }
+}
+
+impl TryFrom<Written> for Budget {
+    type Error = SizeError;
+    fn try_from(written: Written) -> Result<Self, SizeError> {
+        written.text().parse()
+    }
+}
+
+impl From<Budget> for String {
+    fn from(budget: Budget) -> Self {
+        budget.text
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Budget {
+    /// The budget in the instance's unit of memory, given store-all's simulated peak; fractions are
+    /// rounded down. None where it does not fit 64 bits.
+    pub fn resolve(&self, store_all_peak: u64) -> Option<u64> {
+        match self.amount {
+            Amount::Bytes(bytes) => Some(bytes),
+            Amount::Fraction(fraction) => fraction.times(store_all_peak),
+        }
+    }
+
+    /// Sorts fractions before sizes, each ascending: the order of a table's columns.
+    pub fn sort_key(&self) -> (bool, u128) {
+        match self.amount {
+            Amount::Fraction(f) => (false, u128::from(f.digits) * 10u128.pow(18 - f.places)),
+            Amount::Bytes(bytes) => (true, bytes.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_with_every_unit_are_exact() {
+        let sizes = ["7", "7B", "7KB", "7MB", "7GB", "7KiB", "7 MiB", "7gib", "1.5GiB", "0.001KB"];
+        let bytes: Vec<_> = sizes.iter().map(|text| text.parse::<Size>().unwrap().0).collect();
+        let expected =
+            [7, 7, 7_000, 7_000_000, 7_000_000_000, 7 << 10, 7 << 20, 7 << 30, 3 << 29, 1];
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn nonsense_is_no_size() {
+        for text in ["", "GiB", "-1", "1.5", "1.GiB", "1..5GiB", "8 apples", "99999999999999999999", "20000000TiB", "NaN", "1e9"] {
+            assert!(text.parse::<Size>().is_err(), "{text:?}");
+            assert!(text.parse::<Budget>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_fraction_of_one_is_the_peak_to_the_byte() {
+        let peak = u64::MAX - 1;
+        assert_eq!("1.0x".parse::<Budget>().unwrap().resolve(peak), Some(peak));
+        assert_eq!("0.5x".parse::<Budget>().unwrap().resolve(peak), Some(peak / 2));
+        assert_eq!("2x".parse::<Budget>().unwrap().resolve(peak), None);
+    }
+
+    #[test]
+    fn fractions_sort_before_sizes_and_by_value() {
+        let mut budgets: Vec<Budget> = ["1GiB", "1.0x", "0.25x", "500MB", "0.9x"].iter().map(|t| t.parse().unwrap()).collect();
+        budgets.sort_by_key(Budget::sort_key);
+        let texts: Vec<_> = budgets.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["0.25x", "0.9x", "1.0x", "500MB", "1GiB"]);
+    }
+}

@@ -1,0 +1,237 @@
+//! Suite files: which instances, methods and budgets, under which limits, and how to read the outcome.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use remat_formulations::Spec;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::library::Library;
+use crate::size::{Budget, Size};
+
+/// A suite file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Kebab-case name, the same as the file's; results go to `results/<name>`.
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What the suite shows, and how to misread it.
+    pub analysis: String,
+    /// Patterns relative to `instances/`.
+    pub instances: Vec<String>,
+    /// Budgets: sizes, or fractions of store-all's peak.
+    pub budgets: Vec<Budget>,
+    /// What each run may use.
+    #[serde(default)]
+    pub limits: SuiteLimits,
+    /// The device whose memory the plots mark.
+    #[serde(default)]
+    pub device: Option<SuiteDevice>,
+    /// Methods and their parameters.
+    pub methods: Vec<SuiteMethod>,
+}
+
+/// What each run may use.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteLimits {
+    /// Wall seconds of one run, all its budgets together.
+    pub time_seconds: Option<f64>,
+    /// Address space of one run.
+    pub memory: Option<Size>,
+    /// Threads of one run.
+    pub threads: Option<usize>,
+    /// Seed of every random choice.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A device.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteDevice {
+    /// Name for people.
+    pub name: String,
+    /// Memory that an iteration may use.
+    pub memory: Size,
+}
+
+/// A method, with every combination of the listed values of its parameters.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteMethod {
+    /// Id of the method.
+    pub id: String,
+    /// A value, or a list of values, per parameter.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, Values>,
+    /// Whether to run the settings that the method itself proposes for an instance.
+    #[serde(default)]
+    pub sweep: bool,
+}
+
+/// One value or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Values {
+    /// One.
+    One(Value),
+    /// Several.
+    Many(Vec<Value>),
+}
+
+/// A value of a parameter.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A whole number.
+    Number(u64),
+    /// A word.
+    Text(String),
+}
+
+impl Value {
+    fn text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl SuiteMethod {
+    /// A method with one setting.
+    pub fn of(spec: &Spec) -> Self {
+        let one = |(name, value): (&String, &String)| (name.clone(), Values::One(Value::Text(value.clone())));
+        Self { id: spec.id.clone(), parameters: spec.parameters.iter().map(one).collect(), sweep: false }
+    }
+
+    /// Every combination of the listed values.
+    pub fn settings(&self) -> Vec<BTreeMap<String, String>> {
+        let mut settings = vec![BTreeMap::new()];
+        for (name, values) in &self.parameters {
+            let values: Vec<_> = match values {
+                Values::One(value) => vec![value.text()],
+                Values::Many(values) => values.iter().map(Value::text).collect(),
+            };
+            let extended = settings.iter().flat_map(|setting| {
+                values.iter().map(|value| {
+                    let mut setting = setting.clone();
+                    setting.insert(name.clone(), value.clone());
+                    setting
+                })
+            });
+            settings = extended.collect();
+        }
+        settings
+    }
+}
+
+/// A suite and the text of its file.
+#[derive(Clone, Debug)]
+pub struct SuiteFile {
+    /// The suite.
+    pub suite: Suite,
+    /// The text, kept beside the results.
+    pub text: String,
+}
+
+/// Reads the suite that an argument means: a `.toml` file, or a name under `instances/suites/`.
+///
+/// # Errors
+/// There is none, or it is no suite.
+pub fn read(library: &Library, argument: &str) -> Result<SuiteFile, Failure> {
+    let path = find(library, argument)?;
+    read_file(&path)
+}
+
+/// Reads a suite file.
+///
+/// # Errors
+/// The file cannot be read, or it is no suite.
+pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let suite: Suite = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        Failure::input(format!(
+            "{name}: line {line}: {}; instances/suites/smoke.toml shows every field",
+            error.message().trim().replace('\n', ", ")
+        ))
+    })?;
+    check(&suite).map_err(|rule| Failure::input(format!("{name}: {rule}")))?;
+    Ok(SuiteFile { suite, text })
+}
+
+/// The suite that is kept beside results, where there is a legible one.
+pub fn kept_in(results: &Path) -> Option<Suite> {
+    read_file(&crate::records::folder_of(results).join("suite.toml")).ok().map(|file| file.suite)
+}
+
+fn check(suite: &Suite) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if suite.name.is_empty() || suite.name.starts_with('.') || !suite.name.chars().all(plain) {
+        return Err(format!("name {:?}: expected letters, digits and hyphens, for it names a folder", suite.name));
+    }
+    let empty = [
+        ("instances", suite.instances.is_empty()),
+        ("methods", suite.methods.is_empty()),
+        ("budgets", suite.budgets.is_empty()),
+    ];
+    if let Some((field, _)) = empty.iter().find(|(_, empty)| *empty) {
+        return Err(format!("{field} is empty; list at least one"));
+    }
+    match suite.limits {
+        SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && s > 0.0) => {
+            Err(format!("limits.time_seconds is {s}; expected a number of seconds above 0"))
+        }
+        SuiteLimits { threads: Some(0), .. } => Err("limits.threads is 0; expected at least 1".into()),
+        _ => Ok(()),
+    }
+}
+
+fn find(library: &Library, argument: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(argument);
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return Ok(path.to_owned());
+    }
+    let folder = library.folder().join("suites");
+    let named = folder.join(format!("{argument}.toml"));
+    if named.is_file() {
+        return Ok(named);
+    }
+    let known = names(&folder);
+    let known = if known.is_empty() {
+        "there is none under instances/suites/; run inside a checkout, or give the path of a .toml file".into()
+    } else {
+        format!("expected a .toml file or one of {}", known.join(", "))
+    };
+    Err(Failure::input(format!("no suite {argument:?}; {known}")))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = files
+        .filter_map(|file| Some(file.file_name().to_string_lossy().strip_suffix(".toml")?.to_owned()))
+        .collect();
+    names.sort();
+    names
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_values_expand_to_every_combination() {
+        let method: SuiteMethod =
+            toml::from_str("id = 'm'\nparameters = { a = [1, 2], b = ['x', 'y'], c = 3 }").unwrap();
+        let settings = method.settings();
+        assert_eq!(settings.len(), 4);
+        assert_eq!(settings[1], BTreeMap::from([("a", "1"), ("b", "y"), ("c", "3")].map(|(k, v)| (k.into(), v.into()))));
+    }
+}

@@ -1,0 +1,178 @@
+//! A grid of texts, printed in any of the formats. Knows nothing of what the texts mean.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::format::Format;
+
+/// Rows under a header.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Rows before which a rule is drawn.
+    rules: Vec<usize>,
+    /// Columns that hold numbers, and are set flush right.
+    numeric: Vec<usize>,
+}
+
+impl Grid {
+    /// An empty grid.
+    pub fn new(header: &[&str]) -> Self {
+        Self { header: header.iter().map(|&name| name.to_owned()).collect(), ..Self::default() }
+    }
+
+    /// Sets the columns from `first` on flush right.
+    #[must_use]
+    pub fn numeric_from(mut self, first: usize) -> Self {
+        self.numeric = (first..self.header.len()).collect();
+        self
+    }
+
+    /// Adds a row.
+    pub fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(|cell| cell.as_ref().to_owned()).collect());
+    }
+
+    /// Draws a rule before the next row.
+    pub fn rule(&mut self) {
+        self.rules.push(self.rows.len());
+    }
+
+    /// The text of the grid.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Text => self.text(),
+            Format::Md => self.markdown(),
+            Format::Csv => self.csv(),
+            Format::Json => self.json(),
+            Format::Latex => self.latex(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(&self.header);
+        for row in &self.rows {
+            table.add_row(row);
+        }
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, 2));
+            if self.numeric.contains(&index) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let lines = table.to_string();
+        let width = lines.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (index, line) in lines.lines().enumerate() {
+            if index == 1 || (index > 1 && self.rules.contains(&(index - 1))) {
+                text.push_str(&"─".repeat(width));
+                text.push('\n');
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        let escape = |cells: &[String]| cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let dashes = (0..self.header.len()).map(|i| if self.numeric.contains(&i) { "---:" } else { "---" }.to_owned());
+        let mut text = line(escape(&self.header)) + &line(dashes.collect());
+        self.rows.iter().for_each(|row| text.push_str(&line(escape(row))));
+        text
+    }
+
+    fn csv(&self) -> String {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        for row in std::iter::once(&self.header).chain(&self.rows) {
+            writer.write_record(row).expect("a vector takes everything, and all rows are as long as the header");
+        }
+        let bytes = writer.into_inner().expect("a vector takes everything");
+        String::from_utf8(bytes).expect("texts stay texts")
+    }
+
+    fn json(&self) -> String {
+        let object = |row: &Vec<String>| {
+            let pairs = self.header.iter().cloned().zip(row.iter().map(|cell| cell.clone().into()));
+            serde_json::Value::Object(pairs.collect())
+        };
+        let rows: Vec<_> = self.rows.iter().map(object).collect();
+        serde_json::to_string_pretty(&rows).expect("texts always serialise")
+    }
+
+    fn latex(&self) -> String {
+        let line = |cells: &[String]| format!("  {} \\\\\n", cells.iter().map(|cell| escape_latex(cell)).collect::<Vec<_>>().join(" & "));
+        let columns: String = (0..self.header.len()).map(|i| if self.numeric.contains(&i) { 'r' } else { 'l' }).collect();
+        let mut text = format!("\\begin{{tabular}}{{{columns}}}\n  \\toprule\n{}  \\midrule\n", line(&self.header));
+        for (index, row) in self.rows.iter().enumerate() {
+            if index > 0 && self.rules.contains(&index) {
+                text.push_str("  \\midrule\n");
+            }
+            text.push_str(&line(row));
+        }
+        text + "  \\bottomrule\n\\end{tabular}\n"
+    }
+}
+
+fn escape_latex(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', c]),
+            '~' => escaped.push_str("\\textasciitilde{}"),
+            '^' => escaped.push_str("\\textasciicircum{}"),
+            '\\' => escaped.push_str("\\textbackslash{}"),
+            // At the start of a row a bracket would be taken for an argument of the line break.
+            '[' | ']' => escaped.extend(['{', c, '}']),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Grid {
+        let mut grid = Grid::new(&["name", "50 %"]).numeric_from(1);
+        grid.row(["a|b", "1.0"]);
+        grid.rule();
+        grid.row(["m[k=2]_x", "-"]);
+        grid
+    }
+
+    #[test]
+    fn text_is_aligned_and_ruled() {
+        insta::assert_snapshot!(example().render(Format::Text), @"
+        name      50 %
+        ──────────────
+        a|b        1.0
+        ──────────────
+        m[k=2]_x     -
+        ");
+    }
+
+    #[test]
+    fn latex_and_markdown_escape_what_they_must() {
+        insta::assert_snapshot!(example().render(Format::Latex), @r"
+        \begin{tabular}{lr}
+          \toprule
+          name & 50 \% \\
+          \midrule
+          a|b & 1.0 \\
+          \midrule
+          m{[}k=2{]}\_x & - \\
+          \bottomrule
+        \end{tabular}
+        ");
+        insta::assert_snapshot!(example().render(Format::Md), @r"
+        | name | 50 % |
+        | --- | ---: |
+        | a\|b | 1.0 |
+        | m[k=2]_x | - |
+        ");
+    }
+}
