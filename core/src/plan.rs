@@ -19,21 +19,22 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The fastest implementations, first listed first among equals.
+    /// The fastest implementations; among equals the one that takes the least memory, then the first.
     ///
     /// Decided in reverse order of execution, so that each forward operator knows which extra tensors
     /// the chosen backward implementations read. In-place implementations are left to methods that
     /// reason about who else needs the overwritten input.
     pub fn fastest(instance: &Instance) -> Self {
-        Self::new(instance, |implementation| implementation.time)
+        let saved = |v: &Implementation| v.saves.iter().map(|&t| instance.tensor(t).bytes).sum::<u64>();
+        Self::new(instance, |v| (v.time, v.workspace_bytes + saved(v)))
     }
 
     /// The framework's own implementations: the first listed that is consistent.
     pub fn default_choice(instance: &Instance) -> Self {
-        Self::new(instance, |_| 0)
+        Self::new(instance, |_| (0, 0))
     }
 
-    fn new(instance: &Instance, cost: impl Fn(&Implementation) -> u64) -> Self {
+    fn new(instance: &Instance, cost: impl Fn(&Implementation) -> (u64, u64)) -> Self {
         let count = instance.operators().len();
         let mut plan = Self {
             saving: vec![0; count],

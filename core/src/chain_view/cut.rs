@@ -136,6 +136,7 @@ impl Levels {
         for &id in instance.order().iter().filter(|&&id| is_backward(id)) {
             levels.of[id.index()] = levels.backward_level(instance, id, top);
         }
+        levels.give_up_unread_cuts(instance, plan, trunk);
         for &id in instance.order() {
             let operator = instance.operator(id);
             let variants = [plan.saving[id.index()], plan.passing[id.index()]];
@@ -147,6 +148,22 @@ impl Levels {
             }
         }
         levels
+    }
+
+    /// A saving forward keeps its stage's output. Where no backward reads that tensor (the sum before
+    /// a rectifier, say), a boundary there would keep it in vain.
+    fn give_up_unread_cuts(&mut self, instance: &Instance, plan: &Plan, trunk: &Trunk) {
+        let mut unread = trunk.is_cut.clone();
+        for &id in instance.order().iter().filter(|&&id| !instance.operator(id).phase.is_forward()) {
+            for read in &instance.operator(id).implementations[plan.saving[id.index()]].reads {
+                unread[read.index()] = false;
+            }
+        }
+        for tensor in instance.tensor_ids().filter(|id| unread[id.index()]) {
+            if let Some(maker) = producer(instance, tensor) {
+                self.open[self.of[maker.index()]] = true;
+            }
+        }
     }
 
     /// A backward operator runs with the forward operator that it differentiates, or as early as it can.

@@ -1,0 +1,177 @@
+//! The simulator against a second, quadratic one, and against its own rules.
+
+mod common;
+
+use common::{Dice, dice, network, slow_simulation};
+use proptest::prelude::*;
+use remat_core::format::{Phase, TensorKind};
+use remat_core::liveness::with_liveness;
+use remat_core::plan::Plan;
+use remat_core::simulate::{SimulationError, Violation};
+use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, simulate};
+
+fn instance(dice: &Dice) -> Instance {
+    Instance::new(&network(dice)).expect("the generator makes valid instances")
+}
+
+/// Steps drawn at random, legal or not.
+fn arbitrary_schedule(instance: &Instance, choices: &[(bool, usize, usize)]) -> Schedule {
+    let step = |&(compute, which, way): &(bool, usize, usize)| {
+        if compute {
+            let operator = OperatorId::from_index(which % instance.operators().len());
+            Step::Compute { operator, implementation: way % instance.operator(operator).implementations.len() }
+        } else {
+            Step::Free(TensorId::from_index(which % instance.tensors().len()))
+        }
+    };
+    Schedule { steps: choices.iter().map(step).collect() }
+}
+
+/// A legal schedule with recomputation: operators in order, some repeated before they are read, dead
+/// copies freed.
+fn legal_schedule(instance: &Instance, repeats: &[usize]) -> Schedule {
+    let plan = Plan::fastest(instance);
+    let mut computes = Vec::new();
+    for (index, &id) in instance.order().iter().enumerate() {
+        if instance.operator(id).phase == Phase::Backward {
+            for &repeat in repeats.iter().filter(|&&r| r % instance.order().len() == index) {
+                // Repeating everything before is always legal.
+                let forward: Vec<_> = instance.order().iter().take(1 + repeat % index.max(1)).collect();
+                for &&again in forward.iter().filter(|id| instance.operator(***id).phase.is_forward()) {
+                    let way = plan.saving_again[again.index()];
+                    computes.extend(way.map(|way| (again, way)));
+                }
+            }
+        }
+        computes.push((id, plan.saving[id.index()]));
+    }
+    with_liveness(instance, &computes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn both_simulators_agree_on_arbitrary_steps(
+        dice in dice(2..6),
+        choices in prop::collection::vec((any::<bool>(), any::<usize>(), any::<usize>()), 0..40),
+    ) {
+        let instance = instance(&dice);
+        let schedule = arbitrary_schedule(&instance, &choices);
+        let fast = match simulate(&instance, &schedule) {
+            Ok(simulation) => Ok((simulation.time, simulation.peak_bytes, simulation.timeline)),
+            Err(SimulationError::Step { step, .. }) => Err(step),
+            Err(SimulationError::End { .. }) => Err(schedule.steps.len()),
+        };
+        prop_assert_eq!(fast, slow_simulation(&instance, &schedule));
+    }
+
+    #[test]
+    fn both_simulators_agree_on_legal_schedules(
+        dice in dice(2..8),
+        repeats in prop::collection::vec(0..1000usize, 0..4),
+    ) {
+        let instance = instance(&dice);
+        let schedule = legal_schedule(&instance, &repeats);
+        let fast = simulate(&instance, &schedule).expect("legal");
+        let slow = slow_simulation(&instance, &schedule).expect("legal");
+        prop_assert_eq!((fast.time, fast.peak_bytes, fast.timeline), slow);
+    }
+
+    #[test]
+    fn liveness_frees_as_early_as_possible(dice in dice(2..8), repeats in prop::collection::vec(0..1000usize, 0..4)) {
+        let instance = instance(&dice);
+        let schedule = legal_schedule(&instance, &repeats);
+        // Freeing any tensor one step earlier is illegal.
+        for (index, step) in schedule.steps.iter().enumerate().filter(|(_, s)| matches!(s, Step::Free(_))) {
+            let mut steps = schedule.steps.clone();
+            steps.remove(index);
+            let position = steps[..index].iter().rposition(|s| matches!(s, Step::Compute { .. })).expect("computed before");
+            steps.insert(position, *step);
+            let earlier = simulate(&instance, &Schedule { steps });
+            prop_assert!(earlier.is_err(), "step {} could come earlier", index);
+        }
+    }
+
+    #[test]
+    fn bytes_by_kind_add_up_to_the_peak(dice in dice(2..8)) {
+        let instance = instance(&dice);
+        let simulation = simulate(&instance, &legal_schedule(&instance, &[])).expect("legal");
+        let kinds: u64 = simulation.peak_bytes_by_kind.iter().sum();
+        let sum = kinds + simulation.peak_fixed_bytes + simulation.peak_workspace_bytes;
+        prop_assert_eq!(sum, simulation.peak_bytes);
+    }
+}
+
+fn three_layers() -> Instance {
+    instance(&Dice { layers: vec![(4, 1, 0, 0), (8, 2, 3, 2), (2, 1, 0, 0)] })
+}
+
+fn steps(text: &str) -> Schedule {
+    let step = |word: &str| {
+        let number: usize = word[1..].split('.').next().and_then(|n| n.parse().ok()).expect("a number");
+        let implementation = word.split_once('.').map_or(0, |(_, n)| n.parse().expect("a number"));
+        match &word[..1] {
+            "c" => Step::Compute { operator: OperatorId::from_index(number), implementation },
+            _ => Step::Free(TensorId::from_index(number)),
+        }
+    };
+    Schedule { steps: text.split_whitespace().map(step).collect() }
+}
+
+fn violation(schedule: &str) -> (usize, Violation) {
+    match simulate(&three_layers(), &steps(schedule)) {
+        Err(SimulationError::Step { step, violation, .. }) => (step, violation),
+        other => panic!("expected an illegal step, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_step_without_its_input_is_named() {
+    assert_eq!(violation("c0 c2"), (1, Violation::MissingInput("tensor 2 \"t2\"".into())));
+}
+
+#[test]
+fn a_backward_operator_runs_once() {
+    assert_eq!(violation("c0 c1 c2 c3 c3"), (4, Violation::NotRecomputable));
+}
+
+#[test]
+fn state_is_updated_once() {
+    assert_eq!(violation("c0 c1 c1"), (2, Violation::UpdatesStateAgain("default".into())));
+    assert_eq!(violation("c0 c1.2"), (1, Violation::SkipsState("recompute".into())));
+}
+
+#[test]
+fn inputs_stay() {
+    assert_eq!(violation("c0 f0"), (1, Violation::FreeOfInput("tensor 0 \"t0\"".into())));
+}
+
+#[test]
+fn a_tensor_is_freed_once() {
+    assert_eq!(violation("c0 f1 f1"), (2, Violation::FreeOfAbsent("tensor 1 \"t1\"".into())));
+}
+
+#[test]
+fn results_are_resident_at_the_end() {
+    let end = simulate(&three_layers(), &steps("c0 c1 c2 c3 c4 c5 f3"));
+    let missing = Violation::MissingResult("tensor 3 \"t3\"".into());
+    assert_eq!(end, Err(SimulationError::End { violation: missing }));
+    let early = simulate(&three_layers(), &steps("c0 c1 c2"));
+    assert!(matches!(early, Err(SimulationError::End { violation: Violation::NeverRan(..) })), "{early:?}");
+}
+
+#[test]
+fn computing_what_is_resident_is_legal_and_reported_as_waste() {
+    let simulation = simulate(&three_layers(), &steps("c0 c0 c1 c2 c3 c4 c5")).expect("legal");
+    assert_eq!((simulation.wasted_steps, simulation.recomputations()), (1, 1));
+}
+
+#[test]
+fn the_peak_counts_fixed_bytes_inputs_and_workspace() {
+    let simulation = simulate(&three_layers(), &steps("c0 c1 c2 c3 c4 c5")).expect("legal");
+    // Before the backward of the second layer: 5 fixed, 3 input, 14 activations, gradients and workspace 3.
+    assert_eq!(simulation.timeline[1], 5 + 3 + 4 + 8 + 3);
+    let kinds = simulation.peak_bytes_by_kind;
+    assert_eq!(kinds[TensorKind::Input as usize], 3);
+}
