@@ -101,14 +101,16 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
         Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(io_error(path, "decompress"))?),
     };
     let mut parser = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, reader.take(MAX_BYTES)));
-    let json_error = |element: String, error: &serde_json::Error| FileError::Json {
-        path: path.to_owned(),
-        element: if element == "." { "the top".into() } else { element },
-        message: error.to_string(),
+    let json_error = |element: String, error: serde_json::Error| {
+        if error.is_io() {
+            return io_error(path, "read")(error.into());
+        }
+        let element = if element == "." { "the top".into() } else { element };
+        FileError::Json { path: path.to_owned(), element, message: error.to_string() }
     };
     let value = serde_path_to_error::deserialize(&mut parser)
-        .map_err(|error| json_error(error.path().to_string(), error.inner()))?;
-    parser.end().map_err(|error| json_error("the end".into(), &error))?;
+        .map_err(|error| json_error(error.path().to_string(), error.into_inner()))?;
+    parser.end().map_err(|error| json_error("the end".into(), error))?;
     Ok(value)
 }
 
