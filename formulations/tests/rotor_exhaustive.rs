@@ -1,0 +1,217 @@
+//! `rotor-persistent` and `revolve` against a search over all memory-persistent sequences, written
+//! from Table 1 and Definitions 3.1 to 4.1 of rotor-toms-2024 and sharing nothing with the program.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use proptest::prelude::*;
+use remat_core::chain::{Chain, Saving, Stage};
+use remat_formulations::rotor::ranges::Rule;
+use remat_formulations::rotor::solve::{Outcome, least_bytes, solve};
+
+/// What is in memory, and what persistence forbids.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct State {
+    /// Bit l: a^l is materialised on its own (a^0 is the input).
+    activations: u32,
+    /// Per stage, the saving it was run with, plus one; zero where abar is not there.
+    saved: Vec<usize>,
+    /// Bit l: stage l was checkpointed or saved, and its backward is to come.
+    locked: u32,
+    /// Backwards to come.
+    remaining: usize,
+}
+
+/// Every operation from a state: its time, the memory while it runs, and the state after it.
+fn operations(chain: &Chain, state: &State, rule: Rule) -> Vec<(u64, i64, State)> {
+    let mut found = Vec::new();
+    let n = chain.len();
+    let bytes = |state: &State| {
+        let alone = (0..=n).filter(|l| state.activations >> l & 1 == 1).map(|l| size(chain, l)).sum::<i64>();
+        let saved = state.saved.iter().enumerate().filter(|(_, way)| **way > 0);
+        alone + saved.map(|(l, way)| chain.stages[l].savings[way - 1].saved_bytes.cast_signed()).sum::<i64>()
+    };
+    let gradient = |l: usize| if l == 0 { chain.input_gradient_bytes } else { chain.stages[l - 1].gradient_bytes };
+    let current = gradient(state.remaining).cast_signed();
+    let kept = |from: usize| chain.stages[from..].iter().map(|s| s.kept_bytes.cast_signed()).sum::<i64>();
+    let base = chain.fixed_bytes.cast_signed() + current + kept(state.remaining);
+    // Nothing below the last locked stage may run before its backward.
+    let lowest = (0..n).rev().find(|l| state.locked >> l & 1 == 1).unwrap_or(0);
+    for l in lowest..state.remaining {
+        let stage = &chain.stages[l];
+        let from_saved = l > 0 && state.saved[l - 1] > 0;
+        let from_alone = state.activations >> l & 1 == 1;
+        if !from_saved && !from_alone {
+            continue;
+        }
+        let makes = |state: &mut State| {
+            if state.saved[l] == 0 {
+                state.activations |= 1 << (l + 1);
+            }
+        };
+        if from_alone && l > 0 && !from_saved && state.locked >> l & 1 == 0 {
+            // F_none: the input goes when the output is there.
+            let mut during = state.clone();
+            makes(&mut during);
+            let memory = base + bytes(&during) + stage.passing_overhead;
+            during.activations &= !(1 << l);
+            found.push((stage.forward_time, memory, during));
+        }
+        let mut after = state.clone();
+        makes(&mut after);
+        after.locked |= 1 << l;
+        found.push((stage.forward_time, base + bytes(&after) + stage.passing_overhead, after));
+        for (way, saving) in stage.savings.iter().enumerate() {
+            let mut after = state.clone();
+            after.saved[l] = way + 1;
+            after.activations &= !(1 << (l + 1));
+            after.locked |= 1 << l;
+            let memory = base + bytes(&after) + saving.forward_overhead;
+            if rule == Rule::Persistent || l + 1 == state.remaining {
+                found.push((saving.forward_time, memory, after));
+            }
+        }
+        if l + 1 == state.remaining && state.saved[l] > 0 {
+            let saving = &stage.savings[state.saved[l] - 1];
+            let others = gradient(l).cast_signed() + stage.kept_bytes.cast_signed();
+            let memory = base + bytes(state) + others + saving.backward_overhead;
+            let mut after = state.clone();
+            after.saved[l] = 0;
+            if l > 0 {
+                after.activations &= !(1 << l);
+            }
+            after.locked &= !(1 << l);
+            after.remaining -= 1;
+            found.push((saving.backward_time, memory, after));
+        }
+    }
+    found
+}
+
+fn size(chain: &Chain, l: usize) -> i64 {
+    if l == 0 { chain.input_bytes.cast_signed() } else { chain.stages[l - 1].activation_bytes.cast_signed() }
+}
+
+/// The least makespan within a budget, by Dijkstra's algorithm over all states.
+fn exhaustive(chain: &Chain, budget: u64, rule: Rule) -> Option<u64> {
+    let start = State { activations: 1, saved: vec![0; chain.len()], locked: 0, remaining: chain.len() };
+    let mut best = HashMap::from([(start.clone(), 0)]);
+    let mut queue = BinaryHeap::from([Reverse((0, start))]);
+    while let Some(Reverse((time, state))) = queue.pop() {
+        if state.remaining == 0 {
+            return Some(time);
+        }
+        if best.get(&state).is_some_and(|&known| known < time) {
+            continue;
+        }
+        for (duration, memory, after) in operations(chain, &state, rule) {
+            let total = time + duration;
+            let better = best.get(&after).is_none_or(|&known| total < known);
+            if memory <= budget.cast_signed() && better {
+                best.insert(after.clone(), total);
+                queue.push(Reverse((total, after)));
+            }
+        }
+    }
+    None
+}
+
+fn stage(alternatives: usize) -> impl Strategy<Value = Stage> {
+    let numbers = (0..6u64, 0..5u64, 0..5u64, 0..2u64, 0..3i64);
+    let saving = (0..4u64, 0..6u64, 0..7u64, -1..4i64);
+    (numbers, prop::collection::vec(saving, 1..=alternatives)).prop_map(
+        |((forward_time, activation, gradient, kept, overhead), savings)| Stage {
+            name: String::new(),
+            forward_time,
+            activation_bytes: activation,
+            gradient_bytes: gradient,
+            kept_bytes: kept,
+            passing_overhead: overhead,
+            savings: savings
+                .into_iter()
+                .map(|(slower, backward, extra, backward_overhead)| Saving {
+                    name: String::new(),
+                    forward_time: forward_time + slower,
+                    backward_time: backward,
+                    saved_bytes: activation + extra,
+                    forward_overhead: overhead,
+                    backward_overhead,
+                })
+                .collect(),
+        },
+    )
+}
+
+fn chain(stages: std::ops::Range<usize>, alternatives: usize) -> impl Strategy<Value = Chain> {
+    (prop::collection::vec(stage(alternatives), stages), 0..5u64, 0..4u64, 0..4u64).prop_map(
+        |(stages, input_bytes, input_gradient_bytes, fixed_bytes)| Chain {
+            fixed_bytes,
+            input_bytes,
+            input_gradient_bytes,
+            stages,
+        },
+    )
+}
+
+/// Every budget up to beyond what saving everything takes; more slots than bytes, hence exact.
+fn agrees_with_the_search(chain: &Chain, rule: Rule) -> Result<(), TestCaseError> {
+    let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 8;
+    let budgets: Vec<u64> = (0..=most).collect();
+    let (outcomes, _) = solve(chain, &budgets, most + 1, rule).expect("there is memory");
+    let mut previous = None;
+    for (&budget, outcome) in budgets.iter().zip(&outcomes) {
+        let expected = exhaustive(chain, budget, rule);
+        let found = match outcome {
+            Outcome::Sequence(sequence) => {
+                let cost = chain.evaluate(sequence).expect("valid");
+                prop_assert!(cost.peak_bytes <= budget);
+                Some(cost.time)
+            }
+            Outcome::Infeasible => None,
+            Outcome::LostToRounding => return Err(TestCaseError::fail("slots of one byte lose nothing")),
+        };
+        prop_assert_eq!(found, expected, "budget {}", budget);
+        prop_assert!(found.is_none() || previous.is_none_or(|earlier| found <= earlier), "more memory costs more");
+        previous = if found.is_some() { Some(found) } else { None };
+        prop_assert_eq!(found.is_some(), budget >= least_bytes(chain, rule));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_program_finds_the_best_memory_persistent_sequence(chain in chain(1..5, 1)) {
+        agrees_with_the_search(&chain, Rule::Persistent)?;
+    }
+
+    #[test]
+    fn the_program_chooses_the_best_alternatives(chain in chain(1..4, 3)) {
+        agrees_with_the_search(&chain, Rule::Persistent)?;
+    }
+
+    #[test]
+    fn revolve_finds_the_best_sequence_that_keeps_activations_only(chain in chain(1..5, 1)) {
+        agrees_with_the_search(&chain, Rule::SaveLast)?;
+    }
+
+    #[test]
+    fn fewer_slots_never_break_the_budget_and_never_help(chain in chain(2..7, 2), slots in 1..40u64) {
+        let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 4;
+        let budgets: Vec<u64> = (0..=most).step_by(3).collect();
+        let (exact, _) = solve(&chain, &budgets, most + 1, Rule::Persistent).expect("there is memory");
+        let (rounded, _) = solve(&chain, &budgets, slots, Rule::Persistent).expect("there is memory");
+        for ((&budget, exact), rounded) in budgets.iter().zip(&exact).zip(&rounded) {
+            if let Outcome::Sequence(sequence) = rounded {
+                let cost = chain.evaluate(sequence).expect("valid");
+                prop_assert!(cost.peak_bytes <= budget);
+                let Outcome::Sequence(best) = exact else {
+                    return Err(TestCaseError::fail("rounding up found what exact sizes do not"));
+                };
+                prop_assert!(chain.evaluate(best).expect("valid").time <= cost.time);
+            }
+            prop_assert_eq!(matches!(rounded, Outcome::Infeasible), matches!(exact, Outcome::Infeasible));
+        }
+    }
+}
