@@ -1,0 +1,51 @@
+# Recipes of the project; `just --list` shows them. scripts/setup.sh installs what they need.
+
+export RUSTDOCFLAGS := "-D warnings"
+
+# Show the recipes
+default:
+    @just --list --unsorted
+
+# Run the main job: the ResNet suite, its table and its plots
+resnet *flags:
+    cargo run --release -- run --suite resnet {{ flags }}
+
+# Run all checks and tests; with --profiler also those of the Python profiler (needs torch)
+test *flags: fmt-check clippy test-rust doc
+    {{ if flags =~ "--profiler" { "just test-profiler" } else { "true" } }}
+
+# Format the code
+fmt:
+    cargo fmt --all
+
+# Check the format
+fmt-check:
+    cargo fmt --all --check
+
+# Lint; warnings are errors
+clippy:
+    cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+# Test the Rust side
+test-rust:
+    cargo test --workspace --quiet
+
+# Build the documentation; warnings are errors
+doc:
+    cargo doc --workspace --no-deps --quiet
+
+# Test the Python profiler
+test-profiler:
+    cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
+
+# Trace the committed ResNet instances anew (needs torch)
+resnet-instances:
+    cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite resnet -o ../instances/resnet
+
+# Measure: Rotor's dynamic program beside the original's times, and the simulator
+bench:
+    cargo bench -p remat-formulations --bench rotor
+    cargo bench -p remat-core --bench simulator
+
+# Everything that CI runs
+ci: (test "--profiler")
