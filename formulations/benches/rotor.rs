@@ -15,9 +15,10 @@ use nix::time::{ClockId, clock_gettime};
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
 use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::solve::solve;
+use remat_formulations::rotor::solve::{Fit, Settings, solve};
 
 const SLOTS: u64 = 500;
+const SETTINGS: Settings = Settings { slots: SLOTS, rule: Rule::Persistent, fit: Fit::Rounded };
 /// Reference file, stages, seconds of the C program.
 const CASES: [(&str, usize, f64); 4] = [
     ("big_L50_S500_seed1.json", 50, 0.026),
@@ -34,9 +35,9 @@ fn main() {
     for (file, stages, reference) in CASES {
         let (chain, peak) = read(file);
         let budgets: Vec<u64> = (1..=10).map(|k| peak * k / 10).collect();
-        let (one, _) = best(1, || drop(solve(&chain, &[peak * 7 / 10], SLOTS, Rule::Persistent)));
-        let (_, two) = best(2, || drop(solve(&chain, &[peak * 7 / 10], SLOTS, Rule::Persistent)));
-        let (sweep, _) = best(1, || drop(solve(&chain, &budgets, SLOTS, Rule::Persistent)));
+        let (one, _) = best(1, || drop(solve(&chain, &[peak * 7 / 10], SETTINGS)));
+        let (_, two) = best(2, || drop(solve(&chain, &[peak * 7 / 10], SETTINGS)));
+        let (sweep, _) = best(1, || drop(solve(&chain, &budgets, SETTINGS)));
         let operations = ((stages + 1) as f64).powi(3) / 6.0 * SLOTS as f64;
         println!(
             "{stages:>4} {reference:>8.3} | {one:>9.4} {:>6.1} | {two:>9.4} {:>6.1} | {sweep:>10.4} {:>6.1} | {:>14.1}",

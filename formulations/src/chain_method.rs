@@ -9,15 +9,24 @@ use remat_core::chain_view::ChainView;
 use crate::method::{Answer, Claimed, Context, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
 use crate::rotor::ranges::Rule;
-use crate::rotor::solve::{Outcome, solve};
+use crate::rotor::solve::{Fit, Outcome, Settings, solve};
 
-/// The parameter of the methods whose memory is counted in slots.
-pub const SLOTS: &[ParameterSpec] = &[ParameterSpec {
-    name: "slots",
-    default: "500",
-    kind: ParameterKind::Integer { min: 1, max: 100_000 },
-    help: "slots that the largest budget is divided into; sizes are rounded up to whole slots",
-}];
+/// The parameters of the methods whose memory is counted in slots.
+pub const SLOTS: &[ParameterSpec] = &[
+    ParameterSpec {
+        name: "slots",
+        default: "500",
+        kind: ParameterKind::Integer { min: 1, max: 100_000 },
+        help: "slots that the largest budget is divided into; sizes are rounded up to whole slots",
+    },
+    ParameterSpec {
+        name: "fit",
+        default: "exact",
+        kind: ParameterKind::Choice(&["exact", "rounded"]),
+        help: "exact: of the table's sequences, the one for the most slots whose peak in bytes meets the budget; \
+               rounded: the one for as many slots as the budget has, as published",
+    },
+];
 
 /// Whether an instance has a chain view.
 ///
@@ -90,8 +99,10 @@ impl<'a> ChainProgram<'a> {
         let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
         let pool = pool.map_err(|error| MethodError::Internal(error.to_string()))?;
-        let solved = pool.install(|| solve(&self.view.chain, &budgets, slots, rule));
-        let (outcomes, _) = solved.map_err(|error| MethodError::Internal(error.to_string()))?;
+        let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
+        let settings = Settings { slots, rule, fit };
+        let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
+        let outcomes = solved.map_err(|error| MethodError::Internal(error.to_string()))?;
         let answers = context.budgets.iter().zip(outcomes).map(|(&budget, outcome)| match outcome {
             Outcome::Sequence(sequence) => self.answer(budget, Termination::Optimal, &sequence, String::new()),
             Outcome::Infeasible => Ok(self.nothing(budget, Termination::Infeasible, String::new())),

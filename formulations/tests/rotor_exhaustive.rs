@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use proptest::prelude::*;
-use remat_core::chain::{Chain, Saving, Stage};
+use remat_core::chain::{Chain, ChainStep, Saving, Stage};
 use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::solve::{Outcome, least_bytes, solve};
+use remat_formulations::rotor::solve::{Fit, Outcome, Settings, least_bytes, solve};
 
 /// What is in memory, and what persistence forbids.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,7 +157,8 @@ fn chain(stages: std::ops::Range<usize>, alternatives: usize) -> impl Strategy<V
 fn agrees_with_the_search(chain: &Chain, rule: Rule) -> Result<(), TestCaseError> {
     let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 8;
     let budgets: Vec<u64> = (0..=most).collect();
-    let (outcomes, _) = solve(chain, &budgets, most + 1, rule).expect("there is memory");
+    let outcomes =
+        solve(chain, &budgets, Settings { slots: most + 1, rule, fit: Fit::Exact }).expect("there is memory");
     let mut previous = None;
     for (&budget, outcome) in budgets.iter().zip(&outcomes) {
         let expected = exhaustive(chain, budget, rule);
@@ -200,9 +201,23 @@ proptest! {
     fn fewer_slots_never_break_the_budget_and_never_help(chain in chain(2..7, 2), slots in 1..40u64) {
         let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 4;
         let budgets: Vec<u64> = (0..=most).step_by(3).collect();
-        let (exact, _) = solve(&chain, &budgets, most + 1, Rule::Persistent).expect("there is memory");
-        let (rounded, _) = solve(&chain, &budgets, slots, Rule::Persistent).expect("there is memory");
-        for ((&budget, exact), rounded) in budgets.iter().zip(&exact).zip(&rounded) {
+        let with = |slots, fit| {
+            solve(&chain, &budgets, Settings { slots, rule: Rule::Persistent, fit }).expect("there is memory")
+        };
+        let exact = with(most + 1, Fit::Rounded);
+        let (rounded, fitted) = (with(slots, Fit::Rounded), with(slots, Fit::Exact));
+        for (rounded, fitted) in rounded.iter().zip(&fitted) {
+            if let Outcome::Sequence(sequence) = rounded {
+                let Outcome::Sequence(better) = fitted else {
+                    return Err(TestCaseError::fail("fitting lost a sequence"));
+                };
+                let time = |sequence: &[ChainStep]| chain.evaluate(sequence).expect("valid").time;
+                prop_assert!(time(better) <= time(sequence));
+            }
+        }
+        for ((&budget, exact), rounded) in
+            budgets.iter().zip(&exact).chain(budgets.iter().zip(&exact)).zip(rounded.iter().chain(&fitted))
+        {
             if let Outcome::Sequence(sequence) = rounded {
                 let cost = chain.evaluate(sequence).expect("valid");
                 prop_assert!(cost.peak_bytes <= budget);

@@ -39,12 +39,14 @@ use ranges::Rule;
 ///
 /// # Departures from the paper
 /// One table answers every budget of a sweep: slots are fractions of the largest budget. Sizes are
-/// rounded up (the paper says down, its code up). Each stage may offer several savings. Parameter
-/// gradients, which the paper leaves out, count from the backward that makes them.
+/// rounded up (the paper says down, its code up). With `fit=exact` a budget is answered by the table's
+/// sequence for the most slots whose peak in bytes meets it, not by the one for the budget's own slots,
+/// which leaves unused what rounding up adds. Each stage may offer several savings. Parameter gradients, which the paper leaves out, count from the backward that makes them.
 ///
 /// # Claim
-/// Optimal among memory-persistent sequences of the chain view when sizes are rounded up to
-/// budget / `slots`; exact when a slot is one byte. `infeasible` is decided in exact bytes.
+/// No slower than the optimum among memory-persistent sequences of the chain view when sizes are
+/// rounded up to whole slots (the largest budget over `slots`); that optimum itself with
+/// `fit=rounded`, and exact when a slot is one byte. `infeasible` is decided in exact bytes.
 ///
 /// # Reference
 /// Beaumont et al., "Optimal Re-Materialization Strategies for Heterogeneous Chains", ACM TOMS 2024
@@ -60,7 +62,7 @@ impl Method for RotorPersistent {
         About {
             title: "optimal memory-persistent sequence of a heterogeneous chain",
             claim: Claim::ChainPersistent,
-            claim_text: "optimal among memory-persistent sequences of the chain view, sizes rounded up to slots",
+            claim_text: "optimal (or better) among memory-persistent sequences of the chain view with sizes rounded up to slots",
             reference: "rotor-toms-2024, Theorem 4.8, Algorithms 3 and 4",
             parameters: chain_method::SLOTS,
             budgets: BudgetUse::Used,

@@ -19,18 +19,39 @@ pub enum Outcome {
     Infeasible,
 }
 
+/// Which of the table's sequences answers a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// The one for as many slots as the budget has: safe, since sizes are rounded up.
+    Rounded,
+    /// The one for as many slots as possible whose peak in bytes meets the budget. No slower than the
+    /// former: rounding up leaves memory unused.
+    Exact,
+}
+
+/// What is to be solved, besides the chain and the budgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Slots that the largest budget is divided into.
+    pub slots: u64,
+    /// Which sequences are allowed.
+    pub rule: Rule,
+    /// Which sequence answers a budget.
+    pub fit: Fit,
+}
+
 /// The memory axis: capacity in slots of each budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+struct Axis {
     /// Bytes of a slot.
-    pub unit: u64,
+    unit: u64,
     /// Slots that each budget leaves beside the chain's input; none where not even that fits.
-    pub capacities: Vec<Option<usize>>,
+    capacities: Vec<Option<usize>>,
 }
 
 impl Axis {
     /// Cuts the largest budget, less the fixed bytes, into at most `slots` slots.
-    pub fn new(chain: &Chain, budgets: &[u64], slots: u64) -> Self {
+    fn new(chain: &Chain, budgets: &[u64], slots: u64) -> Self {
         let usable = |budget: u64| budget.checked_sub(chain.fixed_bytes);
         let largest = budgets.iter().filter_map(|&budget| usable(budget)).max().unwrap_or(0);
         let unit = largest.div_ceil(slots).max(1);
@@ -40,45 +61,33 @@ impl Axis {
     }
 }
 
-/// What the solver did, for reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effort {
-    /// Bytes of the table.
-    pub table_bytes: usize,
-}
-
-/// Optimal sequences for some budgets (bytes, the chain's fixed bytes and input included).
+/// Best sequences for some budgets (bytes, the chain's fixed bytes and input included).
 ///
 /// # Errors
 /// There is too little memory for the table.
-pub fn solve(chain: &Chain, budgets: &[u64], slots: u64, rule: Rule) -> Result<(Vec<Outcome>, Effort), TableError> {
+pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<Outcome>, TableError> {
+    let Settings { slots, rule, fit } = settings;
     let axis = Axis::new(chain, budgets, slots);
     let slotted = SlottedChain::new(chain, axis.unit);
     let ranges = Ranges::new(&slotted, rule);
     let needed = least_bytes(chain, rule);
-    let root = (0, slotted.len() - 1);
-    let fits = |capacity: Option<usize>| capacity.filter(|&m| m >= ranges.least[root]);
-    let Some(capacity) = axis.capacities.iter().copied().filter_map(fits).max() else {
-        let outcome = |&budget: &u64| if budget < needed { Outcome::Infeasible } else { Outcome::LostToRounding };
-        return Ok((budgets.iter().map(outcome).collect(), Effort::default()));
-    };
-    let problem = Problem { chain: &slotted, ranges: &ranges, rule, capacity };
-    let mut effort = Effort::default();
-    let wanted: Vec<_> = axis.capacities.iter().map(|&capacity| fits(capacity)).collect();
-    let narrow = problem.sequences::<u32>(&wanted, &mut effort)?;
-    // What the narrow type calls infinite may be finite in the wide one.
-    let complete =
-        |sequences: &Vec<Option<_>>| wanted.iter().zip(sequences).all(|(m, found)| m.is_none() || found.is_some());
-    let sequences = match narrow.filter(complete) {
+    let feasible: Vec<_> = budgets.iter().map(|&budget| budget >= needed).collect();
+    let problem = Problem { chain, slotted: &slotted, ranges: &ranges, rule };
+    let limits = axis.capacities.iter().zip(&feasible).map(|(&safe, &feasible)| {
+        let safe = safe.filter(|_| feasible)?;
+        problem.limits(safe, fit)
+    });
+    let wanted: Vec<Option<Limits>> = limits.collect();
+    let sequences = match problem.narrow_or_wide(budgets, &wanted)? {
         Some(sequences) => sequences,
-        None => problem.sequences::<i64>(&wanted, &mut effort)?.unwrap_or_else(|| vec![None; wanted.len()]),
+        None => vec![None; budgets.len()],
     };
-    let outcome = |(&budget, sequence): (&u64, Option<Vec<ChainStep>>)| match sequence {
+    let outcome = |(sequence, feasible): (Option<Vec<ChainStep>>, bool)| match sequence {
         Some(sequence) => Outcome::Sequence(sequence),
-        None if budget < needed => Outcome::Infeasible,
-        None => Outcome::LostToRounding,
+        None if feasible => Outcome::LostToRounding,
+        None => Outcome::Infeasible,
     };
-    Ok((budgets.iter().zip(sequences).map(outcome).collect(), effort))
+    Ok(sequences.into_iter().zip(feasible).map(outcome).collect())
 }
 
 /// Least budget, in bytes, that any sequence of the rule's class meets: exact.
@@ -88,32 +97,91 @@ pub fn least_bytes(chain: &Chain, rule: Rule) -> u64 {
     (least as u64).saturating_add(chain.fixed_bytes).saturating_add(chain.input_bytes)
 }
 
-struct Problem<'a> {
-    chain: &'a SlottedChain,
-    ranges: &'a Ranges,
-    rule: Rule,
-    capacity: usize,
+/// Between how many slots the answer to a budget is looked for.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// A sequence for so many, if there is one, meets the budget for certain.
+    safe: usize,
+    /// More are not tried.
+    most: usize,
 }
 
+struct Problem<'a> {
+    chain: &'a Chain,
+    slotted: &'a SlottedChain,
+    ranges: &'a Ranges,
+    rule: Rule,
+}
+
+type Sequences = Vec<Option<Vec<ChainStep>>>;
+
 impl Problem<'_> {
-    /// A sequence for each wanted number of slots; none at all when times do not fit the type.
+    /// None where no number of slots is worth trying.
+    fn limits(&self, safe: usize, fit: Fit) -> Option<Limits> {
+        let root = (0, self.slotted.len() - 1);
+        // Each stage keeps at most one tensor or set of tensors, each rounded up by less than a slot.
+        let slack = if fit == Fit::Exact { self.slotted.len() + 4 } else { 0 };
+        let most = (safe + slack).min(self.ranges.enough[root].max(safe));
+        (most >= self.ranges.least[root]).then_some(Limits { safe, most })
+    }
+
+    fn narrow_or_wide(&self, budgets: &[u64], wanted: &[Option<Limits>]) -> Result<Option<Sequences>, TableError> {
+        let narrow = self.sequences::<u32>(budgets, wanted)?;
+        match narrow {
+            // What the narrow type calls infinite may be finite in the wide one.
+            Some((sequences, true)) => Ok(Some(sequences)),
+            _ => Ok(self.sequences::<i64>(budgets, wanted)?.map(|(sequences, _)| sequences)),
+        }
+    }
+
+    /// A sequence for each budget, and whether the table could tell all makespans from infinity; none
+    /// at all when times do not fit the type.
     fn sequences<C: Cost>(
         &self,
-        wanted: &[Option<usize>],
-        effort: &mut Effort,
-    ) -> Result<Option<Vec<Option<Vec<ChainStep>>>>, TableError> {
+        budgets: &[u64],
+        wanted: &[Option<Limits>],
+    ) -> Result<Option<(Sequences, bool)>, TableError> {
+        let Some(capacity) = wanted.iter().flatten().map(|limits| limits.most).max() else {
+            return Ok(Some((vec![None; budgets.len()], true)));
+        };
         // A narrow table that is bound to overflow is not worth computing.
-        let once: u64 = self.chain.savings.iter().zip(&self.ranges.fastest).map(|(s, &f)| s[f].time).sum();
+        let once: u64 = self.slotted.savings.iter().zip(&self.ranges.fastest).map(|(s, &f)| s[f].time).sum();
         if C::new(once.saturating_mul(2)).is_none() {
             return Ok(None);
         }
-        let table = match Table::<C>::new(self.chain, self.ranges, self.rule, self.capacity) {
+        let table = match Table::<C>::new(self.slotted, self.ranges, self.rule, capacity) {
             Ok(table) => table,
             Err(TableError::Times) => return Ok(None),
             Err(error) => return Err(error),
         };
-        effort.table_bytes = table.bytes();
-        let trace = Trace { chain: self.chain, ranges: self.ranges, rule: self.rule, table: &table };
-        Ok(Some(wanted.iter().map(|m| trace.sequence((*m)?)).collect()))
+        let trace = Trace { chain: self.slotted, ranges: self.ranges, rule: self.rule, table: &table };
+        let least = self.ranges.least[(0, self.slotted.len() - 1)];
+        let tellable = wanted.iter().flatten().all(|limits| trace.is_finite(limits.safe.max(least)));
+        let answer = |(&budget, limits): (&u64, &Option<Limits>)| self.fit(&trace, budget, (*limits)?, least);
+        Ok(Some((budgets.iter().zip(wanted).map(answer).collect(), tellable)))
+    }
+
+    /// The sequence for the most slots that meets the budget; bisection, as if peaks grew with slots,
+    /// which they nearly do.
+    fn fit<C: Cost>(&self, trace: &Trace<'_, C>, budget: u64, limits: Limits, least: usize) -> Option<Vec<ChainStep>> {
+        let meets = |m: usize| {
+            let sequence = trace.sequence(m)?;
+            let cost = self.chain.evaluate(&sequence).ok()?;
+            (cost.peak_bytes <= budget).then_some(sequence)
+        };
+        let mut low = limits.safe.max(least);
+        let mut best = meets(low);
+        let mut high = limits.most;
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            match meets(middle) {
+                Some(sequence) => {
+                    best = Some(sequence);
+                    low = middle;
+                }
+                None => high = middle - 1,
+            }
+        }
+        best
     }
 }

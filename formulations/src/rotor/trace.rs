@@ -20,6 +20,11 @@ pub struct Trace<'a, C> {
 }
 
 impl<C: Cost> Trace<'_, C> {
+    /// Whether the table has a makespan for `m` slots beside the chain's input.
+    pub fn is_finite(&self, m: usize) -> bool {
+        self.table.get(0, self.chain.len() - 1, m).is_some()
+    }
+
     /// An optimal sequence with `m` slots beside the chain's input; none where there is none.
     pub fn sequence(&self, m: usize) -> Option<Vec<ChainStep>> {
         let last = self.chain.len() - 1;
