@@ -1,9 +1,9 @@
 //! Store-all, computed by the harness itself: what budgets are fractions of and overheads relative to.
 
+use remat_core::Instance;
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::simulate::{SimulationError, simulate};
-use remat_core::Instance;
 
 /// Simulated time and peak of store-all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

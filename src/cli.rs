@@ -10,7 +10,7 @@ use crate::commands::{instances, methods, plot, run, solve, table, verify};
 const AFTER_HELP: &str = "\
 Exit codes:
   0    success
-  1    something failed: an illegal schedule, a run that ended in an error, a file that cannot be written
+  1    something failed: an illegal schedule, a run that ended in an error, an unwritable file
   2    bad usage or input: a flag, a size, a name, a file
   130  interrupted
 
@@ -62,6 +62,11 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     positive
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| "expected a number of seconds above 0, such as 60 or 0.5".into())
+}
+
+/// `1 row`, `2 rows`.
+pub fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Parses a positive whole number.

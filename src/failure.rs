@@ -29,6 +29,13 @@ impl Failure {
     pub fn failed(message: impl Display) -> Self {
         Self::Failed(message.to_string())
     }
+    /// A file that cannot be written; one whose name is of no known kind is bad usage.
+    pub fn writing(error: FileError) -> Self {
+        match error {
+            FileError::Extension { .. } => Self::input(error),
+            _ => Self::failed(error),
+        }
+    }
     /// The exit code, as documented in `bench --help`.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
@@ -39,7 +46,7 @@ impl Failure {
     }
 }
 
-/// Files are read from the command line's arguments; a file that cannot be *written* is mapped by hand.
+/// Files are read from the command line's arguments; a file that cannot be *written* goes through [`Failure::writing`].
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
         Self::input(error)

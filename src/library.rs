@@ -165,7 +165,7 @@ fn collect(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), 
 /// The names most like a wanted one.
 fn near(wanted: &str, entries: &[Entry]) -> String {
     let mut ranked: Vec<_> = entries.iter().map(|entry| (distance(wanted, entry.stem()), entry.stem())).collect();
-    ranked.sort();
+    ranked.sort_unstable();
     let names: Vec<_> = ranked.iter().take(3).map(|(_, stem)| *stem).collect();
     if names.is_empty() {
         "there is none there; run inside a checkout, or give the path of a file".into()

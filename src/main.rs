@@ -24,7 +24,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-use commands::{instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker};
+use commands::{
+    instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker,
+};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {

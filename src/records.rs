@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use remat_core::format::{MemoryUnit, TimeUnit};
 use remat_formulations::{Claim, Termination};
@@ -152,11 +153,18 @@ impl Record {
         }
     }
 
-    /// Whether the row carries a checked schedule.
+    /// Whether the row carries a checked schedule that meets the budget.
     pub fn is_solved(&self) -> bool {
-        self.simulated_time_ns.is_some() && self.termination != Ending::Ran(Termination::Error)
+        let refused = matches!(
+            self.termination,
+            Ending::Ran(Termination::Error | Termination::NotFound | Termination::Infeasible) | Ending::Skipped(_)
+        );
+        self.simulated_time_ns.is_some() && !refused
     }
 }
+
+const LOCK_ATTEMPTS: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(30);
 
 /// What to do about rows that are there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,16 +198,7 @@ impl Writer {
         std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", error))?;
         let lock_path = folder.join("records.lock");
         let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::failed(format!(
-                    "{}: another bench run is writing here; wait for it, or choose another folder with --out",
-                    folder.display()
-                )));
-            }
-            Err(TryLockError::Error(error)) => return Err(cannot(&lock_path, "lock", error)),
-        }
+        acquire(&lock, folder, &lock_path)?;
         let path = folder.join("records.csv");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(existing == Existing::Overwrite);
@@ -260,6 +259,28 @@ impl Writer {
     }
 }
 
+/// Takes the lock. Whoever was killed just now may still hold it for an instant through a child that
+/// it was starting, so a few attempts are made.
+fn acquire(lock: &File, folder: &Path, path: &Path) -> Result<(), Failure> {
+    for attempt in 0..LOCK_ATTEMPTS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::Error(error)) => {
+                return Err(Failure::failed(format!(
+                    "{}: cannot lock: {error}; choose another folder with --out",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::WouldBlock) if attempt + 1 < LOCK_ATTEMPTS => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    Err(Failure::failed(format!(
+        "{}: another bench run is writing here; wait for it, or choose another folder with --out",
+        folder.display()
+    )))
+}
+
 /// A row as a line of the file.
 fn line(record: &Record) -> Result<Vec<u8>, Failure> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
@@ -285,7 +306,8 @@ fn mend(path: &Path, existing: Existing) -> Result<Kept, Failure> {
     if existing == Existing::Overwrite || !path.is_file() {
         return Ok(Kept { records: vec![], length: 0 });
     }
-    let bytes = std::fs::read(path).map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+    let bytes =
+        std::fs::read(path).map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
     let kept = parse(path, &bytes)?;
     if existing == Existing::Refuse && !kept.records.is_empty() {
         return Err(Failure::input(format!(
@@ -354,7 +376,10 @@ pub fn folder_of(argument: &Path) -> PathBuf {
 pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
     let bytes = std::fs::read(&path).map_err(|error| {
-        Failure::input(format!("{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv", path.display()))
+        Failure::input(format!(
+            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
+            path.display()
+        ))
     })?;
     Ok(parse(&path, &bytes)?.records)
 }

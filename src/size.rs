@@ -38,7 +38,9 @@ struct Decimal {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SizeError {
     /// Not of the form NUMBER UNIT.
-    #[error("{0:?} is not a size; expected a whole number of bytes, or a number with B, KB, MB, GB, KiB, MiB or GiB, such as 8GiB")]
+    #[error(
+        "{0:?} is not a size; expected a whole number of bytes, or a number with B, KB, MB, GB, KiB, MiB or GiB, such as 8GiB"
+    )]
     Size(String),
     /// Neither a size nor a fraction.
     #[error(
@@ -178,14 +180,25 @@ mod tests {
     fn sizes_with_every_unit_are_exact() {
         let sizes = ["7", "7B", "7KB", "7MB", "7GB", "7KiB", "7 MiB", "7gib", "1.5GiB", "0.001KB"];
         let bytes: Vec<_> = sizes.iter().map(|text| text.parse::<Size>().unwrap().0).collect();
-        let expected =
-            [7, 7, 7_000, 7_000_000, 7_000_000_000, 7 << 10, 7 << 20, 7 << 30, 3 << 29, 1];
+        let expected = [7, 7, 7_000, 7_000_000, 7_000_000_000, 7 << 10, 7 << 20, 7 << 30, 3 << 29, 1];
         assert_eq!(bytes, expected);
     }
 
     #[test]
     fn nonsense_is_no_size() {
-        for text in ["", "GiB", "-1", "1.5", "1.GiB", "1..5GiB", "8 apples", "99999999999999999999", "20000000TiB", "NaN", "1e9"] {
+        for text in [
+            "",
+            "GiB",
+            "-1",
+            "1.5",
+            "1.GiB",
+            "1..5GiB",
+            "8 apples",
+            "99999999999999999999",
+            "20000000TiB",
+            "NaN",
+            "1e9",
+        ] {
             assert!(text.parse::<Size>().is_err(), "{text:?}");
             assert!(text.parse::<Budget>().is_err(), "{text:?}");
         }
@@ -201,7 +214,8 @@ mod tests {
 
     #[test]
     fn fractions_sort_before_sizes_and_by_value() {
-        let mut budgets: Vec<Budget> = ["1GiB", "1.0x", "0.25x", "500MB", "0.9x"].iter().map(|t| t.parse().unwrap()).collect();
+        let mut budgets: Vec<Budget> =
+            ["1GiB", "1.0x", "0.25x", "500MB", "0.9x"].iter().map(|t| t.parse().unwrap()).collect();
         budgets.sort_by_key(Budget::sort_key);
         let texts: Vec<_> = budgets.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["0.25x", "0.9x", "1.0x", "500MB", "1GiB"]);

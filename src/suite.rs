@@ -154,7 +154,11 @@ pub fn read(library: &Library, argument: &str) -> Result<SuiteFile, Failure> {
 /// The file cannot be read, or it is no suite.
 pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::input(format!(
+            "{name}: cannot read: {error}; name a suite under instances/suites/ or a .toml file that is there"
+        ))
+    })?;
     let suite: Suite = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         Failure::input(format!(
@@ -214,9 +218,8 @@ fn find(library: &Library, argument: &str) -> Result<PathBuf, Failure> {
 
 fn names(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<_> = files
-        .filter_map(|file| Some(file.file_name().to_string_lossy().strip_suffix(".toml")?.to_owned()))
-        .collect();
+    let mut names: Vec<_> =
+        files.filter_map(|file| Some(file.file_name().to_string_lossy().strip_suffix(".toml")?.to_owned())).collect();
     names.sort();
     names
 }
@@ -232,6 +235,9 @@ mod tests {
             toml::from_str("id = 'm'\nparameters = { a = [1, 2], b = ['x', 'y'], c = 3 }").unwrap();
         let settings = method.settings();
         assert_eq!(settings.len(), 4);
-        assert_eq!(settings[1], BTreeMap::from([("a", "1"), ("b", "y"), ("c", "3")].map(|(k, v)| (k.into(), v.into()))));
+        assert_eq!(
+            settings[1],
+            BTreeMap::from([("a", "1"), ("b", "y"), ("c", "3")].map(|(k, v)| (k.into(), v.into())))
+        );
     }
 }

@@ -16,7 +16,10 @@ use crate::schedule::{Schedule, ScheduleDocument, ScheduleError};
 
 /// What a file may hold after decompression.
 const MAX_BYTES: u64 = 4 << 30;
+/// For files that are written once and read for years.
 const ZSTD_LEVEL: i32 = 19;
+/// For files that are written by the hundred.
+const ZSTD_QUICK_LEVEL: i32 = 3;
 
 /// A file that could not be read or written, or does not hold what it should.
 #[derive(Debug, Error)]
@@ -119,12 +122,24 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
 /// # Errors
 /// The file or its folder cannot be written.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError> {
+    write_json_at(path, value, ZSTD_LEVEL)
+}
+
+/// [`write_json`], thirty times as fast where it compresses, for files a third larger.
+///
+/// # Errors
+/// The file or its folder cannot be written.
+pub fn write_json_quickly<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError> {
+    write_json_at(path, value, ZSTD_QUICK_LEVEL)
+}
+
+fn write_json_at<T: Serialize>(path: &Path, value: &T, level: i32) -> Result<(), FileError> {
     let compression = Compression::of(path)?;
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     let file = File::create(&partial).map_err(io_error(path, "create"))?;
-    let written = write_compressed(file, compression, value).and_then(|()| std::fs::rename(&partial, path));
+    let written = write_compressed(file, compression, value, level).and_then(|()| std::fs::rename(&partial, path));
     written.map_err(|source| {
         // The partial file is of no use to anybody; that it cannot be removed would be said twice.
         let _ = std::fs::remove_file(&partial);
@@ -132,7 +147,7 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError>
     })
 }
 
-fn write_compressed<T: Serialize>(file: File, compression: Compression, value: &T) -> io::Result<()> {
+fn write_compressed<T: Serialize>(file: File, compression: Compression, value: &T, level: i32) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     match compression {
         Compression::None => {
@@ -145,7 +160,7 @@ fn write_compressed<T: Serialize>(file: File, compression: Compression, value: &
             encoder.finish()?;
         }
         Compression::Zstd => {
-            let mut encoder = zstd::Encoder::new(&mut out, ZSTD_LEVEL)?;
+            let mut encoder = zstd::Encoder::new(&mut out, level)?;
             serde_json::to_writer(&mut encoder, value)?;
             encoder.finish()?;
         }

@@ -72,15 +72,15 @@ fn row(method: &dyn Method) -> Row {
 }
 
 fn text(row: &Row) -> String {
-    let mut text = format!("{}: {}\n", row.id, row.title);
-    text.push_str(&format!("  claim      {}: {}\n", row.claim, row.claim_text));
-    text.push_str(&format!("  budgets    {}\n", row.budgets));
+    let mut text = vec![format!("{}: {}\n", row.id, row.title)];
+    text.push(format!("  claim      {}: {}\n", row.claim, row.claim_text));
+    text.push(format!("  budgets    {}\n", row.budgets));
     for parameter in &row.parameters {
         let ParameterRow { name, default, expected, help } = parameter;
-        text.push_str(&format!("  parameter  {name}={default}: {help} ({expected})\n"));
+        text.push(format!("  parameter  {name}={default}: {help} ({expected})\n"));
     }
-    text.push_str(&format!("  reference  {}\n", row.reference));
-    text
+    text.push(format!("  reference  {}\n", row.reference));
+    text.concat()
 }
 
 fn grid(rows: &[Row]) -> Grid {

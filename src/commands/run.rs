@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use remat_formulations::Limits;
 
-use crate::cli::{positive, seconds, specs};
+use crate::cli::{count, positive, seconds, specs};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::host::{Host, cores};
@@ -23,9 +23,10 @@ use crate::suite::{self, Suite};
 use crate::table;
 
 const AFTER_HELP: &str = "\
-Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack
-of memory or a time-out is a row, not the end. Rows are appended to OUT/records.csv one by one; schedules
-are kept under OUT/schedules, plots under OUT/plots. Every schedule is checked by the simulator here.
+Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
+of memory or a time-out is a row, not the end. Rows are appended to OUT/records.csv one by one; \
+schedules are kept under OUT/schedules, plots under OUT/plots. Every schedule is checked by the \
+simulator here. Press Ctrl-C to stop; --resume continues.
 
 Examples:
   bench run --suite smoke
@@ -36,6 +37,7 @@ Examples:
 /// Arguments of `bench run`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
     /// Suite to run: a name under instances/suites/, or a .toml file
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -50,7 +52,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE,...", num_args = 1.., value_delimiter = ',')]
     budgets: Vec<Budget>,
     /// Wall limit of each run in seconds; a run that goes on a second and a tenth longer is killed
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
     /// Address-space limit of each run, e.g. 4GiB
     #[arg(long, value_name = "SIZE")]
@@ -122,7 +124,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Table, plots, and the verdict on all rows of the suite, earlier ones included.
-fn report(arguments: &Arguments, runs: &[Run], writer: &Writer, folder: &Path, seed: u64, suite: &Suite) -> Result<(), Failure> {
+fn report(
+    arguments: &Arguments,
+    runs: &[Run],
+    writer: &Writer,
+    folder: &Path,
+    seed: u64,
+    suite: &Suite,
+) -> Result<(), Failure> {
     let wanted: std::collections::HashSet<_> =
         runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget, seed))).collect();
     let mut rows = records::read(writer.path())?;
@@ -130,13 +139,16 @@ fn report(arguments: &Arguments, runs: &[Run], writer: &Writer, folder: &Path, s
     output::result(&table::render(&table::summarise(&rows), arguments.format, Some(suite)))?;
     if !arguments.no_plots {
         let plots = folder.join("plots");
-        let count = plot::write_all(&rows, suite.device.as_ref(), &plots)?;
-        output::info(&format!("{count} plots are in {}", plots.display()));
+        let written = plot::write_all(&rows, suite.device.as_ref(), &plots)?;
+        output::info(&format!("{} in {}", count(written, "plot"), plots.display()));
     }
     let failed = records::errors(&rows);
     if failed > 0 {
         let path = writer.path().display();
-        return Err(Failure::failed(format!("{failed} of {} rows ended in an error; see column error of {path}", rows.len())));
+        return Err(Failure::failed(format!(
+            "{failed} of {} rows ended in an error; see column error of {path}",
+            rows.len()
+        )));
     }
     Ok(())
 }
@@ -164,17 +176,19 @@ fn write_suite(folder: &Path, text: &str) -> Result<(), Failure> {
 fn announce(runs: &[Run], missing: &[Run], folder: &Path) {
     let rows = |runs: &[Run]| runs.iter().map(|run| run.budgets.len()).sum::<usize>();
     let there = rows(runs) - rows(missing);
-    let already = if there > 0 { format!("; {there} rows are there already") } else { String::new() };
-    output::info(&format!("{} runs for {} rows, to {}{already}", missing.len(), rows(missing), folder.display()));
+    let already = if there > 0 { format!("; {} there already", count(there, "row")) } else { String::new() };
+    let (runs, rows) = (count(missing.len(), "run"), count(rows(missing), "row"));
+    output::info(&format!("{runs} for {rows}, to {}{already}", folder.display()));
 }
 
 fn listing(runs: &[Run]) -> String {
-    let mut text = String::new();
+    let mut text = Vec::with_capacity(runs.len() + 1);
     for run in runs {
-        let budgets: Vec<_> = run.budgets.iter().map(|budget| budget.text.as_str()).filter(|text| !text.is_empty()).collect();
+        let budgets: Vec<_> =
+            run.budgets.iter().map(|budget| budget.text.as_str()).filter(|text| !text.is_empty()).collect();
         let budgets = if budgets.is_empty() { String::new() } else { format!("  at {}", budgets.join(" ")) };
-        text.push_str(&format!("{}  {}{budgets}\n", run.subject.instance.name(), run.label()));
+        text.push(format!("{}  {}{budgets}\n", run.subject.instance.name(), run.label()));
     }
-    text.push_str(&format!("{} runs\n", runs.len()));
-    text
+    text.push(format!("{}\n", count(runs.len(), "run")));
+    text.concat()
 }

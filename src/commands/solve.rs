@@ -21,7 +21,7 @@ use crate::run::{Conditions, Row, Run, execute};
 use crate::size::{Budget, Size};
 
 const AFTER_HELP: &str = "\
-INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the
+INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the \
 simulator accepts within the budget.
 
 Examples:
@@ -44,7 +44,7 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Wall limit in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
     /// Address-space limit, e.g. 4GiB
     #[arg(long, value_name = "SIZE")]
@@ -83,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::failed(why_unsolved(record)));
     }
     match (&arguments.output, &row.schedule) {
-        (Some(path), Some(schedule)) => write_json(path, schedule).map_err(Failure::failed),
+        (Some(path), Some(schedule)) => write_json(path, schedule).map_err(Failure::writing),
         _ => Ok(()),
     }
 }
@@ -91,7 +91,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn budget(arguments: &Arguments, subject: &Subject) -> Result<RunBudget, Failure> {
     let Some(budget) = &arguments.budget else { return Ok(RunBudget { text: String::new(), bytes: None }) };
     let bytes = budget.resolve(subject.baseline.peak_bytes);
-    let bytes = bytes.ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one")))?;
+    let bytes =
+        bytes.ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one")))?;
     Ok(RunBudget { text: budget.to_string(), bytes: Some(bytes) })
 }
 
@@ -164,23 +165,26 @@ fn text(record: &Record) -> String {
         ("budget", budget),
         ("termination", termination.to_owned()),
         ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time_ns), time(record.claimed_time_ns))),
-        (
-            "peak",
-            format!("{} (claimed {})", bytes(record.simulated_peak_bytes), bytes(record.claimed_peak_bytes)),
-        ),
+        ("peak", format!("{} (claimed {})", bytes(record.simulated_peak_bytes), bytes(record.claimed_peak_bytes))),
         ("lower bound", time(record.lower_bound_ns)),
         ("recomputations", record.recomputations.map_or("-".into(), |count| count.to_string())),
-        ("build, solve", match (record.build_seconds, record.solve_seconds) {
-            (Some(build), Some(solve)) => format!("{build:.3} s, {solve:.3} s"),
-            _ => "-".into(),
-        }),
-        ("process", format!(
-            "{:.2} s, peak {}",
-            record.wall_seconds,
-            format::bytes(record.peak_rss_bytes, remat_core::format::MemoryUnit::Bytes)
-        )),
+        (
+            "build, solve",
+            match (record.build_seconds, record.solve_seconds) {
+                (Some(build), Some(solve)) => format!("{build:.3} s, {solve:.3} s"),
+                _ => "-".into(),
+            },
+        ),
+        (
+            "process",
+            format!(
+                "{:.2} s, peak {}",
+                record.wall_seconds,
+                format::bytes(record.peak_rss_bytes, remat_core::format::MemoryUnit::Bytes)
+            ),
+        ),
         ("note", record.note.clone()),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
-    shown.map(|(name, value)| format!("{name:<15}{value}\n")).collect()
+    shown.map(|(name, value)| format!("{name:<15}{value}\n")).collect::<Vec<_>>().concat()
 }

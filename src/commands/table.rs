@@ -13,7 +13,9 @@ use crate::table;
 
 /// Arguments of `bench table`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bench table results/resnet\n  bench table results/resnet --format latex > table.tex\n  bench table --columns")]
+#[command(
+    after_help = "Examples:\n  bench table results/resnet\n  bench table results/resnet --format latex > table.tex\n  bench table --columns"
+)]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
     #[arg(value_name = "DIR|records.csv", required_unless_present = "columns")]
@@ -37,6 +39,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let suite = suite::kept_in(results);
             output::result(&table::render(&table::summarise(&rows), arguments.format, suite.as_ref()))
         }
-        _ => output::result(&COLUMNS.iter().map(|(name, text)| format!("{name:<22}{text}\n")).collect::<String>()),
+        _ => {
+            let lines: Vec<_> = COLUMNS.iter().map(|(name, text)| format!("{name:<22}{text}")).collect();
+            output::result(&lines.join("\n"))
+        }
     }
 }

@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Fail if the peak exceeds this: a size (8GiB) or a fraction of store-all's peak (0.5x)
     #[arg(long, short, value_name = "SIZE")]
     budget: Option<Budget>,
-    /// Write the memory during each step to this CSV file: step, action, element, memory_bytes
+    /// Write the memory during each step to this CSV file: columns step, action, element and bytes
     #[arg(long, value_name = "FILE.csv")]
     timeline: Option<PathBuf>,
     /// Format of the report
@@ -104,10 +104,12 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
         time_ns: simulation.map(|s| s.time),
         peak_bytes: simulation.map(|s| s.peak_bytes),
         peak_step: simulation.and_then(|s| s.peak_step),
-        peak_at: simulation.map(|s| s.peak_step.map_or("before the first step".into(), |step| {
-            let (action, element) = words(instance, schedule.steps[step]);
-            format!("{action} {element}")
-        })),
+        peak_at: simulation.map(|s| {
+            s.peak_step.map_or("before the first step".into(), |step| {
+                let (action, element) = words(instance, schedule.steps[step]);
+                format!("{action} {element}")
+            })
+        }),
         peak_bytes_by_kind: simulation.map(by_kind),
         recomputations: simulation.map(Simulation::recomputations),
         recomputed_operators: simulation.map(Simulation::recomputed_operators),
@@ -118,7 +120,8 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
 
 /// Everything that is in memory at the peak, by kind.
 fn by_kind(simulation: &Simulation) -> Vec<(String, u64)> {
-    let tensors = TensorKind::ALL.iter().zip(simulation.peak_bytes_by_kind).map(|(kind, bytes)| (kind.name().into(), bytes));
+    let tensors =
+        TensorKind::ALL.iter().zip(simulation.peak_bytes_by_kind).map(|(kind, bytes)| (kind.name().into(), bytes));
     let others = [("fixed", simulation.peak_fixed_bytes), ("workspace", simulation.peak_workspace_bytes)];
     tensors.chain(others.map(|(name, bytes)| (name.to_owned(), bytes))).collect()
 }
@@ -137,24 +140,26 @@ fn most_recomputed(instance: &Instance, simulation: &Simulation) -> Vec<(String,
 fn text(instance: &Instance, report: &Report) -> String {
     let units = instance.units();
     let bytes = |value: u64| format::bytes(value, units.memory);
-    let exact = |shown: String, value: u64| if shown == value.to_string() { shown } else { format!("{shown} ({value})") };
+    let exact =
+        |shown: String, value: u64| if shown == value.to_string() { shown } else { format!("{shown} ({value})") };
     let (time, peak) = (report.time_ns.unwrap_or_default(), report.peak_bytes.unwrap_or_default());
     let step = report.peak_step.map_or(String::new(), |step| format!("step {step}: "));
-    let mut text = format!("legal: {} steps on {} ({})\n", report.steps, report.instance, report.instance_hash);
-    text.push_str(&format!("time            {}\n", exact(format::time(time, units.time), time)));
-    text.push_str(&format!("peak            {}\n", exact(bytes(peak), peak)));
-    text.push_str(&format!("peak at         {step}{}\n", report.peak_at.as_deref().unwrap_or_default()));
+    let mut text = vec![format!("legal: {} steps on {} ({})\n", report.steps, report.instance, report.instance_hash)];
+    text.push(format!("time            {}\n", exact(format::time(time, units.time), time)));
+    text.push(format!("peak            {}\n", exact(bytes(peak), peak)));
+    text.push(format!("peak at         {step}{}\n", report.peak_at.as_deref().unwrap_or_default()));
     for (kind, value) in report.peak_bytes_by_kind.iter().flatten().filter(|(_, value)| *value > 0) {
         let share = 100.0 * *value as f64 / peak as f64;
-        text.push_str(&format!("  {kind:<14}{:>12}  {share:5.1} %\n", bytes(*value)));
+        text.push(format!("  {kind:<14}{:>12}  {share:5.1} %\n", bytes(*value)));
     }
-    let (runs, operators) = (report.recomputations.unwrap_or_default(), report.recomputed_operators.unwrap_or_default());
-    text.push_str(&format!("recomputations  {runs}, of {operators} operators\n"));
+    let (runs, operators) =
+        (report.recomputations.unwrap_or_default(), report.recomputed_operators.unwrap_or_default());
+    text.push(format!("recomputations  {runs}, of {operators} operators\n"));
     for (name, runs) in report.most_recomputed.iter().flatten() {
-        text.push_str(&format!("  {name} runs {runs} times\n"));
+        text.push(format!("  {name} runs {runs} times\n"));
     }
-    text.push_str(&format!("wasted steps    {}\n", report.wasted_steps.unwrap_or_default()));
-    text
+    text.push(format!("wasted steps    {}\n", report.wasted_steps.unwrap_or_default()));
+    text.concat()
 }
 
 /// Action and element of a step.
@@ -168,7 +173,12 @@ fn words(instance: &Instance, step: Step) -> (&'static str, String) {
     }
 }
 
-fn write_timeline(path: &Path, instance: &Instance, schedule: &Schedule, simulation: &Simulation) -> Result<(), Failure> {
+fn write_timeline(
+    path: &Path,
+    instance: &Instance,
+    schedule: &Schedule,
+    simulation: &Simulation,
+) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
     let mut writer = csv::Writer::from_path(path).map_err(|error| failed(&error))?;
     writer.write_record(["step", "action", "element", "memory_bytes"]).map_err(|error| failed(&error))?;

@@ -23,8 +23,9 @@ use crate::run::job::{AnswerDocument, Job, Message};
 pub fn run() -> Result<(), Failure> {
     // Should the parent be killed outright, this process goes with it.
     set_pdeathsig(Signal::SIGKILL).map_err(Failure::failed)?;
-    let job: Job = serde_json::from_reader(std::io::stdin().lock())
-        .map_err(|error| Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`")))?;
+    let job: Job = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
+        Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`"))
+    })?;
     if let Some(limit) = job.memory_limit_bytes {
         setrlimit(Resource::RLIMIT_AS, limit, limit)
             .map_err(|error| Failure::failed(format!("cannot limit the memory to {limit} bytes: {error}")))?;
@@ -55,8 +56,8 @@ enum Solved {
 
 fn solve(job: &Job) -> Result<Solved, String> {
     let method = find(&job.method).ok_or_else(|| format!("no method {:?}", job.method))?;
-    let parameters =
-        Parameters::new(method.about().parameters, &job.parameters).map_err(|error| format!("{} {error}", job.method))?;
+    let parameters = Parameters::new(method.about().parameters, &job.parameters)
+        .map_err(|error| format!("{} {error}", job.method))?;
     let instance = read_instance(&job.instance).map_err(|error| error.to_string())?;
     if let Err(reason) = method.supports(&instance) {
         return Ok(Solved::Skipped(reason.to_string()));
@@ -65,8 +66,7 @@ fn solve(job: &Job) -> Result<Solved, String> {
     if let Some(fault) = fault {
         fault.before();
     }
-    let context =
-        Context { instance: &instance, parameters: &parameters, budgets: &job.budgets, limits: job.limits };
+    let context = Context { instance: &instance, parameters: &parameters, budgets: &job.budgets, limits: job.limits };
     let mut answers = method.solve(&context).map_err(|error| error.to_string())?;
     if let Some(fault) = fault {
         fault.spoil(&mut answers);

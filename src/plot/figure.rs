@@ -79,7 +79,11 @@ impl Figure {
         self.try_draw(area, scale).map_err(|error| error.to_string())
     }
 
-    fn try_draw<B: DrawingBackend>(&self, area: &Area<'_, B>, scale: u32) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    fn try_draw<B: DrawingBackend>(
+        &self,
+        area: &Area<'_, B>,
+        scale: u32,
+    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         area.fill(&WHITE)?;
         let pixels = |units: u32| (units * scale).cast_signed();
         let text = |size: u32, colour: RGBColor| (FONT, f64::from(size * scale)).into_font().color(&colour);
@@ -88,15 +92,17 @@ impl Figure {
         let (_, below) = area.split_vertically(62 * scale);
         let (axes, legend) = below.split_horizontally((SIZE.0 - LEGEND_WIDTH) * scale);
         let mut chart = ChartBuilder::on(&axes)
-            .x_label_area_size(56 * scale)
-            .y_label_area_size(72 * scale)
+            .x_label_area_size(52 * scale)
+            .y_label_area_size(74 * scale)
+            .margin_left(12 * scale)
             .margin_right(12 * scale)
+            .margin_bottom(8 * scale)
             .margin_top(6 * scale)
             .build_cartesian_2d(self.horizontal_range(), self.vertical_range())?;
         chart
             .configure_mesh()
-            .x_labels(7)
-            .y_labels(7)
+            .x_labels(8)
+            .y_labels(8)
             .max_light_lines(0)
             .bold_line_style(GRID)
             .axis_style(GREY)
@@ -146,14 +152,21 @@ impl Figure {
         chart.draw_series(dashes).map(|_| ())
     }
 
-    fn draw_legend<B: DrawingBackend>(&self, area: &Area<'_, B>, scale: u32) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
+    fn draw_legend<B: DrawingBackend>(
+        &self,
+        area: &Area<'_, B>,
+        scale: u32,
+    ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         let pixels = |units: i32| units * scale.cast_signed();
         let font = (FONT, f64::from(15 * scale)).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
         let mut y = 22;
         for series in &self.series {
             let Style { colour, marker } = series.style;
             if series.line {
-                area.draw(&PathElement::new([(pixels(8), pixels(y)), (pixels(38), pixels(y))], colour.stroke_width(2 * scale)))?;
+                area.draw(&PathElement::new(
+                    [(pixels(8), pixels(y)), (pixels(38), pixels(y))],
+                    colour.stroke_width(2 * scale),
+                ))?;
             }
             draw_marker(area, (pixels(23), pixels(y)), marker, colour, scale)?;
             for (index, line) in lines_of(&series.label).into_iter().enumerate() {
@@ -162,9 +175,14 @@ impl Figure {
             }
             y += 26;
         }
-        if let Some((name, memory)) = self.device.as_ref().filter(|(_, memory)| self.horizontal_range().contains(memory)) {
+        if let Some((name, memory)) =
+            self.device.as_ref().filter(|(_, memory)| self.horizontal_range().contains(memory))
+        {
             for x in [8, 20, 32] {
-                area.draw(&PathElement::new([(pixels(x), pixels(y)), (pixels(x + 7), pixels(y))], GREY.stroke_width(scale)))?;
+                area.draw(&PathElement::new(
+                    [(pixels(x), pixels(y)), (pixels(x + 7), pixels(y))],
+                    GREY.stroke_width(scale),
+                ))?;
             }
             area.draw(&Text::new(name.clone(), (pixels(46), pixels(y)), font.clone()))?;
             area.draw(&Text::new(format!("{} GiB", tick(*memory)), (pixels(46), pixels(y + 18)), font))?;
@@ -178,7 +196,8 @@ fn register() -> Result<(), String> {
     static ONCE: Once = Once::new();
     let mut outcome = Ok(());
     ONCE.call_once(|| {
-        outcome = register_font(FONT, FontStyle::Normal, FONT_FILE).map_err(|_| "the embedded font is damaged".to_owned());
+        outcome =
+            register_font(FONT, FontStyle::Normal, FONT_FILE).map_err(|_| "the embedded font is damaged".to_owned());
     });
     outcome
 }

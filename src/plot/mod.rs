@@ -31,6 +31,9 @@ pub fn write_all(records: &[Record], device: Option<&SuiteDevice>, folder: &Path
     Ok(count)
 }
 
+/// Points this many times slower than the fastest are left out of the figure, which says so.
+const SLOW: f64 = 3.0;
+
 /// What one unit of the vertical axis is.
 #[derive(Clone, Copy, PartialEq)]
 enum Vertical {
@@ -55,6 +58,21 @@ impl Vertical {
         };
         value.is_finite().then_some(value)
     }
+    /// Drops points so slow that the differences between all others would be lost; returns how many.
+    fn hide_outliers(self, series: &mut [Series]) -> usize {
+        let values = series.iter().flat_map(|series| &series.points).map(|point| point.1);
+        let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
+        let too_slow = |value: f64| match self {
+            Self::Throughput(_) => value * SLOW < high,
+            Self::RelativeTime(_) => value > low * SLOW,
+        };
+        let count = |series: &[Series]| series.iter().map(|series| series.points.len()).sum::<usize>();
+        let before = count(series);
+        for series in series.iter_mut() {
+            series.points.retain(|point| !too_slow(point.1));
+        }
+        before - count(series)
+    }
     fn label(self) -> &'static str {
         match self {
             Self::Throughput(_) => "Throughput (images/s)",
@@ -72,7 +90,9 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
     };
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
-    let fits = |row: &&&Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0));
+    let fits = |row: &&&Record| {
+        row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0))
+    };
     let solved: Vec<_> = rows.iter().filter(|row| row.is_solved()).collect();
     let mut series: Vec<Series> = Vec::new();
     for row in solved.iter().filter(|row| fits(row)) {
@@ -91,6 +111,7 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
         });
         series[at].points.push((peak as f64 / scale, value));
     }
+    let hidden = vertical.hide_outliers(&mut series);
     for series in &mut series {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         series.points.dedup();
@@ -101,7 +122,7 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
     }
     Some(Figure {
         title: name.into(),
-        subtitle: subtitle(first, device),
+        subtitle: subtitle(first, device, hidden),
         horizontal,
         vertical: vertical.label(),
         device: device.map(|device| (device.name.clone(), device.memory.0 as f64 / scale)),
@@ -110,13 +131,18 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
 }
 
 /// What the reader must know about store-all.
-fn subtitle(row: &Record, device: Option<&SuiteDevice>) -> String {
+fn subtitle(row: &Record, device: Option<&SuiteDevice>, hidden: usize) -> String {
     let peak = crate::format::bytes(row.store_all_peak_bytes, row.memory_unit);
+    let hidden = match hidden {
+        0 => String::new(),
+        1 => "; 1 point is off the scale".into(),
+        count => format!("; {count} points are off the scale"),
+    };
     match device {
         Some(device) if row.store_all_peak_bytes > device.memory.0 => {
             let memory = crate::format::bytes(device.memory.0, MemoryUnit::Bytes);
-            format!("store-all needs {peak}: it does not fit the {} ({memory}) and is not drawn", device.name)
+            format!("store-all needs {peak}: too much for the {} ({memory}), not drawn{hidden}", device.name)
         }
-        _ => format!("store-all needs {peak}"),
+        _ => format!("store-all needs {peak}{hidden}"),
     }
 }

@@ -48,7 +48,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("griewank-logn", ORANGE, Marker::Plus),
 ];
 
-const OTHERS: &[(RGBColor, Marker)] = &[(SKY, Marker::Diamond), (BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross)];
+const OTHERS: &[(RGBColor, Marker)] =
+    &[(SKY, Marker::Diamond), (BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross)];
 
 /// The look of a method; `order` tells apart those that have none of their own.
 pub fn of(method: &str, order: usize) -> Style {

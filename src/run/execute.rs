@@ -71,12 +71,12 @@ fn rows(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outc
         }
     }
     let (ending, words) = otherwise.unwrap_or((Ending::Ran(Termination::Error), "the worker gave no answer".into()));
-    let row = |(index, budget): (usize, &RunBudget)| match answers.remove(&index) {
-        Some(answer) => answered(run, budget, answer, template(budget)),
-        None => {
-            let record = Record { termination: ending, ..template(budget) };
-            Row { record: with_words(record, &words), schedule: None }
+    let row = |(index, budget): (usize, &RunBudget)| {
+        if let Some(answer) = answers.remove(&index) {
+            return answered(run, budget, answer, template(budget));
         }
+        let record = Record { termination: ending, ..template(budget) };
+        Row { record: with_words(record, &words), schedule: None }
     };
     budgets.iter().enumerate().map(row).collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use remat_core::Instance;
 use remat_core::io::read_instance;
-use remat_formulations::{BudgetUse, METHODS, Method, Parameters, Spec, find};
+use remat_formulations::{BudgetUse, METHODS, Method, ParameterError, Parameters, Spec, find};
 
 use crate::baseline::Baseline;
 use crate::failure::Failure;
@@ -70,8 +70,9 @@ impl Subject {
     /// The file is no instance, or store-all is impossible on it.
     pub fn read(path: PathBuf) -> Result<Self, Failure> {
         let instance = read_instance(&path)?;
-        let baseline = Baseline::new(&instance)
-            .map_err(|error| Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display())))?;
+        let baseline = Baseline::new(&instance).map_err(|error| {
+            Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display()))
+        })?;
         Ok(Self { path, instance, baseline })
     }
 }
@@ -102,7 +103,8 @@ impl Run {
 /// There is none; the message names the nearest.
 pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
     find(id).ok_or_else(|| {
-        let nearest = METHODS.iter().map(|method| method.id()).min_by_key(|known| distance(id, known));
+        let unlike = |known: &&str| (!known.contains(id), distance(id, known));
+        let nearest = METHODS.iter().map(|method| method.id()).min_by_key(unlike);
         let hint = nearest.map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();
         Failure::input(format!("no method {id:?}; {hint}`bench methods` lists them all"))
     })
@@ -113,23 +115,29 @@ pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
 /// # Errors
 /// The method has no such parameter, or it does not take the value.
 pub fn parameters(method: &dyn Method, given: &BTreeMap<String, String>) -> Result<Parameters, Failure> {
-    Parameters::new(method.about().parameters, given)
-        .map_err(|error| Failure::input(format!("method {} {error}", method.id())))
+    Parameters::new(method.about().parameters, given).map_err(|error| {
+        let colon = if matches!(error, ParameterError::Value { .. }) { ":" } else { "" };
+        Failure::input(format!("method {}{colon} {error}", method.id()))
+    })
 }
 
 /// Budgets for one instance.
 ///
 /// # Errors
 /// A budget does not fit 64 bits.
-pub fn resolve_budgets(method: &dyn Method, budgets: &[Budget], baseline: &Baseline) -> Result<Vec<RunBudget>, Failure> {
+pub fn resolve_budgets(
+    method: &dyn Method,
+    budgets: &[Budget],
+    baseline: &Baseline,
+) -> Result<Vec<RunBudget>, Failure> {
     if method.about().budgets == BudgetUse::Ignored {
         return Ok(vec![RunBudget { text: String::new(), bytes: None }]);
     }
     let mut resolved: Vec<RunBudget> = Vec::with_capacity(budgets.len());
     for budget in budgets {
-        let bytes = budget
-            .resolve(baseline.peak_bytes)
-            .ok_or_else(|| Failure::input(format!("budget {budget} of {} bytes overflows 64 bits", baseline.peak_bytes)))?;
+        let bytes = budget.resolve(baseline.peak_bytes).ok_or_else(|| {
+            Failure::input(format!("budget {budget} of {} bytes overflows 64 bits", baseline.peak_bytes))
+        })?;
         let budget = RunBudget { text: budget.to_string(), bytes: Some(bytes) };
         if !resolved.contains(&budget) {
             resolved.push(budget);

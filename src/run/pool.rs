@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use remat_core::io::write_json;
+use remat_core::io::write_json_quickly;
 use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Termination;
 
 use super::{Conditions, Row, Run, execute};
+use crate::cli::count;
 use crate::failure::Failure;
 use crate::records::{Ending, Record, Writer};
 
@@ -81,8 +82,8 @@ pub fn run_all(
     }
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!(
-            "interrupted; {} rows were written; continue with the same command and --resume",
-            summary.rows
+            "interrupted after {}; continue with the same command and --resume",
+            count(summary.rows, "row")
         )));
     }
     Ok(summary)
@@ -136,8 +137,9 @@ fn progress_bar(length: usize) -> ProgressBar {
 fn write_schedule(folder: &Path, record: &Record, schedule: &ScheduleDocument) -> Result<(), Failure> {
     let path = schedule_path(folder, record);
     let parent = path.parent().unwrap_or(folder);
-    let made = std::fs::create_dir_all(parent).map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
-    made.and_then(|()| write_json(&path, schedule).map_err(|error| error.to_string()))
+    let made = std::fs::create_dir_all(parent)
+        .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
+    made.and_then(|()| write_json_quickly(&path, schedule).map_err(|error| error.to_string()))
         .map_err(|error| Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume")))
 }
 

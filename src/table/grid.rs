@@ -103,8 +103,11 @@ impl Grid {
     }
 
     fn latex(&self) -> String {
-        let line = |cells: &[String]| format!("  {} \\\\\n", cells.iter().map(|cell| escape_latex(cell)).collect::<Vec<_>>().join(" & "));
-        let columns: String = (0..self.header.len()).map(|i| if self.numeric.contains(&i) { 'r' } else { 'l' }).collect();
+        let line = |cells: &[String]| {
+            format!("  {} \\\\\n", cells.iter().map(|cell| escape_latex(cell)).collect::<Vec<_>>().join(" & "))
+        };
+        let columns: String =
+            (0..self.header.len()).map(|i| if self.numeric.contains(&i) { 'r' } else { 'l' }).collect();
         let mut text = format!("\\begin{{tabular}}{{{columns}}}\n  \\toprule\n{}  \\midrule\n", line(&self.header));
         for (index, row) in self.rows.iter().enumerate() {
             if index > 0 && self.rules.contains(&index) {

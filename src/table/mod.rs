@@ -167,7 +167,8 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
     }
     let points: Vec<_> = rows.iter().filter(|row| row.budget.is_empty()).collect();
     let Some(first) = points.first() else { return Cell::Blank };
-    let Some(limit) = budget.parse::<Budget>().ok().and_then(|budget| budget.resolve(first.store_all_peak_bytes)) else {
+    let Some(limit) = budget.parse::<Budget>().ok().and_then(|budget| budget.resolve(first.store_all_peak_bytes))
+    else {
         return Cell::Blank;
     };
     let solved: Vec<_> = points.iter().filter(|row| row.is_solved()).collect();
@@ -211,7 +212,7 @@ pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
 }
 
 fn text(table: &Table) -> String {
-    let mut text = String::new();
+    let mut text = Vec::new();
     for instance in &table.instances {
         let mut header = vec!["claim", "method"];
         header.extend(table.budgets.iter().map(String::as_str));
@@ -223,9 +224,9 @@ fn text(table: &Table) -> String {
             previous = Some(row.claim);
             grid.row([claim.to_owned(), row.label.clone()].into_iter().chain(tail(row)));
         }
-        text.push_str(&format!("{}\n{}\n", instance.heading, grid.render(Format::Text)));
+        text.push(format!("{}\n{}\n", instance.heading, grid.render(Format::Text)));
     }
-    text + &wrap(CAPTION, 110)
+    text.concat() + &wrap(CAPTION, 110)
 }
 
 /// The columns after the method.

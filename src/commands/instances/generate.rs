@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let checked = remat_core::Instance::new(&document).map_err(|error| Failure::input(format!("{name:?}: {error}")))?;
-    write_json(path, &document).map_err(Failure::failed)?;
+    write_json(path, &document).map_err(Failure::writing)?;
     output::info(&format!("{}: {} operators, hash {}", path.display(), checked.operators().len(), checked.hash()));
     Ok(())
 }

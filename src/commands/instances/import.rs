@@ -47,7 +47,10 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.file.display();
     let bad = |message: String| Failure::input(format!("{path}: {message}"));
-    let scale = Scale { time: scale("--time-scale", arguments.time_scale)?, memory: scale("--memory-scale", arguments.memory_scale)? };
+    let scale = Scale {
+        time: scale("--time-scale", arguments.time_scale)?,
+        memory: scale("--memory-scale", arguments.memory_scale)?,
+    };
     let (location, value) = arrays(read_json(&arguments.file)?, arguments.index).map_err(&bad)?;
     let file: ChainFile = serde_json::from_value(value).map_err(|error| bad(format!("at {location}: {error}")))?;
     let chain = file.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
@@ -56,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let origin = Origin::Published { paper: arguments.paper.clone(), location: format!("{file_name}, {location}") };
     let document = instance_of(&name, &chain, units_of(scale), &origin);
     let instance = Instance::new(&document).map_err(|error| bad(format!("is a chain, but no instance: {error}")))?;
-    write_json(&arguments.output, &document).map_err(Failure::failed)?;
+    write_json(&arguments.output, &document).map_err(Failure::writing)?;
     output::info(&format!("{}: {} stages, hash {}", arguments.output.display(), chain.len(), instance.hash()));
     Ok(())
 }
@@ -81,7 +84,10 @@ fn arrays(mut value: Value, index: Option<usize>) -> Result<(String, Value), Str
             return Err(format!("has no chain {index}; it holds {count}, counted from 0"));
         };
         let (inner, value) = arrays(chosen.take(), None)?;
-        return Ok((format!("instances[{index}]{}", inner.strip_prefix("the top").unwrap_or(&format!(".{inner}"))), value));
+        return Ok((
+            format!("instances[{index}]{}", inner.strip_prefix("the top").unwrap_or(&format!(".{inner}"))),
+            value,
+        ));
     }
     if index.is_some() {
         return Err("holds no list under \"instances\"; leave --index out".into());
@@ -102,7 +108,9 @@ fn arrays(mut value: Value, index: Option<usize>) -> Result<(String, Value), Str
 /// What a JSON value is instead.
 fn described(value: &Value) -> String {
     match value {
-        Value::Object(fields) if fields.get("format").is_some_and(|f| f == "remat-instance") => "it is an instance already".into(),
+        Value::Object(fields) if fields.get("format").is_some_and(|f| f == "remat-instance") => {
+            "it is an instance already".into()
+        }
         Value::Object(fields) => {
             let names: Vec<_> = fields.keys().take(5).map(String::as_str).collect();
             format!("an object with {}", if names.is_empty() { "no field".into() } else { names.join(", ") })

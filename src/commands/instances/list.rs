@@ -33,7 +33,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if entries.is_empty() {
         return Err(Failure::input("there is no folder instances/ here; run inside a checkout"));
     }
-    let mut grid = Grid::new(&["name", "operators", "tensors", "batch", "store-all time", "store-all peak"]).numeric_from(1);
+    let mut grid =
+        Grid::new(&["name", "operators", "tensors", "batch", "store-all time", "store-all peak"]).numeric_from(1);
     for entry in &entries {
         match read_instance(&entry.path) {
             Ok(instance) => {

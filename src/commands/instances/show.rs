@@ -18,7 +18,9 @@ const SHOWN_STAGES: usize = 4;
 
 /// Arguments of `bench instances show`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bench instances show resnet50-224-b32\n  bench instances show instances/small/figure4.json --stages")]
+#[command(
+    after_help = "Examples:\n  bench instances show resnet50-224-b32\n  bench instances show instances/small/figure4.json --stages"
+)]
 pub struct Arguments {
     /// Instance file, or a name under instances/
     instance: String,
@@ -94,7 +96,8 @@ fn origin(origin: &Origin) -> String {
 fn counts(instance: &Instance) -> String {
     let of = |phase: Phase| instance.operators().iter().filter(|operator| operator.phase == phase).count();
     let implementations: usize = instance.operators().iter().map(|operator| operator.implementations.len()).sum();
-    let flagged = |predicate: fn(&remat_core::Operator) -> bool| instance.operators().iter().filter(|o| predicate(o)).count();
+    let flagged =
+        |predicate: fn(&remat_core::Operator) -> bool| instance.operators().iter().filter(|o| predicate(o)).count();
     let text = line(
         "operators",
         &format!(
@@ -118,15 +121,16 @@ fn counts(instance: &Instance) -> String {
 
 fn bytes(instance: &Instance) -> String {
     let unit = instance.units().memory;
-    let mut text = line("tensors", &instance.tensors().len().to_string());
+    let mut text = vec![line("tensors", &instance.tensors().len().to_string())];
     for kind in TensorKind::ALL {
         let count = instance.tensors().iter().filter(|tensor| tensor.kind == kind).count();
         if count > 0 {
             let sum = format::bytes(instance.bytes_of(|tensor| tensor.kind == kind), unit);
-            text.push_str(&format!("  {:<14}{count:>6}  {sum:>12}\n", kind.name()));
+            text.push(format!("  {:<14}{count:>6}  {sum:>12}\n", kind.name()));
         }
     }
-    text + &format!("  {:<14}{:>6}  {:>12}\n", "fixed", "", format::bytes(instance.fixed_bytes(), unit))
+    text.push(format!("  {:<14}{:>6}  {:>12}\n", "fixed", "", format::bytes(instance.fixed_bytes(), unit)));
+    text.concat()
 }
 
 fn store_all(instance: &Instance, baseline: Baseline) -> String {
@@ -153,8 +157,20 @@ fn chain(instance: &Instance, all: bool) -> String {
     let (time, bytes) = (|t| format::time(t, units.time), |b| format::bytes(b, units.memory));
     let signed = |b: i64| format!("{}{}", if b < 0 { "-" } else { "" }, format::bytes(b.unsigned_abs(), units.memory));
     let count = view.chain.len();
-    let header =
-        ["stage", "operators", "ends with", "u_f", "u_b", "w_a", "w_abar", "w_delta", "kept", "o_f saving", "o_f passing", "o_b"];
+    let header = [
+        "stage",
+        "operators",
+        "ends with",
+        "u_f",
+        "u_b",
+        "w_a",
+        "w_abar",
+        "w_delta",
+        "kept",
+        "o_f saving",
+        "o_f passing",
+        "o_b",
+    ];
     let mut grid = Grid::new(&header).numeric_from(3);
     for (index, (stage, operators)) in view.chain.stages.iter().zip(&view.stages).enumerate() {
         let middle = index >= SHOWN_STAGES && index + SHOWN_STAGES < count;
@@ -182,5 +198,9 @@ fn chain(instance: &Instance, all: bool) -> String {
         ]);
     }
     let more = if all || count <= 2 * SHOWN_STAGES { "" } else { "; --stages shows all" };
-    format!("{}\n{}", line("chain view", &format!("{count} stages, the loss included{more}")), grid.render(Format::Text))
+    format!(
+        "{}\n{}",
+        line("chain view", &format!("{count} stages, the loss included{more}")),
+        grid.render(Format::Text)
+    )
 }

@@ -10,7 +10,9 @@ use crate::output;
 
 /// Arguments of `bench instances validate`.
 #[derive(Debug, Args)]
-#[command(after_help = "The exit code is 2 if any file breaks a rule.\n\nExample:\n  bench instances validate instances/small/*.json")]
+#[command(
+    after_help = "The exit code is 2 if any file breaks a rule.\n\nExample:\n  bench instances validate instances/small/*.json"
+)]
 pub struct Arguments {
     /// Instance files
     #[arg(required = true, value_name = "FILE")]
@@ -36,6 +38,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     }
     let Some(last) = errors.pop() else { return Ok(()) };
-    errors.iter().for_each(|error| output::error(error));
+    for error in &errors {
+        output::error(error);
+    }
     Err(Failure::input(last))
 }

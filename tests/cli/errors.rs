@@ -1,0 +1,154 @@
+//! Mistakes of users: one line each, with the exit code that the help promises.
+
+use crate::checkout::{Checkout, rows};
+
+/// What `bench` says to each mistake; exit code 2 throughout.
+#[test]
+fn every_mistake_gets_one_line_that_says_what_helps() {
+    let checkout = Checkout::new();
+    std::fs::write(checkout.path("empty.toml"), "name = 'empty'\ntitle = ''\n").unwrap();
+    std::fs::write(checkout.path("typo.toml"), crate::checkout::SUITE.replace("budgets", "budget")).unwrap();
+    std::fs::write(checkout.path("bad-size.toml"), crate::checkout::SUITE.replace("0.6x", "lots")).unwrap();
+    std::fs::write(checkout.path("nothing.json"), "{}").unwrap();
+    std::fs::write(checkout.path("list.json"), r#"{"instances": [{"fweight": [1]}, {"chain": {}}]}"#).unwrap();
+    let mistakes = [
+        "run --suite minni",
+        "run --suite missing.toml",
+        "run --suite empty.toml",
+        "run --suite typo.toml",
+        "run --suite bad-size.toml",
+        "run --suite mini --methods rotor",
+        "run --suite mini --methods rotor-persistent[slots=many]",
+        "run --suite mini --methods rotor-persistent[slot=5]",
+        "run --suite mini --methods rotor-persistent[slots",
+        "run --suite mini --instances resnet*",
+        "run --suite mini --instances [",
+        "solve countr --method revolve",
+        "solve nothing.json --method revolve",
+        "solve missing.json --method revolve",
+        "solve counter --method checkmate",
+        "solve counter --method revolve --budget 999999999999999999x",
+        "verify counter missing.json",
+        "verify counter nothing.json",
+        "table missing",
+        "plot missing",
+        "instances show nothing.json",
+        "instances import nothing.json -o out.json",
+        "instances import instances/small/counter.json -o out.json",
+        "instances import list.json -o out.json",
+        "instances import list.json -o out.json --index 2",
+        "instances import list.json -o out.json --index 0",
+        "instances generate figure4 --n 5",
+        "instances generate figure4 --n 5 -o out.txt",
+    ];
+    let mut transcript = Vec::new();
+    for mistake in mistakes {
+        let done = checkout.bench(mistake);
+        assert_eq!(done.code, Some(2), "bench {mistake}\n{}", done.stderr);
+        assert_eq!(done.stderr.lines().count(), 1, "bench {mistake}\n{}", done.stderr);
+        transcript.push(format!("$ bench {mistake}\n{}\n", done.stderr));
+    }
+    insta::assert_snapshot!("mistakes", transcript.concat());
+}
+
+/// These are found by the parser of the command line, which adds a usage line.
+#[test]
+fn bad_flags_and_values_are_refused_with_the_usage() {
+    let checkout = Checkout::new();
+    let mistakes = [
+        "frobnicate",
+        "run --suit mini",
+        "run",
+        "run --suite mini --budgets 8apples",
+        "run --suite mini --jobs 0",
+        "run --suite mini --time-limit -3",
+        "run --suite mini --time-limit soon",
+        "run --suite mini --memory-limit 0.5x",
+        "run --suite mini --resume --force",
+        "run --suite mini --format pdf",
+        "solve counter",
+        "solve counter --method revolve[",
+        "instances generate figure4 --n 1 -o out.json",
+    ];
+    let mut transcript = Vec::new();
+    for mistake in mistakes {
+        let done = checkout.bench(mistake);
+        assert_eq!(done.code, Some(2), "bench {mistake}\n{}", done.stderr);
+        transcript.push(format!("$ bench {mistake}\n{}\n", done.stderr));
+    }
+    insta::assert_snapshot!("usage", transcript.concat());
+}
+
+#[test]
+fn an_unwritable_output_is_found_before_any_work() {
+    let checkout = Checkout::new();
+    std::fs::write(checkout.path("file"), "").unwrap();
+    let done = checkout.bench("run --suite mini --out file/below");
+    assert_eq!(done.code, Some(1));
+    assert_eq!(
+        done.stderr,
+        "error: file/below: cannot make the folder: Not a directory (os error 20); choose another folder with --out\n"
+    );
+    let done = checkout.bench("solve counter --method store-all -o no/such/folder.json");
+    assert_eq!(done.code, Some(1));
+    assert!(
+        done.last_error().starts_with("error: no/such/folder.json: cannot create: No such file"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_full_disk_ends_the_run_with_one_error_and_keeps_the_rows() {
+    let checkout = Checkout::new();
+    let bench = env!("CARGO_BIN_EXE_bench");
+    // Files may grow to two blocks of 1,024 bytes, and the signal that would end the process is ignored.
+    let script = format!("ulimit -f 2; trap '' XFSZ; exec '{bench}' run --suite mini --out out");
+    let output =
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(checkout.path("")).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let errors: Vec<_> = stderr.lines().filter(|line| line.starts_with("error:")).collect();
+    assert_eq!(
+        errors,
+        [
+            "error: out/records.csv: cannot write: File too large (os error 27); the rows written so far are kept: make room, then continue with --resume"
+        ]
+    );
+    let kept = rows(&checkout.path("out/records.csv"));
+    assert!(!kept.is_empty());
+    checkout.ok("run --suite mini --out out --resume");
+    checkout.ok("run --suite mini --out whole");
+    assert_eq!(rows(&checkout.path("out/records.csv")).len(), rows(&checkout.path("whole/records.csv")).len());
+    assert_eq!(rows(&checkout.path("out/records.csv"))[..kept.len()], kept);
+}
+
+#[test]
+fn results_are_never_overwritten_by_accident() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini");
+    let before = std::fs::read(checkout.path("results/mini/records.csv")).unwrap();
+    let done = checkout.bench("run --suite mini");
+    assert_eq!(done.code, Some(2));
+    let count = rows(&checkout.path("results/mini/records.csv")).len();
+    assert_eq!(
+        done.stderr,
+        format!(
+            "error: results/mini/records.csv: has {count} rows already; continue it with --resume, write elsewhere with --out, or start afresh with --force\n"
+        )
+    );
+    assert_eq!(std::fs::read(checkout.path("results/mini/records.csv")).unwrap(), before);
+    checkout.ok("run --suite mini --force");
+}
+
+#[test]
+fn records_of_another_make_are_refused() {
+    let checkout = Checkout::new();
+    std::fs::create_dir_all(checkout.path("results/mini")).unwrap();
+    std::fs::write(checkout.path("results/mini/records.csv"), "a,b\n1,2\n").unwrap();
+    for command in ["run --suite mini --resume", "table results/mini"] {
+        let done = checkout.bench(command);
+        assert_eq!(done.code, Some(2));
+        assert!(done.stderr.contains("its columns are not those of this version"), "{}", done.stderr);
+    }
+}

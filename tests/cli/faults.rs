@@ -1,0 +1,104 @@
+//! Methods that crash, hang, lie or say nothing: each is a row, and the other runs go on.
+
+use crate::checkout::{Checkout, rows};
+
+const METHOD: &str = "rotor-persistent";
+
+/// Runs the suite with a fault; returns termination and error of the faulty method's rows.
+fn outcomes(fault: &str, more: &str) -> Vec<(String, String)> {
+    let checkout = Checkout::new();
+    let done = checkout.with_fault(&format!("{METHOD}:{fault}"), &format!("run --suite mini {more}"));
+    let rows = rows(&checkout.path("results/mini/records.csv"));
+    let (faulty, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row["method"] == METHOD);
+    assert_eq!(faulty.len(), 4, "two instances, two budgets");
+    assert!(!others.is_empty() && others.iter().all(|row| row["termination"] == "feasible"));
+    let errors = faulty.iter().filter(|row| row["termination"] == "error").count();
+    assert_eq!(done.code, Some(i32::from(errors > 0)), "{}", done.stderr);
+    if errors > 0 {
+        let expected = format!(
+            "error: {errors} of {} rows ended in an error; see column error of results/mini/records.csv",
+            4 + others.len()
+        );
+        assert_eq!(done.last_error(), expected);
+    }
+    assert!(faulty.iter().all(|row| row["overhead"].is_empty() || row["termination"] == "error"));
+    faulty.into_iter().map(|row| (row["termination"].clone(), row["error"].clone())).collect()
+}
+
+fn all(outcomes: &[(String, String)], termination: &str, error: &str) {
+    for (found, words) in outcomes {
+        assert_eq!(found, termination, "{words}");
+        assert!(words.contains(error), "{words:?} does not contain {error:?}");
+    }
+}
+
+#[test]
+fn a_worker_that_aborts_is_a_row() {
+    all(&outcomes("abort", ""), "error", "killed by signal 6 (SIGABRT)");
+}
+
+#[test]
+fn a_worker_that_panics_is_a_row_with_its_words() {
+    all(&outcomes("panic", ""), "error", "a panic on purpose");
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_at_its_limit_and_is_a_row() {
+    all(&outcomes("hang", "--time-limit 0.5"), "time_limit", "killed: still running after the limit of 0.5 s");
+}
+
+#[test]
+fn a_worker_out_of_memory_is_a_row() {
+    all(
+        &outcomes("oom", "--memory-limit 1GiB"),
+        "memory_limit",
+        "out of memory: memory allocation of 1099511627776 bytes failed",
+    );
+}
+
+#[test]
+fn what_a_solver_prints_by_itself_does_not_spoil_its_answers() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods revolve --out clean");
+    let done = checkout.with_fault("revolve:garbage", "run --suite mini --methods revolve --out noisy");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let results = |folder: &str| {
+        let rows = rows(&checkout.path(&format!("{folder}/records.csv")));
+        rows.into_iter().map(|row| (row["simulated_time_ns"].clone(), row["error"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(results("noisy"), results("clean"));
+}
+
+#[test]
+fn a_worker_without_answers_is_a_row() {
+    all(&outcomes("silent", ""), "error", "returns 0 answers for 2 budgets");
+}
+
+#[test]
+fn an_illegal_schedule_is_a_failed_row_that_names_the_step() {
+    all(&outcomes("illegal", ""), "error", "illegal schedule: step 0");
+}
+
+#[test]
+fn a_wrong_claim_is_a_failed_row() {
+    all(&outcomes("claim", ""), "error", "the claimed one 0");
+}
+
+#[test]
+fn parallel_jobs_write_the_same_rows() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --out one");
+    checkout.ok("run --suite mini --out three --jobs 3 --threads 1");
+    let results = |folder: &str| {
+        let mut rows: Vec<_> = rows(&checkout.path(&format!("{folder}/records.csv")))
+            .into_iter()
+            .map(|row| {
+                ["instance", "method", "parameters", "budget", "termination", "simulated_time_ns"]
+                    .map(|c| row[c].clone())
+            })
+            .collect();
+        rows.sort();
+        rows
+    };
+    assert_eq!(results("one"), results("three"));
+}

@@ -1,0 +1,113 @@
+//! `bench instances`: list, show, validate, import, generate, schema.
+
+use std::path::{Path, PathBuf};
+
+use crate::checkout::Checkout;
+
+#[test]
+fn instances_are_listed_and_shown() {
+    let checkout = Checkout::new();
+    let list = checkout.ok("instances list").stdout;
+    let shown = checkout.ok("instances show counter").stdout;
+    let stages = checkout.ok("instances show small/random --stages").stdout;
+    insta::assert_snapshot!("instances", format!("{list}\n{shown}\n{stages}"));
+}
+
+#[test]
+fn names_are_found_from_folders_below() {
+    let checkout = Checkout::new();
+    let below = checkout.path("instances/small");
+    let output = checkout.command("instances show counter").current_dir(below).output().unwrap();
+    assert!(output.status.success());
+}
+
+#[test]
+fn an_ambiguous_name_lists_its_meanings() {
+    let checkout = Checkout::new();
+    std::fs::create_dir(checkout.path("instances/other")).unwrap();
+    std::fs::copy(checkout.path("instances/small/counter.json"), checkout.path("instances/other/counter.json"))
+        .unwrap();
+    let done = checkout.bench("instances show counter");
+    assert_eq!(done.code, Some(2));
+    assert_eq!(done.stderr, "error: \"counter\" could be other/counter or small/counter; name one of them\n");
+    checkout.ok("instances show other/counter");
+}
+
+#[test]
+fn validation_reports_every_file() {
+    let checkout = Checkout::new();
+    std::fs::write(checkout.path("bad.json"), "[1").unwrap();
+    std::fs::write(checkout.path("worse.json"), "{\"format\": 3}").unwrap();
+    let done = checkout.bench("instances validate bad.json instances/small/counter.json worse.json");
+    assert_eq!(done.code, Some(2));
+    assert_eq!(done.stdout.lines().count(), 1);
+    assert_eq!(done.stderr.lines().filter(|line| line.starts_with("error: ")).count(), 2, "{}", done.stderr);
+}
+
+#[test]
+fn a_chain_is_imported_from_wherever_it_stands_in_the_file() {
+    let checkout = Checkout::new();
+    let chain = r#"{"fweight": [1.5, 2], "bweight": [3, 4, 0], "cweight": [1, 2, 3], "cbweight": [1, 2, 4], "ftmp": [0, 0], "btmp": [0, 1, 0]}"#;
+    let places = [
+        ("top.json", chain.to_owned(), ""),
+        ("chain.json", format!("{{\"chain\": {chain}}}"), ""),
+        ("list.json", format!("{{\"instances\": [{{}}, {{\"chain\": {chain}}}]}}"), "--index 1"),
+    ];
+    for (file, text, option) in places {
+        std::fs::write(checkout.path(file), text).unwrap();
+        let refused = checkout.bench(&format!("instances import {file} -o out.json {option}"));
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.stderr.contains("fweight[0] is 1.5, not whole; give --time-scale"), "{}", refused.stderr);
+        checkout.ok(&format!("instances import {file} -o out.json --time-scale 1000000 --memory-scale 1024 {option}"));
+        let shown = checkout.ok("instances show out.json").stdout;
+        assert!(shown.contains("time 10.5 ms, peak"), "{shown}");
+    }
+}
+
+#[test]
+fn the_committed_schemas_are_current() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances");
+    for kind in ["instance", "schedule"] {
+        let printed = Checkout::new().ok(&format!("instances schema {kind}")).stdout;
+        let committed = std::fs::read_to_string(folder.join(format!("{kind}.schema.json"))).unwrap_or_default();
+        assert_eq!(
+            committed, printed,
+            "instances/{kind}.schema.json is stale; run: bench instances schema {kind} > instances/{kind}.schema.json"
+        );
+    }
+}
+
+/// The reference data, if this machine has it.
+fn reference_chains() -> Option<Vec<PathBuf>> {
+    let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
+        eprintln!(
+            "SKIPPED: BENCH_REFERENCE_DATA is not set, so generated chains are not compared with the reference ones"
+        );
+        return None;
+    };
+    let files = std::fs::read_dir(Path::new(&folder).join("rotor")).unwrap().flatten().map(|file| file.path());
+    let chains = files.filter(|path| path.file_name().unwrap().to_string_lossy().contains("seed"));
+    Some(chains.collect())
+}
+
+#[test]
+fn generated_chains_equal_the_reference_chains() {
+    let Some(files) = reference_chains() else { return };
+    assert!(files.len() >= 10);
+    let checkout = Checkout::new();
+    for file in files {
+        let value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let chain = if value["fweight"].is_array() { &value } else { &value["chain"] };
+        let (stages, seed, kind) = (&chain["L"], &chain["seed"], chain["kind"].as_str().unwrap());
+        checkout.ok(&format!(
+            "instances generate random-chain --stages {stages} --seed {seed} --kind {kind} -o g.json --name x"
+        ));
+        checkout.ok(&format!("instances import {} -o i.json --name x", file.display()));
+        let tensors = |name: &str| {
+            let text = std::fs::read_to_string(checkout.path(name)).unwrap();
+            let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+            (document["tensors"].clone(), document["operators"].clone())
+        };
+        assert_eq!(tensors("g.json"), tensors("i.json"), "{}", file.display());
+    }
+}

@@ -1,0 +1,102 @@
+//! Runs that end before their time, and how they are continued.
+
+use std::process::Command;
+
+use crate::checkout::{Checkout, is_gone, rows, wait_until};
+
+const RECORDS: &str = "results/mini/records.csv";
+
+/// The table, which holds no times of day.
+fn table(checkout: &Checkout, folder: &str) -> String {
+    let mut lines: Vec<_> =
+        checkout.ok(&format!("table {folder} --format csv")).stdout.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+fn signal(process: u32, name: &str) {
+    let status = Command::new("kill").args([format!("-{name}"), process.to_string()]).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn a_resumed_run_repeats_nothing() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all");
+    let first = rows(&checkout.path(RECORDS));
+    checkout.ok("run --suite mini --resume");
+    let all = rows(&checkout.path(RECORDS));
+    assert_eq!(all[..first.len()], first);
+    let bytes = std::fs::read(checkout.path(RECORDS)).unwrap();
+    let done = checkout.ok("run --suite mini --resume");
+    assert!(done.stderr.contains(&format!("0 runs for 0 rows, to results/mini; {} rows there already", all.len())));
+    assert_eq!(std::fs::read(checkout.path(RECORDS)).unwrap(), bytes);
+}
+
+#[test]
+fn a_budget_more_runs_only_that_budget() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini");
+    let before = rows(&checkout.path(RECORDS)).len();
+    let done = checkout.ok("run --suite mini --resume --budgets 0.6x,0.8x,1.0x");
+    assert!(done.stderr.contains("2 runs for 2 rows"), "{}", done.stderr);
+    assert_eq!(rows(&checkout.path(RECORDS)).len(), before + 2);
+}
+
+#[test]
+fn a_torn_last_line_is_mended() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini");
+    let expected = table(&checkout, "results/mini");
+    let bytes = std::fs::read(checkout.path(RECORDS)).unwrap();
+    std::fs::write(checkout.path(RECORDS), &bytes[..bytes.len() - 40]).unwrap();
+    let done = checkout.ok("run --suite mini --resume");
+    assert!(done.stderr.contains("1 run for 1 row,"), "{}", done.stderr);
+    assert_eq!(table(&checkout, "results/mini"), expected);
+}
+
+#[test]
+fn after_kill_9_the_worker_is_gone_and_resume_gives_the_same_table() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --out whole");
+    let mut hanging = checkout.start_hanging("run --suite mini", RECORDS);
+    let worker = hanging.worker().unwrap();
+    signal(hanging.child.id(), "KILL");
+    hanging.child.wait().unwrap();
+    wait_until("the worker is gone", || is_gone(worker));
+    checkout.ok("run --suite mini --resume");
+    assert_eq!(table(&checkout, "results/mini"), table(&checkout, "whole"));
+}
+
+#[test]
+fn an_interrupt_kills_the_worker_keeps_the_rows_and_says_how_to_go_on() {
+    let checkout = Checkout::new();
+    let hanging = checkout.start_hanging("run --suite mini", RECORDS);
+    let worker = hanging.worker().unwrap();
+    let kept = rows(&checkout.path(RECORDS)).len();
+    signal(hanging.child.id(), "INT");
+    let output = hanging.child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert!(is_gone(worker));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let expected = format!("error: interrupted after {kept} rows; continue with the same command and --resume");
+    assert_eq!(stderr.lines().last(), Some(expected.as_str()));
+    assert_eq!(rows(&checkout.path(RECORDS)).len(), kept);
+    checkout.ok("run --suite mini --resume");
+}
+
+#[test]
+fn two_writers_are_refused() {
+    let checkout = Checkout::new();
+    let mut hanging = checkout.start_hanging("run --suite mini", RECORDS);
+    for option in ["", "--resume", "--force"] {
+        let done = checkout.bench(&format!("run --suite mini {option}"));
+        assert_eq!(done.code, Some(1));
+        assert_eq!(
+            done.stderr,
+            "error: results/mini: another bench run is writing here; wait for it, or choose another folder with --out\n"
+        );
+    }
+    signal(hanging.child.id(), "TERM");
+    assert_eq!(hanging.child.wait().unwrap().code(), Some(130));
+}

@@ -1,0 +1,13 @@
+//! `bench` from end to end, as its users meet it: real processes in folders of their own.
+//!
+//! Nothing here depends on how fast the machine is: what is waited for is waited for until it happens.
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests panic where they fail, and say what they skip")]
+
+mod checkout;
+mod errors;
+mod faults;
+mod help;
+mod instances;
+mod interruptions;
+mod results;
+mod verify;

@@ -1,0 +1,136 @@
+//! What a run leaves behind: records, schedules, tables, plots.
+
+use crate::checkout::{Checkout, rows};
+
+#[test]
+fn the_table_is_the_same_in_every_format() {
+    let checkout = Checkout::new();
+    let text = checkout.ok("run --suite mini").stdout;
+    let again = checkout.ok("table results/mini").stdout;
+    assert_eq!(text, again);
+    let mut all = vec![format!("##### text\n{text}")];
+    for format in ["md", "csv", "latex", "json"] {
+        all.push(format!("\n##### {format}\n{}", checkout.ok(&format!("table results/mini --format {format}")).stdout));
+    }
+    insta::assert_snapshot!("table", all.concat());
+}
+
+#[test]
+fn every_row_is_complete_and_its_schedule_is_kept_and_legal() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini");
+    let rows = rows(&checkout.path("results/mini/records.csv"));
+    assert!(rows.len() > 8);
+    for row in rows {
+        assert_eq!(row["error"], "");
+        for column in ["instance_hash", "version", "host", "timestamp", "wall_seconds", "peak_rss_bytes", "seed"] {
+            assert_ne!(row[column], "", "{column}");
+        }
+        if row["simulated_time_ns"].is_empty() {
+            continue;
+        }
+        let budget = if row["budget"].is_empty() { String::new() } else { format!("@{}", row["budget"]) };
+        let parameters = if row["parameters"].is_empty() { String::new() } else { format!("[{}]", row["parameters"]) };
+        let file = format!("results/mini/schedules/{}/{}{parameters}{budget}.json.zst", row["instance"], row["method"]);
+        let report = checkout.ok(&format!("verify {} {file} --format json", row["instance"])).stdout;
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["time_ns"].to_string(), row["simulated_time_ns"]);
+        assert_eq!(report["peak_bytes"].to_string(), row["simulated_peak_bytes"]);
+    }
+}
+
+#[test]
+fn the_runs_are_listed_without_being_run() {
+    let checkout = Checkout::new();
+    let listed = checkout.ok("run --suite mini --list").stdout;
+    assert!(!checkout.path("results").exists());
+    insta::assert_snapshot!("list", listed);
+    let chosen = checkout
+        .ok("run --suite mini --list --methods revolve[slots=7],store-all --instances count* --budgets 7,0.5x")
+        .stdout;
+    assert_eq!(chosen, "counter  revolve[slots=7]  at 7 0.5x\ncounter  store-all\n2 runs\n");
+}
+
+#[test]
+fn plots_are_written_as_svg_and_png() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini");
+    checkout.ok("plot results/mini/records.csv --out figures");
+    for folder in ["results/mini/plots", "figures"] {
+        for instance in ["counter", "random"] {
+            let svg = std::fs::read_to_string(checkout.path(&format!("{folder}/{instance}.svg"))).unwrap();
+            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+            for word in
+                [instance, "rotor-persistent", "sequential", "store-all", "Peak memory", "Time (relative to store-all)"]
+            {
+                assert!(svg.contains(word), "{folder}/{instance}.svg lacks {word:?}");
+            }
+            let png = std::fs::read(checkout.path(&format!("{folder}/{instance}.png"))).unwrap();
+            assert!(png.starts_with(b"\x89PNG") && png.len() > 10_000);
+        }
+    }
+}
+
+#[test]
+fn solve_prints_the_columns_of_the_records() {
+    let checkout = Checkout::new();
+    let done = checkout.ok("solve counter --method rotor-persistent --budget 0.8x --format json -o schedule.json");
+    let object: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    checkout.ok("run --suite mini");
+    let row = &rows(&checkout.path("results/mini/records.csv"))[0];
+    let mut columns: Vec<_> = row.keys().cloned().collect();
+    let mut keys: Vec<_> = object.as_object().unwrap().keys().cloned().collect();
+    columns.sort();
+    keys.sort();
+    assert_eq!(keys, columns);
+    assert_eq!(object["termination"], "optimal");
+    assert!(object["simulated_peak_bytes"].as_u64() <= object["budget_bytes"].as_u64());
+    checkout.ok("verify counter schedule.json --budget 0.8x");
+}
+
+#[test]
+fn solve_fails_where_there_is_no_schedule() {
+    let checkout = Checkout::new();
+    let done = checkout.bench("solve counter --method rotor-persistent --budget 3");
+    assert_eq!(done.code, Some(1));
+    assert!(done.last_error().contains("infeasible within the budget"), "{}", done.stderr);
+    let done = checkout.bench("solve counter --method store-all --budget 3");
+    assert_eq!(done.code, Some(1));
+    assert!(done.last_error().contains("store-all ignores budgets"), "{}", done.stderr);
+    let done = checkout.with_fault("revolve:abort", "solve counter --method revolve");
+    assert_eq!(done.code, Some(1));
+    assert!(done.last_error().contains("SIGABRT"), "{}", done.stderr);
+}
+
+#[test]
+fn methods_are_listed_in_every_format() {
+    let checkout = Checkout::new();
+    let json = checkout.ok("methods --format json").stdout;
+    let methods: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    for format in ["text", "md", "csv", "latex"] {
+        let text = checkout.ok(&format!("methods --format {format}")).stdout;
+        for method in &methods {
+            assert!(text.contains(method["id"].as_str().unwrap()));
+            assert_ne!(method["reference"], "");
+        }
+    }
+}
+
+#[test]
+fn every_suite_of_the_project_is_legible() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/suites");
+    let mut count = 0;
+    for file in std::fs::read_dir(folder).unwrap().flatten() {
+        let suite = file.path().file_stem().unwrap().to_string_lossy().into_owned();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_bench"))
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .args(["run", "--suite", &suite, "--list"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{suite}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(text.contains(&format!("name = \"{suite}\"")), "{suite}.toml is named otherwise inside");
+        count += 1;
+    }
+    assert!(count >= 2);
+}
