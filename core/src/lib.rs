@@ -1,10 +1,10 @@
 //! The model on which every rematerialization method is compared: what an instance is, what a
 //! schedule means, and what a view of an instance may assume.
 //!
-//! * [`format`] and [`io`]: the file format;
+//! * [`mod@format`] and [`io`]: the file format;
 //! * [`instance`]: a checked instance with dense ids;
 //! * [`schedule`] and [`liveness`]: steps, and where to free;
-//! * [`simulate`]: the independent judge;
+//! * [`mod@simulate`]: the independent judge;
 //! * [`plan`]: which implementation each operator uses when a method does not choose;
 //! * [`chain`] and [`chain_view`]: the chain that an instance's forward graph is cut into;
 //! * [`chain_file`]: published chains, and the instances that they become.

@@ -462,7 +462,7 @@ fn sums(document: &InstanceDocument) -> Checked<()> {
 
 /// The sum, if below 2^63: half the range is left for signed differences and repeated operators.
 fn checked_sum(mut values: impl Iterator<Item = u64>) -> Option<u64> {
-    values.try_fold(0u64, |sum, value| sum.checked_add(value)).filter(|&sum| i64::try_from(sum).is_ok())
+    values.try_fold(0u64, u64::checked_add).filter(|&sum| i64::try_from(sum).is_ok())
 }
 
 /// The order lists every operator once and is topological under every implementation.

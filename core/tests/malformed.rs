@@ -12,7 +12,8 @@ fn folder() -> PathBuf {
 #[test]
 fn every_malformed_instance_is_refused_with_its_message() {
     let update = std::env::var_os("UPDATE_EXPECTED").is_some();
-    let mut files: Vec<_> = std::fs::read_dir(folder()).expect("the folder is there").flatten().map(|e| e.path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder()).expect("the folder is there").flatten().map(|e| e.path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension != "error"));
     files.sort();
     assert!(files.len() >= 25, "only {} malformed instances", files.len());

@@ -1,6 +1,12 @@
 //! `rotor-persistent` against the reference makespans, which come from Rotor's own C program and from
 //! an independent evaluation of Theorem 4.8 (`tests/data/rotor/README.md`).
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "reference numbers are small and not negative"
+)]
+
 use std::path::PathBuf;
 
 use remat_core::chain::Chain;

@@ -110,14 +110,14 @@ impl<'a> Flow<'a> {
         let operators = &self.stages[stage];
         let plan = self.plan;
         let saving = [
-            self.computes(&operators.forward, |at| plan.saving[at]),
-            self.computes(&operators.forward, |at| plan.saving_again[at].unwrap_or(plan.saving[at])),
+            computes(&operators.forward, |at| plan.saving[at]),
+            computes(&operators.forward, |at| plan.saving_again[at].unwrap_or(plan.saving[at])),
         ];
         let passing = [
-            self.computes(&operators.forward, |at| plan.passing[at]),
-            self.computes(&operators.forward, |at| plan.passing_again[at].unwrap_or(plan.passing[at])),
+            computes(&operators.forward, |at| plan.passing[at]),
+            computes(&operators.forward, |at| plan.passing_again[at].unwrap_or(plan.passing[at])),
         ];
-        let backward = self.computes(&operators.backward, |at| plan.saving[at]);
+        let backward = computes(&operators.backward, |at| plan.saving[at]);
 
         let activation_bytes = self.bytes(|id| self.is_output(id, stage));
         let gradient_bytes = self.bytes(|id| self.is_incoming_gradient(id, stage));
@@ -154,10 +154,6 @@ impl<'a> Flow<'a> {
     fn name(&self, stage: usize) -> String {
         let last = self.stages[stage].forward.last();
         last.map_or_else(String::new, |&id| self.instance.operator(id).name.clone())
-    }
-
-    fn computes(&self, operators: &[OperatorId], variant: impl Fn(usize) -> usize) -> Vec<Compute> {
-        operators.iter().map(|&id| (id, variant(id.index()))).collect()
     }
 
     fn time(&self, computes: &[Compute]) -> u64 {
@@ -227,4 +223,8 @@ impl<'a> Flow<'a> {
 /// `a - b`, signed; sums of sizes are below 2^63, as the format demands.
 fn difference(a: u64, b: u64) -> i64 {
     a.cast_signed() - b.cast_signed()
+}
+
+fn computes(operators: &[OperatorId], variant: impl Fn(usize) -> usize) -> Vec<Compute> {
+    operators.iter().map(|&id| (id, variant(id.index()))).collect()
 }

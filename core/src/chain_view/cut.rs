@@ -201,10 +201,8 @@ impl Levels {
         let mut stages = vec![StageOperators::default(); count];
         for &id in instance.order() {
             let stage = &mut stages[stage_of_level[self.of[id.index()]]];
-            match instance.operator(id).phase.is_forward() {
-                true => stage.forward.push(id),
-                false => stage.backward.push(id),
-            }
+            let forward = instance.operator(id).phase.is_forward();
+            if forward { stage.forward.push(id) } else { stage.backward.push(id) }
         }
         stages
     }

@@ -84,11 +84,8 @@ fn resident_after(instance: &Instance, steps: &[Step]) -> Vec<TensorId> {
 
 /// The document of an instance with nothing in it yet.
 pub fn empty(name: &str) -> InstanceDocument {
-    let origin = || Origin::Generated {
-        generator: "test".into(),
-        parameters: std::collections::BTreeMap::new(),
-        seed: None,
-    };
+    let origin =
+        || Origin::Generated { generator: "test".into(), parameters: std::collections::BTreeMap::new(), seed: None };
     InstanceDocument {
         format: FORMAT_NAME.into(),
         version: FORMAT_VERSION,
@@ -199,7 +196,8 @@ pub fn network(dice: &Dice) -> InstanceDocument {
             forward.updates_state = true;
             let again = ImplementationDocument { recompute: true, ..way("recompute", time, workspace) };
             forward.implementations.push(again);
-            let again = ImplementationDocument { recompute: true, saves: vec![n + index], ..way("recompute-masked", time, 0) };
+            let again =
+                ImplementationDocument { recompute: true, saves: vec![n + index], ..way("recompute-masked", time, 0) };
             forward.implementations.push(again);
         } else if index > 1 && dice.layers[index as usize - 2].0 == bytes && bits & 4 == 4 {
             let in_place = Some(InPlaceDocument { output: index, input: index - 1 });
@@ -207,13 +205,12 @@ pub fn network(dice: &Dice) -> InstanceDocument {
         }
         document.operators.push(forward);
     }
-    for (index, &(_, time, workspace, bits)) in (1..n + 1).zip(&dice.layers).rev() {
+    for (index, &(_, time, workspace, bits)) in (1..=n).zip(&dice.layers).collect::<Vec<_>>().into_iter().rev() {
         let mut inputs = vec![if bits & 8 == 8 { index } else { index - 1 }];
         if index < n {
             inputs.push(2 * n + index + 1);
         }
-        let mut backward =
-            operator(2 * n - index, Phase::Backward, inputs.clone(), vec![2 * n + index, 3 * n + index]);
+        let mut backward = operator(2 * n - index, Phase::Backward, inputs.clone(), vec![2 * n + index, 3 * n + index]);
         backward.differentiates = Some(index - 1);
         backward.implementations = vec![way("default", 2 * time, workspace)];
         inputs[0] = n + index;

@@ -62,8 +62,10 @@ pub trait Lanes<C>: Copy {
     /// Writes to the first [`Lanes::WIDTH`] entries of a slice that has at least as many.
     fn store(self, to: &mut [C]);
     /// Lane by lane.
+    #[must_use]
     fn add(self, other: Self) -> Self;
     /// Lane by lane.
+    #[must_use]
     fn min(self, other: Self) -> Self;
 }
 
@@ -96,7 +98,12 @@ impl<C: Cost> Lanes<C> for [C; 4] {
 #[cfg(target_arch = "x86_64")]
 #[expect(clippy::cast_possible_wrap, reason = "lanes are bit patterns")]
 mod x86 {
-    use std::arch::x86_64::*;
+    use std::arch::x86_64::{
+        __m256i, __m512i, _mm256_add_epi32, _mm256_add_epi64, _mm256_blendv_epi8, _mm256_cmpgt_epi64,
+        _mm256_loadu_si256, _mm256_min_epu32, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_storeu_si256,
+        _mm512_add_epi32, _mm512_add_epi64, _mm512_loadu_epi32, _mm512_loadu_epi64, _mm512_min_epi64, _mm512_min_epu32,
+        _mm512_set1_epi32, _mm512_set1_epi64, _mm512_storeu_epi32, _mm512_storeu_epi64,
+    };
 
     macro_rules! lanes {
         ($cost:ty, $vector:ty, $width:literal, $splat:ident($lane:ty), $load:ident, $store:ident, $add:ident, $min:path) => {

@@ -78,16 +78,31 @@ pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<O
         problem.limits(safe, fit)
     });
     let wanted: Vec<Option<Limits>> = limits.collect();
-    let sequences = match problem.narrow_or_wide(budgets, &wanted)? {
-        Some(sequences) => sequences,
-        None => vec![None; budgets.len()],
-    };
+    let mut sequences = problem.narrow_or_wide(budgets, &wanted)?.unwrap_or_else(|| vec![None; budgets.len()]);
+    if fit == Fit::Exact {
+        share(chain, budgets, &mut sequences);
+    }
     let outcome = |(sequence, feasible): (Option<Vec<ChainStep>>, bool)| match sequence {
         Some(sequence) => Outcome::Sequence(sequence),
         None if feasible => Outcome::LostToRounding,
         None => Outcome::Infeasible,
     };
     Ok(sequences.into_iter().zip(feasible).map(outcome).collect())
+}
+
+/// Gives each budget the fastest of all sequences found that meets it, so that more memory never costs time.
+fn share(chain: &Chain, budgets: &[u64], sequences: &mut [Option<Vec<ChainStep>>]) {
+    let cost = |sequence: &Option<Vec<ChainStep>>| chain.evaluate(sequence.as_ref()?).ok();
+    let costs: Vec<_> = sequences.iter().map(cost).collect();
+    let best = |&budget: &u64| {
+        let meeting = costs.iter().enumerate().filter_map(|(index, cost)| Some((index, cost.as_ref()?)));
+        let meeting = meeting.filter(|(_, cost)| cost.peak_bytes <= budget);
+        meeting.min_by_key(|(_, cost)| (cost.time, cost.peak_bytes)).map(|(index, _)| sequences[index].clone())
+    };
+    let shared: Vec<_> = budgets.iter().map(best).collect();
+    for (sequence, best) in sequences.iter_mut().zip(shared) {
+        *sequence = best.flatten();
+    }
 }
 
 /// Least budget, in bytes, that any sequence of the rule's class meets: exact.

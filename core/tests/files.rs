@@ -1,0 +1,125 @@
+//! Instance and schedule files: what is written is read again, and what FORMAT.md shows is valid.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Dice, network};
+use remat_core::format::InstanceDocument;
+use remat_core::io::{read_instance, read_json, read_schedule, write_json};
+use remat_core::liveness::with_liveness;
+use remat_core::plan::Plan;
+use remat_core::schedule::{ScheduleDocument, StepDocument};
+use remat_core::{Instance, Schedule};
+
+/// A folder that is gone when the test is over.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("remat-core-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary folder is writable");
+        Self(path)
+    }
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn document() -> InstanceDocument {
+    network(&Dice { layers: vec![(4, 1, 0, 0), (8, 2, 3, 2), (8, 2, 3, 4), (2, 1, 0, 0)] })
+}
+
+fn store_all(instance: &Instance) -> Schedule {
+    with_liveness(instance, &Plan::fastest(instance).store_all(instance))
+}
+
+#[test]
+fn an_instance_survives_each_compression() {
+    let folder = Folder::new("compression");
+    let hash = Instance::new(&document()).expect("valid").hash();
+    for name in ["a.json", "a.json.gz", "a.json.zst"] {
+        write_json(&folder.file(name), &document()).expect("writable");
+        let back: InstanceDocument = read_json(&folder.file(name)).expect("readable");
+        assert_eq!(back, document(), "{name}");
+        assert_eq!(read_instance(&folder.file(name)).expect("valid").hash(), hash, "{name}");
+    }
+}
+
+#[test]
+fn a_schedule_survives_its_file() {
+    let folder = Folder::new("schedule");
+    let instance = Instance::new(&document()).expect("valid");
+    let schedule = store_all(&instance);
+    let path = folder.file("s.json");
+    write_json(&path, &ScheduleDocument::new(&instance, &schedule)).expect("writable");
+    let (_, back) = read_schedule(&path, &instance).expect("readable");
+    assert_eq!(back, schedule);
+}
+
+/// The message for a schedule document that was tampered with.
+fn refusal(tamper: impl FnOnce(&mut ScheduleDocument)) -> String {
+    let instance = Instance::new(&document()).expect("valid");
+    let mut document = ScheduleDocument::new(&instance, &store_all(&instance));
+    tamper(&mut document);
+    document.resolve(&instance).expect_err("tampered with").to_string()
+}
+
+#[test]
+fn a_schedule_of_another_instance_is_refused() {
+    let message = refusal(|s| s.instance_hash = Some("0".repeat(16)));
+    assert!(message.starts_with("was made for instance 0000000000000000, but this one is "), "{message}");
+}
+
+#[test]
+fn unknown_ids_and_names_in_a_schedule_are_named() {
+    let compute = |id| StepDocument { compute: Some(id), ..StepDocument::default() };
+    assert_eq!(refusal(|s| s.steps[1] = compute(99)), "step 1: computes operator 99, which the instance does not have");
+    assert_eq!(
+        refusal(|s| s.steps[0] = StepDocument { implementation: Some("fast".into()), ..compute(0) }),
+        "step 0: operator 0 has no implementation \"fast\"; it has default, masked"
+    );
+    assert_eq!(
+        refusal(|s| s.steps[2] = StepDocument { free: Some(77), ..StepDocument::default() }),
+        "step 2: frees tensor 77, which the instance does not have"
+    );
+    assert_eq!(
+        refusal(|s| s.steps[3] = StepDocument { free: Some(1), ..compute(1) }),
+        "step 3: is neither {\"compute\": ID} nor {\"free\": ID}; give exactly one of them"
+    );
+    assert_eq!(refusal(|s| s.version = 3), "is \"remat-schedule\" version 3; expected \"remat-schedule\" version 1");
+}
+
+#[test]
+fn a_view_stands_for_its_storage() {
+    let mut document = document();
+    let plain = Instance::new(&document).expect("valid");
+    document.views.push(serde_json::from_str(r#"{"id": 900, "name": "flat", "of": 901}"#).expect("a view"));
+    document.views.push(serde_json::from_str(r#"{"id": 901, "name": "row", "of": 1}"#).expect("a view"));
+    document.operators[1].inputs = vec![900];
+    let viewed = Instance::new(&document).expect("valid");
+    let reads = |instance: &Instance| instance.operators()[1].implementations[0].reads.clone();
+    assert_eq!(reads(&viewed), reads(&plain));
+    assert_eq!(viewed.tensors().len(), plain.tensors().len());
+}
+
+#[test]
+fn the_example_in_format_md_is_valid() {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../FORMAT.md")).expect("it is there");
+    let example = text.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("it has an example");
+    let document: InstanceDocument = serde_json::from_str(example).expect("of the right shape");
+    Instance::new(&document).expect("valid");
+}
+
+#[test]
+fn writing_into_a_missing_folder_names_the_file() {
+    let error = write_json(Path::new("no/such/folder/a.json"), &document()).expect_err("there is no such folder");
+    assert!(error.to_string().starts_with("no/such/folder/a.json: cannot create: "), "{error}");
+}
