@@ -15,10 +15,10 @@ use super::style::{Marker, Style};
 const FONT: &str = "sans-serif";
 const FONT_FILE: &[u8] = include_bytes!("DejaVuSans.ttf");
 /// Width and height of the SVG in its own units; the PNG has `PNG_SCALE` pixels for each.
-const SIZE: (u32, u32) = (760, 470);
-const PNG_SCALE: u32 = 2;
+const SIZE: (u32, u32) = (790, 470);
+const PNG_SCALE: u32 = 3;
 /// Space to the right of the axes, for the legend.
-const LEGEND_WIDTH: u32 = 190;
+const LEGEND_WIDTH: u32 = 220;
 const INK: RGBColor = RGBColor(30, 30, 30);
 const GREY: RGBColor = RGBColor(110, 110, 110);
 const GRID: RGBColor = RGBColor(225, 225, 225);
@@ -47,6 +47,8 @@ pub struct Series {
     pub order: usize,
     /// Look.
     pub style: Style,
+    /// Whether another setting of the same method has the full look: then hollow and dashed.
+    pub secondary: bool,
     /// Whether the points are joined: the method takes any budget.
     pub line: bool,
     /// Horizontal and vertical values, sorted.
@@ -114,7 +116,8 @@ impl Figure {
             .y_label_formatter(&|value| tick(*value))
             .draw()?;
         self.draw_device(&mut chart, scale)?;
-        for series in &self.series {
+        let (below, above): (Vec<_>, Vec<_>) = self.series.iter().partition(|series| series.secondary);
+        for series in below.into_iter().chain(above) {
             draw_series(&mut chart, series, scale)?;
         }
         self.draw_legend(&legend, scale)
@@ -159,21 +162,22 @@ impl Figure {
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
         let pixels = |units: i32| units * scale.cast_signed();
         let font = (FONT, f64::from(15 * scale)).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+        let small = (FONT, f64::from(12 * scale)).into_font().color(&GREY).pos(Pos::new(HPos::Left, VPos::Center));
         let mut y = 22;
         for series in &self.series {
-            let Style { colour, marker } = series.style;
-            if series.line {
-                area.draw(&PathElement::new(
-                    [(pixels(8), pixels(y)), (pixels(38), pixels(y))],
-                    colour.stroke_width(2 * scale),
-                ))?;
+            let stroke = series.style.colour.stroke_width(2 * scale);
+            let dashes: &[(i32, i32)] = if series.secondary { &[(6, 14), (32, 40)] } else { &[(8, 38)] };
+            for &(from, to) in dashes.iter().filter(|_| series.line) {
+                area.draw(&PathElement::new([(pixels(from), pixels(y)), (pixels(to), pixels(y))], stroke))?;
             }
-            draw_marker(area, (pixels(23), pixels(y)), marker, colour, scale)?;
-            for (index, line) in lines_of(&series.label).into_iter().enumerate() {
-                y += if index > 0 { 18 } else { 0 };
-                area.draw(&Text::new(line, (pixels(46), pixels(y)), font.clone()))?;
+            draw_marker(area, (pixels(23), pixels(y)), series, scale)?;
+            let (name, parameters) = parts_of(&series.label);
+            area.draw(&Text::new(name, (pixels(46), pixels(y + 2)), font.clone()))?;
+            if !parameters.is_empty() {
+                y += 17;
+                area.draw(&Text::new(parameters, (pixels(46), pixels(y + 2)), small.clone()))?;
             }
-            y += 26;
+            y += 27;
         }
         if let Some((name, memory)) =
             self.device.as_ref().filter(|(_, memory)| self.horizontal_range().contains(memory))
@@ -184,8 +188,8 @@ impl Figure {
                     GREY.stroke_width(scale),
                 ))?;
             }
-            area.draw(&Text::new(name.clone(), (pixels(46), pixels(y)), font.clone()))?;
-            area.draw(&Text::new(format!("{} GiB", tick(*memory)), (pixels(46), pixels(y + 18)), font))?;
+            area.draw(&Text::new(name.clone(), (pixels(46), pixels(y + 2)), font))?;
+            area.draw(&Text::new(format!("{} GiB", tick(*memory)), (pixels(46), pixels(y + 20)), small))?;
         }
         Ok(())
     }
@@ -207,15 +211,17 @@ fn draw_series<B: DrawingBackend>(
     series: &Series,
     scale: u32,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    let Style { colour, marker } = series.style;
-    if series.line {
-        chart.draw_series(LineSeries::new(series.points.iter().copied(), colour.stroke_width(2 * scale)))?;
+    let (points, stroke) = (series.points.iter().copied(), series.style.colour.stroke_width(2 * scale));
+    match (series.line, series.secondary) {
+        (false, _) => {}
+        (true, false) => drop(chart.draw_series(LineSeries::new(points, stroke))?),
+        (true, true) => drop(chart.draw_series(DashedLineSeries::new(points, 8 * scale, 6 * scale, stroke))?),
     }
     let area = chart.plotting_area().strip_coord_spec();
     let (x0, y0) = area.get_base_pixel();
     for point in &series.points {
         let (x, y) = chart.backend_coord(point);
-        draw_marker(&area, (x - x0, y - y0), marker, colour, scale)?;
+        draw_marker(&area, (x - x0, y - y0), series, scale)?;
     }
     Ok(())
 }
@@ -223,35 +229,44 @@ fn draw_series<B: DrawingBackend>(
 fn draw_marker<B: DrawingBackend>(
     area: &Area<'_, B>,
     (x, y): (i32, i32),
-    marker: Marker,
-    colour: RGBColor,
+    series: &Series,
     scale: u32,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    let r = 5 * scale.cast_signed();
-    let line = |from: (i32, i32), to: (i32, i32)| {
-        area.draw(&PathElement::new([(x + from.0, y + from.1), (x + to.0, y + to.1)], colour.stroke_width(2 * scale)))
+    let Style { colour, marker } = series.style;
+    // Squares and hollow shapes are larger than what may lie on top of them.
+    let extra = i32::from(marker == Marker::Square) + 4 * i32::from(series.secondary);
+    let unit = scale.cast_signed();
+    let radius = (5 + extra) * unit;
+    // Filled shapes only: the bitmap backend leaves thick outlines open at their corners.
+    let fills = [(radius, colour), (radius - 2 * unit, WHITE)];
+    let fills = &fills[..if series.secondary { 2 } else { 1 }];
+    let polygon = |corners: &[(i32, i32)]| {
+        fills.iter().try_for_each(|&(r, fill)| {
+            let points: Vec<_> = corners.iter().map(|&(dx, dy)| (x + dx * r / 10, y + dy * r / 10)).collect();
+            area.draw(&Polygon::new(points, fill.filled()))
+        })
+    };
+    let strokes = |ends: &[[(i32, i32); 2]]| {
+        ends.iter().try_for_each(|line| {
+            let points = line.map(|(dx, dy)| (x + dx * radius / 10, y + dy * radius / 10));
+            area.draw(&PathElement::new(points, colour.stroke_width(2 * scale)))
+        })
     };
     match marker {
-        Marker::Square => area.draw(&Rectangle::new([(x - r, y - r), (x + r, y + r)], colour.filled())),
-        Marker::Circle => area.draw(&Circle::new((x, y), r, colour.filled())),
-        Marker::Triangle => {
-            let points = [(x - r, y + r * 4 / 5), (x + r, y + r * 4 / 5), (x, y - r)];
-            area.draw(&Polygon::new(points, colour.filled()))
-        }
-        Marker::Diamond => {
-            let points = [(x - r, y), (x, y - r), (x + r, y), (x, y + r)];
-            area.draw(&Polygon::new(points, colour.filled()))
-        }
-        Marker::Cross => line((-r, -r), (r, r)).and_then(|()| line((-r, r), (r, -r))),
-        Marker::Plus => line((-r, 0), (r, 0)).and_then(|()| line((0, -r), (0, r))),
+        Marker::Square => polygon(&[(-10, -10), (10, -10), (10, 10), (-10, 10)]),
+        Marker::Triangle => polygon(&[(-11, 8), (11, 8), (0, -12)]),
+        Marker::Diamond => polygon(&[(-12, 0), (0, -12), (12, 0), (0, 12)]),
+        Marker::Circle => fills.iter().try_for_each(|&(r, fill)| area.draw(&Circle::new((x, y), r, fill.filled()))),
+        Marker::Cross => strokes(&[[(-10, -10), (10, 10)], [(-10, 10), (10, -10)]]),
+        Marker::Plus => strokes(&[[(-12, 0), (12, 0)], [(0, -12), (0, 12)]]),
     }
 }
 
-/// A label broken before its parameters, which are long.
-fn lines_of(label: &str) -> Vec<String> {
+/// A label as a name and its parameters.
+fn parts_of(label: &str) -> (String, String) {
     match label.split_once('[') {
-        Some((name, parameters)) => vec![name.to_owned(), format!("[{parameters}")],
-        None => vec![label.to_owned()],
+        Some((name, parameters)) => (name.to_owned(), format!("[{parameters}")),
+        None => (label.to_owned(), String::new()),
     }
 }
 

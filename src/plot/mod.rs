@@ -104,6 +104,7 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
                 label,
                 order: rank(&row.method),
                 style: style::of(&row.method, series.len()),
+                secondary: false,
                 line: row.budget_bytes.is_some(),
                 points: vec![],
             });
@@ -116,7 +117,11 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         series.points.dedup();
     }
-    series.sort_by_key(|series| series.order);
+    // The shorter label is the one with fewer parameters that are not at their defaults.
+    series.sort_by_key(|series| (series.order, series.label.len()));
+    for index in 1..series.len() {
+        series[index].secondary = series[index].order == series[index - 1].order;
+    }
     if series.is_empty() {
         return None;
     }
@@ -140,8 +145,7 @@ fn subtitle(row: &Record, device: Option<&SuiteDevice>, hidden: usize) -> String
     };
     match device {
         Some(device) if row.store_all_peak_bytes > device.memory.0 => {
-            let memory = crate::format::bytes(device.memory.0, MemoryUnit::Bytes);
-            format!("store-all needs {peak}: too much for the {} ({memory}), not drawn{hidden}", device.name)
+            format!("store-all needs {peak}: too much for the {}, not drawn{hidden}", device.name)
         }
         _ => format!("store-all needs {peak}{hidden}"),
     }
