@@ -1,4 +1,4 @@
-"""The command line: `trace` writes one instance, `suite` a set of them, `--list` names the models."""
+"""The command line: `trace` writes one instance, `suite` a set of them, `harvest` measures; `--list` names the models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(listing())
             return 0
         if options.command is None:
-            parser.error("expected a command: trace or suite (or --list)")
+            parser.error("expected a command: trace, suite or harvest (or --list)")
         return options.run(options)
     except ProfilerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -55,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("-o", "--output", type=Path, required=True, help="folder")
     suite.add_argument("--only", default="", help="only instances whose name contains this")
     suite.set_defaults(run=_suite)
+
+    from .harvest.cli import add_parser
+
+    add_parser(commands)
     return parser
 
 

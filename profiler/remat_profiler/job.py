@@ -5,8 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import ProfilerError
+
+if TYPE_CHECKING:
+    from .costs import CostSource
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Job:
         return text
 
 
-def run(job: Job, output: Path) -> str:
-    """Writes the instance and returns a summary for people."""
+def run(job: Job, output: Path, costs: CostSource | None = None) -> str:
+    """Writes the instance and returns a summary for people; `costs` replaces the source of the device."""
     from . import check, instance
     from .costs import cost_source
 
@@ -41,7 +45,7 @@ def run(job: Job, output: Path) -> str:
         raise ProfilerError("--batch and --repeats must be at least 1")
     instance.check_output(output)
     started = time.monotonic()
-    costs = cost_source(job.device, job.repeats)
+    costs = costs or cost_source(job.device, job.repeats)
     header = instance.Header(instance.stem(output), job.model, job.batch, job.shape, job.command)
     made = instance.document(header, traced(job), costs)
     found = check.problems(made)

@@ -33,10 +33,20 @@ pub struct Figure {
     pub horizontal: &'static str,
     /// Label of the vertical axis.
     pub vertical: &'static str,
-    /// Name and memory of the device, marked by a vertical line.
-    pub device: Option<(String, f64)>,
+    /// The device, whose memory a vertical line marks.
+    pub device: Option<Device>,
     /// What is drawn.
     pub series: Vec<Series>,
+}
+
+/// A device.
+pub struct Device {
+    /// Name in the legend.
+    pub name: String,
+    /// Memory in words.
+    pub size: String,
+    /// Memory in the unit of the horizontal axis.
+    pub memory: f64,
 }
 
 /// The points of one method.
@@ -141,16 +151,19 @@ impl Figure {
         (low - margin).max(0.0)..high + margin
     }
 
+    fn visible_device(&self) -> Option<&Device> {
+        self.device.as_ref().filter(|device| self.horizontal_range().contains(&device.memory))
+    }
+
     /// The device's memory as a dashed line, where the axis reaches as far.
     fn draw_device<B: DrawingBackend>(
         &self,
         chart: &mut ChartContext<'_, B, Axes>,
         scale: u32,
     ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-        let visible = self.device.as_ref().filter(|(_, memory)| self.horizontal_range().contains(memory));
-        let Some(&(_, memory)) = visible else { return Ok(()) };
+        let Some(device) = self.visible_device() else { return Ok(()) };
         let Range { start, end } = self.vertical_range();
-        let line = [(memory, start), (memory, end)];
+        let line = [(device.memory, start), (device.memory, end)];
         let dashes = DashedLineSeries::new(line, 6 * scale, 5 * scale, GREY.stroke_width(scale));
         chart.draw_series(dashes).map(|_| ())
     }
@@ -188,8 +201,8 @@ impl Figure {
                     GREY.stroke_width(scale),
                 ))?;
             }
-            area.draw(&Text::new(name.clone(), (pixels(46), pixels(y + 2)), font))?;
-            area.draw(&Text::new(format!("{} GiB", tick(*memory)), (pixels(46), pixels(y + 20)), small))?;
+            area.draw(&Text::new(device.name.clone(), (pixels(46), pixels(y + 2)), font))?;
+            area.draw(&Text::new(device.size.clone(), (pixels(46), pixels(y + 20)), small))?;
         }
         Ok(())
     }
@@ -271,7 +284,7 @@ fn parts_of(label: &str) -> (String, String) {
 }
 
 /// A tick as short as it can be.
-fn tick(value: f64) -> String {
+pub fn tick(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

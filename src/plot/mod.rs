@@ -13,7 +13,7 @@ use crate::records::Record;
 use crate::run::pool::safe;
 use crate::suite::SuiteDevice;
 use crate::table::{by_instance, rank, series_label};
-use figure::{Figure, Series};
+use figure::{Device, Figure, Series, tick};
 
 /// Writes NAME.svg and NAME.png for every instance that has a point; returns how many instances.
 ///
@@ -30,6 +30,8 @@ pub fn write_all(records: &[Record], device: Option<&SuiteDevice>, folder: &Path
     }
     Ok(count)
 }
+
+const GIB: u64 = 1 << 30;
 
 /// Points this many times slower than the fastest are left out of the figure, which says so.
 const SLOW: f64 = 3.0;
@@ -85,8 +87,9 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
     let first = rows.first()?;
     let vertical = Vertical::of(first);
     let (scale, horizontal) = match first.memory_unit {
-        MemoryUnit::Bytes => ((1u64 << 30) as f64, "Peak memory (GiB)"),
         MemoryUnit::Abstract => (1.0, "Peak memory (unit of the instance)"),
+        MemoryUnit::Bytes if first.store_all_peak_bytes < GIB => ((1u64 << 20) as f64, "Peak memory (MiB)"),
+        MemoryUnit::Bytes => (GIB as f64, "Peak memory (GiB)"),
     };
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
@@ -130,7 +133,11 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
         subtitle: subtitle(first, device, hidden),
         horizontal,
         vertical: vertical.label(),
-        device: device.map(|device| (device.name.clone(), device.memory.0 as f64 / scale)),
+        device: device.map(|device| Device {
+            name: device.name.clone(),
+            size: format!("{} GiB", tick(device.memory.0 as f64 / GIB as f64)),
+            memory: device.memory.0 as f64 / scale,
+        }),
         series,
     })
 }

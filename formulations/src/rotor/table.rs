@@ -20,7 +20,7 @@ use super::ranges::{Ranges, Rule};
 use super::slots::{SlottedChain, SlottedSaving};
 
 /// Cuts along the side of a block.
-const SIDE: usize = 16;
+const SIDE: usize = 32;
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
 
@@ -173,7 +173,13 @@ impl<'a, C: Cost> Frame<'a, C> {
 
     /// Computes a block with the widest vectors at hand, from those on the diagonals before.
     fn compute(&self, done: &[C], values: &mut [C], row: usize, column: usize) {
-        values.fill(C::INFINITE);
+        // Nothing fits into less than no slots: the padding in front of each row. All else is written
+        // before it is read, or read for subchains that do not exist.
+        for row in values.chunks_exact_mut(self.layout.stride) {
+            for row in row.chunks_exact_mut(self.layout.pitch) {
+                row[..MAX_TILE].fill(C::INFINITE);
+            }
+        }
         let block = Block { frame: self, done, values, row, column };
         #[cfg(target_arch = "x86_64")]
         {
@@ -219,8 +225,9 @@ impl<C: Cost> Block<'_, '_, C> {
         let mut between = vec![nothing; SIDE * SIDE / GROUP];
         for first in (0..=self.frame.capacity).step_by(tile_width::<C, V>()) {
             between.fill(nothing);
-            for group in 0..SIDE / GROUP {
-                self.cuts_between(&mut between, group, first);
+            // One block of cuts at a time: what it is read from is used for the whole block while it is near.
+            for cuts in self.row + 1..self.column {
+                self.cuts_between(&mut between, cuts, first);
             }
             for start in self.starts().rev() {
                 for group in 0..SIDE / GROUP {
@@ -253,10 +260,10 @@ impl<C: Cost> Block<'_, '_, C> {
         ranges.least[subchain] < first + tile_width::<C, V>() && first < ranges.enough[subchain]
     }
 
-    /// Cuts in the blocks between the rows' and the columns': the bulk of the work.
+    /// Cuts in a block between the rows' and the columns': the bulk of the work.
     #[inline(always)]
-    fn cuts_between<V: Lanes<C>>(&self, best: &mut [Best<V, GROUP>], group: usize, first: usize) {
-        for block in self.row + 1..self.column {
+    fn cuts_between<V: Lanes<C>>(&self, best: &mut [Best<V, GROUP>], block: usize, first: usize) {
+        for group in 0..SIDE / GROUP {
             for start in self.starts() {
                 if self.ends(start, group).any(|end| self.is_open::<V>(start, end, first)) {
                     let best = &mut best[self.slot(start, group)];

@@ -12,7 +12,7 @@ from __future__ import annotations
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 
 import torch
@@ -26,14 +26,14 @@ WARM_UP = 2
 
 
 class Measured:
-    """A cost source that runs operators on `device`."""
+    """A cost source that runs operators on `device`; `known` holds what was measured before."""
 
-    def __init__(self, device: str, repeats: int) -> None:
+    def __init__(self, device: str, repeats: int, known: MutableMapping[str, Cost] | None = None) -> None:
         if device == "cuda" and not torch.cuda.is_available():
             raise ProfilerError("--device cuda: torch finds no CUDA device (use model:<gpu> or cpu)")
         self.device = torch.device(device)
         self.repeats = repeats
-        self._known: dict[str, Cost] = {}
+        self._known: MutableMapping[str, Cost] = {} if known is None else known
 
     def describe(self) -> Description:
         """Labels the times `measured`."""
@@ -206,6 +206,11 @@ def _driver() -> str | None:
     except OSError:
         return None
     return next((word for word in words if word[:1].isdigit() and "." in word), None)
+
+
+def device_label(device: str) -> str:
+    """The name that an instance measured on `cpu` or `cuda` gives its device."""
+    return torch.cuda.get_device_properties(0).name if device == "cuda" else _cpu_name()
 
 
 def _cpu_name() -> str:
