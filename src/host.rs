@@ -23,6 +23,8 @@ impl Host {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         let processor = model.map_or("unknown processor", |(_, name)| name.trim());
+        // An empty path is the current folder to Rust, and an error to git.
+        let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
         Self { name: format!("{}; {processor}; {} cores", host.trim(), cores()), git_revision: git_revision(root) }
     }
 }

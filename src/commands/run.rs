@@ -163,7 +163,7 @@ fn conditions(arguments: &Arguments, library: &Library, suite: &Suite) -> Condit
             seed: arguments.seed.unwrap_or(suite.limits.seed),
         },
         memory_limit_bytes: arguments.memory_limit.or(suite.limits.memory).map(|size| size.0),
-        host: Host::new(if library.root.as_os_str().is_empty() { Path::new(".") } else { &library.root }),
+        host: Host::new(&library.root),
     }
 }
 

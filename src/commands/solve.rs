@@ -105,7 +105,7 @@ fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget
             seed: arguments.seed,
         },
         memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
-        host: Host::new(if library.root.as_os_str().is_empty() { std::path::Path::new(".") } else { &library.root }),
+        host: Host::new(&library.root),
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;
     let asked = if ignores { RunBudget { text: String::new(), bytes: None } } else { budget.clone() };

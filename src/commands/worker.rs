@@ -3,6 +3,7 @@
 //! Reads a job, limits its own memory, and hands over answers as it gets them. It judges nothing.
 
 use std::io::Write;
+use std::os::unix::process::parent_id;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, setrlimit};
@@ -26,6 +27,9 @@ pub fn run() -> Result<(), Failure> {
     let job: Job = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
         Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`"))
     })?;
+    if parent_id() != job.parent {
+        return Err(Failure::failed("the process that asked for this is gone"));
+    }
     if let Some(limit) = job.memory_limit_bytes {
         setrlimit(Resource::RLIMIT_AS, limit, limit)
             .map_err(|error| Failure::failed(format!("cannot limit the memory to {limit} bytes: {error}")))?;

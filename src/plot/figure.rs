@@ -192,9 +192,7 @@ impl Figure {
             }
             y += 27;
         }
-        if let Some((name, memory)) =
-            self.device.as_ref().filter(|(_, memory)| self.horizontal_range().contains(memory))
-        {
+        if let Some(device) = self.visible_device() {
             for x in [8, 20, 32] {
                 area.draw(&PathElement::new(
                     [(pixels(x), pixels(y)), (pixels(x + 7), pixels(y))],

@@ -36,6 +36,7 @@ pub struct Row {
 /// Runs a method in a process of its own and judges what it answers to each of `budgets`.
 pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
     let job = Job {
+        parent: std::process::id(),
         instance: run.subject.path.clone(),
         method: run.method.id().into(),
         parameters: run.given.clone(),

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 /// One run: an instance, a method with parameters, and all its budgets at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
+    /// Process that waits for the answers; a worker without it has nobody to work for.
+    pub parent: u32,
     /// The instance file.
     pub instance: PathBuf,
     /// Id of the method.

@@ -72,6 +72,42 @@ fn plots_are_written_as_svg_and_png() {
 }
 
 #[test]
+fn store_all_is_not_drawn_where_it_does_not_fit_the_device() {
+    let checkout = Checkout::new();
+    let chain = r#"{"fweight": [1, 2, 3], "bweight": [3, 4, 3, 0], "cweight": [1, 2, 3, 2], "cbweight": [1, 8, 9, 7], "ftmp": [0, 0, 0], "btmp": [0, 1, 0, 0]}"#;
+    std::fs::write(checkout.path("chain.json"), chain).unwrap();
+    checkout.ok(
+        "instances import chain.json -o instances/small/device.json --time-scale 1000000 --memory-scale 1073741824",
+    );
+    for (memory, fits) in [("8GiB", false), ("100GiB", true)] {
+        let suite = format!("{}\n[device]\nname = 'toy device'\nmemory = '{memory}'\n", crate::checkout::SUITE);
+        std::fs::write(checkout.path("device.toml"), suite).unwrap();
+        checkout.ok("run --suite device.toml --instances device --force --out out");
+        let svg = std::fs::read_to_string(checkout.path("out/plots/device.svg")).unwrap();
+        let legend = svg.lines().filter(|line| *line == "store-all").count();
+        assert_eq!(legend, usize::from(fits));
+        assert_eq!(svg.contains("too much for the toy device, not drawn"), !fits);
+        assert!(svg.contains("Peak memory (GiB)"));
+    }
+}
+
+#[test]
+fn a_method_that_does_not_support_an_instance_is_skipped_with_its_reason() {
+    let checkout = Checkout::new();
+    let path = checkout.path("instances/small/counter.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut instance: serde_json::Value = serde_json::from_str(&text).unwrap();
+    instance["operators"][1]["recomputable"] = false.into();
+    std::fs::write(&path, instance.to_string()).unwrap();
+    let done = checkout.ok("run --suite mini --instances counter --format csv");
+    assert!(done.stdout.contains("rotor-persistent,skipped,skipped,0,0,0"), "{}", done.stdout);
+    let rows = rows(&checkout.path("results/mini/records.csv"));
+    let skipped: Vec<_> = rows.iter().filter(|row| row["termination"] == "skipped").collect();
+    assert!(skipped.iter().any(|row| row["method"] == "rotor-persistent"));
+    assert!(skipped.iter().all(|row| row["note"].contains("cannot be recomputed") && row["error"].is_empty()));
+}
+
+#[test]
 fn solve_prints_the_columns_of_the_records() {
     let checkout = Checkout::new();
     let done = checkout.ok("solve counter --method rotor-persistent --budget 0.8x --format json -o schedule.json");
