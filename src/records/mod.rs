@@ -235,7 +235,14 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
             path.display()
         ))
     })?;
-    Ok(parse(&path, &bytes)?.records)
+    let records = parse(&path, &bytes)?.records;
+    if records.is_empty() {
+        return Err(Failure::input(format!(
+            "{}: holds no row yet; continue its `bench run` with --resume",
+            path.display()
+        )));
+    }
+    Ok(records)
 }
 
 /// How many rows ended in an error.

@@ -1,16 +1,23 @@
 //! The inner loop of the table: min-plus over the memory slots of a tile, for several subchains at
 //! once, in the widest vectors that the processor has.
 
-/// A makespan in the table. Sums of two finite or infinite values must not overflow.
-pub trait Cost:
-    bytemuck::Pod + Ord + Send + Sync + std::ops::Add<Output = Self> + std::ops::Sub<Output = Self> + 'static
-{
-    /// No schedule; also every makespan beyond what the type holds.
+/// A makespan in the table.
+///
+/// Infinity is not one value: the table takes times off infinite entries without looking, by less than
+/// half of [`Cost::INFINITE`] altogether. What is below that half is finite, and exact.
+pub trait Cost: bytemuck::Pod + Ord + Send + Sync + 'static {
+    /// No schedule; also every makespan beyond what the type holds. Twice as much does not overflow.
     const INFINITE: Self;
-    /// A makespan, if it is below [`Cost::INFINITE`].
+    /// A time, if below a quarter of [`Cost::INFINITE`].
     fn new(time: u64) -> Option<Self>;
     /// The makespan, unless infinite.
     fn get(self) -> Option<u64>;
+    /// The difference, modulo the type's range.
+    #[must_use]
+    fn minus(self, other: Self) -> Self;
+    /// The sum, modulo the type's range.
+    #[must_use]
+    fn plus(self, other: Self) -> Self;
     /// Vectors for processors with AVX-512.
     #[cfg(target_arch = "x86_64")]
     type Wide: Lanes<Self>;
@@ -19,34 +26,32 @@ pub trait Cost:
     type Medium: Lanes<Self>;
 }
 
-impl Cost for u32 {
-    #[cfg(target_arch = "x86_64")]
-    type Wide = std::arch::x86_64::__m512i;
-    #[cfg(target_arch = "x86_64")]
-    type Medium = std::arch::x86_64::__m256i;
-    const INFINITE: Self = Self::MAX / 2;
-    fn new(time: u64) -> Option<Self> {
-        Self::try_from(time).ok().filter(|&time| time < Self::INFINITE)
-    }
-    fn get(self) -> Option<u64> {
-        (self < Self::INFINITE).then_some(self.into())
-    }
+macro_rules! cost {
+    ($cost:ty) => {
+        impl Cost for $cost {
+            #[cfg(target_arch = "x86_64")]
+            type Wide = std::arch::x86_64::__m512i;
+            #[cfg(target_arch = "x86_64")]
+            type Medium = std::arch::x86_64::__m256i;
+            const INFINITE: Self = Self::MAX / 2;
+            fn new(time: u64) -> Option<Self> {
+                Self::try_from(time).ok().filter(|&time| time < Self::INFINITE / 4)
+            }
+            fn get(self) -> Option<u64> {
+                u64::try_from(self).ok().filter(|_| self < Self::INFINITE / 2)
+            }
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+        }
+    };
 }
-
-/// Signed, because 64-bit vector comparisons are; makespans are not negative.
-impl Cost for i64 {
-    #[cfg(target_arch = "x86_64")]
-    type Wide = std::arch::x86_64::__m512i;
-    #[cfg(target_arch = "x86_64")]
-    type Medium = std::arch::x86_64::__m256i;
-    const INFINITE: Self = Self::MAX / 2;
-    fn new(time: u64) -> Option<Self> {
-        Self::try_from(time).ok().filter(|&time| time < Self::INFINITE)
-    }
-    fn get(self) -> Option<u64> {
-        u64::try_from(self).ok().filter(|_| self < Self::INFINITE)
-    }
-}
+cost!(u32);
+// Signed, because 64-bit vector comparisons are; makespans are not negative.
+cost!(i64);
 
 /// A vector of costs.
 ///
@@ -86,7 +91,7 @@ impl<C: Cost> Lanes<C> for [C; 4] {
     }
     #[inline(always)]
     fn add(self, other: Self) -> Self {
-        std::array::from_fn(|lane| self[lane] + other[lane])
+        std::array::from_fn(|lane| self[lane].plus(other[lane]))
     }
     #[inline(always)]
     fn min(self, other: Self) -> Self {
@@ -199,8 +204,11 @@ pub const fn tile_width<C, V: Lanes<C>>() -> usize {
     VECTORS * V::WIDTH
 }
 
+/// The slots of a tile.
+pub type Tile<V> = [V; VECTORS];
+
 /// Best makespans of some subchains in one tile.
-pub type Best<V, const COLUMNS: usize> = [[V; VECTORS]; COLUMNS];
+pub type Best<V, const COLUMNS: usize> = [Tile<V>; COLUMNS];
 
 /// Nothing found yet.
 #[inline(always)]
@@ -239,10 +247,10 @@ pub fn minimise<C: Cost, V: Lanes<C>, const COLUMNS: usize>(best: &mut Best<V, C
         if shift >= cuts.start {
             continue; // The checkpoint alone takes more than the whole tile has.
         }
-        let left = tile::<C, V>(cuts.left.values, index * cuts.left.step + cuts.start);
+        let left = load::<C, V>(cuts.left.values, index * cuts.left.step + cuts.start);
         let right = index * cuts.right.step + cuts.start - shift;
         for (column, best) in registers.iter_mut().enumerate() {
-            let right = tile::<C, V>(cuts.right.values, right + column * cuts.column_step);
+            let right = load::<C, V>(cuts.right.values, right + column * cuts.column_step);
             for vector in 0..VECTORS {
                 best[vector] = best[vector].min(left[vector].add(right[vector]));
             }
@@ -253,15 +261,43 @@ pub fn minimise<C: Cost, V: Lanes<C>, const COLUMNS: usize>(best: &mut Best<V, C
 
 /// A tile of a row.
 #[inline(always)]
-fn tile<C: Cost, V: Lanes<C>>(values: &[C], start: usize) -> [V; VECTORS] {
+pub fn load<C: Cost, V: Lanes<C>>(values: &[C], start: usize) -> Tile<V> {
     let tile = &values[start..start + tile_width::<C, V>()];
     std::array::from_fn(|vector| V::load(&tile[vector * V::WIDTH..]))
 }
 
-/// The tile as numbers.
+/// Adds the same to every slot, modulo the type's range.
 #[inline(always)]
-pub fn unpack<C: Cost, V: Lanes<C>>(best: &[V; VECTORS], into: &mut [C]) {
-    for (vector, lanes) in best.iter().enumerate() {
-        lanes.store(&mut into[vector * V::WIDTH..]);
+pub fn shifted<C: Cost, V: Lanes<C>>(tile: Tile<V>, by: C) -> Tile<V> {
+    let by = V::splat(by);
+    tile.map(|lanes| lanes.add(by))
+}
+
+/// Slot by slot.
+#[inline(always)]
+pub fn least<C: Cost, V: Lanes<C>>(a: Tile<V>, b: Tile<V>) -> Tile<V> {
+    std::array::from_fn(|vector| a[vector].min(b[vector]))
+}
+
+/// The tile with its first slots infinite.
+#[inline(always)]
+pub fn forbid<C: Cost, V: Lanes<C>>(tile: Tile<V>, slots: usize) -> Tile<V> {
+    if slots == 0 {
+        return tile;
+    }
+    if slots >= tile_width::<C, V>() {
+        return [V::splat(C::INFINITE); VECTORS];
+    }
+    let mut values = [C::INFINITE; MAX_TILE];
+    store(tile, &mut values);
+    values[..slots].fill(C::INFINITE);
+    load(&values, 0)
+}
+
+/// Writes a tile to the beginning of a slice.
+#[inline(always)]
+pub fn store<C: Cost, V: Lanes<C>>(tile: Tile<V>, to: &mut [C]) {
+    for (vector, lanes) in tile.into_iter().enumerate() {
+        lanes.store(&mut to[vector * V::WIDTH..]);
     }
 }

@@ -15,12 +15,13 @@ use memmap2::MmapMut;
 use rayon::prelude::*;
 use thiserror::Error;
 
-use super::kernel::{Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, infinite, minimise, tile_width, unpack};
+use super::kernel::{
+    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, forbid, infinite, least, load, minimise, shifted, store,
+    tile_width,
+};
 use super::ranges::{Ranges, Rule};
 use super::slots::{SlottedChain, SlottedSaving};
 
-/// Cuts along the side of a block.
-const SIDE: usize = 32;
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
 
@@ -76,7 +77,7 @@ impl<'a, C: Cost> Table<'a, C> {
         debug_assert!(m <= self.frame.capacity);
         let layout = self.frame.layout;
         let end = t + 1;
-        let block = layout.block(s / SIDE, end / SIDE) * layout.block_length();
+        let block = layout.block(layout.block_of(s), layout.block_of(end)) * layout.block_length();
         let value = self.storage.entries()[block + layout.row(s, end) + MAX_TILE + m].get()?;
         Some(value - self.frame.before[s].get()?)
     }
@@ -120,14 +121,30 @@ struct Layout {
     stride: usize,
     /// Blocks along a side of the triangle.
     side: usize,
+    /// Logarithm to base 2 of the cuts along the side of a block.
+    bits: u32,
 }
 
 impl Layout {
+    /// The block of a cut, in either direction.
+    #[inline(always)]
+    fn block_of(self, cut: usize) -> usize {
+        cut >> self.bits
+    }
+    /// The cuts of a block.
+    #[inline(always)]
+    fn cuts_of(self, block: usize) -> Range<usize> {
+        block << self.bits..(block + 1) << self.bits
+    }
+    /// Groups of cuts along the side of a block.
+    fn groups(self) -> Range<usize> {
+        0..(1 << self.bits) / GROUP
+    }
     fn blocks(self) -> usize {
         self.side * (self.side + 1) / 2
     }
     fn block_length(self) -> usize {
-        SIDE * self.stride
+        self.cuts_of(0).len() * self.stride
     }
     fn block(self, row: usize, column: usize) -> usize {
         let diagonal = column - row;
@@ -135,7 +152,8 @@ impl Layout {
     }
     /// Offset within its block of the row of subchain `start..end`.
     fn row(self, start: usize, end: usize) -> usize {
-        (start % SIDE) * self.stride + (end % SIDE) * self.pitch
+        let within = |cut: usize| cut & ((1 << self.bits) - 1);
+        within(start) * self.stride + within(end) * self.pitch
     }
 }
 
@@ -161,13 +179,15 @@ impl<'a, C: Cost> Frame<'a, C> {
             C::new(savings.iter().map(|saving| saving.time).max().unwrap_or(0).max(*time))?;
         }
         C::new(sum)?;
-        let side = (chain.len() + 1).div_ceil(SIDE);
+        // Large blocks reuse more of what they read; small ones leave less to their edges, and more to a second thread.
+        let bits = if chain.len() > 256 { 5 } else { 4 };
         // Distances of an odd number of cache lines keep the rows of a block out of each other's way in
         // caches that are indexed by address.
         let line = LINE / size_of::<C>();
         let odd = |entries: usize| (entries.div_ceil(line) | 1) * line;
         let pitch = odd(MAX_TILE + (capacity + 1).next_multiple_of(MAX_TILE));
-        let layout = Layout { stages: chain.len(), pitch, stride: odd(SIDE * pitch), side };
+        let side = (chain.len() + 1).div_ceil(1 << bits);
+        let layout = Layout { stages: chain.len(), pitch, stride: odd(pitch << bits), side, bits };
         Some(Self { chain, ranges, rule, capacity, before, layout })
     }
 
@@ -222,7 +242,8 @@ impl<C: Cost> Block<'_, '_, C> {
     #[inline(always)]
     fn compute_with<V: Lanes<C>>(mut self) {
         let nothing: Best<V, GROUP> = infinite();
-        let mut between = vec![nothing; SIDE * SIDE / GROUP];
+        let layout = self.frame.layout;
+        let mut between = vec![nothing; layout.groups().len() << layout.bits];
         for first in (0..=self.frame.capacity).step_by(tile_width::<C, V>()) {
             between.fill(nothing);
             // One block of cuts at a time: what it is read from is used for the whole block while it is near.
@@ -230,7 +251,7 @@ impl<C: Cost> Block<'_, '_, C> {
                 self.cuts_between(&mut between, cuts, first);
             }
             for start in self.starts().rev() {
-                for group in 0..SIDE / GROUP {
+                for group in layout.groups() {
                     self.complete(between[self.slot(start, group)], start, group, first);
                 }
             }
@@ -239,17 +260,23 @@ impl<C: Cost> Block<'_, '_, C> {
 
     /// Where the block's subchains start.
     fn starts(&self) -> Range<usize> {
-        self.row * SIDE..((self.row + 1) * SIDE).min(self.frame.layout.stages)
+        let cuts = self.frame.layout.cuts_of(self.row);
+        cuts.start..cuts.end.min(self.frame.layout.stages)
     }
 
     /// Where those of a group end, for one start.
     fn ends(&self, start: usize, group: usize) -> Range<usize> {
-        let first = self.column * SIDE + group * GROUP;
+        let first = self.first_end(group);
         first.max(start + 1)..(first + GROUP).min(self.frame.layout.stages + 1)
     }
 
+    fn first_end(&self, group: usize) -> usize {
+        self.frame.layout.cuts_of(self.column).start + group * GROUP
+    }
+
     fn slot(&self, start: usize, group: usize) -> usize {
-        (start - self.row * SIDE) * (SIDE / GROUP) + group
+        let layout = self.frame.layout;
+        (start - layout.cuts_of(self.row).start) * layout.groups().len() + group
     }
 
     /// Whether a tile of a subchain has slots that neither nothing nor everything fits.
@@ -263,12 +290,11 @@ impl<C: Cost> Block<'_, '_, C> {
     /// Cuts in a block between the rows' and the columns': the bulk of the work.
     #[inline(always)]
     fn cuts_between<V: Lanes<C>>(&self, best: &mut [Best<V, GROUP>], block: usize, first: usize) {
-        for group in 0..SIDE / GROUP {
+        for group in self.frame.layout.groups() {
             for start in self.starts() {
                 if self.ends(start, group).any(|end| self.is_open::<V>(start, end, first)) {
                     let best = &mut best[self.slot(start, group)];
-                    let end = self.column * SIDE + group * GROUP;
-                    self.cuts(best, start, block * SIDE..(block + 1) * SIDE, end, first);
+                    self.cuts(best, start, self.frame.layout.cuts_of(block), self.first_end(group), first);
                 }
             }
         }
@@ -278,14 +304,15 @@ impl<C: Cost> Block<'_, '_, C> {
     #[inline(always)]
     fn complete<V: Lanes<C>>(&mut self, mut best: Best<V, GROUP>, start: usize, group: usize, first: usize) {
         let ends = self.ends(start, group);
-        let group_end = self.column * SIDE + group * GROUP;
+        let group_end = self.first_end(group);
         if ends.clone().any(|end| self.is_open::<V>(start, end, first)) {
             // Cuts among the starts of this block, whose right parts are done because they start later;
             // then cuts among the ends before the group, whose left parts are.
-            let row_cuts = start + 1..((self.row + 1) * SIDE).min(group_end);
+            let layout = self.frame.layout;
+            let row_cuts = start + 1..layout.cuts_of(self.row).end.min(group_end);
             self.cuts(&mut best, start, row_cuts, group_end, first);
             if self.row < self.column {
-                self.cuts(&mut best, start, self.column * SIDE..group_end, group_end, first);
+                self.cuts(&mut best, start, layout.cuts_of(self.column).start..group_end, group_end, first);
             }
         }
         for end in ends {
@@ -293,9 +320,7 @@ impl<C: Cost> Block<'_, '_, C> {
             if self.is_open::<V>(start, end, first) {
                 self.cuts(&mut best, start, group_end.max(start + 1)..end, end, first);
             }
-            let mut values = [C::INFINITE; MAX_TILE];
-            unpack::<C, V>(&best[0], &mut values);
-            self.finish(&mut values[..tile_width::<C, V>()], start, end, first);
+            self.finish(best[0], start, end, first);
         }
     }
 
@@ -323,7 +348,7 @@ impl<C: Cost> Block<'_, '_, C> {
             return;
         }
         let layout = self.frame.layout;
-        let block = cuts.start / SIDE;
+        let block = layout.block_of(cuts.start);
         let left = &self.rows(self.row, block)[layout.row(start, cuts.start)..];
         let right = &self.rows(block, self.column)[layout.row(cuts.start, end)..];
         let operands = Cuts {
@@ -336,56 +361,47 @@ impl<C: Cost> Block<'_, '_, C> {
         minimise(best, &operands);
     }
 
-    /// From the best cuts to the entries: the limit, the saving alternatives, and what lies outside
-    /// of the computed range.
+    /// From the best cuts to the entries: the limit, and the saving alternatives.
     #[inline(always)]
-    fn finish(&mut self, best: &mut [C], start: usize, end: usize, first: usize) {
+    fn finish<V: Lanes<C>>(&mut self, best: Tile<V>, start: usize, end: usize, first: usize) {
         let frame = self.frame;
         let subchain = (start, end - 1);
-        let before = frame.before[start];
         let single = start + 1 == end;
         let passing = if single { usize::MAX } else { frame.ranges.passing[subchain] };
-        let forbidden = passing.saturating_sub(first).min(best.len());
-        best[..forbidden].fill(C::INFINITE);
-        for value in &mut best[forbidden..] {
-            *value = if *value < C::INFINITE { *value - before } else { C::INFINITE };
-        }
+        let zero = C::zeroed();
+        let best = shifted(best, zero.minus(frame.before[start]));
+        let mut best = forbid(best, passing.saturating_sub(first));
         let enough = frame.ranges.enough[subchain];
         if frame.rule == Rule::Persistent || single {
             for (position, saving) in frame.chain.savings[start].iter().enumerate() {
                 // Beyond `enough` the fastest alternative alone decides.
                 if first < enough || position == frame.ranges.fastest[start] {
-                    self.save(best, saving, start, end, first);
+                    best = least(best, self.save(saving, start, end, first));
                 }
             }
         }
         let at = frame.layout.row(start, end) + MAX_TILE + first;
-        self.values[at..at + best.len()].copy_from_slice(best);
+        store(best, &mut self.values[at..]);
     }
 
     /// Equation (6) for a single stage, else C_all of Theorem 4.8.
     #[inline(always)]
-    fn save(&self, best: &mut [C], saving: &SlottedSaving, start: usize, end: usize, first: usize) {
+    fn save<V: Lanes<C>>(&self, saving: &SlottedSaving, start: usize, end: usize, first: usize) -> Tile<V> {
         let frame = self.frame;
-        let (Some(time), Some(forward)) = (C::new(saving.time), C::new(frame.chain.forward_time[start])) else {
-            return; // `Frame::new` has checked that times fit.
-        };
-        let forbidden = frame.chain.all_limit(end - 1, saving).saturating_sub(first).min(best.len());
-        if start + 1 == end {
-            for value in &mut best[forbidden..] {
-                *value = (*value).min(frame.before[start] + time);
-            }
-            return;
-        }
+        let forbidden = frame.chain.all_limit(end - 1, saving).saturating_sub(first);
         let from = first + MAX_TILE;
-        if saving.saved >= from {
-            return;
-        }
-        let rows = &self.rows((start + 1) / SIDE, self.column)[frame.layout.row(start + 1, end)..];
-        let rest = &rows[from - saving.saved..][..best.len()];
-        for (value, &rest) in best[forbidden..].iter_mut().zip(&rest[forbidden..]) {
-            let with = if rest < C::INFINITE { rest + time - forward } else { C::INFINITE };
-            *value = (*value).min(with);
-        }
+        let nothing = [V::splat(C::INFINITE); _];
+        let (Some(time), Some(forward)) = (C::new(saving.time), C::new(frame.chain.forward_time[start])) else {
+            return nothing; // `Frame::new` has checked that times fit.
+        };
+        let with = if start + 1 == end {
+            [V::splat(frame.before[start].plus(time)); _]
+        } else if saving.saved >= from {
+            return nothing;
+        } else {
+            let rows = &self.rows(frame.layout.block_of(start + 1), self.column)[frame.layout.row(start + 1, end)..];
+            shifted(load(rows, from - saving.saved), time.minus(forward))
+        };
+        forbid(with, forbidden)
     }
 }
