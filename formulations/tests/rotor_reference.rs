@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
-use remat_formulations::rotor::kernel::Cost;
+use remat_formulations::rotor::kernel::{Cost, Vectors};
 use remat_formulations::rotor::ranges::{Ranges, Rule};
 use remat_formulations::rotor::slots::SlottedChain;
 use remat_formulations::rotor::table::Table;
@@ -124,5 +124,28 @@ fn the_counterexample_of_figure_4_has_the_reference_makespans() {
         let chain = chain(instance, AS_IS);
         let expected: Vec<_> = instance["persistent_by_M"].as_array().expect("a list").iter().map(optional).collect();
         assert_eq!(makespans::<u32>(&chain, 1, expected.len() - 1), expected, "n = {}", instance["n"]);
+    }
+}
+
+#[test]
+fn every_kind_of_vectors_computes_the_same_table() {
+    let data = reference("small_L50_seed21.json");
+    let chain = chain(&data["chain"], AS_IS);
+    let slotted = SlottedChain::new(&chain, 1);
+    let last = chain.len() - 1;
+    let capacity = 777;
+    for rule in [Rule::Persistent, Rule::SaveLast] {
+        let ranges = Ranges::new(&slotted, rule);
+        let makespans = |vectors| {
+            let narrow = Table::<u32>::with_vectors(&slotted, &ranges, rule, capacity, vectors).expect("times fit");
+            let wide = Table::<i64>::with_vectors(&slotted, &ranges, rule, capacity, vectors).expect("times fit");
+            let entry = |m| [narrow.get(0, last, m), wide.get(0, last, m), narrow.get(7, 23, m), wide.get(7, 23, m)];
+            (0..=capacity).map(entry).collect::<Vec<_>>()
+        };
+        let portable = makespans(Vectors::Portable);
+        assert!(portable.iter().all(|[narrow, wide, ..]| narrow == wide));
+        for vectors in Vectors::available() {
+            assert_eq!(makespans(vectors), portable, "{vectors:?}");
+        }
     }
 }

@@ -53,6 +53,44 @@ cost!(u32);
 // Signed, because 64-bit vector comparisons are; makespans are not negative.
 cost!(i64);
 
+/// Vector instructions that a table may be computed with; a value says that the processor has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vectors {
+    /// What every processor has.
+    Portable,
+    /// 256 bits.
+    #[cfg(target_arch = "x86_64")]
+    #[non_exhaustive]
+    Avx2,
+    /// 512 bits.
+    #[cfg(target_arch = "x86_64")]
+    #[non_exhaustive]
+    Avx512,
+}
+
+impl Vectors {
+    /// All that this processor has, the widest last.
+    pub fn available() -> Vec<Self> {
+        let mut available = vec![Self::Portable];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx2") {
+                available.push(Self::Avx2);
+            }
+            if is_x86_feature_detected!("avx512f") {
+                available.push(Self::Avx512);
+            }
+        }
+        available
+    }
+
+    /// The widest that this processor has.
+    pub fn best() -> Self {
+        Self::available().pop().unwrap_or(Self::Portable)
+    }
+}
+
 /// A vector of costs.
 ///
 /// Implementations are inlined into functions compiled for the instructions that they use; calling

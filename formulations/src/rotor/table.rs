@@ -16,8 +16,8 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use super::kernel::{
-    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, forbid, infinite, least, load, minimise, shifted, store,
-    tile_width,
+    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
+    store, tile_width,
 };
 use super::ranges::{Ranges, Rule};
 use super::slots::{SlottedChain, SlottedSaving};
@@ -53,6 +53,20 @@ impl<'a, C: Cost> Table<'a, C> {
     /// # Errors
     /// Times do not fit the cost type, or there is too little memory.
     pub fn new(chain: &'a SlottedChain, ranges: &'a Ranges, rule: Rule, capacity: usize) -> Result<Self, TableError> {
+        Self::with_vectors(chain, ranges, rule, capacity, Vectors::best())
+    }
+
+    /// As [`Table::new`], with vectors of one's choice.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_vectors(
+        chain: &'a SlottedChain,
+        ranges: &'a Ranges,
+        rule: Rule,
+        capacity: usize,
+        vectors: Vectors,
+    ) -> Result<Self, TableError> {
         let frame = Frame::new(chain, ranges, rule, capacity).ok_or(TableError::Times)?;
         let layout = frame.layout;
         let mut storage = Storage::new(layout.blocks() * layout.block_length())?;
@@ -61,7 +75,7 @@ impl<'a, C: Cost> Table<'a, C> {
             let length = (layout.side - diagonal) * layout.block_length();
             let (done, rest) = storage.entries_mut().split_at_mut(finished);
             let blocks = rest[..length].par_chunks_mut(layout.block_length()).enumerate();
-            blocks.for_each(|(row, values)| frame.compute(done, values, row, row + diagonal));
+            blocks.for_each(|(row, values)| frame.compute(done, values, (row, row + diagonal), vectors));
             finished += length;
         }
         Ok(Self { frame, storage })
@@ -191,8 +205,8 @@ impl<'a, C: Cost> Frame<'a, C> {
         Some(Self { chain, ranges, rule, capacity, before, layout })
     }
 
-    /// Computes a block with the widest vectors at hand, from those on the diagonals before.
-    fn compute(&self, done: &[C], values: &mut [C], row: usize, column: usize) {
+    /// Computes a block from those on the diagonals before.
+    fn compute(&self, done: &[C], values: &mut [C], (row, column): (usize, usize), vectors: Vectors) {
         // Nothing fits into less than no slots: the padding in front of each row. All else is written
         // before it is read, or read for subchains that do not exist.
         for row in values.chunks_exact_mut(self.layout.stride) {
@@ -201,18 +215,15 @@ impl<'a, C: Cost> Frame<'a, C> {
             }
         }
         let block = Block { frame: self, done, values, row, column };
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f") {
-                // SAFETY: the processor has the instructions that the function is compiled for.
-                return unsafe { block.compute_avx512() };
-            }
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: as above.
-                return unsafe { block.compute_avx2() };
-            }
+        match vectors {
+            Vectors::Portable => block.compute_with::<[C; 4]>(),
+            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => unsafe { block.compute_avx2() },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => unsafe { block.compute_avx512() },
         }
-        block.compute_with::<[C; 4]>();
     }
 }
 
