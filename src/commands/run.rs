@@ -66,7 +66,7 @@ pub struct Arguments {
     /// Seed of every random choice [default: the suite's, or 0]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Folder for the results [default: results/<suite>]
+    /// Folder for the results [default: results/NAME of the suite]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Continue: keep the rows that are there, run what is missing
