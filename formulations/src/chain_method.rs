@@ -17,7 +17,7 @@ pub const SLOTS: &[ParameterSpec] = &[
         name: "slots",
         default: "500",
         kind: ParameterKind::Integer { min: 1, max: 100_000 },
-        help: "slots that the largest budget is divided into; sizes are rounded up to whole slots",
+        help: "slots that the largest useful budget is divided into; sizes are rounded up to whole slots",
     },
     ParameterSpec {
         name: "fit",

@@ -50,13 +50,17 @@ struct Axis {
 }
 
 impl Axis {
-    /// Cuts the largest budget, less the fixed bytes, into at most `slots` slots.
+    /// Cuts the largest useful budget, less the fixed bytes, into at most `slots` slots.
     fn new(chain: &Chain, budgets: &[u64], slots: u64) -> Self {
         let usable = |budget: u64| budget.checked_sub(chain.fixed_bytes);
-        let largest = budgets.iter().filter_map(|&budget| usable(budget)).max().unwrap_or(0);
+        // More than saving everything takes is of no use, and would only make the slots coarser.
+        let enough = chain.evaluate(&chain.store_all(|_| 0)).map_or(u64::MAX, |cost| cost.peak_bytes);
+        let largest = budgets.iter().filter_map(|&budget| usable(budget.min(enough))).max().unwrap_or(0);
         let unit = largest.div_ceil(slots).max(1);
         let input = chain.input_bytes.div_ceil(unit);
-        let capacity = |budget: u64| usize::try_from((usable(budget)? / unit).checked_sub(input)?).ok();
+        // Every size rounded up, saving everything takes at most some slots per stage more.
+        let useful = enough.saturating_add(unit.saturating_mul(8 * (chain.len() as u64 + 1)));
+        let capacity = |budget: u64| usize::try_from((usable(budget.min(useful))? / unit).checked_sub(input)?).ok();
         Self { unit, capacities: budgets.iter().map(|&budget| capacity(budget)).collect() }
     }
 }
@@ -136,7 +140,8 @@ impl Problem<'_> {
         let root = (0, self.slotted.len() - 1);
         // Each stage keeps at most one tensor or set of tensors, each rounded up by less than a slot.
         let slack = if fit == Fit::Exact { self.slotted.len() + 4 } else { 0 };
-        let most = (safe + slack).min(self.ranges.enough[root].max(safe));
+        let safe = safe.min(self.ranges.enough[root]);
+        let most = (safe + slack).min(self.ranges.enough[root]);
         (most >= self.ranges.least[root]).then_some(Limits { safe, most })
     }
 
