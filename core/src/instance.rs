@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::format::{FixedBytes, InstanceDocument, Phase, Provenance, TensorKind, Units};
+use crate::format::{FixedBytes, InstanceDocument, Origin, Phase, Provenance, TensorKind, Units};
 pub use crate::validate::InstanceError;
 
 /// Position of a tensor in [`Instance::tensors`].
@@ -233,6 +233,19 @@ impl TensorKind {
             Self::Gradient => "gradient",
             Self::ParamGradient => "param_gradient",
             Self::Output => "output",
+        }
+    }
+}
+
+impl Origin {
+    /// The kind in one word, as in the files.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Measured { .. } => "measured",
+            Self::Modelled { .. } => "modelled",
+            Self::Published { .. } => "published",
+            Self::Generated { .. } => "generated",
+            Self::Exact => "exact",
         }
     }
 }

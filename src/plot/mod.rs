@@ -152,8 +152,8 @@ fn subtitle(row: &Record, device: Option<&SuiteDevice>, hidden: usize) -> String
     };
     match device {
         Some(device) if row.store_all_peak_bytes > device.memory.0 => {
-            format!("store-all needs {peak}: too much for the {}, not drawn{hidden}", device.name)
+            format!("{} times; store-all needs {peak}: too much for the {}, not drawn{hidden}", row.times, device.name)
         }
-        _ => format!("store-all needs {peak}{hidden}"),
+        _ => format!("{} times; store-all needs {peak}{hidden}", row.times),
     }
 }

@@ -123,6 +123,7 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         instance: instance.name().into(),
         instance_hash: instance.hash().to_string(),
         batch_size: instance.provenance().batch_size,
+        times: instance.provenance().times.kind().into(),
         time_unit: instance.units().time,
         memory_unit: instance.units().memory,
         store_all_time_ns: run.subject.baseline.time,

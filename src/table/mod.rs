@@ -146,10 +146,11 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
 fn heading(row: &Record) -> String {
     let batch = row.batch_size.map_or(String::new(), |batch| format!(", batch {batch}"));
     format!(
-        "{}: store-all takes {} and {}{batch}",
+        "{}: store-all takes {} and {}{batch}; {} times",
         row.instance,
         format::time(row.store_all_time_ns, row.time_unit),
-        format::bytes(row.store_all_peak_bytes, row.memory_unit)
+        format::bytes(row.store_all_peak_bytes, row.memory_unit),
+        row.times
     )
 }
 
