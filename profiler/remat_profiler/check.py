@@ -39,7 +39,7 @@ def problems(instance: dict) -> list[str]:
     present = {id for id, tensor in tensors.items() if tensor["kind"] == "input"}
     for id in instance["order"]:
         found += _operator_problems(operators[id], operators, tensors, present)
-        present |= set(operators[id]["outputs"])
+        present |= set(operators[id]["outputs"]) | _saved(operators[id])
     missing = set(tensors) - present
     if missing:
         found.append(f"tensors that nobody makes: {sorted(missing)[:5]}")
@@ -60,15 +60,42 @@ def _operator_problems(operator: dict, operators: dict, tensors: dict, present: 
     target = operator.get("differentiates")
     if target is not None and operators.get(target, {}).get("phase") in (None, "backward"):
         found.append(f"{where} differentiates {target}, which is no forward operator")
+    for tensor in _saved(operator):
+        if tensor not in tensors or tensors[tensor]["kind"] != "saved" or tensor in present:
+            found.append(f"{where} saves tensor {tensor}, which is not a new one of kind saved")
     if not operator["implementations"]:
         found.append(f"{where} has no implementation")
+    names = [implementation["name"] for implementation in operator["implementations"]]
+    if len(set(names)) < len(names):
+        found.append(f"{where} has two implementations of one name")
     for implementation in operator["implementations"]:
         numbers = implementation["time"], implementation.get("workspace_bytes", 0)
         if any(not isinstance(number, int) or number < 0 for number in numbers):
             found.append(f"{where}: time and workspace must be integers that are not negative")
+        for tensor in implementation.get("inputs", []):
+            if tensor not in present:
+                found.append(f"{where}, {implementation['name']}, reads tensor {tensor} before it is there")
+        found += _in_place_problems(where, operator, implementation, tensors)
         if implementation.get("recompute") and not operator.get("updates_state"):
             found.append(f"{where} has a recompute form but updates no state")
     return found
+
+
+def _saved(operator: dict) -> set[int]:
+    return {tensor for implementation in operator["implementations"] for tensor in implementation.get("saves", [])}
+
+
+def _in_place_problems(where: str, operator: dict, implementation: dict, tensors: dict) -> list[str]:
+    pair = implementation.get("in_place")
+    if pair is None:
+        return []
+    legal = (
+        pair["output"] in operator["outputs"]
+        and pair["input"] in implementation.get("inputs", operator["inputs"])
+        and tensors[pair["input"]]["kind"] != "input"
+        and tensors[pair["input"]]["bytes"] == tensors[pair["output"]]["bytes"]
+    )
+    return [] if legal else [f"{where}, {implementation['name']}, cannot work in place"]
 
 
 def store_all(instance: dict) -> Summary:
@@ -78,7 +105,7 @@ def store_all(instance: dict) -> Summary:
     kept = {t["id"] for t in instance["tensors"] if t["kind"] in _RESIDENT_AT_END}
     last_use = {}
     for step, id in enumerate(instance["order"]):
-        for tensor in operators[id]["inputs"] + operators[id]["outputs"]:
+        for tensor in operators[id]["inputs"] + _makes(operators[id]):
             last_use[tensor] = step
     fixed = sum(instance.get("fixed_bytes", {}).values())
     resident = fixed + sum(t["bytes"] for t in instance["tensors"] if t["kind"] == "input")
@@ -86,11 +113,16 @@ def store_all(instance: dict) -> Summary:
     for step, id in enumerate(instance["order"]):
         operator = operators[id]
         implementation = operator["implementations"][0]
-        resident += sum(size[tensor] for tensor in operator["outputs"])
+        resident += sum(size[tensor] for tensor in _makes(operator))
         during = resident + implementation.get("workspace_bytes", 0)
         if during > peak:
             peak, peak_operator = during, operator["name"]
         time += implementation["time"]
-        touched = set(operator["inputs"]) | set(operator["outputs"])
+        touched = set(operator["inputs"]) | set(_makes(operator))
         resident -= sum(size[t] for t in touched if last_use[t] == step and t not in kept)
     return Summary(len(operators), len(size), time, peak, peak_operator, fixed)
+
+
+def _makes(operator: dict) -> list[int]:
+    """What the default implementation makes."""
+    return operator["outputs"] + operator["implementations"][0].get("saves", [])

@@ -47,6 +47,15 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--trace-device", choices=("auto", "cpu", "cuda"), default="auto",
                        help="device of the fake tensors (default: that of --device where torch allows)")
     trace.add_argument("--repeats", type=int, default=10, help="runs per measured operator (default 10)")
+    trace.add_argument("--convolutions", metavar="FILE.csv|model",
+                       help="add cudnn:<ALGO> implementations from a harvested table of the same device, or modelled")
+    trace.add_argument("--alternatives", action="store_true",
+                       help="add implementations as in MONeT: from output, input, mask or kernel index, in place")
+    trace.add_argument("--gist", action="store_true", help="add Gist's encodings (gist:dpr-fp16 is lossy)")
+    trace.add_argument("--split-convolution-backward", action="store_true",
+                       help="parameter gradient and input gradient as two operators")
+    trace.add_argument("--split-batch-norm", action="store_true",
+                       help="statistics and normalisation as two operators, so that kept statistics are not found again")
     trace.add_argument("-o", "--output", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
     trace.set_defaults(run=_trace)
 
@@ -67,7 +76,8 @@ def _trace(options: argparse.Namespace) -> int:
 
     print(run(Job(
         options.model, options.batch, parse_shape(options.shape), options.device,
-        options.trace_device, options.repeats,
+        options.trace_device, options.repeats, options.convolutions, options.alternatives, options.gist,
+        options.split_convolution_backward, options.split_batch_norm,
     ), options.output))
     return 0
 

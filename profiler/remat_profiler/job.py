@@ -23,6 +23,11 @@ class Job:
     device: str
     trace_device: str = "auto"
     repeats: int = 10
+    convolutions: str | None = None
+    alternatives: bool = False
+    gist: bool = False
+    split_convolution_backward: bool = False
+    split_batch_norm: bool = False
 
     @property
     def command(self) -> str:
@@ -33,6 +38,11 @@ class Job:
             text += f" --trace-device {self.trace_device}"
         if not self.device.startswith("model:"):
             text += f" --repeats {self.repeats}"
+        if self.convolutions is not None:
+            text += f" --convolutions {Path(self.convolutions).name}"
+        for name in ("alternatives", "gist", "split_convolution_backward", "split_batch_norm"):
+            if getattr(self, name):
+                text += " --" + name.replace("_", "-")
         return text
 
 
@@ -47,7 +57,16 @@ def run(job: Job, output: Path, costs: CostSource | None = None) -> str:
     started = time.monotonic()
     costs = costs or cost_source(job.device, job.repeats)
     header = instance.Header(instance.stem(output), job.model, job.batch, job.shape, job.command)
-    made = instance.document(header, traced(job), costs)
+    trace = traced(job)
+    made = instance.document(header, trace, costs)
+    if job.alternatives or job.gist:
+        from .alternatives.attach import attach
+
+        attach(made, trace, costs, job.alternatives, job.gist)
+    if job.convolutions is not None:
+        from .convolutions.join import join
+
+        join(made, job.convolutions, job.device)
     found = check.problems(made)
     if found:
         raise ProfilerError(f"the traced instance is not valid ({len(found)} problems): {found[0]}")
@@ -63,7 +82,15 @@ def traced(job: Job):
     from .trace import trace
 
     devices = trace_devices(job.device) if job.trace_device == "auto" else [job.trace_device]
-    return trace(capture_for(Request(builder(job.model), job.batch, job.shape), devices))
+    captured = capture_for(Request(builder(job.model), job.batch, job.shape), devices)
+    if job.split_convolution_backward or job.split_batch_norm:
+        from .alternatives import rewrite
+
+        if job.split_convolution_backward:
+            rewrite.split_convolution_backward(captured)
+        if job.split_batch_norm:
+            rewrite.split_batch_norm(captured)
+    return trace(captured)
 
 
 def summary(name: str, made: dict, store_all, size: int, seconds: float) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from .aliasing import Value, schema_name
-from .capture import MODEL, Capture
+from .capture import MODEL, Capture, mark_of
 
 if TYPE_CHECKING:
     from .trace import Operator, Storage
@@ -22,6 +22,7 @@ OUTPUT_NAMES: dict[str, tuple[str, ...]] = {
     "_native_batch_norm_legit": ("", "save_mean", "save_rstd"),
     "native_batch_norm": ("", "save_mean", "save_rstd"),
     "cudnn_batch_norm": ("", "save_mean", "save_var", "reserve"),
+    "batch_norm_statistics": ("save_mean", "save_rstd"),
     "native_batch_norm_backward": ("grad_input", "grad_weight", "grad_bias"),
     "cudnn_batch_norm_backward": ("grad_input", "grad_weight", "grad_bias"),
     "native_layer_norm": ("", "mean", "rstd"),
@@ -74,6 +75,9 @@ class Namer:
         if operator.phase == "loss":
             return f"loss.{kind}"
         path = operator.module.removeprefix(MODEL).lstrip(".")
+        role = mark_of(operator.node).get("role")
+        if role:
+            return f"{path}.{role}" if path else str(role)
         if path in self.capture.leaf_modules:
             return path
         return f"{path}.{kind}" if path else kind
@@ -81,7 +85,8 @@ class Namer:
     def _backward_name(self, operator, operators, parts, readers) -> str:
         if operator.differentiates is not None:
             base = f"{operators[operator.differentiates].name}.backward"
-            return base if parts[operator.differentiates] == 1 else f"{base}.{short_type(operator)}"
+            kind = mark_of(operator.node).get("role") or short_type(operator)
+            return base if parts[operator.differentiates] == 1 else f"{base}.{kind}"
         kind = short_type(operator)
         reader = next((readers[o] for o in operator.outputs if o in readers), None)
         if reader is None:

@@ -6,12 +6,14 @@ how they know. They must not know of instances.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import fx
 
 from ..errors import ProfilerError
+from .work import Work
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,23 @@ class Description:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Call:
+    """A function that is no operator of the graph: what it is called with, and what it does.
+
+    Tensors among the arguments are fake or meta ones; `bounds` limits the integers in some of them.
+    `prepare` turns the real ones into what the function gets, outside of the measurement.
+    """
+
+    name: str
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+    work: Work
+    workspace_bytes: int = 0
+    bounds: dict[int, int] = field(default_factory=dict)
+    prepare: Callable[..., tuple] | None = None
+
+
 class CostSource(Protocol):
     """A way to know what operators cost."""
 
@@ -42,6 +61,9 @@ class CostSource(Protocol):
 
     def cost(self, node: fx.Node) -> Cost:
         """Cost of one run of an operator."""
+
+    def cost_of_call(self, call: Call) -> Cost:
+        """Cost of one call of a function."""
 
 
 def cost_source(device: str, repeats: int) -> CostSource:

@@ -20,7 +20,7 @@ from torch import fx
 
 from ..aliasing import bound_arguments, schema_name
 from ..errors import ProfilerError
-from . import Cost, Description
+from . import Call, Cost, Description
 
 WARM_UP = 2
 
@@ -57,10 +57,21 @@ class Measured:
             self._known[key] = self._measure(node)
         return self._known[key]
 
+    def cost_of_call(self, call: Call) -> Cost:
+        """Measures a function, or remembers what the same call took."""
+        described = [_Spec.of(a) if isinstance(a, torch.Tensor) else a for a in call.arguments]
+        key = repr((call.name, described, sorted(call.bounds.items())))
+        if key not in self._known:
+            self._known[key] = self._measure_call(lambda: _bind(call, self.device))
+        return self._known[key]
+
     def _measure(self, node: fx.Node) -> Cost:
+        return self._measure_call(lambda: _call(node, self.device))
+
+    def _measure_call(self, bind: Callable[[], Callable[[], object]]) -> Cost:
         torch.manual_seed(0)
         with torch.no_grad():
-            call = _call(node, self.device)
+            call = bind()
             for _ in range(WARM_UP):
                 call()
             timer = self._time_cuda if self.device.type == "cuda" else _time_cpu
@@ -149,6 +160,17 @@ def _call(node: fx.Node, device: torch.device) -> Callable[[], object]:
     keywords = {name: real(value) for name, value in node.kwargs.items()}
     _make_consistent(node, arguments)
     return lambda: node.target(*arguments, **keywords)
+
+
+def _bind(call: Call, device: torch.device) -> Callable[[], object]:
+    """The function bound to real tensors."""
+    arguments = [
+        _Spec.of(argument).make(device, call.bounds.get(position)) if isinstance(argument, torch.Tensor) else argument
+        for position, argument in enumerate(call.arguments)
+    ]
+    if call.prepare is not None:
+        arguments = call.prepare(*arguments)
+    return lambda: call.function(*arguments)
 
 
 def _index_bound(node: fx.Node) -> int | None:

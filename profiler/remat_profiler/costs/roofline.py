@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from torch import fx
 
-from . import Cost, Description
+from . import Call, Cost, Description
 from .devices import Efficiency, Gpu
 from .work import Work, work_of
 
@@ -64,3 +64,7 @@ class Roofline:
         work = work_of(node)
         workspace = CONVOLUTION_WORKSPACE if work.kind.startswith(("conv", "depthwise")) else 0
         return Cost(max(1, round(seconds(work, self.gpu) * 1e9)), workspace)
+
+    def cost_of_call(self, call: Call) -> Cost:
+        """Modelled time of its work, and the workspace that a fused kernel would need."""
+        return Cost(max(1, round(seconds(call.work, self.gpu) * 1e9)), call.workspace_bytes)

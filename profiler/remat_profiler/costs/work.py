@@ -47,6 +47,8 @@ def work_of(node: fx.Node) -> Work:
         return Work("gemm", _gemm_flops(node), moved)
     if "scaled_dot_product" in name:
         return _attention(node, name, moved)
+    if name == "batch_norm_normalise":  # one pass; the statistics are an operator of their own
+        return Work("norm", 0.0, moved)
     backward = "_backward" if name.endswith("backward") else ""
     if any(part in name for part in NORMS):
         return Work("norm" + backward, 0.0, _norm_bytes(node, bool(backward), moved))
