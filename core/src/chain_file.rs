@@ -290,15 +290,5 @@ impl Builder {
 }
 
 fn implementation(name: &str, time: u64, overhead: i64) -> ImplementationDocument {
-    ImplementationDocument {
-        name: name.into(),
-        time,
-        workspace_bytes: u64::try_from(overhead).unwrap_or(0),
-        inputs: None,
-        saves: vec![],
-        in_place: None,
-        recompute: false,
-        spread: None,
-        origin: None,
-    }
+    ImplementationDocument::plain(name, time, u64::try_from(overhead).unwrap_or(0))
 }

@@ -336,6 +336,23 @@ pub struct ImplementationDocument {
     pub origin: Option<Origin>,
 }
 
+impl ImplementationDocument {
+    /// An implementation that reads the operator's inputs and makes its outputs, and nothing else.
+    pub fn plain(name: &str, time: u64, workspace_bytes: u64) -> Self {
+        Self {
+            name: name.into(),
+            time,
+            workspace_bytes,
+            inputs: None,
+            saves: vec![],
+            in_place: None,
+            recompute: false,
+            spread: None,
+            origin: None,
+        }
+    }
+}
+
 /// An output that takes over the buffer of an input of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

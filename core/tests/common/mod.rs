@@ -112,21 +112,6 @@ pub fn empty(name: &str) -> InstanceDocument {
     }
 }
 
-/// A plain implementation.
-pub fn way(name: &str, time: u64, workspace_bytes: u64) -> ImplementationDocument {
-    ImplementationDocument {
-        name: name.into(),
-        time,
-        workspace_bytes,
-        inputs: None,
-        saves: vec![],
-        in_place: None,
-        recompute: false,
-        spread: None,
-        origin: None,
-    }
-}
-
 /// A plain operator.
 pub fn operator(id: u32, phase: Phase, inputs: Vec<u32>, outputs: Vec<u32>) -> OperatorDocument {
     OperatorDocument {
@@ -141,7 +126,7 @@ pub fn operator(id: u32, phase: Phase, inputs: Vec<u32>, outputs: Vec<u32>) -> O
         random: false,
         updates_state: false,
         attributes: std::collections::BTreeMap::new(),
-        implementations: vec![way("default", 1, 0)],
+        implementations: vec![ImplementationDocument::plain("default", 1, 0)],
     }
 }
 
@@ -189,19 +174,28 @@ pub fn network(dice: &Dice) -> InstanceDocument {
         }
         let phase = if index == n { Phase::Loss } else { Phase::Forward };
         let mut forward = operator(index - 1, phase, inputs, vec![index]);
-        forward.implementations = vec![way("default", time, workspace)];
-        let masked = ImplementationDocument { saves: vec![n + index], ..way("masked", time + 1, 0) };
+        forward.implementations = vec![ImplementationDocument::plain("default", time, workspace)];
+        let masked =
+            ImplementationDocument { saves: vec![n + index], ..ImplementationDocument::plain("masked", time + 1, 0) };
         forward.implementations.push(masked);
         if bits & 2 == 2 && index < n {
             forward.updates_state = true;
-            let again = ImplementationDocument { recompute: true, ..way("recompute", time, workspace) };
+            let again = ImplementationDocument {
+                recompute: true,
+                ..ImplementationDocument::plain("recompute", time, workspace)
+            };
             forward.implementations.push(again);
-            let again =
-                ImplementationDocument { recompute: true, saves: vec![n + index], ..way("recompute-masked", time, 0) };
+            let again = ImplementationDocument {
+                recompute: true,
+                saves: vec![n + index],
+                ..ImplementationDocument::plain("recompute-masked", time, 0)
+            };
             forward.implementations.push(again);
         } else if index > 1 && dice.layers[index as usize - 2].0 == bytes && bits & 4 == 4 {
             let in_place = Some(InPlaceDocument { output: index, input: index - 1 });
-            forward.implementations.push(ImplementationDocument { in_place, ..way("in-place", time, 0) });
+            forward
+                .implementations
+                .push(ImplementationDocument { in_place, ..ImplementationDocument::plain("in-place", time, 0) });
         }
         document.operators.push(forward);
     }
@@ -212,9 +206,10 @@ pub fn network(dice: &Dice) -> InstanceDocument {
         }
         let mut backward = operator(2 * n - index, Phase::Backward, inputs.clone(), vec![2 * n + index, 3 * n + index]);
         backward.differentiates = Some(index - 1);
-        backward.implementations = vec![way("default", 2 * time, workspace)];
+        backward.implementations = vec![ImplementationDocument::plain("default", 2 * time, workspace)];
         inputs[0] = n + index;
-        let masked = ImplementationDocument { inputs: Some(inputs), ..way("from-mask", time, 0) };
+        let masked =
+            ImplementationDocument { inputs: Some(inputs), ..ImplementationDocument::plain("from-mask", time, 0) };
         backward.implementations.push(masked);
         document.operators.push(backward);
     }
