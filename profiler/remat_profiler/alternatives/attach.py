@@ -253,12 +253,20 @@ def _pool(a: _Attachment, forward: Operator) -> None:
                   touched_bytes(fake) + touched_bytes(y) + y.numel(), "pool")
     a.offer(forward, "max-pool:kernel-index", cost, saves=[index])
     for backward in backwards:
-        grad, fake_grad = a.operand(backward, 0), a.value(backward, 0)
-        packed = torch.empty(y.shape, dtype=torch.uint8, device="meta")
-        arguments = (fake_grad, packed, list(fake.shape[-2:]), *window)
-        cost = a.call("max-pool:from-kernel-index", pooling.max_pool_from_kernel_index, arguments,
-                      touched_bytes(fake_grad) + y.numel() + touched_bytes(fake), "pool_backward", {1: 1})
-        a.offer(backward, "max-pool:from-kernel-index", cost, inputs=[grad, index])
+        cost = _pool_backward_cost(a, forward, backward)
+        a.offer(backward, "max-pool:from-kernel-index", cost, inputs=[a.operand(backward, 0), index])
+
+
+def _pool_backward_cost(a: _Attachment, forward: Operator, backward: Operator) -> Cost:
+    """Measured on indices that come from a forward pass: made-up ones would lie outside of the image."""
+    grad, x, y = a.value(backward, 0), a.value(forward, 0), a.fake(forward.outputs[0])
+
+    def prepare(grad: torch.Tensor, x: torch.Tensor, *window: object) -> tuple:
+        return (grad, pooling.max_pool_kernel_index(x, *window)[1], list(x.shape[-2:]), *window)
+
+    moved = touched_bytes(grad) + y.numel() + touched_bytes(x)
+    return a.call("max-pool:from-kernel-index", pooling.max_pool_from_kernel_index, (grad, x, *_windows(a, forward)),
+                  moved, "pool_backward", prepare=prepare)
 
 
 def _pool_backwards(a: _Attachment, forward: Operator) -> list[Operator]:
@@ -359,10 +367,7 @@ class _Encodings:
         decode = a.call("gist:pool-map-decode", gist.pool_map_decode, (packed, y.shape), y.numel() + count, bounds={0: 256})
         a.offer(pool, "gist:binarize", _sum(made, encode, y.numel()), saves=[stored])
         for backward in backwards:
-            fake_grad = a.value(backward, 0)
-            run = a.call("max-pool:from-kernel-index", pooling.max_pool_from_kernel_index,
-                         (fake_grad, narrow, list(fake.shape[-2:]), *window),
-                         touched_bytes(fake_grad) + y.numel() + touched_bytes(fake), "pool_backward", {1: 1})
+            run = _pool_backward_cost(a, pool, backward)
             a.offer(backward, "gist:binarize", _sum(run, decode, y.numel()), inputs=[a.operand(backward, 0), stored])
 
     def _ssdc(self, operator: Operator) -> _Encoded:
