@@ -65,6 +65,13 @@ def _parser() -> argparse.ArgumentParser:
     suite.add_argument("--only", default="", help="only instances whose name contains this")
     suite.set_defaults(run=_suite)
 
+    join = commands.add_parser("join", help="add cudnn:<ALGO> implementations to an instance that is there already")
+    join.add_argument("instance", type=Path, help="FILE.json, .json.gz or .json.zst")
+    join.add_argument("--convolutions", required=True, metavar="FILE.csv", help="a table of the same device")
+    join.add_argument("--math", choices=("fp32", "tf32"), default=None, help="arithmetic (default fp32)")
+    join.add_argument("-o", "--output", type=Path, required=True)
+    join.set_defaults(run=_join)
+
     from .harvest.cli import add_parser
 
     add_parser(commands)
@@ -79,6 +86,29 @@ def _trace(options: argparse.Namespace) -> int:
         options.trace_device, options.repeats, options.convolutions, options.alternatives, options.gist,
         options.split_convolution_backward, options.split_batch_norm,
     ), options.output))
+    return 0
+
+
+def _join(options: argparse.Namespace) -> int:
+    from . import check, instance
+    from .convolutions.join import join
+
+    instance.check_output(options.output)
+    try:
+        made = instance.read(options.instance)
+    except OSError as error:
+        raise ProfilerError(f"cannot read '{options.instance}': {error.strerror}") from error
+    made["name"] = instance.stem(options.output)
+    added = join(made, options.convolutions, "", options.math)
+    if not added:
+        raise ProfilerError(f"'{options.convolutions}' has no algorithm for any convolution of '{options.instance}'")
+    command = f"; remat-profiler join --convolutions {Path(options.convolutions).name}"
+    made["provenance"]["command"] += command + (f" --math {options.math}" if options.math else "")
+    found = check.problems(made)
+    if found:
+        raise ProfilerError(f"the joined instance is not valid ({len(found)} problems): {found[0]}")
+    size = instance.write(made, options.output)
+    print(f"{made['name']}: {added} implementations added, {size} bytes written")
     return 0
 
 

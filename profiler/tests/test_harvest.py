@@ -17,6 +17,7 @@ from remat_profiler.convolutions import BACKWARD_DATA, BACKWARD_FILTER, FORWARD,
 from remat_profiler.errors import ProfilerError
 from remat_profiler.harvest import networks, slices
 from remat_profiler.harvest.deadline import Deadline
+from remat_profiler.job import Job
 
 from .conftest import document_of, trace_of
 
@@ -185,11 +186,12 @@ def test_the_whole_harvest_runs_resumes_and_packs(tmp_path):
     assert short.returncode == slices.UNFINISHED and "run the same command again" in short.stdout
     done = run_script(tmp_path, 120)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 networks measured: mlp, tiny" in done.stdout and "finished" in done.stdout
+    assert "4 networks measured: mlp, mlp-split, tiny, tiny-split" in done.stdout and "finished" in done.stdout
     out = tmp_path / "out"
     with tarfile.open(out / slices.ARCHIVE) as packed:
         names = set(packed.getnames())
-    assert names == {"cudnn.csv", "state.json", "networks/mlp.json.gz", "networks/operators.csv", "networks/tiny.json.gz"}
+    instances = {f"networks/{name}.json.gz" for name in ("mlp", "mlp-split", "tiny", "tiny-split")}
+    assert names == {"cudnn.csv", "state.json", "networks/operators.csv"} | instances
     # Another machine: only the archive has travelled.
     (tmp_path / "second").mkdir()
     (out / slices.ARCHIVE).rename(tmp_path / "second" / slices.ARCHIVE)
@@ -214,3 +216,43 @@ def test_a_child_that_dies_is_started_again_and_its_network_is_blamed(tmp_path, 
     assert codes == {"convolutions": [], "networks": []}
     assert "ended with -9" in networks.read_failures(tmp_path / "networks")["huge"]
     assert sum("starting another one" in line for line in lines) == 3
+
+
+def test_variants_have_alternatives_and_split_operators():
+    jobs = networks.variants({"a": Job("toy:conv-bn-relu", 2, (3, 8, 8), "cpu")}, True, True)
+    assert list(jobs) == ["a", "a-split"]
+    assert jobs["a"].alternatives and jobs["a"].gist and not jobs["a"].split_batch_norm
+    assert jobs["a-split"].split_batch_norm and jobs["a-split"].split_convolution_backward
+
+
+def test_a_network_whose_alternatives_fail_is_measured_without_them(tmp_path, monkeypatch):
+    from remat_profiler.alternatives import activations
+
+    def broken(*_arguments):
+        raise NotImplementedError("no such kernel here")
+
+    monkeypatch.setattr(activations, "relu_saving_mask", broken)
+    jobs = networks.variants(networks.read_jobs(write_jobs(tmp_path / "jobs", "tiny toy:conv-bn-relu 2 3x8x8\n"), "cpu", 2), True, False)
+    lines = []
+    assert networks.harvest(jobs, tmp_path / "out", "cpu", 100, lines.append)
+    assert any("no such kernel here" in line for line in lines)
+    made = instance.read(tmp_path / "out" / "tiny.json.gz")
+    assert {i["name"] for o in made["operators"] for i in o["implementations"]} == {"default", "recompute"}
+
+
+def test_a_harvested_table_joins_a_harvested_network(tmp_path, capsys):
+    jobs = networks.read_jobs(write_jobs(tmp_path / "jobs", "tiny toy:conv-bn-relu 2 3x8x8\n"), "cpu", 2)
+    networks.harvest(jobs, tmp_path, "cpu", 100, lambda _line: None)
+    made = instance.read(tmp_path / "tiny.json.gz")
+    (wanted, *_) = sorted({c for o in made["operators"] for c in problem.of_operator(o) if c.direction == FORWARD})
+    device = made["provenance"]["device"]["name"]
+    rows = [table.Row(device, "test", wanted, math, "GEMM", "ok", 100, 1, 5, 64) for math in ("fp32", "tf32")]
+    table.write(rows, tmp_path / "cudnn.csv")
+    command = ["join", str(tmp_path / "tiny.json.gz"), "--convolutions", str(tmp_path / "cudnn.csv"), "-o", str(tmp_path / "joined.json.gz")]
+    assert main(command) == 0
+    joined = instance.read(tmp_path / "joined.json.gz")
+    (found,) = [i for o in joined["operators"] for i in o["implementations"] if i["name"] == "cudnn:GEMM"]
+    assert found["origin"] == {"kind": "measured", "samples": 5, "statistic": "median"}
+    assert joined["name"] == "joined" and "join --convolutions cudnn.csv" in joined["provenance"]["command"]
+    table.write([replace(row, algorithm="cpu:default") for row in rows], tmp_path / "cudnn.csv")
+    assert main(command) == 2 and "has no algorithm" in capsys.readouterr().err

@@ -33,6 +33,9 @@ class Measured:
             raise ProfilerError("--device cuda: torch finds no CUDA device (use model:<gpu> or cpu)")
         self.device = torch.device(device)
         self.repeats = repeats
+        if device == "cuda":  # fp32 means fp32: torch lets convolutions use TF32 unless told otherwise
+            torch.backends.cudnn.allow_tf32 = False
+            torch.backends.cuda.matmul.allow_tf32 = False
         self._known: MutableMapping[str, Cost] = {} if known is None else known
 
     def describe(self) -> Description:
@@ -42,6 +45,7 @@ class Measured:
             return Description("cuda", _cuda_device(), measured, measured, [
                 "operators measured one at a time; spread is the interquartile range",
                 "workspaces: peak of the caching allocator above inputs and outputs",
+                "TF32 is off for convolutions and matrix products",
             ])
         return Description(
             "cpu", {"name": _cpu_name()}, measured,

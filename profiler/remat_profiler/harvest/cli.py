@@ -31,6 +31,8 @@ def add_parser(commands) -> None:
     networks = verbs.add_parser("networks", help="trace whole networks with measured operators")
     _device(networks)
     networks.add_argument("--list", dest="jobs", type=Path, help="lines NAME MODEL BATCH SHAPE (default: all suites)")
+    networks.add_argument("--plain", action="store_true", help="without alternatives and Gist's encodings")
+    networks.add_argument("--split", action="store_true", help="each network once more with split operators (NAME-split)")
     networks.add_argument("-o", "--output", type=Path, required=True, help="folder")
     networks.set_defaults(run=_networks)
 
@@ -40,6 +42,8 @@ def add_parser(commands) -> None:
     everything.add_argument("--from", dest="sources", nargs="+", type=Path, required=True, metavar="PATH",
                             help="instances, folders of them or lists of convolutions")
     everything.add_argument("--list", dest="jobs", type=Path, help="networks (default: all suites)")
+    everything.add_argument("--plain", action="store_true", help="networks without alternatives and Gist's encodings")
+    everything.add_argument("--no-split", dest="split", action="store_false", help="no second instance with split operators")
     everything.add_argument("--dtypes", nargs="*", default=[], choices=("float16", "bfloat16"))
     everything.add_argument("--out", type=Path, required=True, help="folder; an archive in it is resumed from")
     everything.set_defaults(run=_all)
@@ -100,6 +104,7 @@ def _networks(options: argparse.Namespace) -> int:
         jobs = networks.default_jobs(options.device, options.repeats)
     else:
         jobs = networks.read_jobs(options.jobs, options.device, options.repeats)
+    jobs = networks.variants(jobs, not options.plain, options.split)
     done = networks.harvest(jobs, options.output, options.device, options.budget_seconds,
                             lambda line: print(line, flush=True))
     return 0 if done else slices.UNFINISHED
@@ -111,7 +116,7 @@ def _all(options: argparse.Namespace) -> int:
     if options.repeats < 1 or options.slice_seconds <= 0:
         raise ProfilerError("--repeats and --slice-seconds must be positive")
     plan = slices.Plan(options.device, options.out, options.sources, options.jobs, options.slice_seconds,
-                       options.dtypes, options.repeats)
+                       options.dtypes, options.repeats, options.plain, options.split)
     return 0 if slices.run(plan, lambda line: print(line, flush=True)) else slices.UNFINISHED
 
 

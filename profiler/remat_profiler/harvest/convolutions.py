@@ -75,28 +75,29 @@ class Harvest:
             self.inflight.unlink()
 
     def run(self, convolutions: list[Convolution], deadline: Deadline, report=print) -> Outcome:
-        """Fills the table until it is complete or time is up."""
-        for index, convolution in enumerate(convolutions):
+        """Fills the table until it is complete or time is up: fp32 of everything before any TF32."""
+        units = [(c, maths) for c in convolutions for maths in enumerate(maths_of(c.dtype, self.device))]
+        units.sort(key=lambda unit: unit[1][0])
+        for index, (convolution, (_, math)) in enumerate(units):
             try:
-                if not self._all_of(convolution, deadline):
-                    report(f"  time is up at convolution {index + 1} of {len(convolutions)}")
+                if not self._all_of(convolution, math, deadline):
+                    report(f"  time is up at {index + 1} of {len(units)} ({math})")
                     return Outcome(False, self.added, self.skipped)
             except DeviceLost as lost:
                 report(f"  {lost}")
                 return Outcome(False, self.added, self.skipped, str(lost))
-            if (index + 1) % 20 == 0 or index + 1 == len(convolutions):
-                report(f"  {index + 1} of {len(convolutions)} convolutions, {self.added} rows added, "
+            if (index + 1) % 50 == 0 or index + 1 == len(units):
+                report(f"  {index + 1} of {len(units)} convolutions ({math}), {self.added} rows added, "
                        f"{self.skipped} were there, {deadline.left:.0f} s left")
         return Outcome(True, self.added, self.skipped)
 
-    def _all_of(self, convolution: Convolution, deadline: Deadline) -> bool:
-        for math in maths_of(convolution.dtype, self.device):
-            for runner in self.used:
-                names = runner.algorithms(convolution)
-                todo = [name for name in names if (convolution, math, name) not in self.rows.known]
-                self.skipped += len(names) - len(todo)
-                if todo and not self._these(runner, convolution, math, todo, deadline):
-                    return False
+    def _all_of(self, convolution: Convolution, math: str, deadline: Deadline) -> bool:
+        for runner in self.used:
+            names = runner.algorithms(convolution)
+            todo = [name for name in names if (convolution, math, name) not in self.rows.known]
+            self.skipped += len(names) - len(todo)
+            if todo and not self._these(runner, convolution, math, todo, deadline):
+                return False
         return True
 
     def _these(self, runner: Runner, convolution: Convolution, math: str, todo: list[str], deadline: Deadline) -> bool:

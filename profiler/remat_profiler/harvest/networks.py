@@ -119,6 +119,15 @@ def default_jobs(device: str, repeats: int) -> dict[str, Job]:
     return {name: replace(jobs[name], device=device, repeats=repeats, trace_device="cpu") for name in ordered}
 
 
+def variants(jobs: dict[str, Job], alternatives: bool, split: bool) -> dict[str, Job]:
+    """Each network with all alternatives, and then each once more as NAME-split with split operators."""
+    made = {name: replace(job, alternatives=alternatives, gist=alternatives) for name, job in jobs.items()}
+    if split:
+        made |= {f"{name}-split": replace(job, split_convolution_backward=True, split_batch_norm=True)
+                 for name, job in made.items()}
+    return made
+
+
 def _size(job: Job) -> float:
     """A guess at how long measuring takes, for the order only."""
     pixels = 1
@@ -165,19 +174,21 @@ def read_failures(output: Path) -> dict[str, str]:
 
 
 def _one(job: Job, path: Path, cache: OperatorCache, report) -> str:
-    """Traces and measures; on another trace device where an operator of the graph does not run."""
-    tried = [job.trace_device] + [d for d in (job.device,) if d == "cuda" and d != job.trace_device]
+    """Traces and measures; what fails is tried without alternatives, then traced on the device itself."""
+    tried = [job, replace(job, alternatives=False, gist=False)]
+    if job.device == "cuda" and job.trace_device != "cuda":
+        tried += [replace(attempt, trace_device="cuda") for attempt in tried]
     reasons = []
-    for trace_device in tried:
-        job = replace(job, trace_device=trace_device)
+    for attempt in dict.fromkeys(tried):
         try:
-            return run(job, path, Measured(job.device, job.repeats, cache))
+            return run(attempt, path, Measured(attempt.device, attempt.repeats, cache))
         except (OutOfTime, KeyboardInterrupt):
             raise
         except Exception as error:  # operators raise anything; one network must not end the harvest
             if "CUDA error" in str(error) and "out of memory" not in str(error):
                 raise
             words = " ".join(str(error).split())[:160]
-            reasons.append(f"traced on {trace_device}: {type(error).__name__}: {words}")
+            extra = " with alternatives" if attempt.alternatives else ""
+            reasons.append(f"traced on {attempt.trace_device}{extra}: {type(error).__name__}: {words}")
             report(f"  {path.name}: {reasons[-1]}")
     raise ProfilerError("; ".join(reasons))

@@ -29,6 +29,8 @@ STATE = "state.json"
 # Starting a child and importing torch, and packing at the end.
 START_SECONDS, PACK_SECONDS = 20.0, 15.0
 UNFINISHED, LOST = 75, 76
+# Of a slice, while there are networks to do: neither stage starves the other.
+CONVOLUTION_SHARE = 0.6
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Plan:
     slice_seconds: float
     dtypes: list[str]
     repeats: int
+    plain: bool = False
+    split: bool = True
     reserve: tuple[float, float] = (START_SECONDS, PACK_SECONDS)
 
 
@@ -55,10 +59,9 @@ def run(plan: Plan, report=print) -> bool:
         if state.get(name):
             report(f"{name}: done in an earlier slice")
             continue
-        state[name] = _stage(name, command, plan, deadline, report)
+        share = Deadline(deadline.left * CONVOLUTION_SHARE) if name == "convolutions" and not state.get("networks") else deadline
+        state[name] = _stage(name, command, plan, share, report)
         _write_state(plan.output, state)
-        if not state[name]:
-            break
     finished = all(state.get(name) for name, _ in _stages(plan))
     archive = pack(plan.output)
     report(overview(plan.output))
@@ -74,6 +77,7 @@ def _stages(plan: Plan) -> list[tuple[str, list[str]]]:
     second = ["networks", *common, "-o", str(plan.output / NETWORKS)]
     if plan.networks is not None:
         second += ["--list", str(plan.networks)]
+    second += ["--plain"] * plan.plain + ["--split"] * plan.split
     stages = [("convolutions", first), ("networks", second)]
     if plan.dtypes:
         stages.append(("convolutions in " + ", ".join(plan.dtypes), [*first, "--dtypes", *plan.dtypes]))
