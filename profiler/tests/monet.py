@@ -23,23 +23,28 @@ ORDER = {
 NETWORKS = {"resnet50": (184, (224, 224)), "vgg16": (176, (224, 224)), "un": (11, (416, 608))}
 
 
-def profile(network):
-    """`(convolution, algorithm) -> (milliseconds or None where it failed, workspace in MiB)`."""
+def graph(name):
+    """One file of the profile, or a skipped test that says why."""
     folder = os.environ.get(VARIABLE)
     if not folder:
         pytest.skip(f"{VARIABLE} is not set: MONeT's P100 profile is third-party data and not in the repository")
-    batch, size = NETWORKS[network]
-    path = Path(folder) / "monet-p100" / f"{network}_{batch}_inplace_conv_normal.json.gz"
+    path = Path(folder) / "monet-p100" / f"{name}.json.gz"
     if not path.exists():
         pytest.skip(f"'{path}' does not exist")
-    graph = json.loads(gzip.decompress(path.read_bytes()))
-    nodes = {node["id"]: node for node in graph["nodes"]}
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def profile(network):
+    """`(convolution, algorithm) -> (milliseconds or None where it failed, workspace in MiB)`."""
+    batch, size = NETWORKS[network]
+    found_graph = graph(f"{network}_{batch}_inplace_conv_normal")
+    nodes = {node["id"]: node for node in found_graph["nodes"]}
     found = {}
     for node in nodes.values():
         if node["op"] == "aten::_convolution_param_grad":
             found[node["fwd_node"]] = _convolution(nodes[node["fwd_node"]], node, nodes, batch, size)
     rows = {}
-    for id in graph["conv_list"]:
+    for id in found_graph["conv_list"]:
         node = nodes[id]
         direction = FORWARD if node["kind"] == "forward" else BACKWARD_FILTER if "param" in node["op"] else BACKWARD_DATA
         if direction == BACKWARD_DATA and max(node["ms"]) < 0.01:

@@ -18,6 +18,7 @@ from remat_profiler.job import Job, traced
 from remat_profiler.models import builder
 from remat_profiler.trace import trace
 
+from . import monet
 from .conftest import document_of, trace_of
 
 aten = torch.ops.aten
@@ -343,6 +344,36 @@ def test_without_options_a_trace_is_what_it_was(tmp_path):
     plain, more = instance.read(tmp_path / "a.json"), instance.read(tmp_path / "b.json")
     assert all(i["name"] in ("default", "recompute") for o in plain["operators"] for i in o["implementations"])
     assert more["provenance"]["command"].endswith("--alternatives")
+
+
+def test_the_packing_ratios_of_the_p100_hold_on_networks_that_they_were_not_taken_from():
+    """VGG-16 and U-Net, images of 28x28 and more; ours over MONeT's measured ratio of times."""
+    from statistics import median
+
+    expected = {"aten::relu_": attach.SAVING_MASK, "aten::relu__ip_grad": attach.FROM_MASK,
+                "aten::max_pool2d": attach.SAVING_INDEX, "aten::max_pool2d_ip_grad": attach.FROM_INDEX}
+    for network in ("vgg16_176", "un_11"):
+        ratios = {}
+        for node in monet.graph(f"{network}_inplace_newnode")["nodes"]:
+            if node["op"] in expected and len(node["ms"]) > 1 and node["shape"][-1] >= 28 and node["ms"][0] > 0.05:
+                ratios.setdefault(node["op"], []).append(node["ms"][1] / node["ms"][0])
+        assert set(ratios) == set(expected)
+        for kind, values in ratios.items():
+            assert median(values) == pytest.approx(expected[kind], rel=0.03), (network, kind)
+
+
+def test_batch_norm_alternatives_cost_what_the_p100_measured_relative_to_the_default():
+    """From statistics: ours 2/3 of a batch norm; from the output: as much as the default."""
+    from statistics import median
+
+    for network in ("resnet50_184", "un_11"):
+        again, output = [], []
+        for node in monet.graph(f"{network}_inplace_multiway")["nodes"]:
+            if node["op"] == "aten::batch_norm":
+                again.append(node["re_ms"][0] / node["ms"][0])
+            elif node["op"] == "aten::batch_norm_ip_grad":
+                output.append(node["ms"][1] / node["ms"][0])
+        assert median(again) == pytest.approx(2 / 3, rel=0.06) and median(output) == pytest.approx(1.0, rel=0.08)
 
 
 OPTIONS = ["--alternatives", "--gist", "--split-convolution-backward", "--split-batch-norm", "--convolutions", "model"]

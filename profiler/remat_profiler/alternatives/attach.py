@@ -18,7 +18,7 @@ import torch
 
 from ..aliasing import Storages, schema_name
 from ..costs import Call, Cost, CostSource
-from ..costs.work import Work, touched_bytes
+from ..costs.work import Work, touched_bytes, work_of
 from ..trace import Operator, TracedIteration
 from . import activations, batch_norm, bits, gist, pooling
 
@@ -32,9 +32,16 @@ CONVOLUTIONS = "aten::convolution"
 # Encoding smaller tensors (statistics, the logits of a classifier) would save nothing worth a schedule.
 SMALLEST_ENCODED = 64 * 1024
 
+# What packing costs in modelled instances, as multiples of the default's traffic: the ratios of times
+# that MONeT's authors measured on a P100 (ResNet-50 at batch 184, images of 28x28 and more). Fused kernels
+# would do better.
+SAVING_MASK, FROM_MASK = 2.17, 1.86
+SAVING_INDEX, FROM_INDEX = 1.17, 1.45
+
 NOTES = {
     "alternatives": (
-        "in modelled instances alternatives cost what one fused kernel would, by the bytes that it moves; "
+        "in modelled instances alternatives cost the bytes that they move; those that pack or unpack masks and "
+        "indices, the default's bytes times the ratios that MONeT's authors measured on a P100; "
         "batch-norm:from-output needs weights that are not 0"
     ),
     "gist": (
@@ -152,10 +159,11 @@ def _relu(a: _Attachment, forward: Operator) -> None:
     if not backwards:
         return
     mask = a.save(forward, "mask", mask_size, torch.uint8, [mask_size])
-    saving = a.call("relu:saving-mask", activations.relu_saving_mask, (fake,), 2 * size + mask_size)
+    moved = round(SAVING_MASK * 2 * size)
+    saving = a.call("relu:saving-mask", activations.relu_saving_mask, (fake,), moved)
     a.offer(forward, "relu:saving-mask", saving, saves=[mask])
     if place:
-        both = a.call("relu:saving-mask-in-place", activations.relu_saving_mask_in_place, (fake,), 2 * size + mask_size)
+        both = a.call("relu:saving-mask-in-place", activations.relu_saving_mask_in_place, (fake,), moved)
         a.offer(forward, "relu:saving-mask-in-place", both, saves=[mask], in_place=place)
     for backward in backwards:
         grad, fake_grad = a.operand(backward, 0), a.value(backward, 0)
@@ -171,8 +179,8 @@ def _relu(a: _Attachment, forward: Operator) -> None:
 def _from_mask(a: _Attachment, backward: Operator, name: str, grad: int, mask: int, size: int) -> None:
     fake_grad, mask_size = a.value(backward, 0), a.tensors[mask]["bytes"]
     packed = torch.empty(mask_size, dtype=torch.uint8, device="meta")
-    cost = a.call(name, activations.from_mask, (fake_grad, packed), touched_bytes(fake_grad) + size + mask_size,
-                  bounds={1: 256})
+    moved = round(FROM_MASK * (touched_bytes(fake_grad) + 2 * size))
+    cost = a.call("from-mask", activations.from_mask, (fake_grad, packed), moved, bounds={1: 256})
     a.offer(backward, name, cost, inputs=[grad, mask])
 
 
@@ -189,7 +197,8 @@ def _hardtanh(a: _Attachment, forward: Operator) -> None:
     if not backwards:
         return
     mask = a.save(forward, "mask", mask_size, torch.uint8, [mask_size])
-    saving = a.call("hardtanh:saving-mask", activations.hardtanh_saving_mask, (fake, low, high), 2 * size + mask_size)
+    moved = round(SAVING_MASK * 2 * size)
+    saving = a.call("hardtanh:saving-mask", activations.hardtanh_saving_mask, (fake, low, high), moved)
     a.offer(forward, "hardtanh:saving-mask", saving, saves=[mask])
     for backward in backwards:
         grad, fake_grad = a.operand(backward, 0), a.value(backward, 0)
@@ -241,30 +250,32 @@ def _two(value: object, default: list[int] | None) -> list[int]:
 
 
 def _pool(a: _Attachment, forward: Operator) -> None:
-    kernel, stride, padding, dilation, ceil = _windows(a, forward)
-    backwards = _pool_backwards(a, forward)
+    kernel, backwards = _windows(a, forward)[0], _pool_backwards(a, forward)
     if prod(kernel) > 256 or not backwards:
         return
     _indices_are_saved(a, forward)
-    fake, y = a.value(forward, 0), a.fake(forward.outputs[0])
+    y = a.fake(forward.outputs[0])
     index = a.save(forward, "kernel_index", y.numel(), torch.uint8, list(y.shape))
-    window = (kernel, stride, padding, dilation, ceil)
-    cost = a.call("max-pool:kernel-index", pooling.max_pool_kernel_index, (fake, *window),
-                  touched_bytes(fake) + touched_bytes(y) + y.numel(), "pool")
-    a.offer(forward, "max-pool:kernel-index", cost, saves=[index])
+    a.offer(forward, "max-pool:kernel-index", _pool_forward_cost(a, forward), saves=[index])
     for backward in backwards:
         cost = _pool_backward_cost(a, forward, backward)
         a.offer(backward, "max-pool:from-kernel-index", cost, inputs=[a.operand(backward, 0), index])
 
 
+def _pool_forward_cost(a: _Attachment, forward: Operator) -> Cost:
+    arguments = (a.value(forward, 0), *_windows(a, forward))
+    moved = round(SAVING_INDEX * work_of(forward.node).bytes)
+    return a.call("max-pool:kernel-index", pooling.max_pool_kernel_index, arguments, moved, "pool")
+
+
 def _pool_backward_cost(a: _Attachment, forward: Operator, backward: Operator) -> Cost:
     """Measured on indices that come from a forward pass: made-up ones would lie outside of the image."""
-    grad, x, y = a.value(backward, 0), a.value(forward, 0), a.fake(forward.outputs[0])
+    grad, x = a.value(backward, 0), a.value(forward, 0)
 
     def prepare(grad: torch.Tensor, x: torch.Tensor, *window: object) -> tuple:
         return (grad, pooling.max_pool_kernel_index(x, *window)[1], list(x.shape[-2:]), *window)
 
-    moved = touched_bytes(grad) + y.numel() + touched_bytes(x)
+    moved = round(FROM_INDEX * work_of(backward.node).bytes)
     return a.call("max-pool:from-kernel-index", pooling.max_pool_from_kernel_index, (grad, x, *_windows(a, forward)),
                   moved, "pool_backward", prepare=prepare)
 
@@ -339,7 +350,7 @@ class _Encodings:
         fake = a.fake(y)
         size, count = touched_bytes(fake), bits.packed_bytes(fake.numel(), 1)
         mask = a.save(relu, "mask", count, torch.uint8, [count])
-        cost = a.call("relu:saving-mask", activations.relu_saving_mask, (fake,), 2 * size + count)
+        cost = a.call("relu:saving-mask", activations.relu_saving_mask, (fake,), round(SAVING_MASK * 2 * size))
         a.offer(relu, "gist:binarize", cost, saves=[mask])
         for reader in backward:
             grad = a.operand(reader, 0)
@@ -359,10 +370,7 @@ class _Encodings:
         stored = a.save(pool, "pool_map", count, torch.uint8, [count])
         narrow = torch.empty(y.shape, dtype=torch.uint8, device="meta")
         packed = torch.empty(count, dtype=torch.uint8, device="meta")
-        window = _windows(a, pool)
-        fake = a.value(pool, 0)
-        made = a.call("max-pool:kernel-index", pooling.max_pool_kernel_index, (fake, *window),
-                      touched_bytes(fake) + touched_bytes(y) + y.numel(), "pool")
+        made = _pool_forward_cost(a, pool)
         encode = a.call("gist:pool-map", gist.pool_map_encode, (narrow,), y.numel() + count, bounds={0: 16})
         decode = a.call("gist:pool-map-decode", gist.pool_map_decode, (packed, y.shape), y.numel() + count, bounds={0: 256})
         a.offer(pool, "gist:binarize", _sum(made, encode, y.numel()), saves=[stored])
