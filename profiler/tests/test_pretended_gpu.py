@@ -1,0 +1,100 @@
+"""The lines that only a GPU reaches, on a pretended one: torch.cuda replaced by stand-ins, tensors that
+are asked for on `cuda` made on the CPU, cuDNN by the stand-in library. It shows that the code holds
+together, not that the numbers mean anything."""
+
+import time
+import types
+
+import pytest
+import torch
+
+from remat_profiler import check, instance, job
+from remat_profiler.cli import main
+from remat_profiler.convolutions import FORWARD, cudnn, problem, table
+
+from .test_cudnn import CONVOLUTION, fake  # noqa: F401  (a fixture)
+from .test_harvest import write_jobs
+
+
+class _Event:
+    def __init__(self, enable_timing=False):
+        assert enable_timing
+
+    def record(self):
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, other):
+        return (other.at - self.at) * 1e3
+
+
+@pytest.fixture
+def gpu(monkeypatch, fake):  # noqa: F811
+    monkeypatch.setenv(cudnn.LIBRARY_VARIABLE, str(fake))
+    there = {"gpu": True}
+    traced = job.traced
+
+    def traced_without(request):
+        there["gpu"] = False
+        try:
+            return traced(request)
+        finally:
+            there["gpu"] = True
+
+    monkeypatch.setattr(job, "traced", traced_without)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 90999)
+    properties = types.SimpleNamespace(name="Pretended GPU", total_memory=2**34)
+    stands = {
+        "is_available": lambda: there["gpu"], "Event": _Event, "synchronize": lambda: None, "empty_cache": lambda: None,
+        "current_stream": lambda: types.SimpleNamespace(cuda_stream=0), "reset_peak_memory_stats": lambda: None,
+        "max_memory_allocated": lambda: 4096, "memory_allocated": lambda: 1024,
+        "get_device_properties": lambda _device: properties,
+    }
+    for name, stand in stands.items():
+        monkeypatch.setattr(torch.cuda, name, stand)
+    for name in ("empty", "randn", "randint", "zeros", "full", "rand", "arange"):
+        original = getattr(torch, name)
+
+        def on_cpu(*arguments, _original=original, device=None, **options):
+            return _original(*arguments, device="cpu" if device is not None and torch.device(device).type == "cuda" else device, **options)
+
+        monkeypatch.setattr(torch, name, on_cpu)
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    yield
+    torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def test_convolutions_are_harvested_with_and_without_tf32(gpu, tmp_path, capsys):
+    problem.write_list([CONVOLUTION], tmp_path / "list.csv")
+    command = ["harvest", "convolutions", "--device", "cuda", "--from", str(tmp_path / "list.csv"), "--repeats", "3",
+               "--dtypes", "float16", "-o", str(tmp_path / "cudnn.csv")]
+    assert main(command) == 0, capsys.readouterr().out
+    rows = table.read(tmp_path / "cudnn.csv")
+    expected = {"torch:default", *cudnn.ALGORITHMS[FORWARD]}
+    for math in ("fp32", "tf32", "fp16"):
+        assert {row.algorithm for row in rows if row.math == math} == expected
+    assert {row.device for row in rows} == {"Pretended GPU"} and "cudnn" in rows[0].software
+    default = next(row for row in rows if row.algorithm == "torch:default")
+    assert default.status == "ok" and default.workspace_bytes == 3072
+    maths = [row.math for row in rows if row.convolution.dtype == "float32"]
+    assert maths == sorted(maths), "all of fp32 before any TF32"
+    assert "crashed" not in {row.status for row in rows}
+
+
+def test_networks_are_measured_and_joined(gpu, tmp_path):
+    out = tmp_path / "out"
+    assert main(["harvest", "networks", "--device", "cuda", "--list", str(write_jobs(tmp_path / "jobs")), "--split",
+                 "--repeats", "2", "-o", str(out)]) == 0
+    assert not (out / "failures.json").exists()
+    made = instance.read(out / "tiny-split.json.gz")
+    assert check.problems(made) == [] and made["provenance"]["device"]["name"] == "Pretended GPU"
+    assert "TF32 is off for convolutions and matrix products" in made["provenance"]["notes"]
+    assert {i.get("workspace_bytes") for o in made["operators"] for i in o["implementations"]} == {3072}
+    assert "relu:from-mask" in {i["name"] for o in made["operators"] for i in o["implementations"]}
+    instance.write(made, tmp_path / "made.json")
+    problem.write_list(problem.collect([tmp_path / "made.json"])[3:], tmp_path / "list.csv")
+    assert main(["harvest", "convolutions", "--device", "cuda", "--from", str(tmp_path / "list.csv"), "--repeats", "2",
+                 "-o", str(tmp_path / "cudnn.csv")]) == 0
+    assert main(["join", str(tmp_path / "made.json"), "--convolutions", str(tmp_path / "cudnn.csv"),
+                 "-o", str(tmp_path / "joined.json")]) == 0
+    names = {i["name"] for o in instance.read(tmp_path / "joined.json")["operators"] for i in o["implementations"]}
+    assert {"cudnn:GEMM", "cudnn:ALGO_3"} <= names and "torch:default" not in names
