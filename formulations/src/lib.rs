@@ -11,6 +11,7 @@ mod chain_method;
 pub mod griewank;
 pub mod revolve;
 pub mod rotor;
+pub mod rotor_weak;
 pub mod sequential;
 pub mod store_all;
 

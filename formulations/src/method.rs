@@ -81,6 +81,8 @@ pub enum Claim {
     Baseline,
     /// Optimal among memory-persistent sequences of the chain view.
     ChainPersistent,
+    /// Optimal among all sequences of the chain view.
+    Chain,
     /// Legal schedules, without a claim of optimality.
     Heuristic,
 }
@@ -91,6 +93,7 @@ impl Claim {
         match self {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
+            Self::Chain => "chain",
             Self::Heuristic => "heuristic",
         }
     }

@@ -9,6 +9,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::griewank::GriewankLogN,
     &crate::revolve::Revolve,
     &crate::rotor::RotorPersistent,
+    &crate::rotor_weak::RotorWeak,
 ];
 
 /// The method with an id.

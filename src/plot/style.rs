@@ -45,11 +45,12 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("sequential", PURPLE, Marker::Cross),
     ("revolve", GREEN, Marker::Circle),
     ("rotor-persistent", BLUE, Marker::Triangle),
+    ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
-    &[(SKY, Marker::Diamond), (BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross)];
+    &[(BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross), (VERMILLION, Marker::Diamond)];
 
 /// The look of a method; `order` tells apart those that have none of their own.
 pub fn of(method: &str, order: usize) -> Style {

@@ -339,3 +339,76 @@ pub fn store<C: Cost, V: Lanes<C>>(tile: Tile<V>, to: &mut [C]) {
         lanes.store(&mut to[vector * V::WIDTH..]);
     }
 }
+
+/// `best = min(best, a + b)`, entry by entry, for rows of any equal length.
+pub fn min_plus<C: Cost>(vectors: Vectors, best: &mut [C], a: &[C], b: &[C]) {
+    match vectors {
+        Vectors::Portable => min_plus_with::<C, [C; 4]>(best, a, b),
+        // SAFETY: a value of `Vectors` says that the processor has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => unsafe { min_plus_avx2(best, a, b) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => unsafe { min_plus_avx512(best, a, b) },
+    }
+}
+
+/// `best = min(best, a)`, likewise.
+pub fn min_with<C: Cost>(vectors: Vectors, best: &mut [C], a: &[C]) {
+    match vectors {
+        Vectors::Portable => min_with_lanes::<C, [C; 4]>(best, a),
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => unsafe { min_with_avx2(best, a) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => unsafe { min_with_avx512(best, a) },
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn min_with_avx512<C: Cost>(best: &mut [C], a: &[C]) {
+    min_with_lanes::<C, C::Wide>(best, a);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn min_with_avx2<C: Cost>(best: &mut [C], a: &[C]) {
+    min_with_lanes::<C, C::Medium>(best, a);
+}
+
+#[inline(always)]
+fn min_with_lanes<C: Cost, V: Lanes<C>>(best: &mut [C], a: &[C]) {
+    let whole = best.len() / V::WIDTH * V::WIDTH;
+    for start in (0..whole).step_by(V::WIDTH) {
+        V::load(&best[start..]).min(V::load(&a[start..])).store(&mut best[start..]);
+    }
+    for (best, &a) in best.iter_mut().zip(a).skip(whole) {
+        *best = std::cmp::Ord::min(*best, a);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn min_plus_avx512<C: Cost>(best: &mut [C], a: &[C], b: &[C]) {
+    min_plus_with::<C, C::Wide>(best, a, b);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn min_plus_avx2<C: Cost>(best: &mut [C], a: &[C], b: &[C]) {
+    min_plus_with::<C, C::Medium>(best, a, b);
+}
+
+#[inline(always)]
+fn min_plus_with<C: Cost, V: Lanes<C>>(best: &mut [C], a: &[C], b: &[C]) {
+    let whole = best.len() / V::WIDTH * V::WIDTH;
+    for start in (0..whole).step_by(V::WIDTH) {
+        let sum = V::load(&a[start..]).add(V::load(&b[start..]));
+        V::load(&best[start..]).min(sum).store(&mut best[start..]);
+    }
+    for ((best, &a), &b) in best.iter_mut().zip(a).zip(b).skip(whole) {
+        *best = std::cmp::Ord::min(*best, a.plus(b));
+    }
+}

@@ -1,7 +1,7 @@
 //! `rotor-persistent`, and the dynamic program that `revolve` shares with it.
 //!
 //! [`slots`] rounds a chain, [`ranges`] finds where the table is worth computing, [`table`] (with
-//! [`kernel`]) computes it, [`trace`] reads sequences off it, and [`solve`] answers any number of
+//! [`kernel`]) computes it, `trace` reads sequences off it, and [`solve`] answers any number of
 //! budgets from one table.
 
 pub mod kernel;
@@ -9,7 +9,7 @@ pub mod ranges;
 pub mod slots;
 pub mod solve;
 pub mod table;
-pub mod trace;
+mod trace;
 pub mod triangle;
 
 use remat_core::Instance;

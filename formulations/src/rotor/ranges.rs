@@ -14,6 +14,8 @@ pub enum Rule {
     Persistent,
     /// Only activations are kept: `F_all` right before each `B` (revolve on heterogeneous chains).
     SaveLast,
+    /// All sequences of the chain model, by weakly persistent ones (Theorem 4.7, mended).
+    Weak,
 }
 
 /// Limits of every subchain `s..=t`.
@@ -63,7 +65,7 @@ impl Ranges {
         let split = |k| self.least[(s, k)].max(self.least[(k + 1, t)].saturating_add(chain.input[k + 1]));
         let passing = (s..t).map(split).min().unwrap_or(usize::MAX).max(self.passing[(s, t)]);
         match rule {
-            Rule::Persistent => passing.min(saving),
+            Rule::Persistent | Rule::Weak => passing.min(saving),
             Rule::SaveLast => passing,
         }
     }
@@ -73,7 +75,7 @@ impl Ranges {
         let limit = chain.all_limit(t, saving);
         match rule {
             _ if s == t => limit,
-            Rule::Persistent => limit.max(self.enough[(s + 1, t)].saturating_add(saving.saved)),
+            Rule::Persistent | Rule::Weak => limit.max(self.enough[(s + 1, t)].saturating_add(saving.saved)),
             Rule::SaveLast => usize::MAX,
         }
     }

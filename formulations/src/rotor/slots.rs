@@ -85,6 +85,18 @@ impl SlottedChain {
         at_least_zero((self.phase[t] + saving.forward).max(saving.backward))
     }
 
+    /// Least memory to run the passing forward of stage `j` in the phase of stage `l` while nothing is
+    /// kept: its input, its output and its overhead beside the gradients.
+    pub fn through_limit(&self, j: usize, l: usize) -> usize {
+        at_least_zero(self.phase[l] + self.through[j])
+    }
+
+    /// Memory that saving stage `s` takes from the next stage's account, when both count the input of
+    /// the stage that they start from: w_a^{s-1} + w_abar^s - w_a^s.
+    pub fn saved_shift(&self, s: usize, saving: &SlottedSaving) -> usize {
+        (self.input[s] + saving.saved).saturating_sub(self.input.get(s + 1).copied().unwrap_or(0))
+    }
+
     /// m_none^{s,t} for every `t`, for one `s`: least memory to run the forwards from `s` to below `t`.
     pub fn passing_limits(&self, s: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let mut reach = self.first[s];

@@ -6,7 +6,7 @@ use super::kernel::Cost;
 use super::ranges::{Ranges, Rule};
 use super::slots::SlottedChain;
 use super::table::{Table, TableError};
-use super::trace::Trace;
+use crate::rotor_weak::{self, table::WeakTable};
 
 /// Answer for one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +75,9 @@ pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<O
     let slotted = SlottedChain::new(chain, axis.unit);
     let ranges = Ranges::new(&slotted, rule);
     let needed = least_bytes(chain, rule);
+    let least = least_slots(&slotted, &ranges, rule);
     let feasible: Vec<_> = budgets.iter().map(|&budget| budget >= needed).collect();
-    let problem = Problem { chain, slotted: &slotted, ranges: &ranges, rule };
+    let problem = Problem { chain, slotted: &slotted, ranges: &ranges, rule, least };
     let limits = axis.capacities.iter().zip(&feasible).map(|(&safe, &feasible)| {
         let safe = safe.filter(|_| feasible)?;
         problem.limits(safe, fit)
@@ -112,8 +113,18 @@ fn share(chain: &Chain, budgets: &[u64], sequences: &mut [Option<Vec<ChainStep>>
 /// Least budget, in bytes, that any sequence of the rule's class meets: exact.
 pub fn least_bytes(chain: &Chain, rule: Rule) -> u64 {
     let exact = SlottedChain::new(chain, 1);
-    let least = Ranges::new(&exact, rule).least[(0, exact.len() - 1)];
+    let ranges = Ranges::new(&exact, rule);
+    let least = least_slots(&exact, &ranges, rule);
     (least as u64).saturating_add(chain.fixed_bytes).saturating_add(chain.input_bytes)
+}
+
+/// Least memory of the whole chain beside its input, in slots.
+fn least_slots(chain: &SlottedChain, ranges: &Ranges, rule: Rule) -> usize {
+    let last = chain.len() - 1;
+    match rule {
+        Rule::Persistent | Rule::SaveLast => ranges.least[(0, last)],
+        Rule::Weak => rotor_weak::least::least(chain).row(0, 0, last)[0].saturating_sub(chain.input[0]),
+    }
 }
 
 /// Between how many slots the answer to a budget is looked for.
@@ -130,6 +141,34 @@ struct Problem<'a> {
     slotted: &'a SlottedChain,
     ranges: &'a Ranges,
     rule: Rule,
+    /// Slots below which there is no sequence.
+    least: usize,
+}
+
+/// A table that sequences can be read off.
+trait Sequenced {
+    /// A best sequence with `m` slots beside the chain's input; none where there is none.
+    fn sequence(&self, m: usize) -> Option<Vec<ChainStep>>;
+    /// Whether there is one that the table's cells can tell from none.
+    fn is_finite(&self, m: usize) -> bool;
+}
+
+impl<C: Cost> Sequenced for Table<'_, C> {
+    fn sequence(&self, m: usize) -> Option<Vec<ChainStep>> {
+        Table::sequence(self, m)
+    }
+    fn is_finite(&self, m: usize) -> bool {
+        Table::is_finite(self, m)
+    }
+}
+
+impl<C: Cost> Sequenced for WeakTable<'_, C> {
+    fn sequence(&self, m: usize) -> Option<Vec<ChainStep>> {
+        WeakTable::sequence(self, m + self.input())
+    }
+    fn is_finite(&self, m: usize) -> bool {
+        self.makespan(m + self.input()).is_some()
+    }
 }
 
 type Sequences = Vec<Option<Vec<ChainStep>>>;
@@ -142,7 +181,7 @@ impl Problem<'_> {
         let slack = if fit == Fit::Exact { self.slotted.len() + 4 } else { 0 };
         let safe = safe.min(self.ranges.enough[root]);
         let most = (safe + slack).min(self.ranges.enough[root]);
-        (most >= self.ranges.least[root]).then_some(Limits { safe, most })
+        (most >= self.least).then_some(Limits { safe, most })
     }
 
     fn narrow_or_wide(&self, budgets: &[u64], wanted: &[Option<Limits>]) -> Result<Option<Sequences>, TableError> {
@@ -169,27 +208,30 @@ impl Problem<'_> {
         if C::new(once.saturating_mul(2)).is_none() {
             return Ok(None);
         }
-        let table = match Table::<C>::new(self.slotted, self.ranges, self.rule, capacity) {
-            Ok(table) => table,
+        let sequenced: Result<Box<dyn Sequenced + '_>, TableError> = if self.rule == Rule::Weak {
+            WeakTable::<C>::new(self.slotted, capacity).map(|table| Box::new(table) as _)
+        } else {
+            Table::<C>::new(self.slotted, self.ranges, self.rule, capacity).map(|table| Box::new(table) as _)
+        };
+        let sequenced = match sequenced {
+            Ok(sequenced) => sequenced,
             Err(TableError::Times) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let trace = Trace { chain: self.slotted, ranges: self.ranges, rule: self.rule, table: &table };
-        let least = self.ranges.least[(0, self.slotted.len() - 1)];
-        let tellable = wanted.iter().flatten().all(|limits| trace.is_finite(limits.safe.max(least)));
-        let answer = |(&budget, limits): (&u64, &Option<Limits>)| self.fit(&trace, budget, (*limits)?, least);
+        let tellable = wanted.iter().flatten().all(|limits| sequenced.is_finite(limits.safe.max(self.least)));
+        let answer = |(&budget, limits): (&u64, &Option<Limits>)| self.fit(&*sequenced, budget, (*limits)?);
         Ok(Some((budgets.iter().zip(wanted).map(answer).collect(), tellable)))
     }
 
     /// The sequence for the most slots that meets the budget; bisection, as if peaks grew with slots,
     /// which they nearly do.
-    fn fit<C: Cost>(&self, trace: &Trace<'_, C>, budget: u64, limits: Limits, least: usize) -> Option<Vec<ChainStep>> {
+    fn fit(&self, table: &dyn Sequenced, budget: u64, limits: Limits) -> Option<Vec<ChainStep>> {
         let meets = |m: usize| {
-            let sequence = trace.sequence(m)?;
+            let sequence = table.sequence(m)?;
             let cost = self.chain.evaluate(&sequence).ok()?;
             (cost.peak_bytes <= budget).then_some(sequence)
         };
-        let mut low = limits.safe.max(least);
+        let mut low = limits.safe.max(self.least);
         let mut best = meets(low);
         let mut high = limits.most;
         while low < high {

@@ -27,7 +27,7 @@ const LINE: usize = 64;
 
 /// The table of one chain.
 pub struct Table<'a, C> {
-    frame: Frame<'a, C>,
+    pub(super) frame: Frame<'a, C>,
     storage: Storage<C>,
 }
 
@@ -171,11 +171,24 @@ impl Layout {
     }
 }
 
+/// Passing forward times before each stage; none when a time does not fit the cost type.
+pub fn passing_before<C: Cost>(chain: &SlottedChain) -> Option<Vec<C>> {
+    let mut sum = 0;
+    let mut before = Vec::with_capacity(chain.len());
+    for (&time, savings) in chain.forward_time.iter().zip(&chain.savings) {
+        before.push(C::new(sum)?);
+        sum += time;
+        C::new(savings.iter().map(|saving| saving.time).max().unwrap_or(0).max(time))?;
+    }
+    C::new(sum)?;
+    Some(before)
+}
+
 /// Everything about a table but its entries.
-struct Frame<'a, C> {
-    chain: &'a SlottedChain,
-    ranges: &'a Ranges,
-    rule: Rule,
+pub(super) struct Frame<'a, C> {
+    pub(super) chain: &'a SlottedChain,
+    pub(super) ranges: &'a Ranges,
+    pub(super) rule: Rule,
     capacity: usize,
     /// Passing forward times before each stage.
     before: Vec<C>,
@@ -185,14 +198,7 @@ struct Frame<'a, C> {
 impl<'a, C: Cost> Frame<'a, C> {
     /// None when a time does not fit the cost type.
     fn new(chain: &'a SlottedChain, ranges: &'a Ranges, rule: Rule, capacity: usize) -> Option<Self> {
-        let mut sum = 0;
-        let mut before = Vec::with_capacity(chain.len());
-        for (time, savings) in chain.forward_time.iter().zip(&chain.savings) {
-            before.push(C::new(sum)?);
-            sum += time;
-            C::new(savings.iter().map(|saving| saving.time).max().unwrap_or(0).max(*time))?;
-        }
-        C::new(sum)?;
+        let before = passing_before(chain)?;
         // Large blocks reuse more of what they read; small ones leave less to their edges, and more to a second thread.
         let bits = if chain.len() > 256 { 5 } else { 4 };
         // Distances of an odd number of cache lines keep the rows of a block out of each other's way in

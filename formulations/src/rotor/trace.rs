@@ -1,34 +1,22 @@
-//! From the table back to a sequence (Algorithm 4).
+//! From the table back to a sequence (Algorithm 4): no back-pointers are kept, each decision is found
+//! again.
 
 use remat_core::chain::ChainStep;
 
 use super::kernel::Cost;
-use super::ranges::{Ranges, Rule};
-use super::slots::SlottedChain;
+use super::ranges::Rule;
 use super::table::Table;
 
-/// Follows the table from its root; no back-pointers are kept, each decision is found again.
-pub struct Trace<'a, C> {
-    /// The chain.
-    pub chain: &'a SlottedChain,
-    /// Limits of its subchains.
-    pub ranges: &'a Ranges,
-    /// The rule that the table was computed with.
-    pub rule: Rule,
-    /// The table.
-    pub table: &'a Table<'a, C>,
-}
-
-impl<C: Cost> Trace<'_, C> {
+impl<C: Cost> Table<'_, C> {
     /// Whether the table has a makespan for `m` slots beside the chain's input.
     pub fn is_finite(&self, m: usize) -> bool {
-        self.table.get(0, self.chain.len() - 1, m).is_some()
+        self.get(0, self.frame.chain.len() - 1, m).is_some()
     }
 
     /// An optimal sequence with `m` slots beside the chain's input; none where there is none.
     pub fn sequence(&self, m: usize) -> Option<Vec<ChainStep>> {
-        let last = self.chain.len() - 1;
-        self.table.get(0, last, m)?;
+        let last = self.frame.chain.len() - 1;
+        self.get(0, last, m)?;
         let mut sequence = Vec::new();
         // Backward operations wait below what has to happen before them.
         let mut pending = vec![Task::Subchain(0, last, m)];
@@ -49,12 +37,12 @@ impl<C: Cost> Trace<'_, C> {
         sequence: &mut Vec<ChainStep>,
         pending: &mut Vec<Task>,
     ) -> Option<()> {
-        let target = self.table.get(s, t, m)?;
+        let target = self.get(s, t, m)?;
         if let Some(saving) = self.saving(s, t, m, target) {
             sequence.push(ChainStep::Save { stage: s, saving });
             pending.push(Task::Backward(s));
             if s < t {
-                pending.push(Task::Subchain(s + 1, t, m - self.chain.savings[s][saving].saved));
+                pending.push(Task::Subchain(s + 1, t, m - self.frame.chain.savings[s][saving].saved));
             }
             return Some(());
         }
@@ -62,33 +50,33 @@ impl<C: Cost> Trace<'_, C> {
         sequence.push(ChainStep::Checkpoint { stage: s });
         sequence.extend((s + 1..=split).map(|stage| ChainStep::Pass { stage }));
         pending.push(Task::Subchain(s, split, m));
-        pending.push(Task::Subchain(split + 1, t, m - self.chain.input[split + 1]));
+        pending.push(Task::Subchain(split + 1, t, m - self.frame.chain.input[split + 1]));
         Some(())
     }
 
     /// The alternative with which saving stage `s` reaches the makespan, if any.
     fn saving(&self, s: usize, t: usize, m: usize, target: u64) -> Option<usize> {
-        if s < t && self.rule == Rule::SaveLast {
+        if s < t && self.frame.rule == Rule::SaveLast {
             return None;
         }
-        self.chain.savings[s].iter().position(|saving| {
+        self.frame.chain.savings[s].iter().position(|saving| {
             let rest = match m.checked_sub(saving.saved) {
                 _ if s == t => Some(0),
-                Some(left) => self.table.get(s + 1, t, left),
+                Some(left) => self.get(s + 1, t, left),
                 None => None,
             };
-            m >= self.chain.all_limit(t, saving) && rest.map(|rest| rest + saving.time) == Some(target)
+            m >= self.frame.chain.all_limit(t, saving) && rest.map(|rest| rest + saving.time) == Some(target)
         })
     }
 
     /// C_ck(s, k + 1, t, m).
     fn split_time(&self, s: usize, k: usize, t: usize, m: usize) -> Option<u64> {
-        if m < self.ranges.passing[(s, t)] {
+        if m < self.frame.ranges.passing[(s, t)] {
             return None;
         }
-        let right = self.table.get(k + 1, t, m.checked_sub(self.chain.input[k + 1])?)?;
-        let left = self.table.get(s, k, m)?;
-        Some(self.chain.forward_time[s..=k].iter().sum::<u64>() + right + left)
+        let right = self.get(k + 1, t, m.checked_sub(self.frame.chain.input[k + 1])?)?;
+        let left = self.get(s, k, m)?;
+        Some(self.frame.chain.forward_time[s..=k].iter().sum::<u64>() + right + left)
     }
 }
 
