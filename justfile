@@ -49,3 +49,5 @@ bench:
 
 # Everything that CI runs
 ci: (test "--profiler")
+
+import 'profiler/justfile'

@@ -15,6 +15,8 @@ use remat_formulations::rotor_weak::table::WeakTable;
 /// Which sequences are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
+    /// All, and deleting the input of a stage that is saved.
+    Deleting,
     /// All: REMAT(L, M) itself.
     Any,
     /// Memory-persistent ones.
@@ -59,7 +61,7 @@ fn operations(chain: &Chain, state: &State, class: Class) -> Vec<(u64, i64, Stat
             continue;
         }
         let lock = |state: &mut State| {
-            if class != Class::Any {
+            if matches!(class, Class::Persistent | Class::SaveLast) {
                 state.locked |= 1 << l;
             }
         };
@@ -68,7 +70,7 @@ fn operations(chain: &Chain, state: &State, class: Class) -> Vec<(u64, i64, Stat
                 state.activations |= 1 << (l + 1);
             }
         };
-        let unsaved = state.saved[l] == 0;
+        let unsaved = state.saved[l] == 0 || class == Class::Deleting;
         if from_alone && l > 0 && !from_saved && unsaved && state.locked >> l & 1 == 0 {
             // F_none: the input goes when the output is there. (Not after F_all of the same stage, where it
             // would only delete the input: see "What weak persistence misses" in METHODOLOGY.md.)
@@ -219,6 +221,31 @@ fn weak_agrees_with_the_search(chain: &Chain) -> Result<(), TestCaseError> {
         }
     }
     Ok(())
+}
+
+/// METHODOLOGY.md, "What the weakly persistent program misses".
+#[test]
+fn deleting_the_input_of_a_saved_stage_may_pay() {
+    let stage = |forward_time, activation_bytes, overhead, saved_bytes, backward_overhead| Stage {
+        name: String::new(),
+        forward_time,
+        activation_bytes,
+        gradient_bytes: 0,
+        kept_bytes: 0,
+        passing_overhead: overhead,
+        savings: vec![Saving {
+            name: String::new(),
+            forward_time,
+            backward_time: 0,
+            saved_bytes,
+            forward_overhead: overhead,
+            backward_overhead,
+        }],
+    };
+    let stages = vec![stage(1, 3, 0, 5, 0), stage(0, 0, 2, 1, 0), stage(0, 1, 0, 4, 1)];
+    let chain = Chain { fixed_bytes: 0, input_bytes: 0, input_gradient_bytes: 0, stages };
+    let found = [Class::Deleting, Class::Any, Class::Persistent].map(|class| exhaustive(&chain, 6, class));
+    assert_eq!(found, [Some(2), Some(3), Some(3)]);
 }
 
 proptest! {
