@@ -102,7 +102,7 @@ impl<'a> ChainProgram<'a> {
         let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
         let settings = Settings { slots, rule, fit };
         let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
-        let outcomes = solved.map_err(|error| MethodError::Internal(error.to_string()))?;
+        let outcomes = solved.map_err(|error| MethodError::TooLarge(error.to_string()))?;
         let answers = context.budgets.iter().zip(outcomes).map(|(&budget, outcome)| match outcome {
             Outcome::Sequence(sequence) => self.answer(budget, Termination::Optimal, &sequence, String::new()),
             Outcome::Infeasible => Ok(self.nothing(budget, Termination::Infeasible, String::new())),

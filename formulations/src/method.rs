@@ -183,6 +183,9 @@ pub enum MethodError {
         /// What is wrong, and what is allowed.
         message: String,
     },
+    /// The instance is larger than the method's tables may become.
+    #[error("too large: {0}")]
+    TooLarge(String),
     /// Something that should not happen, with what a report needs.
     #[error("internal error: {0}")]
     Internal(String),

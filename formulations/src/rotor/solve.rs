@@ -72,6 +72,9 @@ impl Axis {
 pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<Outcome>, TableError> {
     let Settings { slots, rule, fit } = settings;
     let axis = Axis::new(chain, budgets, slots);
+    if let (Rule::Weak, Some(&Some(slots))) = (rule, axis.capacities.iter().max()) {
+        rotor_weak::table::fits::<u32>(chain.len(), slots)?;
+    }
     let slotted = SlottedChain::new(chain, axis.unit);
     let ranges = Ranges::new(&slotted, rule);
     let needed = least_bytes(chain, rule);

@@ -38,7 +38,7 @@ pub enum TableError {
     #[error("times do not fit the table's cells")]
     Times,
     /// The memory for it is not to be had.
-    #[error("no memory for a table of {bytes} bytes: {source}")]
+    #[error("no memory for a table of {bytes} bytes ({source}); fewer slots make it smaller")]
     Memory {
         /// Its size.
         bytes: usize,

@@ -40,6 +40,19 @@ pub struct WeakTable<'a, C> {
     vectors: Vectors,
 }
 
+/// Whether a table of so many stages and slots may be computed.
+///
+/// # Errors
+/// It would be too large.
+pub fn fits<C: Cost>(stages: usize, slots: usize) -> Result<(), TableError> {
+    let bytes = Tetrahedron::<C>::bytes(stages, slots);
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    let source = std::io::Error::new(std::io::ErrorKind::OutOfMemory, format!("at most {MOST_BYTES} are taken"));
+    Err(TableError::Memory { bytes, source })
+}
+
 impl<'a, C: Cost> WeakTable<'a, C> {
     /// Computes the table for `capacity` slots and fewer, beside the chain's input.
     ///
@@ -48,11 +61,7 @@ impl<'a, C: Cost> WeakTable<'a, C> {
     pub fn new(chain: &'a SlottedChain, capacity: usize) -> Result<Self, TableError> {
         let before = passing_before(chain).ok_or(TableError::Times)?;
         let capacity = capacity + chain.input[0];
-        let bytes = Tetrahedron::<C>::bytes(chain.len(), capacity + 1);
-        if bytes > MOST_BYTES {
-            let source = std::io::Error::new(std::io::ErrorKind::OutOfMemory, "fewer slots make it smaller");
-            return Err(TableError::Memory { bytes, source });
-        }
+        fits::<C>(chain.len(), capacity + 1)?;
         let mut table = Self {
             chain,
             limits: Limits::new(chain),
