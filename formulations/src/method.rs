@@ -83,6 +83,8 @@ pub enum Claim {
     ChainPersistent,
     /// Optimal among all sequences of the chain view.
     Chain,
+    /// Optimal among all schedules of the instance, or among those that keep its order.
+    AllSchedules,
     /// Legal schedules, without a claim of optimality.
     Heuristic,
 }
@@ -94,6 +96,7 @@ impl Claim {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
             Self::Chain => "chain",
+            Self::AllSchedules => "all schedules",
             Self::Heuristic => "heuristic",
         }
     }

@@ -10,6 +10,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::revolve::Revolve,
     &crate::rotor::RotorPersistent,
     &crate::rotor_weak::RotorWeak,
+    &crate::oracle::Oracle,
 ];
 
 /// The method with an id.

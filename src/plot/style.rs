@@ -47,6 +47,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
+    ("oracle", BLACK, Marker::Diamond),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =

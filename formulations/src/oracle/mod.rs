@@ -1,0 +1,154 @@
+//! `oracle`: the true optimum of small instances, by uniform-cost search over what is resident.
+//!
+//! [`problem`] turns an instance into bit masks, [`search`] answers one budget. Uses the simulator's
+//! rules and nothing of any other method, so that every other method can be tested against it.
+
+pub mod problem;
+pub mod search;
+
+use std::time::{Duration, Instant};
+
+use remat_core::liveness::with_liveness;
+use remat_core::{Instance, simulate};
+
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::parameters::{ParameterKind, ParameterSpec};
+use problem::{Order, Problem};
+use search::{Bounds, Outcome, search};
+
+/// The fastest schedule there is within a budget.
+///
+/// # Problem
+/// Of all schedules that the simulator accepts and whose peak is within the budget, one of least
+/// time: any order, any number of recomputations, any implementation of each run, in-place ones
+/// included, exact bytes.
+///
+/// # Variables
+/// A state is the set of resident tensors and the set of operators that have run, the latter only of
+/// operators for which it matters: those that must run, may not run again, or update state. With
+/// `order=fixed`, of all operators.
+///
+/// # Constraints
+/// METHODOLOGY.md, "What a schedule means". With `order=fixed` also: every operator runs, the first
+/// runs of all operators happen in the instance's order (so do the backwards, which run once), and
+/// between them operators that have run already and may run again do so in any order and number.
+///
+/// # Size
+/// Up to 2^tensors states. Tensors are dropped only to make room, and then no more of them than must
+/// be; a state is left out when another with the same progress holds a superset at no greater time;
+/// and the search is led by a consistent bound, the least times of the operators that still have to
+/// run: those that must, and the makers of what they read and is not there. A dozen operators take
+/// milliseconds to seconds, depending on the budget and on how many implementations there are.
+///
+/// # Departures from the paper
+/// None: there is no paper.
+///
+/// # Claim
+/// Optimal among all schedules (`order=fixed`: among those described above). `infeasible` is proved.
+/// At a limit, the bound reached is given.
+///
+/// # Reference
+/// Hart, Nilsson & Raphael, "A formal basis for the heuristic determination of minimum cost paths",
+/// IEEE Transactions on Systems Science and Cybernetics 1968 (A*, consistent bounds).
+pub struct Oracle;
+
+impl Method for Oracle {
+    fn id(&self) -> &'static str {
+        "oracle"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "the true optimum of small instances, by search",
+            claim: Claim::AllSchedules,
+            claim_text: "optimal among all schedules; with order=fixed, among those whose first runs follow the instance's order",
+            reference: "uniform-cost search with a consistent bound (A*: Hart, Nilsson & Raphael 1968)",
+            parameters: &[
+                ParameterSpec {
+                    name: "order",
+                    default: "free",
+                    kind: ParameterKind::Choice(&["free", "fixed"]),
+                    help: "free: any order; fixed: every operator runs, and first runs follow the instance's order",
+                },
+                ParameterSpec {
+                    name: "max-states",
+                    default: "5000000",
+                    kind: ParameterKind::Integer { min: 1, max: 4_000_000_000 },
+                    help: "states per budget (about 150 bytes each) after which the search stops",
+                },
+            ],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        Problem::new(instance, Order::Free).map(|_| ())
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let started = Instant::now();
+        let order = if context.parameters.word("order") == "fixed" { Order::Fixed } else { Order::Free };
+        let problem = Problem::new(context.instance, order)?;
+        let bounds = Bounds {
+            deadline: context.limits.time.map(|time| started + time),
+            states: context.parameters.integer("max-states").unwrap_or(u64::MAX),
+        };
+        Sweep { problem, bounds, build: started.elapsed() }.answers(context)
+    }
+}
+
+/// All budgets of a call.
+struct Sweep<'a> {
+    problem: Problem<'a>,
+    bounds: Bounds,
+    build: Duration,
+}
+
+impl Sweep<'_> {
+    /// Largest budget first: what meets a smaller one, or is impossible already, need not be searched for again.
+    fn answers(mut self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let mut descending: Vec<usize> = (0..context.budgets.len()).collect();
+        descending.sort_by_key(|&index| std::cmp::Reverse(context.budgets[index].unwrap_or(u64::MAX)));
+        let mut answers: Vec<Option<Answer>> = vec![None; context.budgets.len()];
+        let mut larger: Option<Answer> = None;
+        for index in descending {
+            let budget = context.budgets[index];
+            let answer = match larger.filter(|answer| still_answers(answer, budget)) {
+                Some(answer) => Answer { budget, build: Duration::ZERO, solve: Duration::ZERO, ..answer },
+                None => self.answer(context.instance, budget)?,
+            };
+            answers[index] = Some(answer.clone());
+            larger = Some(answer);
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    fn answer(&mut self, instance: &Instance, budget: Option<u64>) -> Result<Answer, MethodError> {
+        let started = Instant::now();
+        let found = search(&self.problem, budget.unwrap_or(u64::MAX), self.bounds);
+        let (termination, lower_bound) = match found.outcome {
+            Outcome::Found(_) => (Termination::Optimal, Some(found.bound)),
+            Outcome::Infeasible => (Termination::Infeasible, None),
+            Outcome::TimeLimit => (Termination::TimeLimit, Some(found.bound)),
+            Outcome::StateLimit => (Termination::NodeLimit, Some(found.bound)),
+        };
+        let mut schedule = None;
+        let mut claimed = None;
+        if let Outcome::Found(computes) = &found.outcome {
+            let live = with_liveness(instance, computes);
+            let simulation = simulate(instance, &live).map_err(|error| MethodError::Internal(error.to_string()))?;
+            claimed = Some(Claimed { time: found.bound, peak_bytes: simulation.peak_bytes });
+            schedule = Some(live);
+        }
+        let note = format!("{} states", found.states);
+        let (build, solve) = (std::mem::take(&mut self.build), started.elapsed());
+        Ok(Answer { budget, termination, schedule, claimed, lower_bound, build, solve, note })
+    }
+}
+
+/// Whether the answer for a larger budget is the answer for this one too.
+fn still_answers(larger: &Answer, budget: Option<u64>) -> bool {
+    let fits = |claimed: Claimed| budget.is_none_or(|budget| claimed.peak_bytes <= budget);
+    larger.termination == Termination::Infeasible
+        || larger.termination == Termination::Optimal && larger.claimed.is_some_and(fits)
+}

@@ -1,0 +1,231 @@
+//! An instance as bit masks: what each run reads and makes, and what a state may still do.
+
+use remat_core::format::Phase;
+use remat_core::instance::{Instance, OperatorId, TensorId};
+use remat_core::liveness::Compute;
+
+use crate::method::SkipReason;
+
+/// A set of tensors that are no inputs, or of operators.
+pub type Set = u128;
+
+/// Most operators that are searched: beyond, even generous limits are rarely enough.
+pub const MAX_OPERATORS: usize = 26;
+/// Most tensors that a [`Set`] holds.
+const MAX_TENSORS: usize = Set::BITS as usize;
+
+/// In which order operators run first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Any.
+    Free,
+    /// The instance's; then every operator runs.
+    Fixed,
+}
+
+/// Members of a set.
+pub fn members(mut set: Set) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (next < Set::BITS).then_some(next as usize)
+    })
+}
+
+/// A run of an operator.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Operator and implementation.
+    pub compute: Compute,
+    /// Duration.
+    pub time: u64,
+    /// Scratch memory.
+    pub workspace: u64,
+    /// Tensors read.
+    pub reads: Set,
+    /// Tensors made.
+    pub makes: Set,
+    /// The tensor whose buffer is taken over, if any; one of those read.
+    pub overwrites: Set,
+}
+
+/// What some progress leaves to be done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Purpose {
+    /// Tensors that a further step may read, or that must be there in the end.
+    pub tensors: Set,
+    /// Operators whose running may serve.
+    pub operators: Set,
+}
+
+/// An instance, ready to be searched.
+pub struct Problem<'a> {
+    instance: &'a Instance,
+    order: Order,
+    /// Fixed bytes and inputs.
+    pub base: u64,
+    /// Tensors by bit.
+    bytes: Vec<u64>,
+    /// Maker of each tensor.
+    producer: Vec<usize>,
+    /// By operator: ways of a first run (of any run where it makes no difference).
+    first: Vec<Vec<Run>>,
+    /// By operator: ways of a further run; empty where there may be none.
+    again: Vec<Vec<Run>>,
+    /// Operators whose having run matters.
+    tracked: Set,
+    /// Operators that must run.
+    must: Set,
+    /// Tensors that must be there in the end.
+    pub results: Set,
+}
+
+impl<'a> Problem<'a> {
+    /// Masks of an instance.
+    ///
+    /// # Errors
+    /// The instance is too large.
+    pub fn new(instance: &'a Instance, order: Order) -> Result<Self, SkipReason> {
+        let made: Vec<TensorId> = instance.tensor_ids().filter(|&id| instance.tensor(id).producer.is_some()).collect();
+        let operators = instance.operators().len();
+        if operators > MAX_OPERATORS || made.len() > MAX_TENSORS {
+            return Err(SkipReason(format!(
+                "has {operators} operators and {} tensors; the search takes up to {MAX_OPERATORS} and {MAX_TENSORS}",
+                made.len()
+            )));
+        }
+        let mut bits = vec![0; instance.tensors().len()];
+        for (bit, id) in made.iter().enumerate() {
+            bits[id.index()] = 1 << bit;
+        }
+        let mut problem = Self {
+            instance,
+            order,
+            base: instance.fixed_bytes() + instance.input_bytes(),
+            bytes: made.iter().map(|&id| instance.tensor(id).bytes).collect(),
+            producer: made.iter().filter_map(|&id| instance.tensor(id).producer).map(OperatorId::index).collect(),
+            first: Vec::new(),
+            again: Vec::new(),
+            tracked: 0,
+            must: 0,
+            results: made.iter().filter(|&&id| instance.is_result(id)).map(|id| bits[id.index()]).sum(),
+        };
+        for id in instance.operator_ids() {
+            problem.add(id, &bits);
+        }
+        Ok(problem)
+    }
+
+    fn add(&mut self, id: OperatorId, bits: &[Set]) {
+        let operator = self.instance.operator(id);
+        let bit: Set = 1 << id.index();
+        let must = operator.phase == Phase::Backward || operator.updates_state || self.order == Order::Fixed;
+        if must {
+            self.must |= bit;
+        }
+        if must || !operator.recomputable {
+            self.tracked |= bit;
+        }
+        let set = |ids: &mut dyn Iterator<Item = TensorId>| ids.fold(0, |set, id| set | bits[id.index()]);
+        let run = |implementation: usize| {
+            let way = &operator.implementations[implementation];
+            Run {
+                compute: (id, implementation),
+                time: way.time,
+                workspace: way.workspace_bytes,
+                reads: set(&mut way.reads.iter().copied()),
+                makes: set(&mut operator.makes(implementation)),
+                overwrites: way.in_place.map_or(0, |pair| bits[pair.input.index()]),
+            }
+        };
+        let ways = |recompute: bool| {
+            let positions = 0..operator.implementations.len();
+            positions.filter(move |&v| operator.implementations[v].recompute == recompute).map(run).collect()
+        };
+        self.first.push(ways(false));
+        self.again.push(if operator.recomputable { ways(operator.updates_state) } else { Vec::new() });
+    }
+
+    /// Bytes of some tensors.
+    pub fn bytes(&self, set: Set) -> u64 {
+        members(set).map(|bit| self.bytes[bit]).sum()
+    }
+
+    /// Bytes of one tensor.
+    pub fn size(&self, bit: usize) -> u64 {
+        self.bytes[bit]
+    }
+
+    /// The ways in which an operator may run next.
+    pub fn ways(&self, operator: usize, ran: Set) -> &[Run] {
+        if ran >> operator & 1 == 1 { &self.again[operator] } else { &self.first[operator] }
+    }
+
+    /// Operators that still have to run.
+    pub fn due(&self, ran: Set) -> Set {
+        self.must & !ran
+    }
+
+    /// The progress after a run.
+    pub fn after(&self, ran: Set, operator: usize) -> Set {
+        ran | (1 << operator) & self.tracked
+    }
+
+    /// Whether the order allows an operator to run now.
+    pub fn in_turn(&self, operator: usize, ran: Set) -> bool {
+        let mut not_yet = self.instance.order().iter().map(|id| id.index()).filter(|&id| ran >> id & 1 == 0);
+        self.order == Order::Free || ran >> operator & 1 == 1 || not_yet.next() == Some(operator)
+    }
+
+    /// Whatever could serve from here on, whatever is resident.
+    pub fn purpose(&self, ran: Set) -> Purpose {
+        let mut purpose = Purpose { tensors: self.results, operators: 0 };
+        let mut pending = self.due(ran);
+        let mut tensors = self.results;
+        loop {
+            for bit in members(tensors) {
+                let maker = self.producer[bit];
+                if !self.ways(maker, ran).is_empty() {
+                    pending |= 1 << maker;
+                }
+            }
+            pending &= !purpose.operators;
+            purpose.operators |= pending;
+            let reads = members(pending).flat_map(|operator| self.first[operator].iter().chain(&self.again[operator]));
+            tensors = reads.fold(0, |set, run| set | run.reads) & !purpose.tensors;
+            purpose.tensors |= tensors;
+            pending = 0;
+            if tensors == 0 {
+                return purpose;
+            }
+        }
+    }
+
+    /// A lower bound on the time from a state to the end; none where the end is out of reach.
+    ///
+    /// Each operator that is due runs at least once more, and so does the maker of whatever is absent
+    /// and is read by every way of running one of them.
+    pub fn bound(&self, resident: Set, ran: Set) -> Option<u64> {
+        let mut needed = 0;
+        let mut pending = self.due(ran);
+        let mut absent = self.results & !resident;
+        let mut time = 0;
+        loop {
+            for bit in members(absent) {
+                pending |= 1 << self.producer[bit];
+            }
+            pending &= !needed;
+            if pending == 0 {
+                return Some(time);
+            }
+            needed |= pending;
+            absent = 0;
+            for operator in members(pending) {
+                let ways = self.ways(operator, ran);
+                time += ways.iter().map(|run| run.time).min()?;
+                absent |= ways.iter().fold(Set::MAX, |set, run| set & run.reads) & !resident;
+            }
+            pending = 0;
+        }
+    }
+}
