@@ -9,6 +9,7 @@ mod registry;
 
 mod chain_method;
 pub mod griewank;
+pub mod kusumoto;
 pub mod oracle;
 pub mod revolve;
 pub mod rotor;

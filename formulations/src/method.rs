@@ -83,6 +83,8 @@ pub enum Claim {
     ChainPersistent,
     /// Optimal among all sequences of the chain view.
     Chain,
+    /// Optimal among canonical strategies: groups between lower sets, each recomputed once.
+    LowerSets,
     /// Optimal among all schedules of the instance, or among those that keep its order.
     AllSchedules,
     /// Legal schedules, without a claim of optimality.
@@ -96,6 +98,7 @@ impl Claim {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
             Self::Chain => "chain",
+            Self::LowerSets => "lower sets",
             Self::AllSchedules => "all schedules",
             Self::Heuristic => "heuristic",
         }

@@ -10,6 +10,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::revolve::Revolve,
     &crate::rotor::RotorPersistent,
     &crate::rotor_weak::RotorWeak,
+    &crate::kusumoto::Kusumoto,
     &crate::oracle::Oracle,
 ];
 

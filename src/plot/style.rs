@@ -47,7 +47,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
-    ("oracle", BLACK, Marker::Diamond),
+    ("kusumoto-2019", PURPLE, Marker::Circle),
+    ("oracle", BLACK, Marker::Plus),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =

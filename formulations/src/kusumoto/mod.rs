@@ -1,0 +1,286 @@
+//! `kusumoto-2019`: recomputation by sequences of lower sets of the forward graph.
+//!
+//! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]) and
+//! prices the steps between them, [`program`] is Algorithm 1, [`strategy`] turns a sequence of lower
+//! sets into a schedule.
+
+pub mod family;
+pub mod graph;
+pub mod program;
+pub mod set;
+pub mod strategy;
+
+use std::time::{Duration, Instant};
+
+use remat_core::{Instance, simulate};
+
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+use family::{LastGroup, Memory, Steps, Stop};
+use graph::Graph;
+use program::Goal;
+use strategy::Liveness;
+
+/// The best canonical strategy for a budget.
+///
+/// # Problem
+/// The general recomputation problem (section 3): an increasing sequence of lower sets L_1, ..., L_k = V
+/// of the forward graph with the least overhead (1), `objective=time-centric`, or the greatest,
+/// `objective=memory-centric` (section 4.4), whose peak (2) meets the budget. Forward, group
+/// V_i = L_i \ L_{i-1} keeps its boundary and nothing else; backward, each group is recomputed once.
+///
+/// # Variables
+/// opt(L, t), the least m = M(U_i) of a sequence that ends in L with overhead t; here, per lower set,
+/// the pairs (t, m) that no other pair of that set makes superfluous.
+///
+/// # Constraints
+/// Equation (2), M(U_{i-1}) + 2 M(V_i) + M(delta+(L_i) \ L_i) + M(delta-(delta+(L_i)) \ L_i) <= B, in
+/// Algorithm 1. `dp=exact`: over all lower sets; `dp=approximate`: over L^v, the nodes from which v is
+/// reachable, for every v, and V.
+///
+/// # Size
+/// Lower sets squared times the pairs per set; up to the number of nodes of them for the approximate
+/// program, up to 2^nodes for the exact one, which stops with `node_limit` at `max-lower-sets`.
+///
+/// # Departures from the paper
+/// A node is a forward operator (loss included), M_v the bytes of all that it makes, saved tensors
+/// included: a cached node is not recomputed, so all of it is cached. T_v is 10 for a convolution and 1
+/// otherwise (`costs=unit`), or the instance's times (`costs=times`, the default). Backward operators run in the group of
+/// the operator that they differentiate; sums of gradients in the first group (groups go backwards) in
+/// which all that they add is there. Edges also lead from a node to every later one whose backward
+/// reads it.
+///
+/// To (2) are added the fixed bytes, the inputs, the results of forward operators, and the gradients
+/// of parameters made so far. The paper's computation graph pulls: the gradient of v is made from those
+/// of its successors, in v's group, and (2) counts the latter. Autograd pushes: an operator's backward
+/// makes the gradients of all its inputs in its own group. What then is alive is counted too: all that
+/// the operators of V_i make forward and backward, the gradients (and forward tensors) from later
+/// groups that are still read, and the largest workspace. `memory=larger` (the default) takes, per group, the larger of (2)
+/// and that sum; `memory=instance` the latter alone, which needs no larger budget than what the
+/// schedule does without liveness analysis.
+///
+/// The family of the approximate program lacks V where the graph has several sinks; it is added. "min"
+/// becomes "max" in line 17 of Algorithm 1, not 15 as Appendix A says. The boundary of V is empty, so
+/// by (1) the last group is recomputed too; `last-group=keep` does not.
+///
+/// # Claim
+/// Exact and time-centric: no canonical strategy whose claimed peak meets the budget has less overhead
+/// in the chosen costs; `infeasible` means that there is no such strategy. Otherwise a heuristic.
+/// `liveness=off` frees only at the ends of groups, as the paper's strategy does; `on` after each last
+/// read. The claimed peak is the same for both.
+///
+/// # Reference
+/// Kusumoto et al., "A Graph Theoretic Framework of Recomputation Algorithms for Memory-Efficient
+/// Backpropagation", NeurIPS 2019 (kusumoto-neurips-2019), sections 3 and 4, Algorithm 1.
+pub struct Kusumoto;
+
+const PARAMETERS: &[ParameterSpec] = &[
+    choice("dp", "exact", &["exact", "approximate"], "over all lower sets, or over one per node"),
+    choice(
+        "objective",
+        "time-centric",
+        &["time-centric", "memory-centric"],
+        "the least overhead, or the greatest (coarse groups, which liveness analysis serves best)",
+    ),
+    choice(
+        "costs",
+        "times",
+        &["times", "unit"],
+        "the instance's times, or the paper's: 10 for a convolution, 1 otherwise",
+    ),
+    choice(
+        "liveness",
+        "on",
+        &["on", "off"],
+        "free after each last read, or as the strategy says: at the ends of groups",
+    ),
+    choice(
+        "memory",
+        "larger",
+        &["larger", "instance"],
+        "larger: by equation (2), or by what the instance needs where that is more; instance: the latter alone",
+    ),
+    choice(
+        "budget",
+        "given",
+        &["given", "least"],
+        "plan for the budget, or for the least that has a plan, as in the paper",
+    ),
+    choice(
+        "last-group",
+        "recompute",
+        &["recompute", "keep"],
+        "whether the last group is recomputed, as equation (1) says",
+    ),
+    ParameterSpec {
+        name: "max-lower-sets",
+        default: "50000",
+        kind: ParameterKind::Integer { min: 2, max: 10_000_000 },
+        help: "lower sets beyond which the exact program does not start",
+    },
+    choice("otherwise", "stop", &["stop", "approximate"], "what to do when there are more lower sets than that"),
+];
+
+const fn choice(
+    name: &'static str,
+    default: &'static str,
+    words: &'static [&'static str],
+    help: &'static str,
+) -> ParameterSpec {
+    ParameterSpec { name, default, kind: ParameterKind::Choice(words), help }
+}
+
+impl Method for Kusumoto {
+    fn id(&self) -> &'static str {
+        "kusumoto-2019"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "best sequence of lower sets of the forward graph, each group recomputed once",
+            claim: Claim::LowerSets,
+            claim_text: "dp=exact, time-centric: least overhead among canonical strategies whose peak by equation (2) meets the budget",
+            reference: "kusumoto-neurips-2019, equations (1) and (2), Algorithm 1",
+            parameters: PARAMETERS,
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        Graph::new(instance).map(|_| ())
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let started = Instant::now();
+        let graph = Graph::new(context.instance)?;
+        let parameters = context.parameters;
+        let deadline = context.limits.time.map(|time| started + time);
+        let times = times(context.instance, &graph, parameters);
+        let is = |name: &str, word: &str| parameters.word(name) == word;
+        let memory = if is("memory", "instance") { Memory::Instance } else { Memory::Larger };
+        let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
+        let built = lower_sets(&graph, parameters, deadline)
+            .and_then(|(sets, exact)| Ok((Steps::new(&graph, sets, &times, (memory, last_group), deadline)?, exact)));
+        let (steps, exact) = match built {
+            Ok(built) => built,
+            Err(stop) => return Ok(context.budgets.iter().map(|&budget| stopped(budget, stop, started)).collect()),
+        };
+        let least = if is("budget", "least") { Some(program::least_budget(&steps, deadline)) } else { None };
+        let mut planner = Planner {
+            context,
+            graph: &graph,
+            steps: &steps,
+            exact,
+            goal: if is("objective", "memory-centric") { Goal::MemoryCentric } else { Goal::TimeCentric },
+            last_group,
+            liveness: if is("liveness", "off") { Liveness::Off } else { Liveness::On },
+            deadline,
+            build: started.elapsed(),
+        };
+        context.budgets.iter().map(|&budget| planner.answer(budget, least)).collect()
+    }
+}
+
+/// T_v.
+fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64> {
+    let unit = parameters.word("costs") == "unit";
+    let time = |node: &graph::Node| {
+        let convolution = instance.operator(node.operator).op_type.contains("conv");
+        match unit {
+            true if convolution => 10,
+            true => 1,
+            false => node.time,
+        }
+    };
+    graph.nodes.iter().map(time).collect()
+}
+
+/// The family of lower sets, and whether it is that of all.
+fn lower_sets(
+    graph: &Graph,
+    parameters: &Parameters,
+    deadline: Option<Instant>,
+) -> Result<(Vec<set::Set>, bool), Stop> {
+    let most = parameters.integer("max-lower-sets").and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    if parameters.word("dp") == "approximate" {
+        return Ok((family::pruned(graph), false));
+    }
+    match family::all(graph, most, deadline) {
+        Ok(sets) => Ok((sets, true)),
+        Err(Stop::LowerSets) if parameters.word("otherwise") == "approximate" => Ok((family::pruned(graph), false)),
+        Err(stop) => Err(stop),
+    }
+}
+
+fn stopped(budget: Option<u64>, stop: Stop, started: Instant) -> Answer {
+    let (termination, note) = match stop {
+        Stop::LowerSets => (Termination::NodeLimit, "more lower sets than max-lower-sets"),
+        Stop::Time => (Termination::TimeLimit, ""),
+    };
+    nothing(budget, termination, note.into(), started.elapsed())
+}
+
+fn nothing(budget: Option<u64>, termination: Termination, note: String, solve: Duration) -> Answer {
+    let build = Duration::ZERO;
+    Answer { budget, termination, schedule: None, claimed: None, lower_bound: None, build, solve, note }
+}
+
+/// Answers budgets from one family.
+struct Planner<'a> {
+    context: &'a Context<'a>,
+    graph: &'a Graph,
+    steps: &'a Steps<'a>,
+    exact: bool,
+    goal: Goal,
+    last_group: LastGroup,
+    liveness: Liveness,
+    deadline: Option<Instant>,
+    build: Duration,
+}
+
+impl Planner<'_> {
+    fn answer(&mut self, budget: Option<u64>, least: Option<Result<u64, Stop>>) -> Result<Answer, MethodError> {
+        let started = Instant::now();
+        let within = budget.unwrap_or(u64::MAX);
+        // Planning for the least budget: nothing where the budget is less than that.
+        let target = match least {
+            None => Ok(Some(within)),
+            Some(least) => least.map(|least| Some(least).filter(|&least| least <= within)),
+        };
+        let solved = target.and_then(|target| match target {
+            None => Ok(None),
+            Some(target) => program::solve(self.steps, target, self.goal, self.deadline),
+        });
+        let sets = self.steps.sets.len();
+        let family = if self.exact { "lower sets" } else { "pruned lower sets" };
+        let answer = match solved {
+            Err(stop) => stopped(budget, stop, started),
+            Ok(None) => {
+                let termination = if self.exact { Termination::Infeasible } else { Termination::NotFound };
+                nothing(budget, termination, format!("{sets} {family}"), started.elapsed())
+            }
+            Ok(Some(sequence)) => self.planned(budget, &sequence, &format!("of {sets} {family}"), started)?,
+        };
+        Ok(Answer { build: std::mem::take(&mut self.build), ..answer })
+    }
+
+    fn planned(
+        &self,
+        budget: Option<u64>,
+        sequence: &[usize],
+        family: &str,
+        started: Instant,
+    ) -> Result<Answer, MethodError> {
+        let sets: Vec<_> = sequence.iter().map(|&position| &self.steps.sets[position]).collect();
+        let instance = self.context.instance;
+        let schedule = strategy::schedule(instance, self.graph, &sets, self.last_group, self.liveness);
+        let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        let (_, peak_bytes) = program::evaluate(self.steps, sequence);
+        let proved = self.exact && self.goal == Goal::TimeCentric;
+        let termination = if proved { Termination::Optimal } else { Termination::Feasible };
+        let claimed = Some(Claimed { time: simulation.time, peak_bytes });
+        let note = format!("{} groups {family}", sequence.len());
+        let answer = nothing(budget, termination, note, started.elapsed());
+        Ok(Answer { schedule: Some(schedule), claimed, ..answer })
+    }
+}

@@ -1,0 +1,181 @@
+//! Algorithm 1 over lists of (t, m) pairs none of which is worse than another, and the least budget.
+
+use std::time::Instant;
+
+use super::family::{Steps, Stop};
+
+/// What is optimised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The least computational overhead.
+    TimeCentric,
+    /// The greatest: with liveness analysis, coarse groups need the least memory (section 4.4).
+    MemoryCentric,
+}
+
+/// A way to reach a lower set.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// t, negated where the greatest is sought.
+    cost: i64,
+    /// m = M(U_i).
+    cached: u64,
+    /// The lower set before and the entry there.
+    from: (u32, u32),
+}
+
+/// An increasing sequence of lower sets, as positions in the family, the empty set left out; none
+/// where no sequence meets the budget.
+///
+/// # Errors
+/// The moment has come.
+pub fn solve(
+    steps: &Steps<'_>,
+    budget: u64,
+    goal: Goal,
+    deadline: Option<Instant>,
+) -> Result<Option<Vec<usize>>, Stop> {
+    let allowances = allowances(steps, budget, deadline)?;
+    let last = steps.sets.len() - 1;
+    if allowances[0].most.is_none() {
+        return Ok(None);
+    }
+    let mut lists: Vec<List> = vec![List::default(); steps.sets.len()];
+    lists[0].entries.push(Entry { cost: 0, cached: 0, from: (0, 0) });
+    let mut buffer = Vec::new();
+    for from in 0..last {
+        if out_of_time(deadline) {
+            return Err(Stop::Time);
+        }
+        let mut list = std::mem::take(&mut lists[from]);
+        list.prune();
+        for step in steps.from(from, &mut buffer) {
+            let to = step.to as usize;
+            let Some(limit) = limit(budget, step.need, step.cached, allowances[to].most) else { continue };
+            let enough = allowances[to].enough;
+            let time = step.time.cast_signed();
+            let time = if goal == Goal::TimeCentric { time } else { -time };
+            let fitting = list.entries.partition_point(|entry| entry.cached > limit);
+            for (index, entry) in list.entries.iter().enumerate().skip(fitting) {
+                let from = (position(from), position(index));
+                // Below `enough` the cache makes no difference any more.
+                let cached = (entry.cached + step.cached).max(enough);
+                let reached = Entry { cost: entry.cost + time, cached, from };
+                lists[to].push(reached);
+            }
+        }
+        lists[from] = list;
+    }
+    lists[last].prune();
+    Ok(lists[last].entries.first().map(|entry| path(&lists, last, *entry)))
+}
+
+fn path(lists: &[List], last: usize, entry: Entry) -> Vec<usize> {
+    let mut path = vec![last];
+    let mut from = entry.from;
+    while from.0 > 0 {
+        path.push(from.0 as usize);
+        from = lists[from.0 as usize].entries[from.1 as usize].from;
+    }
+    path.reverse();
+    path
+}
+
+fn position(index: usize) -> u32 {
+    u32::try_from(index).expect("lists and families stay far below 2^32")
+}
+
+fn out_of_time(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// Entries in order of cost, those that are no better than another one left out now and then.
+#[derive(Clone, Debug, Default)]
+struct List {
+    entries: Vec<Entry>,
+    pruned: usize,
+}
+
+impl List {
+    fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        if self.entries.len() > 2 * self.pruned + 256 {
+            self.prune();
+        }
+    }
+
+    /// Leaves costs ascending and caches descending, both strictly.
+    fn prune(&mut self) {
+        self.entries.sort_unstable_by_key(|entry| (entry.cost, entry.cached));
+        let mut least = None;
+        self.entries.retain(|entry| {
+            let better = least.is_none_or(|least| entry.cached < least);
+            if better {
+                least = Some(entry.cached);
+            }
+            better
+        });
+        self.pruned = self.entries.len();
+    }
+}
+
+/// The most that may be cached before a step.
+fn limit(budget: u64, need: u64, cached: u64, allowance: Option<u64>) -> Option<u64> {
+    Some(budget.checked_sub(need)?.min(allowance?.checked_sub(cached)?))
+}
+
+/// What earlier groups may have cached when a lower set is reached.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    /// The most with which some way to go on meets the budget; none where there is no way.
+    most: Option<u64>,
+    /// With no more than this, every way that any cache leaves open is open; zero where there is no such bound.
+    enough: u64,
+}
+
+fn allowances(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Result<Vec<Allowance>, Stop> {
+    let last = steps.sets.len() - 1;
+    let mut allowances = vec![Allowance { most: Some(u64::MAX), enough: u64::MAX }; steps.sets.len()];
+    let mut buffer = Vec::new();
+    for from in (0..last).rev() {
+        if out_of_time(deadline) {
+            return Err(Stop::Time);
+        }
+        let mut allowance = Allowance { most: None, enough: u64::MAX };
+        for step in steps.from(from, &mut buffer) {
+            let after = allowances[step.to as usize];
+            let Some(most) = limit(budget, step.need, step.cached, after.most) else { continue };
+            allowance.most = allowance.most.max(Some(most));
+            allowance.enough = allowance.enough.min(most).min(after.enough.saturating_sub(step.cached));
+        }
+        allowances[from] = allowance;
+    }
+    Ok(allowances)
+}
+
+/// The least budget that some sequence meets, by bisection.
+///
+/// # Errors
+/// The moment has come.
+pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
+    // One group for everything is a sequence.
+    let (mut low, mut high) = (0, steps.step(0, steps.sets.len() - 1).need);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if allowances(steps, middle, deadline)?[0].most.is_some() { high = middle } else { low = middle + 1 }
+    }
+    Ok(high)
+}
+
+/// Overhead (1) and peak (2) of a sequence.
+pub fn evaluate(steps: &Steps<'_>, sequence: &[usize]) -> (u64, u64) {
+    let (mut time, mut peak, mut cached, mut from) = (0, 0, 0, 0);
+    for &to in sequence {
+        let step = steps.step(from, to);
+        time += step.time;
+        peak = peak.max(cached + step.need);
+        cached += step.cached;
+        from = to;
+    }
+    (time, peak)
+}

@@ -1,0 +1,256 @@
+//! `kusumoto-2019` against every increasing sequence of lower sets of small graphs, and its claims
+//! against the simulator.
+
+#[path = "../../core/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Dice, dice, empty, network, operator, tensor};
+use proptest::prelude::*;
+use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
+use remat_core::{Instance, simulate};
+use remat_formulations::kusumoto::family::{self, LastGroup, Memory, Steps};
+use remat_formulations::kusumoto::graph::Graph;
+use remat_formulations::kusumoto::program::{self, Goal};
+use remat_formulations::kusumoto::set::Set;
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+
+/// A random graph: each node reads some earlier nodes (or the input), may be a sink, and its backward
+/// reads its output or its inputs; the gradients of a node with several readers are summed.
+fn branching(dice: &Dice) -> InstanceDocument {
+    let mut document = empty("branching");
+    let n = u32::try_from(dice.layers.len()).expect("small");
+    document.tensors.push(tensor(0, 3, TensorKind::Input));
+    let bits = |i: u32| dice.layers[i as usize].3;
+    let inputs_of = |i: u32| -> Vec<u32> { (0..i).filter(|&j| bits(i) >> j & bits(i) >> (j + 9) & 1 == 1).collect() };
+    let readers_of = |i: u32| -> Vec<u32> { (i + 1..n).filter(|&j| inputs_of(j).contains(&i)).collect() };
+    // Tensors: node i makes 1 + i, its summed gradient is 50 + i, that of its parameters 80 + i, and the
+    // backward of j makes 100 + 20 j + i for node i.
+    let partial = |from: u32, to: u32| 100 + 20 * from + to;
+    let value = |i: u32| if i == u32::MAX { 0 } else { 1 + i };
+    for i in 0..n {
+        let (bytes, time, workspace, _) = dice.layers[i as usize];
+        let last = i + 1 == n;
+        document.tensors.push(tensor(value(i), bytes, if last { TensorKind::Output } else { TensorKind::Activation }));
+        let mut inputs: Vec<_> = inputs_of(i).into_iter().map(value).collect();
+        if inputs.is_empty() {
+            inputs.push(0);
+        }
+        let mut forward = operator(i, if last { Phase::Loss } else { Phase::Forward }, inputs, vec![value(i)]);
+        forward.implementations = vec![ImplementationDocument::plain("default", time, workspace)];
+        if time % 3 == 0 {
+            forward.op_type = "aten.convolution".into();
+        }
+        document.operators.push(forward);
+    }
+    let mut next = n;
+    for i in (0..n).rev() {
+        let (bytes, time, workspace, _) = dice.layers[i as usize];
+        let readers = readers_of(i);
+        if readers.len() > 1 {
+            document.tensors.push(tensor(50 + i, bytes, TensorKind::Gradient));
+            let parts = readers.iter().map(|&j| partial(j, i)).collect();
+            document.operators.push(operator(next, Phase::Backward, parts, vec![50 + i]));
+            next += 1;
+        }
+        let mut inputs: Vec<_> =
+            if bits(i) >> 31 & 1 == 1 { vec![value(i)] } else { inputs_of(i).into_iter().map(value).collect() };
+        match readers[..] {
+            [] => {}
+            [reader] => inputs.push(partial(reader, i)),
+            _ => inputs.push(50 + i),
+        }
+        document.tensors.push(tensor(80 + i, 1, TensorKind::ParamGradient));
+        let mut outputs = vec![80 + i];
+        for &j in &inputs_of(i) {
+            document.tensors.push(tensor(partial(i, j), dice.layers[j as usize].0, TensorKind::Gradient));
+            outputs.push(partial(i, j));
+        }
+        let mut backward = operator(next, Phase::Backward, inputs, outputs);
+        backward.differentiates = Some(i);
+        backward.implementations = vec![ImplementationDocument::plain("default", 2 * time, workspace)];
+        document.operators.push(backward);
+        next += 1;
+    }
+    document.order = (0..next).collect();
+    document
+}
+
+/// Every increasing sequence of lower sets that ends in V, by masks.
+fn sequences(graph: &Graph) -> Vec<Vec<u32>> {
+    let n = graph.nodes.len();
+    let is_lower = |mask: &u32| {
+        (0..n).filter(|v| mask >> v & 1 == 1).all(|v| graph.nodes[v].predecessors.iter().all(|p| mask >> p & 1 == 1))
+    };
+    let sets: Vec<u32> = (1..1 << n).filter(is_lower).collect();
+    let mut complete = Vec::new();
+    let mut open: Vec<Vec<u32>> = vec![vec![]];
+    while let Some(prefix) = open.pop() {
+        let last = prefix.last().copied().unwrap_or(0);
+        for &set in sets.iter().filter(|&&set| set & last == last && set != last) {
+            let longer: Vec<u32> = prefix.iter().copied().chain([set]).collect();
+            if set + 1 == 1 << n { complete.push(longer) } else { open.push(longer) }
+        }
+    }
+    complete
+}
+
+/// Equations (1) and (2), read aloud; with what the instance keeps for the whole iteration and the
+/// gradients of parameters made so far.
+fn by_definition(graph: &Graph, times: &[u64], sequence: &[u32], last_group: LastGroup) -> (u64, u64) {
+    let n = graph.nodes.len();
+    let has = |set: u32, v: usize| set >> v & 1 == 1;
+    let bytes = |set: u32| (0..n).filter(|&v| has(set, v)).map(|v| graph.nodes[v].bytes).sum::<u64>();
+    let image = |set: u32, next: &dyn Fn(usize) -> Vec<usize>| {
+        (0..n).filter(|&v| has(set, v)).flat_map(next).fold(0_u32, |image, v| image | 1 << v)
+    };
+    let after = |set: u32| image(set, &|v| graph.nodes[v].successors.clone());
+    let before = |set: u32| image(set, &|v| graph.nodes[v].predecessors.clone());
+    let all = (1_u32 << n) - 1;
+    let boundary = |set: u32| before(all & !set) & set;
+    let (mut overhead, mut peak, mut union, mut previous) = (0, 0, 0_u32, 0_u32);
+    for &set in sequence {
+        let group = set & !previous;
+        let made: u64 = graph
+            .results
+            .iter()
+            .filter(|(_, maker)| graph.backward[*maker].after.iter().all(|&v| !has(previous, v)))
+            .map(|r| r.0)
+            .sum();
+        let memory = bytes(union) + 2 * bytes(group) + bytes(after(set) & !set) + bytes(before(after(set)) & !set);
+        peak = peak.max(memory + graph.base_bytes + made);
+        if set != all || last_group == LastGroup::Recompute {
+            overhead += (0..n).filter(|&v| has(group & !boundary(set), v)).map(|v| times[v]).sum::<u64>();
+        }
+        union |= boundary(set);
+        previous = set;
+    }
+    (overhead, peak)
+}
+
+fn positions(steps: &Steps<'_>, sequence: &[u32]) -> Vec<usize> {
+    let mask = |set: &Set| set.members().fold(0_u32, |mask, v| mask | 1 << v);
+    sequence.iter().map(|&wanted| steps.sets.iter().position(|set| mask(set) == wanted).expect("all sets")).collect()
+}
+
+fn answers(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
+    let method = find("kusumoto-2019").expect("registered");
+    let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
+    let limits = Limits { time: None, threads: 1, seed: 0 };
+    method.solve(&Context { instance, parameters: &parameters, budgets, limits }).expect("supported")
+}
+
+/// From what is always there to what the most needs.
+fn budgets(instance: &Instance) -> Vec<Option<u64>> {
+    let least = instance.fixed_bytes() + instance.input_bytes();
+    let most = answers(instance, &[None], &[("objective", "memory-centric")])[0].claimed.expect("a claim").peak_bytes;
+    (1..=8).map(|k| Some(least + (most - least) * k / 8)).chain([None]).collect()
+}
+
+fn time(answer: &Answer) -> u64 {
+    answer.claimed.map_or(u64::MAX, |claimed| claimed.time)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_exact_program_finds_the_best_of_all_sequences(
+        dice in dice(1..6),
+        memory in prop::sample::select(vec![Memory::Equation, Memory::Instance, Memory::Larger]),
+        last_group in prop::sample::select(vec![LastGroup::Recompute, LastGroup::Keep]),
+    ) {
+        let instance = Instance::new(&branching(&dice)).expect("valid");
+        let graph = Graph::new(&instance).expect("supported");
+        let times: Vec<_> = graph.nodes.iter().map(|node| node.time).collect();
+        let sets = family::all(&graph, 1000, None).expect("few");
+        let steps = Steps::new(&graph, sets, &times, (memory, last_group), None).expect("no limit");
+        let mut costs = Vec::new();
+        for sequence in sequences(&graph) {
+            let cost = program::evaluate(&steps, &positions(&steps, &sequence));
+            if memory == Memory::Equation {
+                prop_assert_eq!(cost, by_definition(&graph, &times, &sequence, last_group));
+            }
+            costs.push(cost);
+        }
+        let least = costs.iter().map(|cost| cost.1).min().expect("at least one");
+        prop_assert_eq!(program::least_budget(&steps, None), Ok(least));
+        let most = costs.iter().map(|cost| cost.1).max().expect("at least one");
+        for budget in (least.saturating_sub(1)..=most).step_by(2).chain([u64::MAX]) {
+            let fitting = || costs.iter().filter(|cost| cost.1 <= budget).map(|cost| cost.0);
+            for (goal, best) in [(Goal::TimeCentric, fitting().min()), (Goal::MemoryCentric, fitting().max())] {
+                let found = program::solve(&steps, budget, goal, None).expect("no limit");
+                let cost = found.map(|sequence| program::evaluate(&steps, &sequence));
+                prop_assert_eq!(cost.map(|cost| cost.0), best, "{:?} within {}", goal, budget);
+                prop_assert!(cost.is_none_or(|cost| cost.1 <= budget));
+            }
+        }
+    }
+
+    #[test]
+    fn claims_hold_with_and_without_liveness(
+        dice in dice(1..9),
+        branches in any::<bool>(),
+        dp in prop::sample::select(vec!["exact", "approximate"]),
+        objective in prop::sample::select(vec!["time-centric", "memory-centric"]),
+        memory in prop::sample::select(vec!["larger", "instance"]),
+        last_group in prop::sample::select(vec!["recompute", "keep"]),
+        costs in prop::sample::select(vec!["times", "unit"]),
+    ) {
+        let document = if branches || dice.layers.len() < 2 { branching(&dice) } else { network(&dice) };
+        let instance = Instance::new(&document).expect("valid");
+        let budgets = budgets(&instance);
+        let given = [("dp", dp), ("objective", objective), ("memory", memory), ("last-group", last_group), ("costs", costs)];
+        let with = |liveness| answers(&instance, &budgets, &[&given[..], &[("liveness", liveness)]].concat());
+        for (on, off) in with("on").iter().zip(&with("off")) {
+            prop_assert_eq!(on.claimed, off.claimed);
+            let (Some(on_schedule), Some(off_schedule)) = (&on.schedule, &off.schedule) else {
+                prop_assert!(on.schedule.is_none() && off.schedule.is_none());
+                continue;
+            };
+            let on_peak = simulate(&instance, on_schedule).expect("legal").peak_bytes;
+            let off_peak = simulate(&instance, off_schedule).expect("legal").peak_bytes;
+            let claimed = on.claimed.expect("a schedule comes with a claim").peak_bytes;
+            prop_assert!(on_peak <= off_peak && off_peak <= claimed, "{} {} {}", on_peak, off_peak, claimed);
+            prop_assert!(on.budget.is_none_or(|budget| claimed <= budget));
+        }
+    }
+
+    #[test]
+    fn exact_beats_approximate_and_time_centric_beats_memory_centric(dice in dice(1..9)) {
+        let instance = Instance::new(&branching(&dice)).expect("valid");
+        let budgets = budgets(&instance);
+        let exact = answers(&instance, &budgets, &[]);
+        for (dp, other) in [("exact", "memory-centric"), ("approximate", "time-centric"), ("approximate", "memory-centric")] {
+            for (exact, other) in exact.iter().zip(answers(&instance, &budgets, &[("dp", dp), ("objective", other)])) {
+                prop_assert!(time(exact) <= time(&other));
+                prop_assert!(exact.termination == Termination::Optimal || other.schedule.is_none());
+            }
+        }
+        let coarse = |dp| answers(&instance, &budgets, &[("dp", dp), ("objective", "memory-centric")]);
+        for (exact, approximate) in coarse("exact").iter().zip(&coarse("approximate")) {
+            prop_assert!(approximate.schedule.is_none() || time(exact) >= time(approximate));
+        }
+    }
+}
+
+/// n nodes that read the input, and one that reads them all: 2^n + 1 lower sets, the empty one included.
+fn fan(n: u32) -> Instance {
+    let layer = |k: u32| (5, 1, 0, if k == n { u32::MAX } else { 0 });
+    Instance::new(&branching(&Dice { layers: (0..=n).map(layer).collect() })).expect("valid")
+}
+
+#[test]
+fn too_many_lower_sets_are_a_stop_with_a_reason_and_a_fallback_on_request() {
+    let instance = fan(12);
+    let stopped = &answers(&instance, &[None], &[("max-lower-sets", "4096")])[0];
+    assert_eq!((stopped.termination, stopped.schedule.is_none()), (Termination::NodeLimit, true));
+    assert_eq!(stopped.note, "more lower sets than max-lower-sets");
+    let all = &answers(&instance, &[None], &[("max-lower-sets", "5000")])[0];
+    assert!(all.note.ends_with("of 4097 lower sets"), "{}", all.note);
+    let otherwise = &answers(&instance, &[None], &[("max-lower-sets", "4096"), ("otherwise", "approximate")])[0];
+    assert!(otherwise.note.ends_with("of 14 pruned lower sets"), "{}", otherwise.note);
+    assert_eq!(otherwise.termination, Termination::Feasible);
+}
