@@ -254,3 +254,125 @@ fn too_many_lower_sets_are_a_stop_with_a_reason_and_a_fallback_on_request() {
     assert!(otherwise.note.ends_with("of 14 pruned lower sets"), "{}", otherwise.note);
     assert_eq!(otherwise.termination, Termination::Feasible);
 }
+
+/// GoogLeNet as the paper counts it, 134 nodes, sizes in elements per image.
+struct Inception {
+    document: InstanceDocument,
+    backward: Vec<(u32, Vec<u32>)>,
+}
+
+impl Inception {
+    /// A node of some elements that reads others, and the time of a convolution or of anything else.
+    fn node(&mut self, inputs: &[u32], elements: u64, convolution: bool) -> u32 {
+        let id = u32::try_from(self.document.operators.len()).expect("small");
+        let value = id + 1;
+        self.document.tensors.push(tensor(value, elements, TensorKind::Activation));
+        let mut forward = operator(id, Phase::Forward, inputs.to_vec(), vec![value]);
+        forward.op_type = if convolution { "aten.convolution" } else { "aten.relu" }.into();
+        forward.implementations =
+            vec![ImplementationDocument::plain("default", elements * if convolution { 10 } else { 1 }, 0)];
+        self.document.operators.push(forward);
+        self.backward.push((id, inputs.to_vec()));
+        value
+    }
+
+    fn convolution(&mut self, input: u32, elements: u64) -> u32 {
+        let made = self.node(&[input], elements, true);
+        self.node(&[made], elements, false)
+    }
+
+    fn google_net() -> Instance {
+        let mut net = Self { document: empty("googlenet"), backward: Vec::new() };
+        net.document.tensors.push(tensor(0, 3 * 224 * 224, TensorKind::Input));
+        let mut last = net.convolution(0, 64 * 112 * 112);
+        last = net.node(&[last], 64 * 56 * 56, false);
+        last = net.convolution(last, 64 * 56 * 56);
+        last = net.convolution(last, 192 * 56 * 56);
+        last = net.node(&[last], 192 * 28 * 28, false);
+        let modules: [(u64, [u64; 7]); 9] = [
+            (28, [192, 64, 96, 128, 16, 32, 32]),
+            (28, [256, 128, 128, 192, 32, 96, 64]),
+            (14, [480, 192, 96, 208, 16, 48, 64]),
+            (14, [512, 160, 112, 224, 24, 64, 64]),
+            (14, [512, 128, 128, 256, 24, 64, 64]),
+            (14, [512, 112, 144, 288, 32, 64, 64]),
+            (14, [528, 256, 160, 320, 32, 128, 128]),
+            (7, [832, 256, 160, 320, 32, 128, 128]),
+            (7, [832, 384, 192, 384, 48, 128, 128]),
+        ];
+        for (side, [channels, one, reduce3, three, reduce5, five, pool]) in modules {
+            let area = side * side;
+            let a = net.convolution(last, one * area);
+            let b = net.convolution(last, reduce3 * area);
+            let b = net.convolution(b, three * area);
+            let c = net.convolution(last, reduce5 * area);
+            let c = net.convolution(c, five * area);
+            let d = net.node(&[last], channels * area, false);
+            let d = net.convolution(d, pool * area);
+            last = net.node(&[a, b, c, d], (one + three + five + pool) * area, false);
+        }
+        net.finish()
+    }
+
+    /// The mirrored backward: one gradient per node, of the node's size, that the backwards of its readers share.
+    fn finish(mut self) -> Instance {
+        let n = u32::try_from(self.document.operators.len()).expect("small");
+        self.document.tensors[n as usize].kind = TensorKind::Output;
+        for (node, inputs) in std::mem::take(&mut self.backward).into_iter().rev() {
+            let id = u32::try_from(self.document.operators.len()).expect("small");
+            let mut reads = inputs.clone();
+            let readers = (node + 1..n).filter(|&r| self.document.operators[r as usize].inputs.contains(&(node + 1)));
+            reads.extend(readers.map(|reader| 10_000 + 200 * reader + node));
+            let mut outputs = vec![1000 + node];
+            self.document.tensors.push(tensor(1000 + node, 1, TensorKind::ParamGradient));
+            for &input in inputs.iter().filter(|&&input| input > 0) {
+                let bytes = self.document.tensors[input as usize].bytes;
+                self.document.tensors.push(tensor(10_000 + 200 * node + input - 1, bytes, TensorKind::Gradient));
+                outputs.push(10_000 + 200 * node + input - 1);
+            }
+            let mut backward = operator(id, Phase::Backward, reads, outputs);
+            backward.differentiates = Some(node);
+            self.document.operators.push(backward);
+        }
+        self.document.order = (0..2 * n).collect();
+        Instance::new(&self.document).expect("valid")
+    }
+}
+
+#[test]
+#[ignore = "prints the running times on GoogLeNet"]
+#[allow(clippy::print_stderr, reason = "a measurement, run by hand")]
+fn google_net() {
+    let instance = Inception::google_net();
+    let graph = Graph::new(&instance).expect("supported");
+    let unit = |op_type: &str| if op_type.contains("conv") { 10 } else { 1 };
+    for (label, times) in [
+        ("unit", graph.nodes.iter().map(|n| unit(&instance.operator(n.operator).op_type)).collect::<Vec<u64>>()),
+        ("times", graph.nodes.iter().map(|n| n.time).collect()),
+    ] {
+        for exact in [false, true] {
+            let started = std::time::Instant::now();
+            let sets = if exact { family::all(&graph, 1 << 20, None).expect("few") } else { family::pruned(&graph) };
+            let steps =
+                Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), None).expect("no limit");
+            let built = started.elapsed().as_secs_f64();
+            let least = program::least_budget(&steps, None).expect("no limit");
+            let bisected = started.elapsed().as_secs_f64() - built;
+            eprintln!(
+                "{label} exact {exact}: {} nodes, {} lower sets, {} steps, built {built:.3} s, least budget {least} {bisected:.3} s",
+                graph.nodes.len(),
+                steps.sets.len(),
+                steps.count()
+            );
+            for (goal, tenths) in
+                [(Goal::TimeCentric, 10), (Goal::MemoryCentric, 10), (Goal::TimeCentric, 12), (Goal::TimeCentric, 15)]
+            {
+                let started = std::time::Instant::now();
+                let found = program::solve(&steps, least / 10 * tenths + 10, goal, None).expect("no limit");
+                let cost = program::evaluate(&steps, &found.expect("feasible"));
+                let percent = 100.0 * cost.0 as f64 / times.iter().sum::<u64>() as f64;
+                eprintln!("  {goal:?} {tenths}: {:.3} s, overhead {percent:.1} %", started.elapsed().as_secs_f64());
+            }
+        }
+    }
+}

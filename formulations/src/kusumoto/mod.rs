@@ -45,7 +45,7 @@ use strategy::Liveness;
 /// # Departures from the paper
 /// A node is a forward operator (loss included), M_v the bytes of all that it makes, saved tensors
 /// included: a cached node is not recomputed, so all of it is cached. T_v is 10 for a convolution and 1
-/// otherwise (`costs=unit`), or the instance's times (`costs=times`, the default). Backward operators run in the group of
+/// otherwise (`costs=unit`), or the instance's times (`costs=times`, the default; `time-steps` rounds them up, for there are as many pairs as there are different sums). Backward operators run in the group of
 /// the operator that they differentiate; sums of gradients in the first group (groups go backwards) in
 /// which all that they add is there. Edges also lead from a node to every later one whose backward
 /// reads it.
@@ -88,6 +88,7 @@ const PARAMETERS: &[ParameterSpec] = &[
         &["times", "unit"],
         "the instance's times, or the paper's: 10 for a convolution, 1 otherwise",
     ),
+    TIME_STEPS,
     choice(
         "liveness",
         "on",
@@ -120,6 +121,13 @@ const PARAMETERS: &[ParameterSpec] = &[
     },
     choice("otherwise", "stop", &["stop", "approximate"], "what to do when there are more lower sets than that"),
 ];
+
+const TIME_STEPS: ParameterSpec = ParameterSpec {
+    name: "time-steps",
+    default: "auto",
+    kind: ParameterKind::IntegerOrAuto { min: 1, max: 1_000_000 },
+    help: "round times up to that part of the forward pass, which bounds time and memory of the program; auto: exact",
+};
 
 const fn choice(
     name: &'static str,
@@ -181,7 +189,7 @@ impl Method for Kusumoto {
     }
 }
 
-/// T_v.
+/// T_v; rounded where asked for.
 fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64> {
     let unit = parameters.word("costs") == "unit";
     let time = |node: &graph::Node| {
@@ -192,7 +200,12 @@ fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64
             false => node.time,
         }
     };
-    graph.nodes.iter().map(time).collect()
+    let times: Vec<u64> = graph.nodes.iter().map(time).collect();
+    let total: u64 = times.iter().sum();
+    match parameters.integer("time-steps") {
+        Some(steps) if !unit => times.iter().map(|&time| time.next_multiple_of((total / steps).max(1))).collect(),
+        _ => times,
+    }
 }
 
 /// The family of lower sets, and whether it is that of all.
@@ -276,7 +289,9 @@ impl Planner<'_> {
         let schedule = strategy::schedule(instance, self.graph, &sets, self.last_group, self.liveness);
         let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
         let (_, peak_bytes) = program::evaluate(self.steps, sequence);
-        let proved = self.exact && self.goal == Goal::TimeCentric;
+        let parameters = self.context.parameters;
+        let rounded = parameters.word("time-steps") != "auto" && parameters.word("costs") == "times";
+        let proved = self.exact && self.goal == Goal::TimeCentric && !rounded;
         let termination = if proved { Termination::Optimal } else { Termination::Feasible };
         let claimed = Some(Claimed { time: simulation.time, peak_bytes });
         let note = format!("{} groups {family}", sequence.len());

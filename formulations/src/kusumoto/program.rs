@@ -55,6 +55,9 @@ pub fn solve(
             let enough = allowances[to].enough;
             let time = step.time.cast_signed();
             let time = if goal == Goal::TimeCentric { time } else { -time };
+            if list.entries.len() > 1000 && out_of_time(deadline) {
+                return Err(Stop::Time);
+            }
             let fitting = list.entries.partition_point(|entry| entry.cached > limit);
             for (index, entry) in list.entries.iter().enumerate().skip(fitting) {
                 let from = (position(from), position(index));
