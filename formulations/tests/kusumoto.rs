@@ -14,6 +14,7 @@ use remat_formulations::kusumoto::family::{self, LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
 use remat_formulations::kusumoto::set::Set;
+use remat_formulations::kusumoto::strategy::{self, Liveness};
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
 /// A random graph: each node reads some earlier nodes (or the input), may be a sink, and its backward
@@ -234,6 +235,28 @@ proptest! {
             prop_assert!(approximate.schedule.is_none() || time(exact) >= time(approximate));
         }
     }
+}
+
+/// A large node read by three small ones: autograd makes three gradients of the large one's size in the
+/// small ones' group, equation (2) counts those of the small ones.
+#[test]
+fn equation_2_alone_can_be_less_than_the_strategy_needs() {
+    let reads = |nodes: u32| nodes | nodes << 9;
+    let small = (1, 1, 0, reads(1));
+    let layers = vec![(10, 1, 0, 0), small, small, small, (1, 1, 0, reads(0b1110))];
+    let instance = Instance::new(&branching(&Dice { layers })).expect("valid");
+    let graph = Graph::new(&instance).expect("supported");
+    let times = vec![1; 5];
+    let peak = |memory| {
+        let sets = family::all(&graph, 1000, None).expect("few");
+        let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), None).expect("no limit");
+        let sequence = positions(&steps, &[0b1, 0b11111]);
+        let sets: Vec<_> = sequence.iter().map(|&set| &steps.sets[set]).collect();
+        let schedule = strategy::schedule(&instance, &graph, &sets, LastGroup::Recompute, Liveness::Off);
+        (program::evaluate(&steps, &sequence).1, simulate(&instance, &schedule).expect("legal").peak_bytes)
+    };
+    let ((equation, simulated), (larger, _)) = (peak(Memory::Equation), peak(Memory::Larger));
+    assert!(equation < simulated && simulated <= larger, "{equation} {simulated} {larger}");
 }
 
 /// n nodes that read the input, and one that reads them all: 2^n + 1 lower sets, the empty one included.
