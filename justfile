@@ -30,6 +30,10 @@ clippy:
 test-rust:
     cargo test --workspace --quiet
 
+# Test every solver, CBC included (needs coinor-libcbc-dev, which scripts/setup.sh installs where apt is)
+test-solvers:
+    cargo test -p remat-solvers --features cbc --quiet
+
 # Build the documentation; warnings are errors
 doc:
     cargo doc --workspace --no-deps --quiet
