@@ -49,6 +49,7 @@ resnet-instances:
 # Measure: Rotor's dynamic program beside the original's times, and the simulator
 bench:
     cargo bench -p remat-formulations --bench rotor
+    cargo bench -p remat-formulations --bench checkmate
     cargo bench -p remat-core --bench simulator
 
 # Everything that CI runs

@@ -83,6 +83,10 @@ pub enum Claim {
     ChainPersistent,
     /// Optimal among all sequences of the chain view.
     Chain,
+    /// Optimal among schedules that follow the instance's order stage by stage.
+    FixedOrder,
+    /// A lower bound, no schedule.
+    LowerBound,
     /// Legal schedules, without a claim of optimality.
     Heuristic,
 }
@@ -94,6 +98,8 @@ impl Claim {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
             Self::Chain => "chain",
+            Self::FixedOrder => "fixed order",
+            Self::LowerBound => "lower bound",
             Self::Heuristic => "heuristic",
         }
     }

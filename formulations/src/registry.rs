@@ -10,6 +10,9 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::revolve::Revolve,
     &crate::rotor::RotorPersistent,
     &crate::rotor_weak::RotorWeak,
+    &crate::checkmate::CheckmateIlp,
+    &crate::checkmate::CheckmateLp,
+    &crate::checkmate::CheckmateRounding,
 ];
 
 /// The method with an id.

@@ -46,6 +46,30 @@ pub trait Session {
     fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError>;
 }
 
+/// A session for solvers that have none: every solve starts anew.
+pub struct Anew {
+    backend: &'static dyn Backend,
+    model: Model,
+}
+
+impl Anew {
+    /// A session with any backend.
+    pub fn new(backend: &'static dyn Backend, model: Model) -> Self {
+        Self { backend, model }
+    }
+}
+
+impl Session for Anew {
+    fn add_rows(&mut self, rows: &RowBlock) -> Result<(), SolverError> {
+        self.model.rows.append(rows);
+        Ok(())
+    }
+
+    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        self.backend.solve(&self.model, request)
+    }
+}
+
 /// Something that not every solver can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capability {

@@ -19,7 +19,7 @@ pub mod model;
 pub mod outcome;
 pub mod request;
 
-pub use backend::{BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
+pub use backend::{Anew, BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
 pub use outcome::{Outcome, StartVerdict, Stop};
 pub use request::{LpAlgorithm, Progress, Request};

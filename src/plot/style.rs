@@ -47,10 +47,13 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
+    ("checkmate-ilp", BLACK, Marker::Diamond),
+    ("checkmate-lp", BLACK, Marker::Cross),
+    ("checkmate-rounding", BLACK, Marker::Plus),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
-    &[(BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross), (VERMILLION, Marker::Diamond)];
+    &[(SKY, Marker::Plus), (BLACK, Marker::Circle), (SKY, Marker::Cross), (VERMILLION, Marker::Diamond)];
 
 /// The look of a method; `order` tells apart those that have none of their own.
 pub fn of(method: &str, order: usize) -> Style {
