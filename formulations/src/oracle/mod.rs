@@ -1,6 +1,6 @@
 //! `oracle`: the true optimum of small instances, by uniform-cost search over what is resident.
 //!
-//! [`problem`] turns an instance into bit masks, [`search`] answers one budget. Uses the simulator's
+//! [`problem`] turns an instance into bit masks, [`mod@search`] answers one budget. Uses the simulator's
 //! rules and nothing of any other method, so that every other method can be tested against it.
 
 pub mod problem;
