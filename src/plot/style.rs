@@ -47,15 +47,12 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
-    ("kusumoto-2019", PURPLE, Marker::Diamond),
-    ("oracle", BLACK, Marker::Square),
-    ("checkmate-ilp", BLACK, Marker::Diamond),
-    ("checkmate-lp", BLACK, Marker::Cross),
-    ("checkmate-rounding", ORANGE, Marker::Diamond),
+    ("kusumoto-2019", PURPLE, Marker::Circle),
+    ("oracle", BLACK, Marker::Plus),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
-    &[(SKY, Marker::Plus), (BLACK, Marker::Plus), (SKY, Marker::Cross), (BLACK, Marker::Circle)];
+    &[(BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross), (VERMILLION, Marker::Diamond)];
 
 /// The look of a method; `order` tells apart those that have none of their own.
 pub fn of(method: &str, order: usize) -> Style {
