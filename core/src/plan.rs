@@ -49,14 +49,13 @@ impl Plan {
                 choose(operator, again, |v| saves_all(operator, v, required))
                     .min_by_key(|&v| cost(&operator.implementations[v]))
             };
-            let nothing = vec![false; 0];
             let at = id.index();
             // An instance without a consistent choice (a tensor that only an in-place or a recompute
             // implementation saves) is left with its default, which the simulator then refuses.
             plan.saving[at] = choose(false, &required).unwrap_or(0);
             plan.saving_again[at] = choose(true, &required);
-            plan.passing[at] = choose(false, &nothing).unwrap_or(0);
-            plan.passing_again[at] = choose(true, &nothing);
+            plan.passing[at] = choose(false, &[]).unwrap_or(0);
+            plan.passing_again[at] = choose(true, &[]);
             for read in &operator.implementations[plan.saving[at]].reads {
                 required[read.index()] = true;
             }

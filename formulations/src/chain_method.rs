@@ -33,7 +33,15 @@ pub const SLOTS: &[ParameterSpec] = &[
 /// # Errors
 /// Why it has none.
 pub fn supports(instance: &Instance) -> Result<(), SkipReason> {
-    ChainView::new(instance).map(|_| ()).map_err(|reason| SkipReason(reason.to_string()))
+    view(instance).map(|_| ())
+}
+
+/// The chain view of an instance.
+///
+/// # Errors
+/// Why it has none.
+pub fn view(instance: &Instance) -> Result<ChainView, SkipReason> {
+    ChainView::new(instance).map_err(|reason| SkipReason(reason.to_string()))
 }
 
 /// A chain view, and when work on it began.
@@ -52,7 +60,7 @@ impl<'a> ChainProgram<'a> {
     /// The instance has none.
     pub fn new(context: &Context<'a>) -> Result<Self, MethodError> {
         let started = Instant::now();
-        let view = ChainView::new(context.instance).map_err(|reason| SkipReason(reason.to_string()))?;
+        let view = view(context.instance)?;
         Ok(Self { view, instance: context.instance, built: started.elapsed(), started: Instant::now() })
     }
 

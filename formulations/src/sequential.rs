@@ -50,9 +50,7 @@ impl Method for Sequential {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        chain_method::supports(instance)?;
-        let view = ChainView::new(instance).map_err(|reason| SkipReason(reason.to_string()))?;
-        match view.chain.len() {
+        match chain_method::view(instance)?.chain.len() {
             0..3 => Err(SkipReason("fewer than two stages below the loss: nothing to cut".into())),
             _ => Ok(()),
         }
