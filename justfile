@@ -30,6 +30,10 @@ clippy:
 test-rust:
     cargo test --workspace --quiet
 
+# Test every solver, CBC included (needs coinor-libcbc-dev, which scripts/setup.sh installs where apt is)
+test-solvers:
+    cargo test -p remat-solvers --features cbc --quiet
+
 # Build the documentation; warnings are errors
 doc:
     cargo doc --workspace --no-deps --quiet
@@ -46,6 +50,7 @@ resnet-instances:
 bench:
     cargo bench -p remat-formulations --bench rotor
     cargo bench -p remat-formulations --bench kusumoto -- resnet18 resnet50 resnet152
+    cargo bench -p remat-formulations --bench checkmate
     cargo bench -p remat-core --bench simulator
 
 # Everything that CI runs

@@ -14,6 +14,28 @@ cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 command -v just >/dev/null || cargo install --quiet --locked just
 
+# cmake and libclang build the embedded HiGHS; CBC is an optional system library (cargo feature cbc).
+sudo=
+if [ "$(id -u)" -ne 0 ]; then sudo=sudo; fi
+missing=()
+command -v cmake >/dev/null || missing+=(cmake)
+[ -n "$(find /usr/lib -maxdepth 3 \( -name 'libclang.so*' -o -name 'libclang-[0-9]*.so*' \) 2>/dev/null)" ] ||
+    [ -n "${LIBCLANG_PATH:-}" ] || missing+=(libclang1-14)
+[ -e /usr/include/coin/Cbc_C_Interface.h ] || missing+=(coinor-libcbc-dev)
+if [ ${#missing[@]} -gt 0 ]; then
+    if command -v apt-get >/dev/null; then
+        $sudo apt-get update -q >/dev/null
+        for package in "${missing[@]}"; do
+            # Other releases number libclang otherwise; CBC may stay away.
+            $sudo apt-get install -y -q --no-install-recommends "$package" >/dev/null ||
+                { [ "$package" = libclang1-14 ] && $sudo apt-get install -y -q --no-install-recommends libclang1 >/dev/null; } ||
+                [ "$package" = coinor-libcbc-dev ]
+        done
+    else
+        echo "install these by hand (CBC is optional): ${missing[*]}" >&2
+    fi
+fi
+
 if [ "${1:-}" = --profiler ]; then
     venv=$(scripts/profiler-venv.sh)
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"

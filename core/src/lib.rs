@@ -7,7 +7,7 @@
 //! * [`mod@simulate`]: the independent judge;
 //! * [`plan`]: which implementation each operator uses when a method does not choose;
 //! * [`chain`] and [`chain_view`]: the chain that an instance's forward graph is cut into;
-//! * [`chain_file`]: published chains, and the instances that they become.
+//! * [`chain_file`] and [`node_link`]: published chains and graphs, and the instances that they become.
 //!
 //! Nothing here knows of a method or a solver.
 
@@ -19,6 +19,7 @@ pub mod generate;
 pub mod instance;
 pub mod io;
 pub mod liveness;
+pub mod node_link;
 pub mod plan;
 pub mod schedule;
 pub mod simulate;

@@ -8,6 +8,7 @@ pub mod parameters;
 mod registry;
 
 mod chain_method;
+pub mod checkmate;
 pub mod griewank;
 pub mod kusumoto;
 pub mod oracle;

@@ -87,6 +87,10 @@ pub enum Claim {
     LowerSets,
     /// Optimal among all schedules of the instance, or among those that keep its order.
     AllSchedules,
+    /// Optimal among schedules that follow the instance's order stage by stage.
+    FixedOrder,
+    /// A lower bound, no schedule.
+    LowerBound,
     /// Legal schedules, without a claim of optimality.
     Heuristic,
 }
@@ -100,6 +104,8 @@ impl Claim {
             Self::Chain => "chain",
             Self::LowerSets => "lower sets",
             Self::AllSchedules => "all schedules",
+            Self::FixedOrder => "fixed order",
+            Self::LowerBound => "lower bound",
             Self::Heuristic => "heuristic",
         }
     }

@@ -12,6 +12,9 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::rotor_weak::RotorWeak,
     &crate::kusumoto::Kusumoto,
     &crate::oracle::Oracle,
+    &crate::checkmate::CheckmateIlp,
+    &crate::checkmate::CheckmateLp,
+    &crate::checkmate::CheckmateRounding,
 ];
 
 /// The method with an id.

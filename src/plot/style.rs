@@ -47,12 +47,15 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
-    ("kusumoto-2019", PURPLE, Marker::Circle),
-    ("oracle", BLACK, Marker::Plus),
+    ("kusumoto-2019", PURPLE, Marker::Diamond),
+    ("oracle", BLACK, Marker::Square),
+    ("checkmate-ilp", BLACK, Marker::Diamond),
+    ("checkmate-lp", BLACK, Marker::Cross),
+    ("checkmate-rounding", ORANGE, Marker::Diamond),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
-    &[(BLACK, Marker::Diamond), (SKY, Marker::Plus), (BLACK, Marker::Cross), (VERMILLION, Marker::Diamond)];
+    &[(SKY, Marker::Plus), (BLACK, Marker::Plus), (SKY, Marker::Cross), (BLACK, Marker::Circle)];
 
 /// The look of a method; `order` tells apart those that have none of their own.
 pub fn of(method: &str, order: usize) -> Style {

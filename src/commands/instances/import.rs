@@ -1,4 +1,4 @@
-//! `bench instances import`: a published chain as an instance.
+//! `bench instances import`: a published chain or graph as an instance.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use remat_core::Instance;
 use remat_core::chain_file::{ChainFile, Scale, instance_of, units_of};
 use remat_core::format::Origin;
 use remat_core::io::{read_json, write_json};
+use remat_core::node_link::{self, NodeLinkFile};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ use crate::output;
     after_help = "The arrays stand at the top of the file, under \"chain\", or in a list under \"instances\".\nWithout a scale the numbers must be whole, and the instance keeps the file's own units.\n\nExamples:\n  bench instances import chain.json -o instances/small/chain.json\n  bench instances import toy.json -o toy.json --time-scale 1000000 --memory-scale 1048576 --index 2"
 )]
 pub struct Arguments {
-    /// Chain file (.json, .json.zst or .json.gz)
+    /// Chain file, or graph in node-link form (.json, .json.zst or .json.gz)
     file: PathBuf,
     /// Write the instance to this file (.json, .json.zst or .json.gz)
     #[arg(long, short, value_name = "FILE")]
@@ -40,10 +41,10 @@ pub struct Arguments {
     paper: String,
 }
 
-/// Imports a chain.
+/// Imports a chain or a graph.
 ///
 /// # Errors
-/// The file holds no chain, or the instance cannot be written.
+/// The file holds neither, or the instance cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.file.display();
     let bad = |message: String| Failure::input(format!("{path}: {message}"));
@@ -51,7 +52,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         time: scale("--time-scale", arguments.time_scale)?,
         memory: scale("--memory-scale", arguments.memory_scale)?,
     };
-    let (location, value) = arrays(read_json(&arguments.file)?, arguments.index).map_err(&bad)?;
+    let value: Value = read_json(&arguments.file)?;
+    if value.get("nodes").is_some() {
+        return graph(arguments, value, &bad);
+    }
+    let (location, value) = arrays(value, arguments.index).map_err(&bad)?;
     let file: ChainFile = serde_json::from_value(value).map_err(|error| bad(format!("at {location}: {error}")))?;
     let chain = file.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
@@ -61,6 +66,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let instance = Instance::new(&document).map_err(|error| bad(format!("is a chain, but no instance: {error}")))?;
     write_json(&arguments.output, &document).map_err(Failure::writing)?;
     output::info(&format!("{}: {} stages, hash {}", arguments.output.display(), chain.len(), instance.hash()));
+    Ok(())
+}
+
+/// Imports a graph in node-link form.
+fn graph(arguments: &Arguments, value: Value, bad: &dyn Fn(String) -> Failure) -> Result<(), Failure> {
+    if arguments.time_scale.is_some() || arguments.memory_scale.is_some() || arguments.index.is_some() {
+        return Err(bad("is a graph; scales and --index belong to chains".into()));
+    }
+    let file: NodeLinkFile = serde_json::from_value(value).map_err(|error| bad(format!("as a graph: {error}")))?;
+    let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
+    let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
+    let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name.into_owned() };
+    let document = node_link::instance_of(&name, &file, &origin).map_err(|error| bad(error.to_string()))?;
+    let instance = Instance::new(&document).map_err(|error| bad(format!("is a graph, but no instance: {error}")))?;
+    write_json(&arguments.output, &document).map_err(Failure::writing)?;
+    let (nodes, edges) = (file.nodes.len(), file.links.len());
+    output::info(&format!("{}: {nodes} nodes, {edges} edges, hash {}", arguments.output.display(), instance.hash()));
     Ok(())
 }
 

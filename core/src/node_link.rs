@@ -1,0 +1,235 @@
+//! Node-link JSON of a directed graph, as Checkmate's and Moccasin's training graphs are published,
+//! and the instance that such a graph becomes.
+//!
+//! Each node is an operator with one output. Costs are `cost_cpu` and `cost_ram`, or `duration` and
+//! `out_cost`; edges have `source` and `target`, or are pairs. The order is `graph.order` or the ids'.
+//! Everything may run again, there is no workspace, and what nobody reads is of no further use.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+
+use crate::format::{
+    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument,
+    Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units,
+};
+
+/// A graph file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct NodeLinkFile {
+    /// Attributes of the graph.
+    #[serde(default)]
+    pub graph: BTreeMap<String, Value>,
+    /// The operators.
+    pub nodes: Vec<Node>,
+    /// The edges.
+    #[serde(alias = "edges")]
+    pub links: Vec<Link>,
+}
+
+/// A node.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Node {
+    /// Id.
+    pub id: u32,
+    /// Name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Whether it belongs to the backward pass.
+    #[serde(default)]
+    pub backward: bool,
+    /// Duration.
+    #[serde(alias = "duration")]
+    pub cost_cpu: f64,
+    /// Size of its output.
+    #[serde(alias = "out_cost")]
+    pub cost_ram: f64,
+}
+
+/// An edge.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Link {
+    /// With named ends.
+    Named {
+        /// From.
+        #[serde(alias = "0")]
+        source: u32,
+        /// To.
+        #[serde(alias = "1")]
+        target: u32,
+    },
+    /// A pair.
+    Pair(u32, u32),
+}
+
+/// A graph file that makes no instance.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum NodeLinkError {
+    /// An edge names a node that is not there.
+    #[error("edge {from} -> {to}: there is no node {missing}; list it under \"nodes\"")]
+    Dangling {
+        /// Source.
+        from: u32,
+        /// Target.
+        to: u32,
+        /// Which one is missing.
+        missing: u32,
+    },
+    /// A cost is no whole number that instances can hold.
+    #[error("node {node}: its {what} is {value}; expected a whole number from 0 to 2^53")]
+    Cost {
+        /// The node.
+        node: u32,
+        /// Duration or size.
+        what: &'static str,
+        /// What was found.
+        value: f64,
+    },
+    /// The order is no list of node ids.
+    #[error("graph.order is not a list of node ids; leave it out to order by id")]
+    Order,
+}
+
+/// The instance of a graph; its rules (no cycle, a topological order) are checked as for every other.
+///
+/// # Errors
+/// What is wrong with the graph.
+pub fn instance_of(name: &str, file: &NodeLinkFile, origin: &Origin) -> Result<InstanceDocument, NodeLinkError> {
+    let reads = reads(file)?;
+    let mut tensors = Vec::new();
+    let mut operators = Vec::new();
+    for node in &file.nodes {
+        let label = node.name.clone().unwrap_or_else(|| node.id.to_string());
+        let kind = if node.backward { TensorKind::Gradient } else { TensorKind::Activation };
+        let bytes = whole(node.id, "size", node.cost_ram)?;
+        tensors.push(TensorDocument { id: node.id, name: label.clone(), bytes, kind, shape: None, dtype: None });
+        operators.push(operator(node, label, reads.get(&node.id).cloned().unwrap_or_default())?);
+    }
+    Ok(InstanceDocument {
+        format: FORMAT_NAME.into(),
+        version: FORMAT_VERSION,
+        name: name.into(),
+        units: Units { time: TimeUnit::Abstract, memory: MemoryUnit::Bytes },
+        provenance: provenance(name, file, origin),
+        fixed_bytes: FixedBytes::default(),
+        tensors,
+        views: vec![],
+        operators,
+        order: order(file)?,
+    })
+}
+
+fn provenance(name: &str, file: &NodeLinkFile, origin: &Origin) -> Provenance {
+    let title = file.graph.get("name").and_then(Value::as_str).unwrap_or(name);
+    Provenance {
+        model: title.into(),
+        batch_size: None,
+        input_shapes: vec![],
+        dtype: None,
+        framework: None,
+        device: None,
+        sizes: origin.clone(),
+        times: origin.clone(),
+        workspaces: Origin::Exact,
+        command: None,
+        notes: vec!["one output per operator; everything may run again; no workspaces, no parameters".into()],
+    }
+}
+
+/// What each node reads, each once.
+fn reads(file: &NodeLinkFile) -> Result<HashMap<u32, Vec<u32>>, NodeLinkError> {
+    let mut reads: HashMap<u32, Vec<u32>> = file.nodes.iter().map(|node| (node.id, vec![])).collect();
+    for link in &file.links {
+        let (from, to) = match *link {
+            Link::Named { source, target } | Link::Pair(source, target) => (source, target),
+        };
+        if let Some(&missing) = [from, to].iter().find(|id| !reads.contains_key(id)) {
+            return Err(NodeLinkError::Dangling { from, to, missing });
+        }
+        let inputs = reads.entry(to).or_default();
+        if !inputs.contains(&from) {
+            inputs.push(from);
+        }
+    }
+    Ok(reads)
+}
+
+fn operator(node: &Node, name: String, inputs: Vec<u32>) -> Result<OperatorDocument, NodeLinkError> {
+    let way = ImplementationDocument {
+        name: "default".into(),
+        time: whole(node.id, "duration", node.cost_cpu)?,
+        workspace_bytes: 0,
+        inputs: None,
+        saves: vec![],
+        in_place: None,
+        recompute: false,
+        spread: None,
+        origin: None,
+    };
+    Ok(OperatorDocument {
+        id: node.id,
+        name,
+        op_type: "node".into(),
+        phase: if node.backward { Phase::Backward } else { Phase::Forward },
+        differentiates: None,
+        inputs,
+        outputs: vec![node.id],
+        recomputable: Some(true),
+        random: false,
+        updates_state: false,
+        attributes: BTreeMap::new(),
+        implementations: vec![way],
+    })
+}
+
+fn whole(node: u32, what: &'static str, value: f64) -> Result<u64, NodeLinkError> {
+    if !(0.0..=9_007_199_254_740_992.0).contains(&value) || value.fract() != 0.0 {
+        return Err(NodeLinkError::Cost { node, what, value });
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in 0..=2^53")]
+    Ok(value as u64)
+}
+
+fn order(file: &NodeLinkFile) -> Result<Vec<u32>, NodeLinkError> {
+    if let Some(order) = file.graph.get("order") {
+        return serde_json::from_value(order.clone()).map_err(|_| NodeLinkError::Order);
+    }
+    let mut ids: Vec<u32> = file.nodes.iter().map(|node| node.id).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Instance;
+
+    fn read(text: &str) -> Result<InstanceDocument, NodeLinkError> {
+        let file: NodeLinkFile = serde_json::from_str(text).expect("node-link JSON");
+        instance_of("graph", &file, &Origin::Exact)
+    }
+
+    #[test]
+    fn both_spellings_of_costs_and_edges_are_read() {
+        let named = r#"{"nodes": [{"id": 0, "cost_cpu": 2, "cost_ram": 3.0}, {"id": 1, "backward": true, "cost_cpu": 1, "cost_ram": 1}],
+            "links": [{"source": 0, "target": 1}]}"#;
+        let short = r#"{"graph": {"order": [0, 1]}, "nodes": [{"id": 0, "duration": 2, "out_cost": 3}, {"id": 1, "backward": true, "duration": 1, "out_cost": 1}],
+            "edges": [{"0": 0, "1": 1}, [0, 1]]}"#;
+        let (named, short) = (read(named).expect("a graph"), read(short).expect("a graph"));
+        assert_eq!(named, short);
+        let instance = Instance::new(&named).expect("valid");
+        assert_eq!(instance.tensors()[0].bytes, 3);
+        assert!(instance.operators().iter().all(|operator| operator.recomputable));
+    }
+
+    #[test]
+    fn what_makes_no_instance_is_named() {
+        let dangling = r#"{"nodes": [{"id": 0, "cost_cpu": 2, "cost_ram": 3}], "links": [{"source": 0, "target": 7}]}"#;
+        assert_eq!(read(dangling), Err(NodeLinkError::Dangling { from: 0, to: 7, missing: 7 }));
+        let fraction = r#"{"nodes": [{"id": 4, "cost_cpu": 2.5, "cost_ram": 3}], "links": []}"#;
+        assert_eq!(read(fraction), Err(NodeLinkError::Cost { node: 4, what: "duration", value: 2.5 }));
+    }
+}

@@ -1,0 +1,227 @@
+//! The joint graph of an instance, as Checkmate's models see it: operators in the instance's order,
+//! each with the implementation of its first run and the one of its later runs, and the values
+//! between them. Knows of no solver.
+
+use remat_core::liveness::with_liveness;
+use remat_core::plan::Plan;
+use remat_core::{Instance, OperatorId, TensorId, simulate};
+
+use crate::method::SkipReason;
+
+/// Forward and backward pass as one directed acyclic graph, in a fixed order.
+#[derive(Clone, Debug)]
+pub struct Joint {
+    /// Operators by position in the order.
+    pub operators: Vec<JointOperator>,
+    /// Everything that some operator reads or that must be there at the end, inputs left out.
+    pub values: Vec<Value>,
+    /// Fixed bytes and inputs: there all the time.
+    pub base_bytes: u64,
+}
+
+/// One operator.
+#[derive(Clone, Debug)]
+pub struct JointOperator {
+    /// Which one of the instance.
+    pub id: OperatorId,
+    /// How it runs first.
+    pub first: Run,
+    /// How it runs again; none where it may not.
+    pub again: Option<Run>,
+    /// Values that each run makes.
+    pub makes: Vec<usize>,
+}
+
+/// One way of running an operator.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Position of the implementation.
+    pub implementation: usize,
+    /// Duration.
+    pub time: u64,
+    /// Scratch memory.
+    pub workspace_bytes: u64,
+    /// Bytes of what it makes and nobody reads: there during the run only.
+    pub unread_bytes: u64,
+    /// Values that it reads.
+    pub reads: Vec<usize>,
+}
+
+/// One tensor that is made.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Which one of the instance.
+    pub tensor: TensorId,
+    /// Size (M).
+    pub bytes: u64,
+    /// Position of the operator that makes it.
+    pub producer: usize,
+    /// Positions of the operators that read it in any of their runs, ascending.
+    pub readers: Vec<usize>,
+    /// Whether it must be there at the end.
+    pub result: bool,
+    /// Last position at which an operator that must run there reads it; the number of operators for
+    /// results. Until then it has to be there or be made again.
+    pub last_first_read: usize,
+    /// Last stage into which it can be of use to keep it.
+    pub last_use: usize,
+}
+
+impl Joint {
+    /// The joint graph under the fastest implementations.
+    ///
+    /// # Errors
+    /// The instance cannot be run with one implementation per operator.
+    pub fn new(instance: &Instance) -> Result<Self, SkipReason> {
+        let plan = Plan::fastest(instance);
+        let store_all = with_liveness(instance, &plan.store_all(instance));
+        simulate(instance, &store_all).map_err(|error| {
+            SkipReason(format!("store-all with one implementation per operator is illegal: {error}"))
+        })?;
+        let (values, value_of) = values(instance, &plan);
+        let mut joint =
+            Self { operators: Vec::new(), values, base_bytes: instance.fixed_bytes() + instance.input_bytes() };
+        for &id in instance.order() {
+            let run = |implementation| run(instance, &value_of, id, implementation);
+            let again = plan.saving_again[id.index()].filter(|_| instance.operator(id).recomputable);
+            let makes = |implementation: usize| -> Vec<usize> {
+                let made = instance.operator(id).makes(implementation);
+                made.filter_map(|tensor| value_of[tensor.index()]).collect()
+            };
+            let first = plan.saving[id.index()];
+            let made = makes(first);
+            // An implementation that makes less cannot stand in for the first run.
+            let again = again.filter(|&again| made.iter().all(|value| makes(again).contains(value)));
+            joint.operators.push(JointOperator { id, first: run(first), again: again.map(run), makes: made });
+        }
+        joint.connect();
+        Ok(joint)
+    }
+
+    /// Number of operators, and of stages (n, T).
+    pub fn len(&self) -> usize {
+        self.operators.len()
+    }
+
+    /// Whether there is no operator.
+    pub fn is_empty(&self) -> bool {
+        self.operators.is_empty()
+    }
+
+    /// How an operator runs in a stage; none where it cannot.
+    pub fn run(&self, stage: usize, position: usize) -> Option<&Run> {
+        match position.cmp(&stage) {
+            std::cmp::Ordering::Less => self.operators[position].again.as_ref(),
+            std::cmp::Ordering::Equal => Some(&self.operators[position].first),
+            std::cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// Last stage in which running an operator can be of use.
+    pub fn last_run(&self, position: usize) -> usize {
+        let operator = &self.operators[position];
+        let uses = operator.makes.iter().map(|&value| self.values[value].last_use);
+        match operator.again {
+            Some(_) => uses.max().unwrap_or(position).clamp(position, self.len() - 1),
+            None => position,
+        }
+    }
+
+    /// Whether a value must be kept into a stage whatever the schedule: nothing can make it again.
+    pub fn must_keep(&self, stage: usize, value: usize) -> bool {
+        let value = &self.values[value];
+        self.operators[value.producer].again.is_none() && stage > value.producer && stage <= value.last_first_read
+    }
+
+    /// A peak that no schedule undercuts: the first run of an operator with what it reads and makes,
+    /// beside what cannot be made again and is still needed.
+    pub fn least_peak(&self, workspace: bool) -> u64 {
+        let need = |position: usize| {
+            let operator = &self.operators[position];
+            let touched = |value: &usize| {
+                self.must_keep(position, *value)
+                    || operator.first.reads.contains(value)
+                    || operator.makes.contains(value)
+            };
+            let bytes: u64 = (0..self.values.len()).filter(touched).map(|value| self.values[value].bytes).sum();
+            self.base_bytes + bytes + operator.first.transient(workspace)
+        };
+        (0..self.len()).map(need).max().unwrap_or(self.base_bytes)
+    }
+
+    /// Fills in what follows from who reads what.
+    fn connect(&mut self) {
+        let end = self.len();
+        for (position, operator) in self.operators.iter().enumerate() {
+            for &value in &operator.makes {
+                self.values[value].producer = position;
+            }
+            for &value in operator.first.reads.iter().chain(operator.again.iter().flat_map(|run| &run.reads)) {
+                if self.values[value].readers.last() != Some(&position) {
+                    self.values[value].readers.push(position);
+                }
+            }
+            for &value in &operator.first.reads {
+                self.values[value].last_first_read = position;
+            }
+        }
+        for value in &mut self.values {
+            value.last_first_read = if value.result { end } else { value.last_first_read.max(value.producer) };
+        }
+        // Readers come later in the order, so their last runs are known when they are asked for.
+        let mut by_producer: Vec<usize> = (0..self.values.len()).collect();
+        by_producer.sort_by_key(|&value| std::cmp::Reverse(self.values[value].producer));
+        for value in by_producer {
+            let readers = self.values[value].readers.iter().map(|&reader| self.last_run(reader)).max();
+            self.values[value].last_use = readers.unwrap_or(0).max(self.values[value].last_first_read);
+        }
+    }
+}
+
+impl Run {
+    /// Memory that is there during the run only; the workspace counts where asked for.
+    pub fn transient(&self, workspace: bool) -> u64 {
+        self.unread_bytes + if workspace { self.workspace_bytes } else { 0 }
+    }
+}
+
+/// The values, and which one each tensor is.
+fn values(instance: &Instance, plan: &Plan) -> (Vec<Value>, Vec<Option<usize>>) {
+    let mut wanted: Vec<bool> = instance.tensor_ids().map(|id| instance.is_result(id)).collect();
+    for &id in instance.order() {
+        let implementations = [Some(plan.saving[id.index()]), plan.saving_again[id.index()]];
+        for implementation in implementations.into_iter().flatten() {
+            for read in &instance.operator(id).implementations[implementation].reads {
+                wanted[read.index()] = instance.tensor(*read).producer.is_some();
+            }
+        }
+    }
+    let mut values = Vec::new();
+    let mut value_of = vec![None; instance.tensors().len()];
+    for tensor in instance.tensor_ids().filter(|id| wanted[id.index()]) {
+        value_of[tensor.index()] = Some(values.len());
+        values.push(Value {
+            tensor,
+            bytes: instance.tensor(tensor).bytes,
+            producer: 0,
+            readers: Vec::new(),
+            result: instance.is_result(tensor),
+            last_first_read: 0,
+            last_use: 0,
+        });
+    }
+    (values, value_of)
+}
+
+fn run(instance: &Instance, value_of: &[Option<usize>], id: OperatorId, implementation: usize) -> Run {
+    let operator = instance.operator(id);
+    let way = &operator.implementations[implementation];
+    let unread = operator.makes(implementation).filter(|tensor| value_of[tensor.index()].is_none());
+    Run {
+        implementation,
+        time: way.time,
+        workspace_bytes: way.workspace_bytes,
+        unread_bytes: unread.map(|tensor| instance.tensor(tensor).bytes).sum(),
+        reads: way.reads.iter().filter_map(|tensor| value_of[tensor.index()]).collect(),
+    }
+}

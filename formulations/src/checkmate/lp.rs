@@ -1,0 +1,141 @@
+//! `checkmate-lp`: the relaxation of Checkmate's integer program, a lower bound and nothing else.
+
+use std::time::Instant;
+
+use remat_core::Instance;
+use remat_solvers::{LpAlgorithm, Model, Request, Stop};
+
+use crate::checkmate::compact::{Compact, Rows};
+use crate::checkmate::joint::Joint;
+use crate::checkmate::plain::Plain;
+use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::parameters::{ParameterKind, ParameterSpec};
+
+/// The linear relaxation of `checkmate-ilp`.
+///
+/// # Problem
+/// As `checkmate-ilp`, with every variable anywhere between 0 and 1.
+///
+/// # Variables
+/// As `checkmate-ilp`.
+///
+/// # Constraints
+/// As `checkmate-ilp`, without integrality.
+///
+/// # Size
+/// As `checkmate-ilp`.
+///
+/// # Departures from the paper
+/// As `checkmate-ilp`. `formulation=published` relaxes the published model; `formulation=reduced` (the
+/// default) relaxes the reduced one, whose bound differs.
+///
+/// # Claim
+/// A lower bound on the time of every schedule that `checkmate-ilp` searches, less the solver's
+/// tolerance; none with `algorithm=pdlp`, whose answers are not exact enough to prove one.
+///
+/// # Reference
+/// Checkmate (Jain et al., `MLSys` 2020), section 5.
+pub struct CheckmateLp;
+
+/// Parameter `formulation`.
+pub const FORMULATION: ParameterSpec = ParameterSpec {
+    name: "formulation",
+    default: "reduced",
+    kind: ParameterKind::Choice(&["published", "reduced"]),
+    help: "which model is relaxed",
+};
+
+const ALGORITHM: ParameterSpec = ParameterSpec {
+    name: "algorithm",
+    default: "automatic",
+    kind: ParameterKind::Choice(&["automatic", "dual-simplex", "interior-point", "pdlp"]),
+    help: "how the linear program is solved",
+};
+
+impl Method for CheckmateLp {
+    fn id(&self) -> &'static str {
+        "checkmate-lp"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "lower bound: the relaxation of checkmate-ilp",
+            claim: Claim::LowerBound,
+            claim_text: "a lower bound on every schedule in stages of the instance's order; no schedule",
+            reference: "Checkmate (Jain et al., MLSys 2020), section 5",
+            parameters: &[FORMULATION, ALGORITHM, WORKSPACE, SOLVER],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        Joint::new(instance).map(|_| ())
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let program = Program::new(context)?;
+        let algorithm = match context.parameters.word("algorithm") {
+            "dual-simplex" => LpAlgorithm::DualSimplex,
+            "interior-point" => LpAlgorithm::InteriorPoint,
+            "pdlp" => LpAlgorithm::Pdlp,
+            _ => LpAlgorithm::Automatic,
+        };
+        let count = context.budgets.len();
+        let answers = context.budgets.iter().enumerate().map(|(at, &budget)| {
+            let found = bound(&program, budget, context.parameters.word("formulation"), algorithm, count - at)?;
+            Ok(program.answer(budget, found))
+        });
+        answers.collect()
+    }
+}
+
+fn bound(
+    program: &Program<'_>,
+    budget: Option<u64>,
+    formulation: &str,
+    algorithm: LpAlgorithm,
+    budgets: usize,
+) -> Result<Found, MethodError> {
+    if let Some(mut found) = program.at_once(budget) {
+        found.stages = None;
+        if found.termination == Termination::Optimal {
+            found.termination = Termination::NotFound;
+        }
+        return Ok(found);
+    }
+    let began = Instant::now();
+    let (model, unit): (Model, f64) = if formulation == "published" {
+        let plain = Plain::new(&program.joint, budget, program.workspace);
+        let unit = plain.time_unit();
+        (plain.model, unit)
+    } else {
+        let compact = Compact::new(&program.joint, budget, program.workspace, Rows::All);
+        let unit = compact.time_unit();
+        (compact.model, unit)
+    };
+    let build = began.elapsed();
+    let request = program.request(program.share(budgets));
+    let mut request = Request { relaxation: true, lp_algorithm: algorithm, ..request };
+    let outcome = program.solver.solve(&model, &mut request).map_err(|error| failed(&error))?;
+    let termination = match outcome.stop {
+        Stop::Infeasible => Termination::Infeasible,
+        Stop::TimeLimit => Termination::TimeLimit,
+        Stop::Optimal => Termination::NotFound,
+        _ => Termination::Error,
+    };
+    let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);
+    let bound = bound.map(|objective| program.bound(objective, unit));
+    let note = format!(
+        "a bound, no schedule; {}: {}; {} columns, {} rows, {} nonzeros",
+        outcome.solver, outcome.raw_status, outcome.size.columns, outcome.size.rows, outcome.size.nonzeros
+    );
+    Ok(Found {
+        termination,
+        stages: None,
+        lower_bound: bound,
+        build,
+        solve: std::time::Duration::from_secs_f64(outcome.solve_seconds),
+        note,
+    })
+}

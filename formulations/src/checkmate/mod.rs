@@ -1,0 +1,18 @@
+//! Checkmate: `checkmate-ilp`, its relaxation `checkmate-lp`, and `checkmate-rounding`.
+//!
+//! [`joint`] is the graph, [`plain`] the published formulation, [`compact`] the reduced one, [`stages`]
+//! what a solution of either says, and [`program`] what leads from budgets to answers.
+
+pub mod compact;
+pub mod ilp;
+pub mod joint;
+pub mod lp;
+pub mod plain;
+pub mod program;
+pub mod rounding;
+pub mod stages;
+pub mod term;
+
+pub use ilp::CheckmateIlp;
+pub use lp::CheckmateLp;
+pub use rounding::CheckmateRounding;

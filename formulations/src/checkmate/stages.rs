@@ -1,0 +1,162 @@
+//! A schedule in stages: which operators run in which stage. From it follow what is kept, the time,
+//! the peak that Checkmate's model claims, and the schedule; and a schedule can be lifted into it.
+
+use remat_core::liveness::with_liveness;
+use remat_core::{Instance, Schedule, Step};
+
+use crate::checkmate::joint::Joint;
+use crate::method::Claimed;
+
+/// The matrix R: `runs[t]` are the positions that run in stage t, ascending; the last one is t.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stages {
+    /// Positions by stage.
+    pub runs: Vec<Vec<usize>>,
+}
+
+impl Stages {
+    /// Every operator once.
+    pub fn store_all(joint: &Joint) -> Self {
+        Self { runs: (0..joint.len()).map(|stage| vec![stage]).collect() }
+    }
+
+    /// The least computation with which `kept` (the matrix S) is valid: phase two of the rounding.
+    /// What cannot be made again is kept even if `kept` says otherwise.
+    pub fn complete(joint: &Joint, kept: impl Fn(usize, usize) -> bool) -> Self {
+        let (count, end) = (joint.values.len(), joint.len());
+        let mut keep: Vec<Vec<bool>> = (0..=end)
+            .map(|stage| {
+                let wanted = |value: usize| stage > joint.values[value].producer && kept(stage, value);
+                let result = |value: usize| stage == end && joint.values[value].result;
+                (0..count)
+                    .map(|value| joint.must_keep(stage, value) || result(value) || (stage < end && wanted(value)))
+                    .collect()
+            })
+            .collect();
+        let mut runs = vec![Vec::new(); end];
+        for stage in (0..end).rev() {
+            let mut run = vec![false; stage + 1];
+            run[stage] = true;
+            for value in 0..count {
+                let producer = joint.values[value].producer;
+                if producer <= stage && keep[stage + 1][value] && !keep[stage][value] {
+                    make(joint, stage, value, &mut run, &mut keep[stage]);
+                }
+            }
+            for position in (0..=stage).rev() {
+                let reads = joint.run(stage, position).filter(|_| run[position]).map_or(&[][..], |way| &way.reads);
+                for &value in reads {
+                    if !keep[stage][value] {
+                        make(joint, stage, value, &mut run, &mut keep[stage]);
+                    }
+                }
+            }
+            runs[stage] = (0..=stage).filter(|&position| run[position]).collect();
+        }
+        Self { runs }
+    }
+
+    /// Which values are kept into which stage, no longer than needed (S).
+    pub fn kept(&self, joint: &Joint) -> Vec<Vec<bool>> {
+        let end = joint.len();
+        let mut kept = vec![vec![false; joint.values.len()]; end + 1];
+        for (at, value) in joint.values.iter().enumerate() {
+            kept[end][at] = value.result;
+        }
+        for stage in (0..end).rev() {
+            let mut needed = kept[stage + 1].clone();
+            for &position in self.runs[stage].iter().rev() {
+                for &value in &joint.operators[position].makes {
+                    needed[value] = false;
+                }
+                for &value in joint.run(stage, position).map_or(&[][..], |way| &way.reads) {
+                    needed[value] = true;
+                }
+            }
+            kept[stage] = needed;
+        }
+        kept
+    }
+
+    /// Time and peak as the model counts them.
+    pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
+        let kept = self.kept(joint);
+        let (mut time, mut peak_bytes) = (0, joint.base_bytes);
+        for (stage, runs) in self.runs.iter().enumerate() {
+            // Until when each value stays: the last reader in this stage, or beyond it.
+            let mut until: Vec<Option<usize>> =
+                kept[stage + 1].iter().map(|&kept| kept.then_some(usize::MAX)).collect();
+            for &position in runs {
+                for &value in joint.run(stage, position).map_or(&[][..], |way| &way.reads) {
+                    until[value] = until[value].max(Some(position));
+                }
+            }
+            let mut there = kept[stage].clone();
+            let mut bytes = joint.base_bytes;
+            bytes += there.iter().zip(&joint.values).filter(|(there, _)| **there).map(|(_, v)| v.bytes).sum::<u64>();
+            for &position in runs {
+                let Some(way) = joint.run(stage, position) else { continue };
+                time += way.time;
+                for &value in &joint.operators[position].makes {
+                    bytes += if there[value] { 0 } else { joint.values[value].bytes };
+                    there[value] = true;
+                }
+                peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
+                for &value in way.reads.iter().chain(&joint.operators[position].makes) {
+                    if there[value] && until[value].is_none_or(|until| until <= position) {
+                        there[value] = false;
+                        bytes -= joint.values[value].bytes;
+                    }
+                }
+            }
+        }
+        Claimed { time, peak_bytes }
+    }
+
+    /// The schedule.
+    pub fn schedule(&self, instance: &Instance, joint: &Joint) -> Schedule {
+        let computes: Vec<_> = self
+            .runs
+            .iter()
+            .enumerate()
+            .flat_map(|(stage, runs)| runs.iter().map(move |&position| (stage, position)))
+            .filter_map(|(stage, position)| {
+                Some((joint.operators[position].id, joint.run(stage, position)?.implementation))
+            })
+            .collect();
+        with_liveness(instance, &computes)
+    }
+
+    /// A schedule of any method in stages, if it fits them: first runs in the instance's order, and the
+    /// runs of each stage ascending. Implementations are forgotten.
+    pub fn lift(instance: &Instance, joint: &Joint, schedule: &Schedule) -> Option<Self> {
+        let mut position_of = vec![0; instance.operators().len()];
+        for (position, operator) in joint.operators.iter().enumerate() {
+            position_of[operator.id.index()] = position;
+        }
+        let (mut runs, mut current) = (Vec::new(), Vec::new());
+        for step in &schedule.steps {
+            let Step::Compute { operator, .. } = *step else { continue };
+            let position = position_of[operator.index()];
+            let ascending = current.last().is_none_or(|&last| last < position);
+            if position > runs.len() || !ascending || joint.run(runs.len(), position).is_none() {
+                return None;
+            }
+            current.push(position);
+            if position == runs.len() {
+                runs.push(std::mem::take(&mut current));
+            }
+        }
+        (runs.len() == joint.len() && current.is_empty()).then_some(Self { runs })
+    }
+}
+
+/// Has a value made in a stage, or kept into it where it cannot be made again.
+fn make(joint: &Joint, stage: usize, value: usize, run: &mut [bool], keep: &mut [bool]) {
+    let producer = joint.values[value].producer;
+    if joint.run(stage, producer).is_some() {
+        run[producer] = true;
+    } else {
+        keep[value] = true;
+    }
+}

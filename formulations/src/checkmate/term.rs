@@ -1,0 +1,114 @@
+//! A variable of the matrices R and S, or the constant that it is known to be; and how memory and
+//! time are scaled so that solvers' absolute tolerances mean little.
+
+use remat_solvers::Column;
+
+/// A zero-one variable or a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// 0.
+    Zero,
+    /// 1.
+    One,
+    /// A column of the model.
+    Column(Column),
+}
+
+impl Term {
+    /// Its value in a vector.
+    pub fn value(self, values: &[f64]) -> f64 {
+        match self {
+            Self::Zero => 0.0,
+            Self::One => 1.0,
+            Self::Column(column) => values[column.index()],
+        }
+    }
+    /// The column, unless it is a constant.
+    pub fn column(self) -> Option<Column> {
+        match self {
+            Self::Column(column) => Some(column),
+            Self::Zero | Self::One => None,
+        }
+    }
+}
+
+/// A sum of terms and a constant, on its way to becoming a row.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    /// Terms with columns.
+    pub terms: Vec<(Column, f64)>,
+    /// The rest.
+    pub constant: f64,
+}
+
+impl Sum {
+    /// Adds a multiple of a term.
+    pub fn add(&mut self, factor: f64, term: Term) {
+        match term {
+            Term::Zero => {}
+            Term::One => self.constant += factor,
+            Term::Column(column) => {
+                if factor != 0.0 {
+                    self.terms.push((column, factor));
+                }
+            }
+        }
+    }
+    /// The sum, of these terms.
+    pub fn of(terms: impl IntoIterator<Item = (f64, Term)>) -> Self {
+        let mut sum = Self::default();
+        for (factor, term) in terms {
+            sum.add(factor, term);
+        }
+        sum
+    }
+    /// Adds up the factors of equal columns: a column may occur once in a row.
+    pub fn merge(&mut self) {
+        self.terms.sort_by_key(|&(column, _)| column);
+        self.terms.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+        self.terms.retain(|&(_, factor)| factor != 0.0);
+    }
+    /// Its value in a vector.
+    pub fn value(&self, values: &[f64]) -> f64 {
+        self.constant + self.terms.iter().map(|&(column, factor)| factor * values[column.index()]).sum::<f64>()
+    }
+}
+
+/// Powers of two that memory and time are divided by: exact, and budget and costs become about 10^4,
+/// against which a tolerance of 10^-6 is a byte in ten gigabytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// Divisor of bytes.
+    pub memory: f64,
+    /// Divisor of times.
+    pub time: f64,
+}
+
+impl Scale {
+    /// For a memory and a time that are the largest of interest.
+    pub fn new(memory: u64, time: u64) -> Self {
+        Self { memory: divisor(memory), time: divisor(time) }
+    }
+    /// Bytes, scaled.
+    pub fn bytes(self, bytes: u64) -> f64 {
+        bytes as f64 / self.memory
+    }
+    /// A duration, scaled.
+    pub fn duration(self, time: u64) -> f64 {
+        time as f64 / self.time
+    }
+}
+
+fn divisor(largest: u64) -> f64 {
+    let mut divisor = 1.0;
+    while largest as f64 / divisor > 16_384.0 {
+        divisor *= 2.0;
+    }
+    divisor
+}

@@ -1,0 +1,204 @@
+//! What every solver looks like from outside, and the list of those built in.
+
+use thiserror::Error;
+
+use crate::model::{Model, RowBlock};
+use crate::outcome::{Outcome, StartVerdict};
+use crate::request::{LpAlgorithm, Request};
+
+/// A solver.
+pub trait Backend: Sync {
+    /// Kebab-case id.
+    fn id(&self) -> &'static str;
+    /// Solver and version.
+    fn version(&self) -> String;
+    /// Whether it can do something, and if not, why.
+    ///
+    /// # Errors
+    /// What it does instead.
+    fn supports(&self, capability: Capability) -> Result<(), Unsupported>;
+    /// Solves a model.
+    ///
+    /// # Errors
+    /// The solver could not be asked at all; running out of time, memory or patience is an outcome.
+    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError>;
+    /// Opens a session: rows may be added between solves, each of which starts where the last ended.
+    ///
+    /// # Errors
+    /// The backend has no sessions, or does not take the model.
+    fn session<'a>(&self, _model: &Model) -> Result<Box<dyn Session + 'a>, SolverError> {
+        self.supports(Capability::Sessions)?;
+        Err(SolverError::Rejected { solver: self.id(), what: "a session".into(), status: -1 })
+    }
+}
+
+/// A model inside a solver, to which rows may be added.
+pub trait Session {
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// The solver does not take them.
+    fn add_rows(&mut self, rows: &RowBlock) -> Result<(), SolverError>;
+    /// Solves the model as it stands.
+    ///
+    /// # Errors
+    /// The solver could not be asked at all.
+    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError>;
+}
+
+/// A session for solvers that have none: every solve starts anew.
+pub struct Anew {
+    backend: &'static dyn Backend,
+    model: Model,
+}
+
+impl Anew {
+    /// A session with any backend.
+    pub fn new(backend: &'static dyn Backend, model: Model) -> Self {
+        Self { backend, model }
+    }
+}
+
+impl Session for Anew {
+    fn add_rows(&mut self, rows: &RowBlock) -> Result<(), SolverError> {
+        self.model.rows.append(rows);
+        Ok(())
+    }
+
+    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        self.backend.solve(&self.model, request)
+    }
+}
+
+/// Something that not every solver can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capability {
+    /// Reports a proved bound, also when it stops early.
+    DualBound,
+    /// Counts nodes.
+    NodeCount,
+    /// Stops after a number of nodes.
+    NodeLimit,
+    /// Tells unbounded from infeasible.
+    ToldApart,
+    /// Keeps its time limit to within a second or so, once presolve is over.
+    TimeLimit,
+    /// Stops when asked from outside.
+    Interrupt,
+    /// Reports incumbents and bounds while it runs.
+    Progress,
+    /// Starts from a given vector.
+    Start,
+    /// Uses more than one thread.
+    Threads,
+    /// Takes a seed.
+    Seed,
+    /// Reports time and sizes of presolve.
+    PresolvedSize,
+    /// Honours branching priorities.
+    Priorities,
+    /// Takes rows between solves.
+    Sessions,
+    /// Solves linear programs with an algorithm.
+    Lp(LpAlgorithm),
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::DualBound,
+        Self::NodeCount,
+        Self::NodeLimit,
+        Self::ToldApart,
+        Self::TimeLimit,
+        Self::Interrupt,
+        Self::Progress,
+        Self::Start,
+        Self::Threads,
+        Self::Seed,
+        Self::PresolvedSize,
+        Self::Priorities,
+        Self::Sessions,
+        Self::Lp(LpAlgorithm::Automatic),
+        Self::Lp(LpAlgorithm::DualSimplex),
+        Self::Lp(LpAlgorithm::InteriorPoint),
+        Self::Lp(LpAlgorithm::Pdlp),
+    ];
+}
+
+/// Something that a backend cannot do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{solver} has no {capability:?}: {reason}")]
+pub struct Unsupported {
+    /// Id of the backend.
+    pub solver: &'static str,
+    /// What was asked.
+    pub capability: Capability,
+    /// Why not, and what happens instead.
+    pub reason: &'static str,
+}
+
+/// A solver could not be asked.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum SolverError {
+    /// An option, the model or a start was refused.
+    #[error("{solver} refuses {what} (status {status})")]
+    Rejected {
+        /// Id of the backend.
+        solver: &'static str,
+        /// What it refuses.
+        what: String,
+        /// Its return code.
+        status: i32,
+    },
+    /// The backend cannot do this.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+    /// No backend is called so.
+    #[error("no solver {name:?} is built in; there is {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names that would do.
+        known: String,
+    },
+}
+
+/// Every backend that is built in; the first is the default.
+pub static BACKENDS: &[&dyn Backend] = &[
+    &crate::highs::Highs,
+    #[cfg(feature = "cbc")]
+    &crate::cbc::Cbc,
+    &crate::microlp::Microlp,
+];
+
+/// The backend with an id.
+///
+/// # Errors
+/// There is none; names those that there are.
+pub fn backend(id: &str) -> Result<&'static dyn Backend, SolverError> {
+    let known = || BACKENDS.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
+    BACKENDS
+        .iter()
+        .copied()
+        .find(|backend| backend.id() == id)
+        .ok_or_else(|| SolverError::Unknown { name: id.into(), known: known() })
+}
+
+/// Checks a start: no solver is handed one that breaks the model, since each does something else with it.
+pub(crate) fn check_start(model: &Model, request: &Request<'_>) -> StartVerdict {
+    let Some(values) = request.start else { return StartVerdict::None };
+    let violation = model.violation(values);
+    if violation.max() <= request.tolerance {
+        return StartVerdict::Accepted { objective: model.objective(values) };
+    }
+    let reason = if values.len() == model.columns() {
+        format!(
+            "violates bounds by {}, rows by {}, integrality by {}; {} is allowed",
+            violation.bound, violation.row, violation.integrality, request.tolerance
+        )
+    } else {
+        format!("has {} values for {} columns", values.len(), model.columns())
+    };
+    StartVerdict::Rejected { reason }
+}

@@ -1,0 +1,232 @@
+//! CBC through its C interface, behind the cargo feature `cbc` (system library coinor-libcbc-dev).
+//!
+//! What it does otherwise than one might think: its seconds are CPU seconds unless told otherwise; a
+//! limit without an incumbent still leaves a fractional vector behind; it forgets a start when a
+//! limit comes early, so the start is kept here. It prints a few words even when silent, so standard output is not safe from it.
+
+use std::ffi::{CString, c_int};
+use std::time::Instant;
+
+use coin_cbc::raw::{self, SecondaryStatus, Status};
+
+use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::model::{Kind, Model};
+use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::request::{LpAlgorithm, Request};
+
+/// CBC.
+pub struct Cbc;
+
+const ID: &str = "cbc";
+
+impl Backend for Cbc {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn version(&self) -> String {
+        format!("CBC {}", raw::Model::version())
+    }
+
+    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
+        let reason = match capability {
+            Capability::DualBound
+            | Capability::NodeLimit
+            | Capability::TimeLimit
+            | Capability::Start
+            | Capability::Threads
+            | Capability::Seed
+            | Capability::Lp(LpAlgorithm::Automatic) => return Ok(()),
+            Capability::ToldApart => "it tells an unbounded linear program only by elimination",
+            Capability::NodeCount => "its Rust interface passes no node count on",
+            Capability::Interrupt => "its C interface cannot be stopped from outside; it runs on to its limits",
+            Capability::Progress => "its Rust interface has no callbacks",
+            Capability::PresolvedSize => "its C interface does not say",
+            Capability::Priorities => "its C interface takes none; they are ignored",
+            Capability::Sessions => "its C interface adds no rows",
+            Capability::Lp(_) => "its C interface does not let one choose",
+        };
+        Err(Unsupported { solver: ID, capability, reason })
+    }
+
+    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        if request.lp_algorithm != LpAlgorithm::Automatic {
+            self.supports(Capability::Lp(request.lp_algorithm))?;
+        }
+        let start = check_start(model, request);
+        let began = Instant::now();
+        let mut cbc = load(model, request);
+        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
+            cbc.set_initial_solution(values);
+        }
+        let build_seconds = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        cbc.solve();
+        let solve_seconds = began.elapsed().as_secs_f64();
+        let mixed = model.has_integers() && !request.relaxation;
+        let in_time = request.time.is_none_or(|time| solve_seconds < time.as_secs_f64());
+        let (stop, raw_status) = stop(&cbc, mixed, in_time);
+        let incumbent = best(model, request, &start, incumbent(&cbc, model, request, stop));
+        let objective = incumbent.as_deref().map(|values| model.objective(values));
+        let bound = match stop {
+            Stop::Infeasible | Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => None,
+            Stop::Optimal if !mixed => objective,
+            _ if mixed => Some(cbc.best_possible_value() + model.offset).filter(|value| value.abs() < 1e49),
+            _ => None,
+        };
+        let finished = |objective| Outcome::finished(objective, bound, request.absolute_gap);
+        Ok(Outcome {
+            stop: if stop == Stop::Optimal && mixed { objective.map_or(stop, finished) } else { stop },
+            objective,
+            incumbent,
+            dual_bound: bound,
+            raw_status,
+            nodes: None,
+            build_seconds,
+            presolve_seconds: None,
+            solve_seconds,
+            size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
+            presolved: None,
+            start,
+            solver: self.version(),
+            tolerance: request.tolerance,
+            threads: request.threads,
+            seed: Some(request.seed & 0x7fff_ffff),
+        })
+    }
+}
+
+fn set(cbc: &mut raw::Model, name: &str, value: &str) {
+    let text = |word: &str| CString::new(word).expect("parameters hold no NUL");
+    cbc.set_parameter(&text(name), &text(value));
+}
+
+/// CBC with the model by columns, and every parameter set.
+fn load(model: &Model, request: &Request<'_>) -> raw::Model {
+    let mut cbc = raw::Model::new();
+    let (starts, rows, values) = by_columns(model);
+    cbc.load_problem(
+        model.columns(),
+        model.rows.len(),
+        &starts,
+        &rows,
+        &values,
+        Some(&model.lower),
+        Some(&model.upper),
+        Some(&model.costs),
+        Some(&model.rows.lower),
+        Some(&model.rows.upper),
+    );
+    cbc.set_obj_sense(raw::Sense::Minimize);
+    for column in 0..model.columns() {
+        if model.kinds[column] == Kind::Integer && !request.relaxation {
+            cbc.set_integer(column);
+        }
+    }
+    cbc.set_log_level(0);
+    set(&mut cbc, "log", "0");
+    set(&mut cbc, "slog", "0");
+    set(&mut cbc, "timeMode", "elapsed");
+    if let Some(time) = request.time {
+        set(&mut cbc, "seconds", &time.as_secs_f64().to_string());
+    }
+    if let Some(nodes) = request.nodes {
+        set(&mut cbc, "maxNodes", &nodes.min(2_147_483_647).to_string());
+    }
+    set(&mut cbc, "ratioGap", &request.relative_gap.to_string());
+    set(&mut cbc, "allowableGap", &request.absolute_gap.to_string());
+    set(&mut cbc, "primalTolerance", &request.tolerance.to_string());
+    set(&mut cbc, "integerTolerance", &request.tolerance.to_string());
+    set(&mut cbc, "threads", &if request.threads > 1 { request.threads } else { 0 }.to_string());
+    set(&mut cbc, "randomCbcSeed", &(request.seed & 0x7fff_ffff).to_string());
+    cbc
+}
+
+/// The matrix by columns: where each begins, the row of each term, its coefficient.
+fn by_columns(model: &Model) -> (Vec<c_int>, Vec<c_int>, Vec<f64>) {
+    let count = model.nonzeros();
+    let mut starts = vec![0_usize; model.columns() + 1];
+    for row in 0..model.rows.len() {
+        for (column, _) in model.rows.terms(row) {
+            starts[column.index() + 1] += 1;
+        }
+    }
+    for column in 0..model.columns() {
+        starts[column + 1] += starts[column];
+    }
+    let (mut rows, mut values, mut next) = (vec![0; count], vec![0.0; count], starts.clone());
+    let int = |number: usize| c_int::try_from(number).expect("models index in 31 bits");
+    for row in 0..model.rows.len() {
+        for (column, value) in model.rows.terms(row) {
+            let at = &mut next[column.index()];
+            (rows[*at], values[*at]) = (int(row), value);
+            *at += 1;
+        }
+    }
+    (starts.into_iter().map(int).collect(), rows, values)
+}
+
+/// Why it stopped, and its own words.
+fn stop(cbc: &raw::Model, mixed: bool, in_time: bool) -> (Stop, String) {
+    let (status, secondary) = (cbc.status(), cbc.secondary_status());
+    let raw_status = format!("{status:?}, {secondary:?}");
+    let stop = if mixed { stop_of_search(cbc, status, secondary) } else { stop_of_relaxation(cbc, in_time) };
+    (stop, raw_status)
+}
+
+fn stop_of_search(cbc: &raw::Model, status: Status, secondary: SecondaryStatus) -> Stop {
+    if cbc.is_proven_infeasible() || secondary == SecondaryStatus::LinearRelaxationInfeasible {
+        return Stop::Infeasible;
+    }
+    if cbc.is_continuous_unbounded() || secondary == SecondaryStatus::LinearRelaxationUnbounded {
+        return Stop::Unbounded;
+    }
+    match secondary {
+        SecondaryStatus::StoppedOnTime => Stop::TimeLimit,
+        SecondaryStatus::StoppedOnNodes => Stop::NodeLimit,
+        SecondaryStatus::StoppedOnUserEvent => Stop::Interrupted,
+        SecondaryStatus::StoppedOnGap => Stop::GapReached,
+        _ if status == Status::Finished && cbc.is_proven_optimal() => Stop::Optimal,
+        _ => Stop::Error,
+    }
+}
+
+/// Linear programs leave the status of the search at "unlaunched", and unbounded ones are "proven
+/// infeasible" there: only the initial solve tells.
+fn stop_of_relaxation(cbc: &raw::Model, in_time: bool) -> Stop {
+    if cbc.is_initial_solve_proven_optimal() {
+        Stop::Optimal
+    } else if cbc.is_initial_solve_proven_primal_infeasible() {
+        Stop::Infeasible
+    } else if cbc.is_initial_solve_abandoned() {
+        Stop::Error
+    } else if in_time {
+        // What is left is dual infeasibility, which the C interface does not report.
+        Stop::InfeasibleOrUnbounded
+    } else {
+        Stop::TimeLimit
+    }
+}
+
+/// The vector, if it is one: after a limit CBC leaves a fractional one behind when it has found none.
+fn incumbent(cbc: &raw::Model, model: &Model, request: &Request<'_>, stop: Stop) -> Option<Vec<f64>> {
+    let stopped = matches!(stop, Stop::Infeasible | Stop::Unbounded | Stop::InfeasibleOrUnbounded);
+    if stopped || cbc.obj_value().abs() > 1e49 {
+        return None;
+    }
+    let values = cbc.col_solution().to_vec();
+    let violation = model.violation(&values);
+    let integrality = if request.relaxation { 0.0 } else { violation.integrality };
+    // Twice: CBC measures violations of the scaled model.
+    let worst = violation.bound.max(violation.row).max(integrality);
+    (worst <= 2.0 * request.tolerance.max(1e-6)).then_some(values)
+}
+
+/// The better one of what CBC found and an accepted start, which CBC forgets when a limit comes early.
+fn best(model: &Model, request: &Request<'_>, start: &StartVerdict, found: Option<Vec<f64>>) -> Option<Vec<f64>> {
+    let (StartVerdict::Accepted { objective }, Some(values)) = (start, request.start) else { return found };
+    match found {
+        Some(found) if model.objective(&found) <= *objective => Some(found),
+        _ => Some(values.to_vec()),
+    }
+}

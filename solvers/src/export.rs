@@ -1,0 +1,230 @@
+//! MPS and LP text, with a header of metadata in comments, for every solver that is not built in.
+//!
+//! Columns and rows are named by whoever built the model, so that a solution can be read back by name.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, Write};
+
+use crate::model::{Column, Kind, Model, Names, Row};
+
+/// What the head of an exported file says: pairs of a key and a value.
+pub type Metadata<'a> = [(&'a str, String)];
+
+fn header(out: &mut dyn Write, comment: &str, model: &Model, metadata: &Metadata<'_>) -> io::Result<()> {
+    for (key, value) in metadata {
+        writeln!(out, "{comment} {key}: {}", value.replace(['\n', '\r'], " "))?;
+    }
+    let (columns, rows, terms) = (model.columns(), model.rows.len(), model.nonzeros());
+    writeln!(out, "{comment} size: {columns} columns, {rows} rows, {terms} nonzeros")
+}
+
+/// Which sides a row has.
+enum Sides {
+    Free,
+    Equal(f64),
+    AtMost(f64),
+    AtLeast(f64),
+    Between(f64, f64),
+}
+
+fn sides(model: &Model, row: usize) -> Sides {
+    let (lower, upper) = (model.rows.lower[row], model.rows.upper[row]);
+    match (lower.is_finite(), upper.is_finite()) {
+        (false, false) => Sides::Free,
+        (true, true) if lower.to_bits() == upper.to_bits() => Sides::Equal(lower),
+        (true, true) => Sides::Between(lower, upper),
+        (false, true) => Sides::AtMost(upper),
+        (true, false) => Sides::AtLeast(lower),
+    }
+}
+
+/// Writes LP text (the dialect that CPLEX, Gurobi, SCIP, HiGHS and CBC read). A row with two
+/// different sides becomes two rows, the second one's name ending in `.upper`.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_lp(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata: &Metadata<'_>) -> io::Result<()> {
+    header(out, "\\", model, metadata)?;
+    writeln!(out, "Minimize\n obj:")?;
+    let costs = model.costs.iter().enumerate().filter(|(_, cost)| **cost != 0.0);
+    terms(out, names, costs.map(|(column, &cost)| (Column::from_index(column), cost)))?;
+    if model.offset != 0.0 {
+        writeln!(out, "  {} {}", sign(model.offset), model.offset.abs())?;
+    }
+    writeln!(out, "Subject To")?;
+    for row in 0..model.rows.len() {
+        let name = names.row(Row::from_index(row));
+        let mut side = |suffix: &str, relation: &str, value: f64| -> io::Result<()> {
+            writeln!(out, " {name}{suffix}:")?;
+            terms(out, names, model.rows.terms(row))?;
+            writeln!(out, "  {relation} {value}")
+        };
+        match sides(model, row) {
+            Sides::Free => {}
+            Sides::Equal(value) => side("", "=", value)?,
+            Sides::AtMost(value) => side("", "<=", value)?,
+            Sides::AtLeast(value) => side("", ">=", value)?,
+            Sides::Between(lower, upper) => {
+                side("", ">=", lower)?;
+                side(".upper", "<=", upper)?;
+            }
+        }
+    }
+    lp_bounds(out, model, names)?;
+    writeln!(out, "End")
+}
+
+fn sign(value: f64) -> char {
+    if value < 0.0 { '-' } else { '+' }
+}
+
+/// Terms, a few to the line: some readers limit its length.
+fn terms(out: &mut dyn Write, names: &dyn Names, terms: impl Iterator<Item = (Column, f64)>) -> io::Result<()> {
+    let mut count = 0;
+    for (column, value) in terms {
+        write!(
+            out,
+            "{}{} {} {}",
+            if count % 6 == 0 { "  " } else { " " },
+            sign(value),
+            value.abs(),
+            names.column(column)
+        )?;
+        count += 1;
+        if count % 6 == 0 {
+            writeln!(out)?;
+        }
+    }
+    if count % 6 == 0 { Ok(()) } else { writeln!(out) }
+}
+
+fn lp_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Result<()> {
+    writeln!(out, "Bounds")?;
+    for column in 0..model.columns() {
+        let name = names.column(Column::from_index(column));
+        match (model.lower[column], model.upper[column]) {
+            (f64::NEG_INFINITY, f64::INFINITY) => writeln!(out, " {name} free")?,
+            (f64::NEG_INFINITY, upper) => writeln!(out, " -inf <= {name} <= {upper}")?,
+            (lower, f64::INFINITY) => writeln!(out, " {name} >= {lower}")?,
+            (lower, upper) => writeln!(out, " {lower} <= {name} <= {upper}")?,
+        }
+    }
+    let whole: Vec<usize> = (0..model.columns()).filter(|&c| model.kinds[c] == Kind::Integer).collect();
+    if !whole.is_empty() {
+        writeln!(out, "General")?;
+        for column in whole {
+            writeln!(out, " {}", names.column(Column::from_index(column)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes free-format MPS.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_mps(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata: &Metadata<'_>) -> io::Result<()> {
+    header(out, "*", model, metadata)?;
+    writeln!(out, "NAME model\nROWS\n N obj")?;
+    let row_names: Vec<String> = (0..model.rows.len()).map(|row| names.row(Row::from_index(row))).collect();
+    for (row, name) in row_names.iter().enumerate() {
+        let kind = match sides(model, row) {
+            Sides::Free => 'N',
+            Sides::Equal(_) => 'E',
+            Sides::AtMost(_) => 'L',
+            Sides::AtLeast(_) | Sides::Between(..) => 'G',
+        };
+        writeln!(out, " {kind} {name}")?;
+    }
+    mps_columns(out, model, names, &row_names)?;
+    writeln!(out, "RHS")?;
+    if model.offset != 0.0 {
+        writeln!(out, " rhs obj {}", -model.offset)?;
+    }
+    let value = |row| match sides(model, row) {
+        Sides::Free => 0.0,
+        Sides::Equal(value) | Sides::AtMost(value) | Sides::AtLeast(value) | Sides::Between(value, _) => value,
+    };
+    for (row, name) in row_names.iter().enumerate().filter(|&(row, _)| value(row) != 0.0) {
+        writeln!(out, " rhs {name} {}", value(row))?;
+    }
+    writeln!(out, "RANGES")?;
+    for (row, name) in row_names.iter().enumerate() {
+        if let Sides::Between(lower, upper) = sides(model, row) {
+            writeln!(out, " rng {name} {}", upper - lower)?;
+        }
+    }
+    mps_bounds(out, model, names)?;
+    writeln!(out, "ENDATA")
+}
+
+fn mps_columns(out: &mut dyn Write, model: &Model, names: &dyn Names, row_names: &[String]) -> io::Result<()> {
+    let mut by_column: Vec<Vec<(usize, f64)>> = vec![vec![]; model.columns()];
+    for row in 0..model.rows.len() {
+        for (column, value) in model.rows.terms(row) {
+            by_column[column.index()].push((row, value));
+        }
+    }
+    writeln!(out, "COLUMNS")?;
+    let mut marked = false;
+    for (column, entries) in by_column.iter().enumerate() {
+        let whole = model.kinds[column] == Kind::Integer;
+        if whole != marked {
+            writeln!(out, " marker 'MARKER' {}", if whole { "'INTORG'" } else { "'INTEND'" })?;
+            marked = whole;
+        }
+        let name = names.column(Column::from_index(column));
+        if model.costs[column] != 0.0 || entries.is_empty() {
+            writeln!(out, " {name} obj {}", model.costs[column])?;
+        }
+        for &(row, value) in entries {
+            writeln!(out, " {name} {} {value}", row_names[row])?;
+        }
+    }
+    if marked { writeln!(out, " marker 'MARKER' 'INTEND'") } else { Ok(()) }
+}
+
+fn mps_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Result<()> {
+    writeln!(out, "BOUNDS")?;
+    for column in 0..model.columns() {
+        let name = names.column(Column::from_index(column));
+        let (lower, upper) = (model.lower[column], model.upper[column]);
+        if lower.to_bits() == upper.to_bits() {
+            writeln!(out, " FX bnd {name} {lower}")?;
+            continue;
+        }
+        match (lower.is_finite(), upper.is_finite()) {
+            (false, false) => writeln!(out, " FR bnd {name}")?,
+            (false, true) => writeln!(out, " MI bnd {name}\n UP bnd {name} {upper}")?,
+            (true, true) => writeln!(out, " LO bnd {name} {lower}\n UP bnd {name} {upper}")?,
+            // Said aloud: readers disagree on the upper bound of integer columns without one.
+            (true, false) => writeln!(out, " LO bnd {name} {lower}\n PL bnd {name}")?,
+        }
+    }
+    Ok(())
+}
+
+/// Reads the values by name from a solution file of HiGHS, Gurobi, SCIP, CBC or COPT: lines that hold a
+/// name and a number (CBC and SCIP put a position before or a cost behind). Names that `wanted` does
+/// not know are passed over, and what is missing is zero, as those files have it.
+///
+/// # Errors
+/// Those of `input`.
+pub fn read_solution(
+    input: impl BufRead,
+    wanted: &BTreeMap<String, Column>,
+    columns: usize,
+) -> io::Result<(Vec<f64>, usize)> {
+    let mut values = vec![0.0; columns];
+    let mut found = 0;
+    for line in input.lines() {
+        let line = line?;
+        let mut words = line.split_whitespace();
+        let Some(column) = words.by_ref().find_map(|word| wanted.get(word)) else { continue };
+        if let Some(value) = words.next().and_then(|word| word.parse().ok()) {
+            values[column.index()] = value;
+            found += 1;
+        }
+    }
+    Ok((values, found))
+}

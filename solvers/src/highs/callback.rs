@@ -1,0 +1,88 @@
+//! From HiGHS's callbacks to an observer, and from a wish to stop back to HiGHS.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use highs_sys::{HighsCallbackDataIn, HighsCallbackDataOut};
+
+use crate::request::{Observer, Progress};
+
+/// Kinds of callback, as numbered by HiGHS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Within the simplex method: may it go on?
+    SimplexInterrupt = 1,
+    /// Within the interior-point method: may it go on?
+    IpmInterrupt = 2,
+    /// A better vector.
+    Improving = 4,
+    /// A line of the log: bounds and nodes.
+    Logging = 5,
+    /// Within branch and bound: may it go on?
+    MipInterrupt = 6,
+}
+
+/// What a run calls back to.
+pub struct Hooks<'o, 'r> {
+    /// Hears of progress.
+    pub observer: Option<&'o mut Observer<'r>>,
+    /// Set from outside to stop.
+    pub interrupt: Option<&'o AtomicBool>,
+    /// Whether the observer asked to stop.
+    pub stop: bool,
+    /// When the run began.
+    pub began: Instant,
+}
+
+impl Hooks<'_, '_> {
+    /// Every kind that is listened to.
+    pub const KINDS: [Event; 5] =
+        [Event::SimplexInterrupt, Event::IpmInterrupt, Event::Improving, Event::Logging, Event::MipInterrupt];
+
+    fn asked_to_stop(&self) -> bool {
+        self.stop || self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    fn hear(&mut self, data: &HighsCallbackDataOut, improving: bool) {
+        let Some(observer) = &mut self.observer else { return };
+        let size = usize::try_from(data.mip_solution_size).unwrap_or(0);
+        let values = (improving && !data.mip_solution.is_null() && size > 0)
+            // SAFETY: HiGHS says that so many values lie there while the callback runs.
+            .then(|| unsafe { std::slice::from_raw_parts(data.mip_solution, size) });
+        let known = |value: f64| value.is_finite().then_some(value);
+        let progress = Progress {
+            seconds: self.began.elapsed().as_secs_f64(),
+            incumbent: if improving { known(data.objective_function_value) } else { known(data.mip_primal_bound) },
+            values,
+            bound: known(data.mip_dual_bound),
+            nodes: u64::try_from(data.mip_node_count).unwrap_or(0),
+        };
+        self.stop |= observer(&progress).is_break();
+    }
+}
+
+/// What HiGHS calls.
+///
+/// # Safety
+/// `data` must point to [`Hooks`] that nothing else uses during the call; the other pointers come from
+/// HiGHS.
+pub unsafe extern "C" fn trampoline(
+    kind: c_int,
+    _message: *const c_char,
+    out: *const HighsCallbackDataOut,
+    into: *mut HighsCallbackDataIn,
+    data: *mut c_void,
+) {
+    // SAFETY: see above; null where HiGHS has nothing to say.
+    let (hooks, out, into) = unsafe { (data.cast::<Hooks<'_, '_>>().as_mut(), out.as_ref(), into.as_mut()) };
+    let Some(hooks) = hooks else { return };
+    let is = |event: Event| kind == event as c_int;
+    if let Some(out) = out.filter(|_| is(Event::Improving) || is(Event::Logging)) {
+        hooks.hear(out, is(Event::Improving));
+    }
+    let interrupts = is(Event::SimplexInterrupt) || is(Event::IpmInterrupt) || is(Event::MipInterrupt);
+    if let Some(into) = into.filter(|_| interrupts) {
+        into.user_interrupt = c_int::from(hooks.asked_to_stop());
+    }
+}

@@ -1,0 +1,207 @@
+//! HiGHS, embedded: the default backend.
+//!
+//! What it does otherwise than one might think: the time limit is overrun in presolve; there is no
+//! memory limit (run it in a child process); interruption is coarse at the root; PDLP says optimal
+//! with violations of several times the tolerance, so its objective is not kept as a bound; after an
+//! early limit its own log shows no incumbent although the start is kept.
+
+mod callback;
+mod raw;
+
+use std::time::Instant;
+
+use highs_sys as ffi;
+
+use crate::backend::{Backend, Capability, Session, SolverError, Unsupported, check_start};
+use crate::model::{Kind, Model, RowBlock};
+use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::request::{LpAlgorithm, Request};
+use callback::Hooks;
+use raw::{Handle, ID};
+
+/// HiGHS.
+pub struct Highs;
+
+impl Backend for Highs {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn version(&self) -> String {
+        raw::version()
+    }
+
+    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
+        match capability {
+            Capability::Priorities => {
+                Err(Unsupported { solver: ID, capability, reason: "its C interface takes none; they are ignored" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        let began = Instant::now();
+        let mut session = HighsSession::new(model)?;
+        let build_seconds = began.elapsed().as_secs_f64();
+        let outcome = session.solve(request)?;
+        Ok(Outcome { build_seconds, ..outcome })
+    }
+
+    fn session<'a>(&self, model: &Model) -> Result<Box<dyn Session + 'a>, SolverError> {
+        Ok(Box::new(HighsSession::new(model)?))
+    }
+}
+
+/// A model inside HiGHS, and a copy of it to check starts against.
+struct HighsSession {
+    handle: Handle,
+    model: Model,
+}
+
+impl HighsSession {
+    fn new(model: &Model) -> Result<Self, SolverError> {
+        let mut handle = Handle::new()?;
+        handle.pass(model)?;
+        Ok(Self { handle, model: model.clone() })
+    }
+
+    /// Whether this request is about a mixed-integer program.
+    fn mixed(&self, request: &Request<'_>) -> bool {
+        !request.relaxation && self.model.kinds.contains(&Kind::Integer)
+    }
+
+    fn set_options(&mut self, request: &Request<'_>) -> Result<(), SolverError> {
+        let handle = &mut self.handle;
+        handle.set_double("time_limit", request.time.map_or(f64::INFINITY, |time| time.as_secs_f64()))?;
+        handle.set_int("mip_max_nodes", request.nodes.unwrap_or(u64::MAX))?;
+        handle.set_double("mip_rel_gap", request.relative_gap)?;
+        handle.set_double("mip_abs_gap", request.absolute_gap)?;
+        handle.set_double("primal_feasibility_tolerance", request.tolerance)?;
+        handle.set_double("mip_feasibility_tolerance", request.tolerance)?;
+        handle.set_int("threads", request.threads as u64)?;
+        handle.set_text("parallel", if request.threads > 1 { "on" } else { "off" })?;
+        handle.set_int("random_seed", request.seed & 0x7fff_ffff)?;
+        handle.set_bool("solve_relaxation", request.relaxation)?;
+        let algorithm = match request.lp_algorithm {
+            LpAlgorithm::Automatic => "choose",
+            LpAlgorithm::DualSimplex => "simplex",
+            LpAlgorithm::InteriorPoint => "ipm",
+            LpAlgorithm::Pdlp => "pdlp",
+        };
+        if self.model.has_integers() && !request.relaxation {
+            // Branch and bound has options of its own, and none for PDLP.
+            if request.lp_algorithm == LpAlgorithm::Pdlp {
+                let (solver, what) = (ID, "PDLP within branch and bound".into());
+                return Err(SolverError::Rejected { solver, what, status: ffi::STATUS_ERROR });
+            }
+            return self.handle.set_text("mip_lp_solver", algorithm);
+        }
+        self.handle.set_text("solver", algorithm)
+    }
+
+    fn presolve(&mut self, wanted: bool) -> (Option<f64>, Option<Size>) {
+        if !wanted {
+            return (None, None);
+        }
+        let began = Instant::now();
+        let size = self.handle.presolve();
+        (Some(began.elapsed().as_secs_f64()), size)
+    }
+
+    /// Why HiGHS stopped, in our words and in its own.
+    fn stop(&self, request: &Request<'_>, status: i32, bound: Option<f64>) -> (Stop, String) {
+        let stop = match status {
+            ffi::MODEL_STATUS_OPTIMAL if self.mixed(request) => {
+                Outcome::finished(self.handle.objective(), bound, request.absolute_gap)
+            }
+            ffi::MODEL_STATUS_OPTIMAL | ffi::MODEL_STATUS_MODEL_EMPTY => Stop::Optimal,
+            ffi::MODEL_STATUS_INFEASIBLE => Stop::Infeasible,
+            ffi::MODEL_STATUS_UNBOUNDED => Stop::Unbounded,
+            ffi::MODEL_STATUS_UNBOUNDED_OR_INFEASIBLE => Stop::InfeasibleOrUnbounded,
+            ffi::MODEL_STATUS_REACHED_TIME_LIMIT => Stop::TimeLimit,
+            ffi::MODEL_STATUS_REACHED_SOLUTION_LIMIT => Stop::NodeLimit,
+            ffi::MODEL_STATUS_REACHED_INTERRUPT | INTERRUPTED_BY_USER => Stop::Interrupted,
+            ffi::MODEL_STATUS_REACHED_MEMORY_LIMIT => Stop::MemoryLimit,
+            _ => Stop::Error,
+        };
+        (stop, words(status).to_owned())
+    }
+}
+
+/// `HighsModelStatus::kHighsInterrupt`, which the C interface does not name.
+const INTERRUPTED_BY_USER: i32 = 19;
+
+/// HiGHS's names of its statuses.
+fn words(status: i32) -> &'static str {
+    const WORDS: [&str; 20] = [
+        "Not Set",
+        "Load error",
+        "Model error",
+        "Presolve error",
+        "Solve error",
+        "Postsolve error",
+        "Empty",
+        "Optimal",
+        "Infeasible",
+        "Primal infeasible or unbounded",
+        "Unbounded",
+        "Bound on objective reached",
+        "Target for objective reached",
+        "Time limit reached",
+        "Iteration limit reached",
+        "Unknown",
+        "Solution limit reached",
+        "Interrupted by user",
+        "Memory limit reached",
+        "Interrupted by HiGHS",
+    ];
+    usize::try_from(status).ok().and_then(|at| WORDS.get(at)).copied().unwrap_or("a status of a later version")
+}
+
+impl Session for HighsSession {
+    fn add_rows(&mut self, rows: &RowBlock) -> Result<(), SolverError> {
+        self.model.rows.append(rows);
+        self.handle.add_rows(rows)
+    }
+
+    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        self.set_options(request)?;
+        let start = check_start(&self.model, request);
+        let (presolve_seconds, presolved) = self.presolve(request.measure_presolve);
+        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
+            self.handle.set_start(values)?;
+        }
+        let began = Instant::now();
+        let mut hooks = Hooks { observer: request.observer.as_mut(), interrupt: request.interrupt, stop: false, began };
+        let returned = self.handle.run(&mut hooks);
+        let solve_seconds = began.elapsed().as_secs_f64();
+
+        let mixed = self.mixed(request);
+        let status = self.handle.model_status();
+        let feasible = self.handle.has_feasible_vector() && status != ffi::MODEL_STATUS_INFEASIBLE;
+        let objective = feasible.then(|| self.handle.objective());
+        let proved = status == ffi::MODEL_STATUS_OPTIMAL && request.lp_algorithm != LpAlgorithm::Pdlp;
+        let dual_bound = if mixed { self.handle.info("mip_dual_bound") } else { objective.filter(|_| proved) };
+        let (stop, words) = self.stop(request, status, dual_bound);
+        let raw_status = if returned == ffi::STATUS_ERROR { format!("{words} (run failed)") } else { words };
+        Ok(Outcome {
+            stop,
+            incumbent: feasible.then(|| self.handle.values()),
+            objective,
+            dual_bound,
+            raw_status,
+            nodes: self.handle.nodes().filter(|_| mixed),
+            build_seconds: 0.0,
+            presolve_seconds,
+            solve_seconds,
+            size: self.handle.size(),
+            presolved,
+            start,
+            solver: raw::version(),
+            tolerance: request.tolerance,
+            threads: request.threads,
+            seed: Some(request.seed & 0x7fff_ffff),
+        })
+    }
+}

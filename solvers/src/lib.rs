@@ -1,0 +1,25 @@
+//! A neutral sparse mixed-integer model, and one thin backend per solver.
+//!
+//! * [`model`]: columns, bounds, kinds, rows in compressed form;
+//! * [`request`] and [`outcome`]: what a solver may use, and what became of it, with why it stopped,
+//!   what it found and what it said kept apart;
+//! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
+//! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
+//! * [`export`]: MPS and LP text for every other solver.
+//!
+//! Nothing here has ever heard of tensors.
+
+pub mod backend;
+#[cfg(feature = "cbc")]
+pub mod cbc;
+pub mod export;
+pub mod highs;
+pub mod microlp;
+pub mod model;
+pub mod outcome;
+pub mod request;
+
+pub use backend::{Anew, BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
+pub use model::{Column, Kind, Model, Names, Row, RowBlock};
+pub use outcome::{Outcome, StartVerdict, Stop};
+pub use request::{LpAlgorithm, Progress, Request};

@@ -1,0 +1,175 @@
+//! `microlp`, in pure Rust, through `good_lp`: the bridge to every other solver that `good_lp` supports.
+//!
+//! `good_lp` merges limits into one status and keeps neither bound, node count nor progress; what is
+//! lost is named by [`Backend::supports`]. For small models.
+
+use std::time::Instant;
+
+use good_lp::solvers::{SolutionStatus, WithInitialSolution, WithMipGap, WithTimeLimit};
+use good_lp::{Expression, ResolutionError, Solution, SolverModel, Variable, variable, variables};
+
+use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::model::{Kind, Model};
+use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::request::{LpAlgorithm, Request};
+
+/// `microlp` through `good_lp`.
+pub struct Microlp;
+
+const ID: &str = "microlp";
+
+impl Backend for Microlp {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn version(&self) -> String {
+        "microlp 0.6 through good_lp 1.15".into()
+    }
+
+    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
+        let reason = match capability {
+            Capability::TimeLimit
+            | Capability::Start
+            | Capability::ToldApart
+            | Capability::Lp(LpAlgorithm::Automatic | LpAlgorithm::DualSimplex) => return Ok(()),
+            Capability::DualBound => "good_lp passes no bound on; only an optimal objective is one",
+            Capability::NodeCount => "good_lp passes no node count on",
+            Capability::NodeLimit => "good_lp passes no node limit on; it is ignored",
+            Capability::Interrupt => "good_lp cannot be stopped from outside; it runs on to its time limit",
+            Capability::Progress => "good_lp has no callbacks",
+            Capability::Threads => "it uses one thread",
+            Capability::Seed => "it is deterministic",
+            Capability::PresolvedSize => "it has no presolve to report on",
+            Capability::Priorities => "it ignores them",
+            Capability::Sessions => "good_lp models are used up by solving",
+            Capability::Lp(_) => "it has the simplex method only",
+        };
+        Err(Unsupported { solver: ID, capability, reason })
+    }
+
+    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        if !matches!(request.lp_algorithm, LpAlgorithm::Automatic) {
+            self.supports(Capability::Lp(request.lp_algorithm))?;
+        }
+        let start = check_start(model, request);
+        let mut outcome = blank(self, model, request, start);
+        if let Some(row) = impossible_row(model) {
+            outcome.stop = Stop::Infeasible;
+            outcome.raw_status = format!("row {row} has no terms and cannot hold; not asked");
+            return Ok(outcome);
+        }
+        let began = Instant::now();
+        let mut declared = variables!();
+        let columns: Vec<Variable> =
+            (0..model.columns()).map(|c| declared.add(definition(model, request, c))).collect();
+        let mut objective = Expression::with_capacity(model.columns());
+        for (&column, &cost) in columns.iter().zip(&model.costs).filter(|(_, cost)| **cost != 0.0) {
+            objective.add_mul(cost, column);
+        }
+        let mut problem = declared.minimise(objective).using(good_lp::solvers::microlp::microlp);
+        add_rows(&mut problem, model, &columns);
+        if let Some(time) = request.time {
+            problem = problem.with_time_limit(time.as_secs_f64());
+        }
+        if request.relative_gap > 0.0 {
+            #[expect(clippy::cast_possible_truncation, reason = "good_lp takes the gap as f32")]
+            let gap = request.relative_gap as f32;
+            problem = problem.with_mip_gap(gap).map_err(|error| refused(format!("a gap of {gap} ({error})")))?;
+        }
+        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &outcome.start) {
+            problem = problem.with_initial_solution(columns.iter().copied().zip(values.iter().copied()));
+        }
+        outcome.build_seconds = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        match problem.solve() {
+            Ok(solution) => read(&mut outcome, model, &solution, &columns),
+            Err(error) => failed(&mut outcome, &error),
+        }
+        outcome.solve_seconds = began.elapsed().as_secs_f64();
+        Ok(outcome)
+    }
+}
+
+fn refused(what: String) -> SolverError {
+    SolverError::Rejected { solver: ID, what, status: -1 }
+}
+
+fn blank(backend: &dyn Backend, model: &Model, request: &Request<'_>, start: StartVerdict) -> Outcome {
+    Outcome {
+        stop: Stop::Error,
+        incumbent: None,
+        objective: None,
+        dual_bound: None,
+        raw_status: String::new(),
+        nodes: None,
+        build_seconds: 0.0,
+        presolve_seconds: None,
+        solve_seconds: 0.0,
+        size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
+        presolved: None,
+        start,
+        solver: backend.version(),
+        tolerance: request.tolerance,
+        threads: 1,
+        seed: None,
+    }
+}
+
+/// A row without terms that 0 does not satisfy: microlp answers those wrongly.
+fn impossible_row(model: &Model) -> Option<usize> {
+    (0..model.rows.len())
+        .find(|&r| model.rows.terms(r).next().is_none() && (model.rows.lower[r] > 0.0 || model.rows.upper[r] < 0.0))
+}
+
+fn definition(model: &Model, request: &Request<'_>, column: usize) -> good_lp::VariableDefinition {
+    let whole = model.kinds[column] == Kind::Integer && !request.relaxation;
+    let definition = variable().min(model.lower[column]).max(model.upper[column]);
+    if whole { definition.integer() } else { definition }
+}
+
+/// `good_lp`'s rows have one side each.
+fn add_rows(problem: &mut impl SolverModel, model: &Model, columns: &[Variable]) {
+    for row in 0..model.rows.len() {
+        let (lower, upper) = (model.rows.lower[row], model.rows.upper[row]);
+        let mut sum = Expression::with_capacity(model.rows.terms(row).count());
+        for (column, value) in model.rows.terms(row) {
+            sum.add_mul(value, columns[column.index()]);
+        }
+        if lower.to_bits() == upper.to_bits() {
+            problem.add_constraint(sum.eq(lower));
+            continue;
+        }
+        if lower > f64::NEG_INFINITY {
+            problem.add_constraint(sum.clone().geq(lower));
+        }
+        if upper < f64::INFINITY {
+            problem.add_constraint(sum.leq(upper));
+        }
+    }
+}
+
+fn read(outcome: &mut Outcome, model: &Model, solution: &impl Solution, columns: &[Variable]) {
+    let values: Vec<f64> = columns.iter().map(|&column| solution.value(column)).collect();
+    let objective = model.objective(&values);
+    let status = solution.status();
+    outcome.raw_status = format!("{status:?}");
+    outcome.stop = match status {
+        SolutionStatus::Optimal => Stop::Optimal,
+        SolutionStatus::GapLimit => Stop::GapReached,
+        SolutionStatus::TimeLimit => Stop::TimeLimit,
+    };
+    outcome.dual_bound = (outcome.stop == Stop::Optimal).then_some(objective);
+    outcome.objective = Some(objective);
+    outcome.incumbent = Some(values);
+}
+
+fn failed(outcome: &mut Outcome, error: &ResolutionError) {
+    outcome.raw_status = error.to_string();
+    outcome.stop = match error {
+        ResolutionError::Infeasible => Stop::Infeasible,
+        ResolutionError::Unbounded => Stop::Unbounded,
+        ResolutionError::Other(text) if text.contains("Time limit") => Stop::TimeLimit,
+        _ => Stop::Error,
+    };
+}

@@ -1,0 +1,114 @@
+//! What became of a request. Why the solver stopped, what it found and what it said are three facts.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a solver stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stop {
+    /// Optimal within the solver's tolerances (and the absolute gap).
+    Optimal,
+    /// The relative gap asked for is reached, and the absolute one is not.
+    GapReached,
+    /// Proved infeasible.
+    Infeasible,
+    /// Proved unbounded.
+    Unbounded,
+    /// One of the last two; the solver does not say which.
+    InfeasibleOrUnbounded,
+    /// The time limit was reached.
+    TimeLimit,
+    /// The solver ran out of memory.
+    MemoryLimit,
+    /// The node limit was reached.
+    NodeLimit,
+    /// Stopped from outside, or by the observer.
+    Interrupted,
+    /// Anything else; see [`Outcome::raw_status`].
+    Error,
+}
+
+/// What became of a start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StartVerdict {
+    /// There was none.
+    None,
+    /// Feasible, and handed to the solver.
+    Accepted {
+        /// Its objective.
+        objective: f64,
+    },
+    /// Not handed to the solver.
+    Rejected {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Rows, columns and nonzeros.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub columns: usize,
+    /// Terms in all rows.
+    pub nonzeros: usize,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Why the solver stopped.
+    pub stop: Stop,
+    /// The best feasible vector; none if there is none, whatever the solver's arrays hold.
+    pub incumbent: Option<Vec<f64>>,
+    /// Objective of the incumbent.
+    pub objective: Option<f64>,
+    /// Proved lower bound on the objective; kept whatever happened, where the solver has one.
+    pub dual_bound: Option<f64>,
+    /// The solver's own words.
+    pub raw_status: String,
+    /// Branch-and-bound nodes, where the solver counts them.
+    pub nodes: Option<u64>,
+    /// Seconds for handing the model over.
+    pub build_seconds: f64,
+    /// Seconds for presolve, where they were asked for and can be told.
+    pub presolve_seconds: Option<f64>,
+    /// Seconds for the rest.
+    pub solve_seconds: f64,
+    /// Size of the model.
+    pub size: Size,
+    /// Size after presolve, where it was asked for and can be told.
+    pub presolved: Option<Size>,
+    /// What became of the start.
+    pub start: StartVerdict,
+    /// Solver and version.
+    pub solver: String,
+    /// Largest violation of a row, bound or integrality that was allowed.
+    pub tolerance: f64,
+    /// Threads that were used.
+    pub threads: usize,
+    /// Seed that was used; none where the solver takes none.
+    pub seed: Option<u64>,
+}
+
+impl Outcome {
+    /// (objective - bound) / |objective|; none without either, 0 where both agree.
+    pub fn gap(&self) -> Option<f64> {
+        let (objective, bound) = (self.objective?, self.dual_bound?);
+        let distance = (objective - bound).max(0.0);
+        if distance == 0.0 { Some(0.0) } else { Some(distance / objective.abs()) }
+    }
+
+    /// Optimal or within the gap: which of the two, by the gaps that are left.
+    pub fn finished(objective: f64, bound: Option<f64>, absolute_gap: f64) -> Stop {
+        // What is left beyond rounding noise of the objective itself.
+        let noise = 1e-9 * objective.abs();
+        match bound {
+            Some(bound) if objective - bound > absolute_gap + noise => Stop::GapReached,
+            _ => Stop::Optimal,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a solver is asked and what it may use.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Which algorithm solves linear programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LpAlgorithm {
+    /// The solver's own choice.
+    Automatic,
+    /// Dual simplex.
+    DualSimplex,
+    /// Interior point.
+    InteriorPoint,
+    /// First-order: primal-dual hybrid gradient.
+    Pdlp,
+}
+
+/// What a solver is asked and what it may use.
+pub struct Request<'a> {
+    /// Wall time.
+    pub time: Option<Duration>,
+    /// Branch-and-bound nodes.
+    pub nodes: Option<u64>,
+    /// Relative gap at which to stop: (objective - bound) / |objective|.
+    pub relative_gap: f64,
+    /// Absolute gap at which to stop.
+    pub absolute_gap: f64,
+    /// Largest violation of a row or bound, and largest distance of an integer from a whole number.
+    pub tolerance: f64,
+    /// Threads.
+    pub threads: usize,
+    /// Seed.
+    pub seed: u64,
+    /// Whether to ignore integrality.
+    pub relaxation: bool,
+    /// Algorithm for linear programs (the relaxation, or the root of a mixed-integer one).
+    pub lp_algorithm: LpAlgorithm,
+    /// A value for every column, to start from. Checked before any solver sees it.
+    pub start: Option<&'a [f64]>,
+    /// Set from outside to stop the solver.
+    pub interrupt: Option<&'a AtomicBool>,
+    /// Hears of incumbents and bounds as they come; `Break` stops the solver.
+    pub observer: Option<Observer<'a>>,
+    /// Whether to presolve once more beforehand, only to report time and sizes.
+    pub measure_presolve: bool,
+}
+
+/// Hears of progress; `Break` stops the solver.
+pub type Observer<'a> = &'a mut dyn FnMut(&Progress<'_>) -> ControlFlow<()>;
+
+/// A moment of a search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress<'a> {
+    /// Seconds since the solver started.
+    pub seconds: f64,
+    /// Objective of the best vector found.
+    pub incumbent: Option<f64>,
+    /// That vector, where the event is about a new one.
+    pub values: Option<&'a [f64]>,
+    /// Proved lower bound on the objective.
+    pub bound: Option<f64>,
+    /// Nodes so far.
+    pub nodes: u64,
+}
+
+impl Default for Request<'_> {
+    fn default() -> Self {
+        Self {
+            time: None,
+            nodes: None,
+            relative_gap: 0.0,
+            absolute_gap: 1e-6,
+            tolerance: 1e-6,
+            threads: 1,
+            seed: 0,
+            relaxation: false,
+            lp_algorithm: LpAlgorithm::Automatic,
+            start: None,
+            interrupt: None,
+            observer: None,
+            measure_presolve: false,
+        }
+    }
+}
