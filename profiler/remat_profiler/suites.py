@@ -5,6 +5,8 @@ All are traced with fake CPU tensors, so that a machine with a GPU makes the sam
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .errors import ProfilerError
 from .job import Job
 
@@ -23,11 +25,38 @@ def _resnet() -> dict[str, Job]:
     return jobs
 
 
-def _job(model: str, batch: int, side: int) -> Job:
-    return Job(model, batch, (3, side, side), DEVICE, "cpu")
+def _checkmate() -> dict[str, Job]:
+    """The networks of Checkmate's evaluation, at the batch sizes of its published graphs (256 and 32; VGG-19,
+    MobileNet and U-Net at a second one too, from which sizes at any batch follow), each with modelled times and with
+    FLOPs, the costs under which the paper looks for the largest batch."""
+    classifiers = {
+        "vgg16": ("keras:vgg16", (256,)), "vgg19": ("keras:vgg19", (128, 256)),
+        "mobilenet": ("keras:mobilenet", (256, 512)), "resnet50": ("torchvision:resnet50", (256,)),
+    }
+    segmenters = {"unet": (16, 32), "fcn8": (32,), "segnet": (32,)}
+    jobs = {}
+    for name, (model, batches) in classifiers.items():
+        for batch in batches:
+            jobs[f"{name}-224-b{batch}"] = _job(model, batch, 224)
+    for name, batches in segmenters.items():
+        for batch in batches:
+            jobs[f"{name}-416x608-b{batch}"] = _job(f"keras:{name}", batch, 416, 608)
+    return _with_abstract(jobs, "flops")
 
 
-SUITES = {"resnet": _resnet}
+def _job(model: str, batch: int, height: int, width: int | None = None, device: str = DEVICE) -> Job:
+    return Job(model, batch, (3, height, width or height), device, "cpu")
+
+
+def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
+    """Each network with the costs of its device and then, as NAME-flops or NAME-unit, with counted ones."""
+    both = {}
+    for name, job in jobs.items():
+        both |= {name: job, f"{name}-{device}": replace(job, device=device)}
+    return both
+
+
+SUITES = {"resnet": _resnet, "checkmate": _checkmate}
 
 
 def suite(name: str) -> dict[str, Job]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ..errors import ProfilerError
-from . import preact, toy, vision
+from . import keras, preact, toy, vision
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Family:
 FAMILIES: dict[str, Family] = {
     "torchvision": Family(vision.names, vision.build, vision.ABOUT),
     "preact": Family(preact.names, preact.build, preact.ABOUT),
+    "keras": Family(keras.names, keras.build, keras.ABOUT),
     "toy": Family(toy.names, toy.build, toy.ABOUT),
 }
 
