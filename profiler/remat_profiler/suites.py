@@ -44,6 +44,18 @@ def _checkmate() -> dict[str, Job]:
     return _with_abstract(jobs, "flops")
 
 
+def _kusumoto() -> dict[str, Job]:
+    """Table 1 of Kusumoto et al. 2019 at its batch sizes, on its device."""
+    rows = {
+        "pspnet": ("chainer:pspnet", 2, 713), "unet": ("unet:original", 8, 572),
+        "resnet50": ("torchvision:resnet50", 96, 224), "resnet152": ("torchvision:resnet152", 48, 224),
+        "vgg19": ("torchvision:vgg19", 64, 224), "densenet161": ("torchvision:densenet161", 32, 224),
+        "googlenet": ("chainer:googlenet", 256, 224),
+    }
+    return {f"{name}-{side}-b{batch}": _job(model, batch, side, device="model:k40")
+            for name, (model, batch, side) in rows.items()}
+
+
 def _job(model: str, batch: int, height: int, width: int | None = None, device: str = DEVICE) -> Job:
     return Job(model, batch, (3, height, width or height), device, "cpu")
 
@@ -56,7 +68,7 @@ def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     return both
 
 
-SUITES = {"resnet": _resnet, "checkmate": _checkmate}
+SUITES = {"resnet": _resnet, "checkmate": _checkmate, "kusumoto": _kusumoto}
 
 
 def suite(name: str) -> dict[str, Job]:
