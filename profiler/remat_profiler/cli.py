@@ -75,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("-o", "--output", type=Path, required=True)
     join.set_defaults(run=_join)
 
+    compare = commands.add_parser("compare", help="print published figures beside those of the committed instances")
+    compare.add_argument("--published", type=Path, default=Path("results/published"), help="folder of store-all.csv, graphs.csv")
+    compare.add_argument("--instances", type=Path, default=Path("instances"), help="folder of the instances")
+    compare.set_defaults(run=_compare)
+
     from .harvest.cli import add_parser
 
     add_parser(commands)
@@ -112,6 +117,13 @@ def _join(options: argparse.Namespace) -> int:
         raise ProfilerError(f"the joined instance is not valid ({len(found)} problems): {found[0]}")
     size = instance.write(made, options.output)
     print(f"{made['name']}: {added} implementations added, {size} bytes written")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from .compare import page
+
+    print(page(options.published, options.instances, "just published"), end="")
     return 0
 
 

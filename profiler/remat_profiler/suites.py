@@ -70,7 +70,7 @@ def _monet() -> dict[str, Job]:
     rows = {
         "resnet50-224-b184": ("torchvision:resnet50", 184, image),
         "vgg16-224-b176": ("torchvision:vgg16", 176, image),
-        "googlenet-224-b320": ("torchvision:googlenet", 320, image),
+        "googlenet-224-b320": ("torchvision:googlenet_aux", 320, image),
         "mobilenet-v2-224-b272": ("torchvision:mobilenet_v2", 272, image),
         "unet-416x608-b11": ("unet:monet", 11, segmented),
         "unet3d-48x80x80-b22": ("unet:3d", 22, volume),
