@@ -16,6 +16,7 @@ use crate::library::Library;
 use crate::output;
 use crate::plot;
 use crate::records::{self, Existing, Writer};
+use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
 use crate::run::{Conditions, Run, pool};
 use crate::size::{Budget, Size};
@@ -118,6 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut writer = Writer::open(&folder, existing)?;
     write_suite(&folder, &file.text)?;
     let conditions = conditions(arguments, &library, &file.suite);
+    Session::new(&runs, &conditions.host).append(&folder)?;
     let missing = pool::missing(runs.clone(), &writer);
     output::info(&format!("{}: {}", file.suite.name, file.suite.title));
     announce(&runs, &missing, &folder);
