@@ -9,6 +9,7 @@ mod registry;
 
 mod chain_method;
 pub mod checkmate;
+pub mod chen;
 pub mod griewank;
 pub mod kusumoto;
 pub mod oracle;
