@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--model", required=True, metavar="FAMILY:NAME", help="e.g. torchvision:resnet50")
     trace.add_argument("--batch", type=int, required=True, help="samples per iteration, e.g. 32")
     trace.add_argument("--shape", required=True, help="shape of one sample, e.g. 3x224x224")
-    trace.add_argument("--device", required=True, help="cpu, cuda or model:<gpu>, e.g. model:v100")
+    trace.add_argument("--device", required=True, help="cpu, cuda, model:<gpu> (e.g. model:v100), flops or unit")
     trace.add_argument("--trace-device", choices=("auto", "cpu", "cuda"), default="auto",
                        help="device of the fake tensors (default: that of --device where torch allows)")
     trace.add_argument("--repeats", type=int, default=10, help="runs per measured operator (default 10)")

@@ -36,7 +36,7 @@ class Job:
         text = f"remat-profiler trace --model {self.model} --batch {self.batch} --shape {shape} --device {self.device}"
         if self.trace_device != "auto":
             text += f" --trace-device {self.trace_device}"
-        if not self.device.startswith("model:"):
+        if self.device in ("cpu", "cuda"):
             text += f" --repeats {self.repeats}"
         if self.convolutions is not None:
             text += f" --convolutions {Path(self.convolutions).name}"
@@ -96,11 +96,17 @@ def traced(job: Job):
 def summary(name: str, made: dict, store_all, size: int, seconds: float) -> str:
     """What was written, and what store-all needs on it."""
     batch = made["provenance"]["batch_size"]
-    rate = batch / (store_all.time_ns * 1e-9) if store_all.time_ns else float("inf")
     times = made["provenance"]["times"]["kind"]
     return (
         f"{name}: {store_all.operators} operators, {store_all.tensors} tensors, {size} bytes written in {seconds:.1f} s\n"
-        f"  store-all ({times}): {store_all.time_ns / 1e6:.3f} ms, {rate:.2f} samples/s, "
+        f"  store-all ({times}): {_duration(made, store_all.time_ns, batch)}, "
         f"peak {store_all.peak_bytes / 2**30:.3f} GiB at {store_all.peak_operator} "
         f"(fixed {store_all.fixed_bytes / 2**30:.3f} GiB)"
     )
+
+
+def _duration(made: dict, time: int, batch: int) -> str:
+    """Milliseconds and throughput, or a number of abstract units."""
+    if made.get("units", {}).get("time") == "abstract":
+        return f"{time} abstract units"
+    return f"{time / 1e6:.3f} ms, {batch / (time * 1e-9) if time else float('inf'):.2f} samples/s"
