@@ -1,0 +1,68 @@
+//! Published figures, to be printed beside ours: `results/published/*.csv`, one row per figure with
+//! its source. Knows nothing of what the figures mean.
+
+use std::path::Path;
+
+use globset::{Glob, GlobMatcher};
+use serde::Deserialize;
+
+use crate::failure::Failure;
+
+/// A row of the file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    /// What kind of figure: `ratio`, `batch`.
+    quantity: String,
+    /// Pattern over the names of the instances that it is about.
+    instance: String,
+    /// Id of the method.
+    method: String,
+    /// The figure, as printed there.
+    value: String,
+    /// Paper and table.
+    source: String,
+}
+
+/// Figures of any number of publications.
+#[derive(Debug, Default)]
+pub struct Published {
+    rows: Vec<(Row, GlobMatcher)>,
+}
+
+impl Published {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or a row is of another shape.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let name = path.display();
+        let failed = |words: String| Failure::input(format!("{name}: {words}"));
+        let mut reader = csv::Reader::from_path(path).map_err(|error| failed(format!("cannot read: {error}")))?;
+        let mut rows = Vec::new();
+        for row in reader.deserialize() {
+            let row: Row = row.map_err(|error| {
+                failed(format!("{error}; expected the columns quantity, instance, method, value, source"))
+            })?;
+            let glob = Glob::new(&row.instance).map_err(|error| failed(error.to_string()))?.compile_matcher();
+            rows.push((row, glob));
+        }
+        Ok(Self { rows })
+    }
+
+    /// The figure of a quantity for a method on an instance, as printed; empty where there is none.
+    pub fn value(&self, quantity: &str, instance: &str, method: &str) -> &str {
+        let asked = |(row, glob): &&(Row, GlobMatcher)| {
+            row.quantity == quantity && row.method == method && glob.is_match(instance)
+        };
+        self.rows.iter().find(asked).map_or("", |(row, _)| &row.value)
+    }
+
+    /// Where the figures of a quantity come from.
+    pub fn sources(&self, quantity: &str) -> Vec<&str> {
+        let rows = self.rows.iter().filter(|(row, _)| row.quantity == quantity);
+        let mut sources: Vec<&str> = rows.map(|(row, _)| row.source.as_str()).collect();
+        sources.dedup();
+        sources
+    }
+}
