@@ -221,6 +221,13 @@ mod tests {
     fn the_table_names_what_is_proved_and_how_many_budgets_count() {
         let text = render(&rows(), &Published::default(), Format::Text).expect("has an ILP");
         let lines: Vec<_> = text.lines().take(6).collect();
-        insta::assert_snapshot!(lines.join("\n"), @"");
+        insta::assert_snapshot!(lines.join("\n"), @"
+        net: ratios over 2 budgets, the optimum is proved at 1
+        claim        method         to best known  to bound  budgets  published
+        ───────────────────────────────────────────────────────────────────────
+        fixed order  checkmate-ilp          1.095     1.225      2/2
+        heuristic    griewank-logn          1.225     1.369      2/2
+                     revolve                2.000     2.000      1/2
+        ");
     }
 }
