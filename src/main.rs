@@ -27,7 +27,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    instances, max_batch as max_batch_command, methods, plot as plot_command, run as run_command, solve,
+    check, instances, max_batch as max_batch_command, methods, plot as plot_command, run as run_command, solve,
     table as table_command, verify, worker,
 };
 
@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),

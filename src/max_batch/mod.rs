@@ -139,7 +139,7 @@ impl Search<'_> {
         let memory = self.question.memory;
         let mut runs = Vec::new();
         let budget = memory.0.to_string().parse::<Budget>().map_err(Failure::input)?;
-        expand_method("", &subject, self.chosen, &[budget], &mut runs)?;
+        expand_method("", &subject, self.chosen, (&[budget], &[self.conditions.limits.seed]), &mut runs)?;
         let mut verdict = Verdict::Refuted;
         for run in &runs {
             let rows = execute(run, &run.budgets, self.conditions, self.stop);

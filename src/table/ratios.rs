@@ -69,7 +69,7 @@ fn instance_ratios(name: String, rows: &[&Record], budgets: &[&str]) -> Instance
     let methods = instance_rows(String::new(), rows, budgets).methods;
     let references: Vec<_> =
         budgets.iter().enumerate().map(|(at, budget)| reference(rows, &methods, at, budget)).collect();
-    let schedules = methods.iter().filter(|row| row.cells.iter().any(|cell| matches!(cell, Cell::Overhead(..))));
+    let schedules = methods.iter().filter(|row| row.cells.iter().any(|cell| matches!(cell, Cell::Overhead { .. })));
     let rows = schedules.map(|row| ratio_row(row, &references)).collect();
     let known = || references.iter().flatten();
     InstanceRatios { name, budgets: known().count(), proved: known().filter(|known| known.proved).count(), rows }
@@ -108,7 +108,7 @@ fn ratio_row(row: &MethodRow, references: &[Option<Reference>]) -> RatioRow {
 /// Time over store-all's.
 fn time(row: &MethodRow, at: usize) -> Option<f64> {
     match row.cells[at] {
-        Cell::Overhead(overhead, _) => Some(1.0 + overhead),
+        Cell::Overhead { overhead, .. } => Some(1.0 + overhead),
         Cell::Reason(_) | Cell::Blank => None,
     }
 }
