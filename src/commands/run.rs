@@ -123,6 +123,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     announce(&runs, &missing, &folder);
     pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, &stop)?;
     if let Some(campaign) = &campaign {
+        let time = arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time);
+        let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
         campaign.run(&library, &folder, existing, &conditions, &stop)?;
     }
     report(arguments, &runs, &writer, &folder, &library, &file.suite)

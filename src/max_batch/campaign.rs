@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::library::{Library, glob};
@@ -37,6 +38,11 @@ impl<'a> Campaign<'a> {
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
+    /// Wall limit of each run, where it is not the suite's.
+    pub fn time_limit(&self) -> Option<Duration> {
+        self.settings.time_seconds.map(Duration::from_secs_f64)
+    }
+
     /// Number of searches.
     pub fn len(&self) -> usize {
         self.networks.len() * self.methods.len()
@@ -66,20 +72,13 @@ impl<'a> Campaign<'a> {
         let settings = self.settings;
         let question =
             Question { memory: settings.memory, extra_forwards: settings.extra_forwards, most: settings.most };
-        let conditions = match settings.time_seconds.map(std::time::Duration::from_secs_f64) {
-            Some(time) => {
-                let limits = remat_formulations::Limits { time: Some(time), ..conditions.limits };
-                Conditions { limits, ..conditions.clone() }
-            }
-            None => conditions.clone(),
-        };
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
                 if !there(&rows, &network, method, &question, conditions.limits.seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
-                    rows.push(largest(&mut network, method, &question, guess, &conditions, stop)?);
+                    rows.push(largest(&mut network, method, &question, guess, conditions, stop)?);
                     rows::write(folder, &rows)?;
                 }
             }

@@ -132,11 +132,21 @@ pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> Strin
     }
 }
 
+/// `16 GB` where it is a round number of these, as devices are sold.
+fn decimal(bytes: u64) -> String {
+    const GB: u64 = 1_000_000_000;
+    if bytes > 0 && bytes.is_multiple_of(GB) {
+        format!("{} GB", bytes / GB)
+    } else {
+        format::bytes(bytes, MemoryUnit::Bytes)
+    }
+}
+
 fn caption(rows: &[BatchRow], published: &Published) -> String {
     let question = rows.first().map_or(String::new(), |row| {
         format!(
             "Largest batch within {} whose iteration takes at most store-all's time and {} forward pass{} more. ",
-            format::bytes(row.memory_bytes, MemoryUnit::Bytes),
+            decimal(row.memory_bytes),
             row.extra_forwards,
             if row.extra_forwards > 1.0 { "es" } else { "" },
         )
