@@ -21,7 +21,7 @@ import torch.fx.traceback as fx_traceback
 from functorch.compile import aot_function
 from torch import nn
 from torch._C import DispatchKey
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .errors import ProfilerError
 
@@ -93,10 +93,11 @@ def _logits_of(outputs: object) -> tuple[torch.Tensor, ...]:
 
 def capture(request: Request, device: str) -> Capture:
     """Traces the iteration with fake tensors on `device` (`cpu` or `cuda`)."""
-    with FakeTensorMode(), _quiet(), _native_upsampling():
-        with torch.device(device), _without_initialisation():
-            step = TrainingStep(request.build())
-            images = torch.empty(request.batch, *request.shape, dtype=_input_dtype(step.model))
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    model = _built(request.build, mode, device)
+    with mode, _quiet(), _native_upsampling():
+        step = TrainingStep(model)
+        images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
         step.train()
         labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
         with fx_traceback.preserve_node_meta():
@@ -263,6 +264,34 @@ def _marked(**mark: object) -> Iterator[None]:
 def mark_of(node: torch.fx.Node) -> dict[str, object]:
     """The marks that `capture` left on a node."""
     return (node.meta.get("custom") or {}).get(MARK, {})
+
+
+def _built(build: Callable[[], nn.Module], mode: FakeTensorMode, device: str) -> nn.Module:
+    """Builds a network whose parameters and buffers are fake.
+
+    Constructors run outside of the mode, because some compute with small tensors (drop rates, say) what
+    they then need as numbers. Parameters become fake one by one as they are registered, so no more than one
+    is ever allocated, and nothing is written to it."""
+    register = nn.Module.register_parameter
+
+    def faked(self: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(self, name, parameter)
+        if parameter is not None and not isinstance(parameter, FakeTensor):
+            with mode:
+                like = torch.empty_strided(parameter.shape, parameter.stride(), dtype=parameter.dtype, device=device)
+                self._parameters[name] = nn.Parameter(like, requires_grad=parameter.requires_grad)
+
+    nn.Module.register_parameter = faked
+    try:
+        with _without_initialisation():
+            model = build()
+    finally:
+        nn.Module.register_parameter = register
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not isinstance(buffer, FakeTensor):
+                module._buffers[name] = mode.from_tensor(buffer).to(device)
+    return model
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def _monet() -> dict[str, Job]:
     rows = {
         "resnet50-224-b184": ("torchvision:resnet50", 184, image),
         "vgg16-224-b176": ("torchvision:vgg16", 176, image),
-        "googlenet-224-b320": ("torchvision:googlenet", 320, image),
+        "googlenet-224-b320": ("torchvision:googlenet_aux", 320, image),
         "mobilenet-v2-224-b272": ("torchvision:mobilenet_v2", 272, image),
         "unet-416x608-b11": ("unet:monet", 11, segmented),
         "unet3d-48x80x80-b22": ("unet:3d", 22, volume),
@@ -78,6 +78,19 @@ def _monet() -> dict[str, Job]:
     return {name: Job(model, batch, shape, "model:p100", "cpu", convolutions="model", alternatives=True,
                       split_convolution_backward=True, split_batch_norm=True)
             for name, (model, batch, shape) in rows.items()}
+
+
+def _fastsa() -> dict[str, Job]:
+    """The models of FastSA's Tables 3 to 5 at the batch sizes and contexts of its simulations, on its device,
+    and once more with its unit costs."""
+    from .models import timm, transformers
+
+    jobs = {f"{name.removesuffix('_224').replace('_', '-')}-224-b512": _job(f"timm:{name}", 512, 224, device="model:a100")
+            for name in timm.NAMES}
+    for name in transformers.CONFIGURATIONS:
+        batch, context = (128, 512) if name in transformers.TEXT else (8, 1024 if name == "gpt2" else 2048)
+        jobs[f"{name}-{context}-b{batch}"] = Job(f"transformers:{name}", batch, (context,), "model:a100", "cpu")
+    return _with_abstract({name: replace(job, graph_size=True) for name, job in jobs.items()}, "unit")
 
 
 def _kusumoto() -> dict[str, Job]:
@@ -104,7 +117,7 @@ def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     return both
 
 
-SUITES = {"resnet": _resnet, "checkmate": _checkmate, "kusumoto": _kusumoto, "rotor": _rotor, "monet": _monet}
+SUITES = {"resnet": _resnet, "checkmate": _checkmate, "kusumoto": _kusumoto, "rotor": _rotor, "monet": _monet, "fastsa": _fastsa}
 
 
 def suite(name: str) -> dict[str, Job]:
