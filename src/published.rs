@@ -12,16 +12,19 @@ use crate::failure::Failure;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    /// What kind of figure: `ratio`, `batch`.
-    quantity: String,
+    /// The paper.
+    paper: String,
+    /// Table or section.
+    #[serde(rename = "where")]
+    location: String,
     /// Pattern over the names of the instances that it is about.
     instance: String,
     /// Id of the method.
     method: String,
+    /// What kind of figure: `ratio`, `batch`.
+    quantity: String,
     /// The figure, as printed there.
-    value: String,
-    /// Paper and table.
-    source: String,
+    printed: String,
 }
 
 /// Figures of any number of publications.
@@ -42,7 +45,7 @@ impl Published {
         let mut rows = Vec::new();
         for row in reader.deserialize() {
             let row: Row = row.map_err(|error| {
-                failed(format!("{error}; expected the columns quantity, instance, method, value, source"))
+                failed(format!("{error}; expected the columns paper, where, instance, method, quantity, printed"))
             })?;
             let glob = Glob::new(&row.instance).map_err(|error| failed(error.to_string()))?.compile_matcher();
             rows.push((row, glob));
@@ -55,13 +58,13 @@ impl Published {
         let asked = |(row, glob): &&(Row, GlobMatcher)| {
             row.quantity == quantity && row.method == method && glob.is_match(instance)
         };
-        self.rows.iter().find(asked).map_or("", |(row, _)| &row.value)
+        self.rows.iter().find(asked).map_or("", |(row, _)| &row.printed)
     }
 
     /// Where the figures of a quantity come from.
-    pub fn sources(&self, quantity: &str) -> Vec<&str> {
+    pub fn sources(&self, quantity: &str) -> Vec<String> {
         let rows = self.rows.iter().filter(|(row, _)| row.quantity == quantity);
-        let mut sources: Vec<&str> = rows.map(|(row, _)| row.source.as_str()).collect();
+        let mut sources: Vec<_> = rows.map(|(row, _)| format!("{}, {}", row.paper, row.location)).collect();
         sources.dedup();
         sources
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use remat_core::Instance;
-use remat_core::batch::Family;
+use remat_core::batch::{Family, FamilyError};
 use remat_core::format::InstanceDocument;
 use remat_core::io::{read_json, write_json_quickly};
 use remat_core::plan::Plan;
@@ -68,7 +68,13 @@ impl Network {
             let words = instances.join(", ");
             return Err(Failure::input(format!("{words:?} is no family; name one network at two batch sizes")));
         };
-        let wrong = |error| Failure::input(format!("{} and {}: {error}", first.name, second.name));
+        let wrong = |error| match error {
+            FamilyError::Differs { .. } | FamilyError::NotAffine { .. } => {
+                Failure::input(format!("{} and {}: {error}", first.name, second.name))
+            }
+            // The others name the instances themselves.
+            error => Failure::input(error),
+        };
         let family = Family::new(first, second).map_err(wrong)?;
         for other in others {
             family.confirm(other).map_err(wrong)?;

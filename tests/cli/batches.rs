@@ -88,7 +88,7 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
     let (checkout, peak) = with_batches();
     let suite = SUITE.replace("MEMORY", &(3 * peak).to_string());
     std::fs::write(checkout.path("instances/suites/both.toml"), suite).unwrap();
-    let published = "quantity,instance,method,value,source\nratio,net-*,checkmate-ilp,1.23,a paper\nbatch,net-*,store-all,17,a paper\n";
+    let published = "paper,where,instance,method,quantity,printed\np,Table 1,net-*,checkmate-ilp,ratio,1.23\np,Table 2,net-*,store-all,batch,17\n";
     std::fs::write(checkout.path("published.csv"), published).unwrap();
     let first = checkout.ok("run --suite both");
     assert!(first.stdout.contains("net-b2: ratios over 2 budgets, the optimum is proved at 2"), "{}", first.stdout);
