@@ -176,7 +176,11 @@ pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result
     Ok(runs)
 }
 
-fn expand_method(
+/// The runs of one method on one instance.
+///
+/// # Errors
+/// A method, parameter or budget that does not fit.
+pub fn expand_method(
     suite: &str,
     subject: &Arc<Subject>,
     chosen: &SuiteMethod,
