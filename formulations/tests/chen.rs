@@ -12,6 +12,7 @@ use remat_core::{Instance, Simulation, simulate};
 use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::stages::Stages;
 use remat_formulations::chen::candidates::{Candidates, ForwardGraph};
+use remat_formulations::chen::fastest_within;
 use remat_formulations::chen::segments::Segments;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
@@ -128,6 +129,22 @@ fn the_sweep_over_b_finds_the_best_of_every_b() {
         assert_eq!(swept.claimed.map(|claimed| claimed.time), best, "budget {budget}");
         let expected = if best.is_some() { Termination::Feasible } else { Termination::NotFound };
         assert_eq!(swept.termination, expected);
+    }
+}
+
+#[test]
+fn the_start_for_a_search_over_stages_is_the_better_of_both_sweeps() {
+    for instance in [chain(12), Instance::new(&residual()).expect("valid")] {
+        let joint = Joint::new(&instance).expect("supported");
+        for budget in 4..16 {
+            let sweep = |method| solve(method, &instance, Some(budget), &[]).claimed.map(|claimed| claimed.time);
+            let best = [sweep("ap-greedy"), sweep("linearized-greedy")].into_iter().flatten().min();
+            let start = fastest_within(&instance, Some(budget)).expect("legal schedules");
+            let schedule = start.map(|stages| stages.schedule(&instance, &joint));
+            let simulation = schedule.map(|schedule| simulate(&instance, &schedule).expect("legal"));
+            assert!(simulation.as_ref().is_none_or(|simulation| simulation.peak_bytes <= budget));
+            assert_eq!(simulation.map(|simulation| simulation.time), best, "budget {budget}");
+        }
     }
 }
 

@@ -150,7 +150,9 @@ impl Figure {
     fn vertical_range(&self) -> Range<f64> {
         let (low, high) = self.values(|point| point.1);
         let margin = ((high - low) * 0.08).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
-        (low - margin).max(0.0)..high + margin
+        // A point at zero is not to be cut in half by the axis.
+        let floor = if low > 0.0 { 0.0 } else { f64::NEG_INFINITY };
+        (low - margin).max(floor)..high + margin
     }
 
     fn visible_device(&self) -> Option<&Device> {

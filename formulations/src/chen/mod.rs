@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use remat_core::{Instance, Schedule, simulate};
 
 use crate::checkmate::joint::{Joint, JointOperator};
+use crate::checkmate::stages::Stages;
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
 use candidates::{Candidates, ForwardGraph};
@@ -177,6 +178,30 @@ impl Method for Chen {
         Ok(answers)
     }
 }
+
+/// The fastest stages among those of all values of b, on articulation points and on the linearized
+/// order, whose simulated peak is within a budget: a start for a search over stages.
+///
+/// # Errors
+/// A schedule is illegal: a slip of this module.
+pub fn fastest_within(instance: &Instance, budget: Option<u64>) -> Result<Option<Stages>, MethodError> {
+    let mut best: Option<(u64, Stages)> = None;
+    for method in [&AP_GREEDY, &LINEARIZED_GREEDY] {
+        let Ok(problem) = Problem::new(method, instance) else { continue };
+        for bytes in spread(&rules::thresholds(&problem.candidates, &problem.sizes), MOST_STARTS) {
+            let plan = problem.plan(rules::greedy(&problem.candidates, &problem.sizes, bytes), String::new())?;
+            let fits = budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
+            if fits && best.as_ref().is_none_or(|(time, _)| plan.cost.time < *time) {
+                let segments = Segments::new(instance, &problem.joint, &plan.checkpoints);
+                best = Some((plan.cost.time, segments.stages(&problem.joint)));
+            }
+        }
+    }
+    Ok(best.map(|(_, stages)| stages))
+}
+
+/// Values of b that [`fastest_within`] tries at most.
+const MOST_STARTS: usize = 500;
 
 /// One choice of checkpoints and what it costs.
 struct Plan {
