@@ -137,9 +137,8 @@ fn the_start_for_a_search_over_stages_is_the_better_of_both_sweeps() {
     for instance in [chain(12), Instance::new(&residual()).expect("valid")] {
         let joint = Joint::new(&instance).expect("supported");
         for budget in 4..16 {
-            let sweep = |method| solve(method, &instance, Some(budget), &[]).claimed.map(|claimed| claimed.time);
-            let best = [sweep("ap-greedy"), sweep("linearized-greedy")].into_iter().flatten().min();
-            let start = fastest_within(&instance, Some(budget)).expect("legal schedules");
+            let best = better_greedy(&instance, budget);
+            let start = fastest_within(&instance, &[Some(budget)]).expect("legal schedules").remove(0);
             let schedule = start.map(|stages| stages.schedule(&instance, &joint));
             let simulation = schedule.map(|schedule| simulate(&instance, &schedule).expect("legal"));
             assert!(simulation.as_ref().is_none_or(|simulation| simulation.peak_bytes <= budget));
@@ -214,6 +213,24 @@ fn by_removal(instance: &Instance) -> Vec<usize> {
     };
     let below = graph(instance).operators;
     below.into_iter().filter(|&p| p != last && !reachable(Some(p))).collect()
+}
+
+#[test]
+fn the_optimum_is_no_slower_than_its_start_and_the_same_as_without() {
+    for (instance, budget) in [(chain(5), 7), (chain(6), 7), (Instance::new(&residual()).expect("valid"), 8)] {
+        let solve = |start| solve("checkmate-ilp", &instance, Some(budget), &[("start", start)]);
+        let (without, with) = (solve("none"), solve("segments"));
+        assert_eq!(with.termination, Termination::Optimal);
+        assert_eq!(simulated(&instance, &without).time, simulated(&instance, &with).time);
+        let greedy = better_greedy(&instance, budget);
+        assert!(greedy.is_none_or(|time| simulated(&instance, &with).time <= time));
+    }
+}
+
+/// The better of both sweeps over b.
+fn better_greedy(instance: &Instance, budget: u64) -> Option<u64> {
+    let time = |method| solve(method, instance, Some(budget), &[]).claimed.map(|claimed| claimed.time);
+    [time("ap-greedy"), time("linearized-greedy")].into_iter().flatten().min()
 }
 
 proptest! {

@@ -179,25 +179,27 @@ impl Method for Chen {
     }
 }
 
-/// The fastest stages among those of all values of b, on articulation points and on the linearized
-/// order, whose simulated peak is within a budget: a start for a search over stages.
+/// For each budget the fastest stages among those of all values of b, on articulation points and on the
+/// linearized order, whose simulated peak is within it: a start for a search over stages.
 ///
 /// # Errors
 /// A schedule is illegal: a slip of this module.
-pub fn fastest_within(instance: &Instance, budget: Option<u64>) -> Result<Option<Stages>, MethodError> {
-    let mut best: Option<(u64, Stages)> = None;
-    for method in [&AP_GREEDY, &LINEARIZED_GREEDY] {
-        let Ok(problem) = Problem::new(method, instance) else { continue };
+pub fn fastest_within(instance: &Instance, budgets: &[Option<u64>]) -> Result<Vec<Option<Stages>>, MethodError> {
+    let problems: Vec<_> =
+        [&AP_GREEDY, &LINEARIZED_GREEDY].into_iter().filter_map(|m| Problem::new(m, instance).ok()).collect();
+    let mut plans = Vec::new();
+    for problem in &problems {
         for bytes in spread(&rules::thresholds(&problem.candidates, &problem.sizes), MOST_STARTS) {
-            let plan = problem.plan(rules::greedy(&problem.candidates, &problem.sizes, bytes), String::new())?;
-            let fits = budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
-            if fits && best.as_ref().is_none_or(|(time, _)| plan.cost.time < *time) {
-                let segments = Segments::new(instance, &problem.joint, &plan.checkpoints);
-                best = Some((plan.cost.time, segments.stages(&problem.joint)));
-            }
+            let checkpoints = rules::greedy(&problem.candidates, &problem.sizes, bytes);
+            plans.push((problem, problem.plan(checkpoints, String::new())?));
         }
     }
-    Ok(best.map(|(_, stages)| stages))
+    let best = |&budget: &Option<u64>| {
+        let fits = |(_, plan): &&(_, Plan)| budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
+        let (problem, plan) = plans.iter().filter(fits).min_by_key(|(_, plan)| plan.cost.time)?;
+        Some(Segments::new(instance, &problem.joint, &plan.checkpoints).stages(&problem.joint))
+    };
+    Ok(budgets.iter().map(best).collect())
 }
 
 /// Values of b that [`fastest_within`] tries at most.
