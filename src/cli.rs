@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{instances, methods, plot, run, solve, table, verify};
+use crate::commands::{export, instances, lift, methods, plot, run, solve, table, verify};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -38,6 +38,10 @@ pub enum Command {
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
     Verify(verify::Arguments),
+    /// Write the model behind a method's answer, for another solver
+    Export(export::Arguments),
+    /// Turn another solver's solution of an exported model into a schedule, and simulate it
+    Lift(lift::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
     /// Plot throughput against peak memory of recorded results, as SVG and PNG

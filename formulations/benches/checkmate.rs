@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement for people")]
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use remat_core::io::read_instance;
@@ -27,7 +28,7 @@ fn main() {
     let shipped = ["resnet18-224-b32", "resnet50-224-b32"].map(|name| folder.join(format!("{name}.json.zst")));
     for path in if given.is_empty() { shipped.to_vec() } else { given } {
         let instance = read_instance(&path).unwrap();
-        let joint = Joint::new(&instance).unwrap();
+        let joint = Arc::new(Joint::new(&instance).unwrap());
         let peak = Stages::store_all(&joint).claim(&joint, true).peak_bytes;
         let budget = Some(joint.base_bytes + (peak - joint.base_bytes) * 7 / 10);
         println!("{}: {} operators, {} values", instance.name(), joint.len(), joint.values.len());

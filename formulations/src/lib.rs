@@ -3,6 +3,7 @@
 //! A method turns an instance, parameters and budgets into schedules with its own claims about them.
 //! It prints nothing, reads no flags, and is not believed: the harness simulates what it returns.
 
+pub mod formulation;
 pub mod method;
 pub mod parameters;
 mod registry;
@@ -18,6 +19,7 @@ pub mod rotor_weak;
 pub mod sequential;
 pub mod store_all;
 
+pub use formulation::{Decoded, DecodeError, Encoding, Format, Formulation};
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };

@@ -7,6 +7,7 @@ use remat_core::{Instance, Schedule};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::formulation::Formulation;
 use crate::parameters::{ParameterSpec, Parameters};
 
 /// A rematerialization method.
@@ -27,6 +28,10 @@ pub trait Method: Sync {
     /// # Errors
     /// Only when nothing can be said at all; a budget that cannot be met is an answer.
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+    /// The model behind its answers, for methods that are one model: so that other solvers can be given it.
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        None
+    }
     /// Parameter settings that together make up a sweep of a method without budgets.
     fn sweep(&self, _instance: &Instance) -> Vec<BTreeMap<String, String>> {
         Vec::new()

@@ -1,6 +1,8 @@
 //! The subcommands, one file each: arguments, and what is done with them.
 
+pub mod export;
 pub mod instances;
+pub mod lift;
 pub mod methods;
 pub mod plot;
 pub mod run;

@@ -2,9 +2,11 @@
 
 use remat_core::Instance;
 
+use crate::checkmate::encoding::encode;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::program::{Program, SOLVER, WORKSPACE};
 use crate::checkmate::stages::Stages;
+use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
@@ -71,6 +73,13 @@ const START: ParameterSpec = ParameterSpec {
     help: "chain: start from rotor-persistent's schedule where it fits the stages (not with strategy=plain)",
 };
 
+impl Formulation for CheckmateIlp {
+    fn encode<'a>(&self, context: &Context<'a>, budget: Option<u64>) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        let published = context.parameters.word("strategy") == "plain";
+        encode(context, budget, published, false)
+    }
+}
+
 impl Method for CheckmateIlp {
     fn id(&self) -> &'static str {
         "checkmate-ilp"
@@ -89,6 +98,10 @@ impl Method for CheckmateIlp {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         Joint::new(instance).map(|_| ())
+    }
+
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {

@@ -6,9 +6,11 @@ use remat_core::Instance;
 use remat_solvers::{LpAlgorithm, Model, Request, Stop};
 
 use crate::checkmate::compact::{Compact, Rows};
+use crate::checkmate::encoding::encode;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
+use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
 
@@ -53,6 +55,13 @@ const ALGORITHM: ParameterSpec = ParameterSpec {
     help: "how the linear program is solved",
 };
 
+impl Formulation for CheckmateLp {
+    fn encode<'a>(&self, context: &Context<'a>, budget: Option<u64>) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        let published = context.parameters.word("formulation") == "published";
+        encode(context, budget, published, true)
+    }
+}
+
 impl Method for CheckmateLp {
     fn id(&self) -> &'static str {
         "checkmate-lp"
@@ -71,6 +80,10 @@ impl Method for CheckmateLp {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         Joint::new(instance).map(|_| ())
+    }
+
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {

@@ -1,6 +1,7 @@
 //! From an instance and budgets to answers: builds the model that a strategy asks for, has it solved,
 //! reads the stages back, and says what is claimed of them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_core::Instance;
@@ -37,7 +38,7 @@ pub struct Program<'a> {
     /// The instance.
     pub instance: &'a Instance,
     /// Its joint graph.
-    pub joint: Joint,
+    pub joint: Arc<Joint>,
     /// Whether workspaces count.
     pub workspace: bool,
     /// The solver.
@@ -71,7 +72,7 @@ impl<'a> Program<'a> {
     /// # Errors
     /// The instance has none, or the solver is not built in.
     pub fn new(context: &Context<'a>) -> Result<Self, MethodError> {
-        let joint = Joint::new(context.instance)?;
+        let joint = Arc::new(Joint::new(context.instance)?);
         let solver = backend(context.parameters.word("solver"))
             .map_err(|error| MethodError::Parameter { name: "solver", message: error.to_string() })?;
         Ok(Self {
