@@ -7,6 +7,7 @@ pub mod formulation;
 pub mod method;
 pub mod parameters;
 mod registry;
+pub mod report;
 
 mod chain_method;
 pub mod checkmate;
@@ -25,3 +26,4 @@ pub use method::{
 };
 pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
+pub use report::{Progress, Reporter, Silent};
