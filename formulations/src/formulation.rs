@@ -6,13 +6,14 @@
 
 use std::io::{self, Write};
 
-use remat_core::Schedule;
+use remat_core::{Instance, Schedule};
 use remat_solvers::export::{write_lp, write_mps};
 use remat_solvers::solution::{SolutionError, parse};
 use remat_solvers::{Model, Names};
 use thiserror::Error;
 
-use crate::method::{Claimed, Context, Method, MethodError};
+use crate::method::{Claimed, Method, MethodError};
+use crate::parameters::Parameters;
 
 /// A method whose answer for one budget is that of one model.
 pub trait Formulation: Method {
@@ -20,7 +21,12 @@ pub trait Formulation: Method {
     ///
     /// # Errors
     /// There is no model: the budget is impossible, or the parameters ask for none.
-    fn encode<'a>(&self, context: &Context<'a>, budget: Option<u64>) -> Result<Box<dyn Encoding + 'a>, MethodError>;
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError>;
 }
 
 /// Forms of text in which a model can be written.

@@ -20,7 +20,7 @@ pub mod rotor_weak;
 pub mod sequential;
 pub mod store_all;
 
-pub use formulation::{Decoded, DecodeError, Encoding, Format, Formulation};
+pub use formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };

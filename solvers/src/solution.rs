@@ -301,7 +301,10 @@ mod tests {
                 "Model status\nInfeasible\n\n# Primal solution values\nNone\n",
                 "lists no values; expected lines of a name and a number; its status is \"Infeasible\"",
             ),
-            ("no solution available\n", "lists no values; expected lines of a name and a number; its status is \"no solution available\""),
+            (
+                "no solution available\n",
+                "lists no values; expected lines of a name and a number; its status is \"no solution available\"",
+            ),
             ("x0 1\nx1\n", "line 2: \"x1\" is not a name and a number"),
             ("x0 one\n", "line 1: \"x0 one\" is not a name and a number"),
             ("x0 nan\n", "line 1: the value of x0 is NaN; expected a finite number"),

@@ -208,6 +208,30 @@ fn progress_is_told_as_it_comes_and_an_observer_may_stop_the_search() {
 }
 
 #[test]
+fn bounds_that_a_session_tells_between_solves_are_bounds() {
+    for backend in BACKENDS.iter().filter(|backend| backend.supports(Capability::Sessions).is_ok()) {
+        let model = market_split(3, 20, true);
+        let mut session = backend.session(&model).expect("supported");
+        let mut told = 0;
+        // A vector of the relaxation is there when the mixed-integer program is solved.
+        for (relaxation, seed) in [(true, 0), (false, 0), (true, 1), (false, 1)] {
+            let mut bounds = vec![];
+            let mut observer = |progress: &Progress<'_>| {
+                bounds.extend(progress.bound);
+                ControlFlow::Continue(())
+            };
+            let mut request = Request { relaxation, seed, observer: Some(&mut observer), ..Request::default() };
+            let outcome = session.solve(&mut request).expect("solves");
+            assert_eq!(outcome.stop, Stop::Optimal, "{}: {}", backend.id(), outcome.raw_status);
+            let optimum = outcome.objective.expect("optimal");
+            assert!(bounds.iter().all(|&bound| bound <= optimum + 1e-6), "{}: {bounds:?} > {optimum}", backend.id());
+            told += bounds.len();
+        }
+        assert!(told > 0, "{}", backend.id());
+    }
+}
+
+#[test]
 fn a_feasible_start_is_accepted_and_never_lost() {
     let model = market_split(5, 40, true);
     // Everything is bought, and the slack takes what is too much.

@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use remat_formulations::{Context, Encoding, Format, Formulation, Limits, METHODS, Spec};
+use remat_formulations::{Encoding, Format, Formulation, METHODS, Spec};
 
 use crate::failure::Failure;
 use crate::host::VERSION;
@@ -86,11 +86,10 @@ pub fn encoding<'a>(
 ) -> Result<(Box<dyn Encoding + 'a>, String), Failure> {
     let formulation = formulation(spec)?;
     let parameters = parameters(formulation, &spec.parameters)?;
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let context = Context { instance: &subject.instance, parameters: &parameters, budgets: &[budget], limits };
-    let impossible = |error: &dyn std::fmt::Display| Failure::failed(format!("{} on {}: {error}", spec.id, subject.instance.name()));
+    let impossible =
+        |error: &dyn std::fmt::Display| Failure::failed(format!("{} on {}: {error}", spec.id, subject.instance.name()));
     formulation.supports(&subject.instance).map_err(|reason| impossible(&reason))?;
-    let encoding = formulation.encode(&context, budget).map_err(|error| impossible(&error))?;
+    let encoding = formulation.encode(&subject.instance, &parameters, budget).map_err(|error| impossible(&error))?;
     Ok((encoding, format!("{}[{parameters}]", spec.id)))
 }
 
@@ -102,9 +101,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let subject = Subject::read(Library::locate().find(&arguments.instance)?)?;
     let bytes = match &arguments.budget {
         None => None,
-        Some(budget) => Some(budget.resolve(subject.baseline.peak_bytes).ok_or_else(|| {
-            Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one"))
-        })?),
+        Some(budget) => Some(
+            budget
+                .resolve(subject.baseline.peak_bytes)
+                .ok_or_else(|| Failure::input(format!("budget {budget} overflows 64 bits; name a smaller one")))?,
+        ),
     };
     let (encoding, setting) = encoding(&subject, &arguments.method, bytes)?;
     let format = arguments.format.format();
@@ -173,7 +174,12 @@ impl Head {
         if bytes.is_none() && budget != "unlimited" {
             return Err(format!("its head says \"budget-bytes: {budget}\"; expected a whole number or unlimited"));
         }
-        Ok(Self { instance: value("instance")?, hash: value("instance-hash")?, method: value("method")?, budget: bytes })
+        Ok(Self {
+            instance: value("instance")?,
+            hash: value("instance-hash")?,
+            method: value("method")?,
+            budget: bytes,
+        })
     }
 }
 
@@ -184,7 +190,9 @@ mod tests {
     #[test]
     fn heads_are_read_from_both_formats_and_refused_where_they_say_too_little() {
         let text = |mark: &str| {
-            format!("{mark} bench: 0.1.0\n{mark} instance: a/b.json\n{mark} instance-hash: h\n{mark} method: m[a=1,b=2]\n{mark} budget-bytes: 7\nNAME x\n")
+            format!(
+                "{mark} bench: 0.1.0\n{mark} instance: a/b.json\n{mark} instance-hash: h\n{mark} method: m[a=1,b=2]\n{mark} budget-bytes: 7\nNAME x\n"
+            )
         };
         let expected =
             Head { instance: "a/b.json".into(), hash: "h".into(), method: "m[a=1,b=2]".into(), budget: Some(7) };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use remat_solvers::{Kind, Model, RowBlock};
 
 use crate::checkmate::joint::Joint;
+use crate::checkmate::stages::Stages;
 use crate::checkmate::term::{Scale, Sum, Term};
 
 /// A stretch of stages, both ends included.
@@ -82,7 +83,8 @@ impl Coarse {
             let Some(&Block { first, last }) = self.blocks.get(block) else { break };
             let again = joint.operators.iter().enumerate().map(|(position, operator)| {
                 let Some(way) = &operator.again else { return Term::Zero };
-                let possible = position < last && first <= joint.last_run(position) && position < joint.last_run(position);
+                let possible =
+                    position < last && first <= joint.last_run(position) && position < joint.last_run(position);
                 if possible { Term::Column(self.model.binary(self.scale.duration(way.time))) } else { Term::Zero }
             });
             let again = again.collect();
@@ -94,7 +96,13 @@ impl Coarse {
     fn keep_term(&mut self, stage: usize, at: usize) -> Term {
         let value = &self.joint.values[at];
         match () {
-            () if stage == self.joint.len() => if value.result { Term::One } else { Term::Zero },
+            () if stage == self.joint.len() => {
+                if value.result {
+                    Term::One
+                } else {
+                    Term::Zero
+                }
+            }
             () if self.joint.must_keep(stage, at) => Term::One,
             () if stage <= value.producer || stage > value.last_use => Term::Zero,
             () => Term::Column(self.model.binary(0.0)),
@@ -244,6 +252,36 @@ impl Coarse {
         }
     }
 
+    /// The vector that stages amount to: they are a solution of every coarse model.
+    pub fn vector(&self, stages: &Stages) -> Vec<f64> {
+        let mut vector = vec![0.0; self.model.columns()];
+        let mut set = |term: Term, value: bool| {
+            if let Term::Column(column) = term {
+                vector[column.index()] = f64::from(value);
+            }
+        };
+        let kept = stages.kept(&self.joint);
+        for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
+            let runs = |position: usize| {
+                let mut later = (first..=last).filter(|&stage| stage > position);
+                later.any(|stage| stages.runs[stage].binary_search(&position).is_ok())
+            };
+            let again: Vec<bool> = (0..self.joint.len()).map(runs).collect();
+            for (position, &runs) in again.iter().enumerate() {
+                set(self.again[block][position], runs);
+            }
+            for (at, value) in self.joint.values.iter().enumerate() {
+                let next = self.blocks.get(block + 1).map_or(self.joint.len(), |block| block.first);
+                set(self.keep[block][at], kept[first][at]);
+                // Where nothing runs again it is the column of the next block's S.
+                if self.stays[block][at] != self.keep[block + 1][at] {
+                    set(self.stays[block][at], kept[next][at] && !again[value.producer]);
+                }
+            }
+        }
+        vector
+    }
+
     /// S by stage and value as a vector says it: within a block what is kept into it stays until its
     /// last use there, and what runs again does so at its first use.
     pub fn expand(&self, values: &[f64]) -> Vec<Vec<bool>> {
@@ -252,16 +290,28 @@ impl Coarse {
         let whole = |term: Term| term.value(values) >= 0.5;
         for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
             let needs = self.needs(block, values);
+            // An operator runs again for the first need of anything that it makes and that is not kept.
+            let run_at = |position: usize| {
+                let made = joint.operators[position].makes.iter();
+                let missing = made.filter(|&&at| !whole(self.keep[block][at])).map(|&at| needs[at].0);
+                missing.min().unwrap_or(last)
+            };
             for (at, value) in joint.values.iter().enumerate() {
                 let (kept_into, next) = (whole(self.keep[block][at]), whole(self.keep[block + 1][at]));
                 let again = whole(self.again[block][value.producer]);
-                let until = if next { last + 1 } else { needs[at].1 };
+                let alone = joint.operators[value.producer].makes.len() == 1;
+                let mut until = if next { last } else { needs[at].1.min(last) };
                 let from = match (kept_into, again) {
-                    (_, true) => needs[at].0.max(value.producer) + 1,
-                    (true, false) => first,
+                    (true, true) if alone => {
+                        // Used, dropped, and made again: for the next block, or where it is last read.
+                        until = needs[at].0.min(until);
+                        first
+                    }
+                    (true, _) => first,
+                    (false, true) => run_at(value.producer).max(value.producer) + 1,
                     (false, false) => value.producer.max(first) + 1,
                 };
-                for stage in from..=until.min(last) {
+                for stage in from..=until {
                     kept[stage][at] = true;
                 }
                 kept[first][at] |= kept_into;

@@ -4,6 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use remat_core::Instance;
 use remat_solvers::{Column, Kind, Model, Names, Row};
 
 use crate::checkmate::compact::{Compact, Rows};
@@ -11,7 +12,8 @@ use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{INTEGRALITY, Program};
 use crate::checkmate::stages::Stages;
 use crate::formulation::{DecodeError, Encoding, LinearEncoding};
-use crate::method::{Context, MethodError};
+use crate::method::{Context, Limits, MethodError, SkipReason};
+use crate::parameters::Parameters;
 
 /// Either formulation.
 enum Either {
@@ -63,17 +65,19 @@ impl Names for Shared {
 /// # Errors
 /// There is no joint graph, or the budget is below what one operator needs.
 pub fn encode<'a>(
-    context: &Context<'a>,
+    instance: &'a Instance,
+    parameters: &Parameters,
     budget: Option<u64>,
     published: bool,
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let program = Program::new(context)?;
-    let (joint, workspace, instance) = (Arc::clone(&program.joint), program.workspace, context.instance);
+    let limits = Limits { time: None, threads: 1, seed: 0 };
+    let program = Program::new(&Context::new(instance, parameters, &[], limits))?;
+    let (joint, workspace) = (Arc::clone(&program.joint), program.workspace);
     let least = joint.least_peak(workspace);
     if let Some(budget) = budget.filter(|&budget| budget < least) {
         let message = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
-        return Err(MethodError::Unsupported(crate::method::SkipReason(message)));
+        return Err(MethodError::Unsupported(SkipReason(message)));
     }
     let mut either = if published {
         Either::Plain(Plain::new(&joint, budget, workspace))
@@ -102,16 +106,19 @@ pub fn encode<'a>(
 fn facts(either: &Either, published: bool, fixed_time: u64) -> Vec<(&'static str, String)> {
     let (time, memory) = either.units();
     let (what, columns) = if published {
-        ("published", "FREE_t_v_k: v is dropped in stage t after k; U_t_k: memory during k in stage t; A_t_v: a run in stage t allocates v")
-    } else {
         (
-            "reduced, all memory rows",
-            "X_t_v_k: v is there in stage t until k; U_t_k: memory during k in stage t",
+            "published",
+            "FREE_t_v_k: v is dropped in stage t after k; U_t_k: memory during k in stage t; A_t_v: a run in stage t allocates v",
         )
+    } else {
+        ("reduced, all memory rows", "X_t_v_k: v is there in stage t until k; U_t_k: memory during k in stage t")
     };
     vec![
         ("formulation", what.to_owned()),
-        ("columns", format!("R_t_i: operator i of the order runs in stage t; S_t_v: value v is kept into stage t; {columns}")),
+        (
+            "columns",
+            format!("R_t_i: operator i of the order runs in stage t; S_t_v: value v is kept into stage t; {columns}"),
+        ),
         ("time of one unit of the objective", time.to_string()),
         ("time not in the objective (each operator's first run)", fixed_time.to_string()),
         ("memory of one unit of U", memory.to_string()),

@@ -12,7 +12,7 @@ use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
 use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 /// The linear relaxation of `checkmate-ilp`.
 ///
@@ -56,9 +56,14 @@ const ALGORITHM: ParameterSpec = ParameterSpec {
 };
 
 impl Formulation for CheckmateLp {
-    fn encode<'a>(&self, context: &Context<'a>, budget: Option<u64>) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let published = context.parameters.word("formulation") == "published";
-        encode(context, budget, published, true)
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        let published = parameters.word("formulation") == "published";
+        encode(instance, parameters, budget, published, true)
     }
 }
 

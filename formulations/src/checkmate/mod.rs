@@ -12,9 +12,12 @@ pub mod lp;
 pub mod plain;
 pub mod primal;
 pub mod program;
+pub mod refine;
 pub mod rounding;
 pub mod stages;
+pub mod strategies;
 pub mod term;
+pub mod watch;
 
 pub use ilp::CheckmateIlp;
 pub use lp::CheckmateLp;

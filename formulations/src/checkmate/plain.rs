@@ -74,7 +74,9 @@ impl Plain {
         for stage in 0..=joint.len() {
             let keep = joint.values.iter().enumerate().map(|(at, value)| match (stage == joint.len(), value.result) {
                 (true, true) => Term::One,
-                (false, _) if stage > value.producer => self.column(("S", stage, at, None), (0.0, 1.0), 0.0, Kind::Integer),
+                (false, _) if stage > value.producer => {
+                    self.column(("S", stage, at, None), (0.0, 1.0), 0.0, Kind::Integer)
+                }
                 _ => Term::Zero,
             });
             let keep = keep.collect();

@@ -67,9 +67,9 @@ impl Primal<'_> {
         Point { stages, kept, time, excess: excess + of_stage.1, worst }
     }
 
-    fn with(&self, kept: &Kept, value: usize, stages: std::ops::RangeInclusive<usize>, keep: bool) -> Point {
+    fn with(&self, kept: &Kept, values: &[usize], stages: std::ops::RangeInclusive<usize>, keep: bool) -> Point {
         let changed = |stage: usize, at: usize| {
-            if at == value && stages.contains(&stage) { keep } else { kept[stage][at] }
+            if stages.contains(&stage) && values.contains(&at) { keep } else { kept[stage][at] }
         };
         self.point(Stages::complete(self.joint, changed))
     }
@@ -79,7 +79,8 @@ impl Primal<'_> {
         let mut rounds = 20 * self.joint.len();
         while point.excess > 0 && rounds > 0 {
             rounds -= 1;
-            let better = self.drops(&point).into_iter().map(|(value, stages)| self.with(&point.kept, value, stages, false));
+            let better =
+                self.drops(&point).into_iter().map(|(value, stages)| self.with(&point.kept, &[value], stages, false));
             let worth = |next: &Point| {
                 let freed = point.excess.saturating_sub(next.excess);
                 next.time.saturating_sub(point.time).max(1) as f64 / freed as f64
@@ -129,7 +130,8 @@ impl Primal<'_> {
     fn next_use(&self, point: &Point, value: usize, from: usize) -> usize {
         let uses = |stage: &usize| {
             let runs = &point.stages.runs[*stage];
-            let reads = |&position: &usize| self.joint.run(*stage, position).is_some_and(|way| way.reads.contains(&value));
+            let reads =
+                |&position: &usize| self.joint.run(*stage, position).is_some_and(|way| way.reads.contains(&value));
             runs.binary_search(&self.joint.values[value].producer).is_ok() || runs.iter().any(reads)
         };
         (from..self.joint.len()).find(uses).unwrap_or(self.joint.len())
@@ -142,8 +144,9 @@ impl Primal<'_> {
             let mut gaps = self.gaps(&point);
             gaps.sort_by(|left, right| right.0.total_cmp(&left.0));
             let mut changed = false;
-            for (_, value, stages) in gaps {
-                let next = self.with(&point.kept, value, stages, true);
+            for (_, position, stages) in gaps {
+                let made = &self.joint.operators[position].makes;
+                let next = self.with(&point.kept, made, stages, true);
                 if next.excess == 0 && next.time < point.time {
                     (point, changed) = (next, true);
                 }
@@ -154,7 +157,7 @@ impl Primal<'_> {
         }
     }
 
-    /// Values between two runs of their operators, and what keeping them there is worth.
+    /// Stages between two runs of an operator, and what keeping what it makes there is worth.
     fn gaps(&self, point: &Point) -> Vec<(f64, usize, std::ops::RangeInclusive<usize>)> {
         let mut gaps = Vec::new();
         let mut last = vec![None; self.joint.len()];
@@ -162,10 +165,9 @@ impl Primal<'_> {
             for &position in runs {
                 if let Some(before) = last[position].replace(stage) {
                     let time = self.joint.run(stage, position).map_or(0, |way| way.time) as f64;
-                    for &value in &self.joint.operators[position].makes {
-                        let space = self.joint.values[value].bytes as f64 * (stage - before) as f64;
-                        gaps.push((time / space.max(1.0), value, before + 1..=stage));
-                    }
+                    let made = self.joint.operators[position].makes.iter();
+                    let bytes = made.map(|&value| self.joint.values[value].bytes).sum::<u64>() as f64;
+                    gaps.push((time / (bytes * (stage - before) as f64).max(1.0), position, before + 1..=stage));
                 }
             }
         }
