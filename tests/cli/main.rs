@@ -5,6 +5,7 @@
 
 mod checkout;
 mod errors;
+mod export;
 mod faults;
 mod help;
 mod instances;
