@@ -33,6 +33,10 @@ pub trait Method: Sync {
     fn formulation(&self) -> Option<&dyn Formulation> {
         None
     }
+    /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
+    fn is_random(&self, _parameters: &Parameters) -> bool {
+        false
+    }
     /// Parameter settings that together make up a sweep of a method without budgets.
     fn sweep(&self, _instance: &Instance) -> Vec<BTreeMap<String, String>> {
         Vec::new()

@@ -101,7 +101,11 @@ fn a_solution_that_cannot_be_used_is_one_error() {
         ("", 2, "model.sol: lists no values; expected lines of a name and a number"),
         ("R_1_0 maybe\n", 2, "model.sol: line 1: \"R_1_0 maybe\" is not a name and a number"),
         ("y_1 1\n", 2, "model.sol: line 1: the model has no variable \"y_1\"; is this the solution of another model?"),
-        ("R_4_0 0.5\n", 2, "model.sol: a zero-one variable is 0.5 away from a whole number; solve the model as a mixed-integer program"),
+        (
+            "R_4_0 0.5\n",
+            2,
+            "model.sol: a zero-one variable is 0.5 away from a whole number; solve the model as a mixed-integer program",
+        ),
         ("R_7_0 0\n", 1, "model.sol: the budget is 30, but the simulated peak is 38"),
     ];
     for (text, code, message) in cases {
@@ -110,14 +114,21 @@ fn a_solution_that_cannot_be_used_is_one_error() {
         assert_eq!((done.code, done.last_error()), (Some(code), format!("error: {message}").as_str()));
     }
     let missing = checkout.bench("lift elsewhere.sol");
-    assert_eq!(missing.last_error(), "error: neither elsewhere.mps nor elsewhere.lp is there; name the exported model with --model");
+    assert_eq!(
+        missing.last_error(),
+        "error: neither elsewhere.mps nor elsewhere.lp is there; name the exported model with --model"
+    );
     let relaxed = "export layers --method checkmate-lp --budget 0.85x -o relaxed.mps";
     checkout.ok(relaxed);
     std::fs::write(checkout.path("relaxed.sol"), "R_4_0 0.5\n").unwrap();
     assert!(checkout.bench("lift relaxed.sol").last_error().contains("the model is a relaxation"));
     let refused = checkout.bench("export layers --method store-all");
     assert_eq!(refused.code, Some(2));
-    assert!(refused.last_error().contains("is not one model that a solver could be given; these are: checkmate-ilp"), "{}", refused.stderr);
+    assert!(
+        refused.last_error().contains("is not one model that a solver could be given; these are: checkmate-ilp"),
+        "{}",
+        refused.stderr
+    );
     let impossible = checkout.bench("export layers --method checkmate-ilp --budget 3");
     assert!(impossible.last_error().contains("infeasible, no model"), "{}", impossible.stderr);
 }
