@@ -106,7 +106,7 @@ fn a_solution_that_cannot_be_used_is_one_error() {
             2,
             "model.sol: a zero-one variable is 0.5 away from a whole number; solve the model as a mixed-integer program",
         ),
-        ("R_7_0 0\n", 1, "model.sol: the budget is 30, but the simulated peak is 38"),
+        ("R_7_0 0\n", 1, "model.sol: the budget is 30, but the simulated peak is 36"),
     ];
     for (text, code, message) in cases {
         std::fs::write(checkout.path("model.sol"), text).unwrap();
