@@ -149,6 +149,8 @@ pub enum Termination {
     GapReached,
     /// Finished with a schedule and no proof about it.
     Feasible,
+    /// Finished with what it is for: a lower bound, and no schedule.
+    BoundOnly,
     /// Finished without a schedule, and nothing is proved.
     NotFound,
     /// No schedule of the method's class meets the budget, proved.

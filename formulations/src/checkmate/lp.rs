@@ -118,7 +118,7 @@ fn bound(
     if let Some(mut found) = program.at_once(budget) {
         found.stages = None;
         if found.termination == Termination::Optimal {
-            found.termination = Termination::NotFound;
+            found.termination = Termination::BoundOnly;
         }
         return Ok(found);
     }
@@ -139,7 +139,7 @@ fn bound(
     let termination = match outcome.stop {
         Stop::Infeasible => Termination::Infeasible,
         Stop::TimeLimit => Termination::TimeLimit,
-        Stop::Optimal => Termination::NotFound,
+        Stop::Optimal => Termination::BoundOnly,
         _ => Termination::Error,
     };
     let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);
