@@ -158,9 +158,8 @@ impl Record {
     pub fn is_solved(&self) -> bool {
         let refused = matches!(
             self.termination,
-            Ending::Ran(
-                Termination::Error | Termination::NotFound | Termination::BoundOnly | Termination::Infeasible
-            ) | Ending::Skipped(_)
+            Ending::Ran(Termination::Error | Termination::NotFound | Termination::BoundOnly | Termination::Infeasible)
+                | Ending::Skipped(_)
         );
         self.simulated_time_ns.is_some() && !refused
     }
