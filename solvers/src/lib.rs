@@ -5,7 +5,7 @@
 //!   what it found and what it said kept apart;
 //! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
 //! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
-//! * [`export`]: MPS and LP text for every other solver.
+//! * [`export`] and [`solution`]: MPS and LP text for every other solver, and what such a solver answers.
 //!
 //! Nothing here has ever heard of tensors.
 
@@ -18,6 +18,7 @@ pub mod microlp;
 pub mod model;
 pub mod outcome;
 pub mod request;
+pub mod solution;
 
 pub use backend::{Anew, BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
