@@ -6,6 +6,7 @@
 pub mod method;
 pub mod parameters;
 mod registry;
+pub mod report;
 
 mod chain_method;
 pub mod checkmate;
@@ -23,3 +24,4 @@ pub use method::{
 };
 pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
+pub use report::{Progress, Reporter, Silent};

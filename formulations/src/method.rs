@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::parameters::{ParameterSpec, Parameters};
+use crate::report::{Reporter, Silent};
 
 /// A rematerialization method.
 pub trait Method: Sync {
@@ -43,6 +44,15 @@ pub struct Context<'a> {
     pub budgets: &'a [Option<u64>],
     /// What the method may use.
     pub limits: Limits,
+    /// Where incumbents and bounds go as they come.
+    pub reporter: &'a dyn Reporter,
+}
+
+impl<'a> Context<'a> {
+    /// A context in which nobody listens until the answers are there.
+    pub fn new(instance: &'a Instance, parameters: &'a Parameters, budgets: &'a [Option<u64>], limits: Limits) -> Self {
+        Self { instance, parameters, budgets, limits, reporter: &Silent }
+    }
 }
 
 /// What a method may use.

@@ -25,7 +25,8 @@ use crate::table;
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
 of memory or a time-out is a row, not the end. Rows are appended to OUT/records.csv one by one; \
-schedules are kept under OUT/schedules, plots under OUT/plots. Every schedule is checked by the \
+schedules are kept under OUT/schedules, what was known when under OUT/traces, plots under OUT/plots. What a \
+method reported before it was killed counts. Every schedule is checked by the \
 simulator here. Press Ctrl-C to stop; --resume continues.
 
 Examples:
