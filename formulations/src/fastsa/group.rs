@@ -3,6 +3,8 @@
 //!
 //! From a sequence of operators to a graph of groups with a sequence of its own, and back.
 
+use std::collections::HashSet;
+
 use remat_core::liveness::Compute;
 
 use super::graph::{Graph, Operators, Parts, Read, index};
@@ -23,7 +25,8 @@ pub struct Groups {
 /// A group under construction.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Positions in the sequence, ascending; the last one is the operator that the group stands for.
+    /// Positions in the sequence, in the order of execution, repeated where they run again; the last one is
+    /// the operator that the group stands for.
     members: Vec<usize>,
     /// Values read that no member makes, ascending.
     reads: Vec<u32>,
@@ -69,7 +72,8 @@ fn targets(operators: &Operators, groups: &[Group], readers: &[Vec<usize>], posi
     let read: Vec<u32> = makes.iter().copied().filter(|&value| live(value).next().is_some()).collect();
     let Some(&some) = read.first() else { return Vec::new() };
     let inputs: i64 = group.reads.iter().map(|&value| bytes(value)).sum::<i64>() + group.input_bytes;
-    if inputs > makes.iter().map(|&value| bytes(value)).sum() || read.iter().any(|&v| graph.values[v as usize].result) {
+    let result = |&value: &u32| graph.values[value as usize].result;
+    if inputs > makes.iter().map(|&value| bytes(value)).sum() || makes.iter().any(result) {
         return Vec::new();
     }
     let targets: Vec<usize> = live(some).collect();
@@ -91,10 +95,7 @@ fn fuse(operators: &Operators, groups: &mut [Group], readers: &mut [Vec<usize>],
     let makes = operators.graph.makes(operators.start[position]);
     for &target in targets {
         let group = &mut groups[target];
-        group.members.extend(&members);
-        group.members.sort_unstable();
-        // A member that came along another path already serves both: run once, not twice.
-        group.members.dedup();
+        group.members.splice(0..0, members.iter().copied());
         group.reads.retain(|value| !makes.contains(value));
         group.input_bytes += input_bytes;
         for &value in &reads {
@@ -143,17 +144,21 @@ fn parts(graph: &Graph, group: &Group, variants: &[u32]) -> Parts {
 /// Most memory while the members run one after another, everything that the group reads included.
 fn inner_peak(graph: &Graph, group: &Group, variants: &[u32]) -> i64 {
     let bytes = |value: u32| graph.values[value as usize].bytes;
-    let reads_later = |at: usize, value: u32| {
-        variants[at + 1..].iter().any(|&variant| graph.reads(variant).iter().any(|read| read.value() == value as usize))
-    };
-    let mut live: Vec<u32> = Vec::new();
-    let outside: i64 = group.reads.iter().map(|&value| bytes(value)).sum();
+    let size = |values: &[u32]| values.iter().map(|&value| bytes(value)).sum::<i64>();
+    // Backwards: is the copy that is alive here read before it is made again?
+    let mut wanted: HashSet<u32> = graph.makes(variants[variants.len() - 1]).iter().copied().collect();
+    let mut live = size(&group.reads) + wanted.iter().map(|&value| bytes(value)).sum::<i64>();
     let mut peak = 0;
-    for (at, &variant) in variants.iter().enumerate() {
-        live.extend(graph.makes(variant));
-        let inside: i64 = live.iter().map(|&value| bytes(value)).sum();
-        peak = peak.max(outside + inside + graph.variants[variant as usize].extra);
-        live.retain(|&value| reads_later(at, value));
+    for &variant in variants.iter().rev() {
+        for read in graph.reads(variant).iter().map(|read| index(read.value())) {
+            if group.reads.binary_search(&read).is_err() && wanted.insert(read) {
+                live += bytes(read);
+            }
+        }
+        let makes = graph.makes(variant);
+        let unread: i64 = makes.iter().filter(|&value| !wanted.contains(value)).map(|&value| bytes(value)).sum();
+        peak = peak.max(live + unread + graph.variants[variant as usize].extra);
+        live -= makes.iter().filter(|&value| wanted.remove(value)).map(|&value| bytes(value)).sum::<i64>();
     }
     peak
 }

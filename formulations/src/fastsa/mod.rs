@@ -51,10 +51,9 @@ use settings::{PARAMETERS, Settings};
 /// * T follows the number of steps, which are spread evenly anew every 32 T mutations; `length=1048576` is
 ///   the paper's, ten times as slow for cache misses. The temperature changes every 1024 mutations.
 /// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
-///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it; a
-///   node that comes into a group along two paths is run once; results are not fused away, and what may
-///   not be recomputed goes into one group only; the operators of all groups are at most 16 times those
-///   of the graph.
+///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it;
+///   results are not fused away, and what may not be recomputed goes into one group only; the operators
+///   of all groups are at most 16 times those of the graph.
 /// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
 ///   early. The best schedule seen within the budget is returned, not the last one; a budget that
 ///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.

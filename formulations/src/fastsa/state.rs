@@ -121,6 +121,7 @@ impl<'a, P: Profile> State<'a, P> {
             self.edit(Some(Step { time, variant }), None);
             self.commit(Some(Step { time, variant }), None);
             self.apply();
+            self.profile.occupy(time, true);
         }
         self.witness = self.profile.witness();
     }
