@@ -10,6 +10,7 @@ pub mod report;
 
 mod chain_method;
 pub mod checkmate;
+pub mod chen;
 pub mod fastsa;
 pub mod griewank;
 pub mod kusumoto;
@@ -25,4 +26,9 @@ pub use method::{
 };
 pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
+/// Id and version of every solver that is built in.
+pub fn solvers() -> Vec<(&'static str, String)> {
+    remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), solver.version())).collect()
+}
+
 pub use report::{Progress, Reporter, Silent};

@@ -28,6 +28,10 @@ pub trait Method: Sync {
     /// # Errors
     /// Only when nothing can be said at all; a budget that cannot be met is an answer.
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+    /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
+    fn is_random(&self, _parameters: &Parameters) -> bool {
+        false
+    }
     /// Parameter settings that together make up a sweep of a method without budgets.
     fn sweep(&self, _instance: &Instance) -> Vec<BTreeMap<String, String>> {
         Vec::new()

@@ -1,6 +1,8 @@
 //! The subcommands, one file each: arguments, and what is done with them.
 
+pub mod check;
 pub mod instances;
+pub mod max_batch;
 pub mod methods;
 pub mod plot;
 pub mod run;

@@ -47,12 +47,18 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
+    ("chen-sqrt", GREEN, Marker::Square),
+    ("chen-greedy", GREEN, Marker::Cross),
+    ("ap-sqrt", VERMILLION, Marker::Circle),
+    ("ap-greedy", VERMILLION, Marker::Cross),
+    ("linearized-sqrt", SKY, Marker::Square),
+    ("linearized-greedy", SKY, Marker::Triangle),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
-    ("fastsa", VERMILLION, Marker::Circle),
+    ("fastsa", BLUE, Marker::Diamond),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =

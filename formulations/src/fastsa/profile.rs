@@ -2,8 +2,7 @@
 //!
 //! [`Peak`] is the range-add/range-max segment tree of section 2.1.1, bottom-up and without lazy
 //! pushes: every node holds its subtree's maximum *less its parent's*, so that each pair of siblings has
-//! a 0 for its maximum, an update climbs two paths, stops where nothing changes any more, and the root
-//! holds the peak. [`Soft`] adds the logaddexp tree of appendix C.2, in the same form. METHODOLOGY.md
+//! a 0 for its maximum, an update climbs two paths that join, and the root holds the peak. [`Soft`] adds the logaddexp tree of appendix C.2, in the same form. METHODOLOGY.md
 //! says which other trees were tried.
 
 /// What the annealer asks of memory over time.
@@ -45,14 +44,13 @@ impl Peak {
 
     /// Makes the larger of two siblings 0 and hands it to their parent.
     #[inline]
-    fn pull(&mut self, node: usize) -> i64 {
+    fn pull(&mut self, node: usize) {
         let pair = node & !1;
         let (left, right) = (self.nodes[pair], self.nodes[pair + 1]);
         let most = left.max(right);
         self.nodes[pair] = left - most;
         self.nodes[pair + 1] = right - most;
         self.nodes[pair >> 1] += most;
-        most
     }
 }
 
@@ -77,7 +75,8 @@ impl Profile for Peak {
             left >>= 1;
             right >>= 1;
         }
-        while left > 1 && self.pull(left) != 0 {
+        while left > 1 {
+            self.pull(left);
             left >>= 1;
         }
     }
