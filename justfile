@@ -62,6 +62,7 @@ bench:
     cargo bench -p remat-formulations --bench rotor
     cargo bench -p remat-formulations --bench kusumoto -- resnet18 resnet50 resnet152
     cargo bench -p remat-formulations --bench checkmate
+    cargo bench -p remat-formulations --bench fastsa
     cargo bench -p remat-core --bench simulator
 
 # Everything that CI runs

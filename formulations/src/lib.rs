@@ -12,6 +12,7 @@ pub mod report;
 mod chain_method;
 pub mod checkmate;
 pub mod chen;
+pub mod fastsa;
 pub mod griewank;
 pub mod kusumoto;
 pub mod oracle;

@@ -21,6 +21,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
+    &crate::fastsa::FastSa,
 ];
 
 /// The method with an id.

@@ -58,6 +58,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
+    ("fastsa", BLUE, Marker::Diamond),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
