@@ -333,7 +333,7 @@ fn tight_chain() -> impl Strategy<Value = Chain> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn the_weakly_persistent_program_finds_the_true_optimum(chain in chain(1..7, 1)) {

@@ -48,6 +48,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
+    ("kusumoto-chen", GREEN, Marker::Cross),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),

@@ -156,18 +156,40 @@ fn allowances(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Resu
     Ok(allowances)
 }
 
-/// The least budget that some sequence meets, by bisection.
+/// The least budget that some sequence meets: by bisection between a bound and the largest of the steps.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
     // One group for everything is a sequence.
-    let (mut low, mut high) = (0, steps.step(0, steps.sets.len() - 1).need);
+    let whole = steps.step(0, steps.sets.len() - 1).need;
+    let (mut low, mut high) = (bound(steps, deadline)?, whole.min(steps.most()));
+    // The bound is often reached, where little is cached when the most is needed.
+    if low <= high && allowances(steps, low, deadline)?[0].most.is_some() {
+        return Ok(low);
+    }
     while low < high {
         let middle = low + (high - low) / 2;
         if allowances(steps, middle, deadline)?[0].most.is_some() { high = middle } else { low = middle + 1 }
     }
     Ok(high)
+}
+
+/// No sequence needs less: whatever it is, where it reaches a set it has cached that set's boundary.
+fn bound(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
+    let last = steps.sets.len() - 1;
+    let mut least = vec![u64::MAX; steps.sets.len()];
+    least[last] = 0;
+    let mut buffer = Vec::new();
+    for from in (0..last).rev() {
+        if out_of_time(deadline) {
+            return Err(Stop::Time);
+        }
+        let boundary = steps.boundary_bytes(from);
+        let over = |step: &super::family::Step| (step.need + boundary).max(least[step.to as usize]);
+        least[from] = steps.from(from, &mut buffer).iter().map(over).min().unwrap_or(u64::MAX);
+    }
+    Ok(least[0])
 }
 
 /// Overhead (1) and peak (2) of a sequence.

@@ -65,25 +65,28 @@ pub fn refine(chain: &Chain, budgets: &[u64], rule: Rule, goal: Goal) -> Result<
     let stages = chain.len() as u64;
     // The weak program computes a few rows for each one of the persistent program.
     let operations = if rule == Rule::Weak { FIRST.2 / 4 } else { FIRST.2 };
-    let mut slots = (operations / (stages.pow(3) / 6).max(1)).clamp(FIRST.0, FIRST.1);
-    let mut previous = 0;
-    loop {
-        let open = refinement.open();
-        let most = refinement.most_slots(&open);
-        slots = slots.min(most);
-        if open.is_empty() || slots < previous + previous / 8 + 1 {
-            break;
+    let slots = (operations / (stages.pow(3) / 6).max(1)).clamp(FIRST.0, FIRST.1);
+    let mut open = refinement.open();
+    let mut bytes = refinement.unit(&open, slots);
+    let mut previous = u64::MAX;
+    while !open.is_empty() {
+        bytes = bytes.max(refinement.finest(&open));
+        if bytes >= previous - previous / 8 {
+            break; // Hardly finer than before.
         }
         let started = Instant::now();
-        match refinement.round(&open, slots) {
-            Err(_) if previous > 0 => break, // Too large after all: what there is stays.
+        match refinement.round(&open, bytes) {
+            Err(_) if previous < u64::MAX => break, // Too large after all: what there is stays.
             other => other?,
         }
-        previous = slots;
+        previous = bytes;
+        let before = refinement.unit(&open, 1);
+        open = refinement.open();
         let worst = open.iter().map(|&index| refinement.answers[index].loss(chain)).fold(0.0, f64::max);
-        let factor = (1.3 * worst / goal.loss.max(1e-9)).clamp(1.5, 8.0);
-        let factor = factor.min(refinement.affordable(started.elapsed()));
-        slots = (slots as f64 * factor) as u64;
+        // Smaller budgets than before make a smaller table of the same slots.
+        let smaller = before as f64 / refinement.unit(&open, 1) as f64;
+        let factor = (1.3 * worst / goal.loss.max(1e-9)).clamp(1.5, 4.0);
+        bytes = (bytes as f64 / factor.min(smaller * refinement.affordable(started.elapsed()))) as u64;
     }
     Ok(refinement.answers)
 }
@@ -98,7 +101,8 @@ pub fn once(chain: &Chain, budgets: &[u64], rule: Rule, slots: u64) -> Result<Ve
     let mut refinement =
         Refinement { chain, rule, goal, budgets, answers: first_answers(chain, budgets, needed, rule) };
     let open = refinement.open();
-    refinement.round(&open, slots)?;
+    let bytes = refinement.unit(&open, slots);
+    refinement.round(&open, bytes)?;
     Ok(refinement.answers)
 }
 
@@ -147,12 +151,17 @@ impl<'a> Refinement<'a> {
         Program::new(self.chain, slotted, self.rule)
     }
 
-    /// More slots would be less than a byte each, or more than the memory allowed.
-    fn most_slots(&self, open: &[usize]) -> u64 {
+    /// Bytes of a slot when the largest useful of the open budgets is cut into so many.
+    fn unit(&self, open: &[usize], slots: u64) -> u64 {
         let budgets: Vec<_> = open.iter().map(|&index| self.budgets[index]).collect();
-        let bytes = unit(self.chain, &budgets, 1);
-        let table = self.program(bytes, Rounding::Up).bytes(100_000) as f64 / 100_000.0;
-        ((self.goal.bytes as f64 / table) as u64).min(bytes)
+        unit(self.chain, &budgets, slots)
+    }
+
+    /// Bytes of the smallest slot with which a table fits into the memory allowed.
+    fn finest(&self, open: &[usize]) -> u64 {
+        let largest = self.unit(open, 1);
+        let per_slot = self.program(largest, Rounding::Up).bytes(100_000) as f64 / 100_000.0;
+        (largest as f64 * per_slot / self.goal.bytes as f64).ceil() as u64
     }
 
     /// The factor by which a round may be larger than one that took so long.
@@ -161,10 +170,10 @@ impl<'a> Refinement<'a> {
         left.map_or(f64::INFINITY, |left| 0.7 * left.as_secs_f64() / took.as_secs_f64().max(1e-6))
     }
 
-    /// Tables of so many slots, for the open budgets.
-    fn round(&mut self, open: &[usize], slots: u64) -> Result<(), TableError> {
+    /// Tables with slots of so many bytes, for the open budgets.
+    fn round(&mut self, open: &[usize], unit: u64) -> Result<(), TableError> {
         let budgets: Vec<_> = open.iter().map(|&index| self.budgets[index]).collect();
-        let unit = unit(self.chain, &budgets, slots);
+        let slots = self.unit(open, 1).div_ceil(unit);
         let program = self.program(unit, Rounding::Up);
         let windows: Vec<_> = budgets.iter().map(|&budget| program.window(budget, Fit::Exact)).collect();
         let found = program.sequences(&budgets, &windows)?;

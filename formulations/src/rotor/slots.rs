@@ -127,17 +127,22 @@ impl SlottedChain {
     }
 
     /// Chooses offsets: those with which saving the fastest way is exact, unless a checkpoint would then
-    /// leave more slots than there were before it, which the order of the table does not allow.
+    /// leave more slots than there were before it. The order of the table does not allow that, and a
+    /// hundred small checkpoints would gain a hundred slots.
     fn align(&mut self) {
+        let mut offset = 0;
         for stage in 1..self.len() {
-            let before = self.grid.offset[stage - 1];
-            let exact = before + self.put_aside(stage - 1, self.fastest(stage - 1));
             let saved = self.savings[stage - 1].iter().map(|saving| saving.saved).min().unwrap_or(0);
-            let most = match self.grid.account {
-                Account::BesideInput => self.input[stage].min(before + saved),
-                Account::WithInput => i64::MAX,
-            };
-            self.grid.offset[stage] = exact.rem_euclid(self.grid.unit).min(most);
+            let exact = (offset + self.fastest(stage - 1).saved).rem_euclid(self.grid.unit);
+            offset = exact.min(self.input[stage]).min(offset + saved);
+            self.grid.offset[stage] = offset;
+        }
+        if self.grid.account == Account::WithInput {
+            // The same points, the input added, counted from those of the first stage.
+            for stage in 0..self.len() {
+                let included = self.grid.offset[stage] - self.input[stage] + self.input[0];
+                self.grid.offset[stage] = included.rem_euclid(self.grid.unit);
+            }
         }
     }
 
