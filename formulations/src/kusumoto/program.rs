@@ -107,6 +107,14 @@ impl List {
         }
     }
 
+    /// As `push`, unless an entry at the front, where the best usually are, is no worse.
+    fn offer(&mut self, entry: Entry) {
+        let mut front = self.entries.iter().take(4);
+        if !front.any(|known| known.cost <= entry.cost && known.cached <= entry.cached) {
+            self.push(entry);
+        }
+    }
+
     /// Leaves costs ascending and caches descending, both strictly.
     fn prune(&mut self) {
         self.entries.sort_unstable_by_key(|entry| (entry.cost, entry.cached));
@@ -156,23 +164,45 @@ fn allowances(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Resu
     Ok(allowances)
 }
 
-/// The least budget that some sequence meets: by bisection between a bound and the largest of the steps.
+/// The least budget that some sequence meets.
+///
+/// Per lower set, the pairs (budget, m) of ways to reach it none of which is worse than another; budgets
+/// below the bound that holds for all sequences are as good as the bound, so the lists stay short.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
+    let last = steps.sets.len() - 1;
     // One group for everything is a sequence.
-    let whole = steps.step(0, steps.sets.len() - 1).need;
-    let (mut low, mut high) = (bound(steps, deadline)?, whole.min(steps.most()));
-    // The bound is often reached, where little is cached when the most is needed.
-    if low <= high && allowances(steps, low, deadline)?[0].most.is_some() {
-        return Ok(low);
+    let most = steps.most().min(steps.step(0, last).need);
+    let bound = bound(steps, deadline)?;
+    if bound >= most {
+        return Ok(most);
     }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if allowances(steps, middle, deadline)?[0].most.is_some() { high = middle } else { low = middle + 1 }
+    let mut lists: Vec<List> = vec![List::default(); steps.sets.len()];
+    lists[0].entries.push(Entry { cost: bound.cast_signed(), cached: 0, from: (0, 0) });
+    let mut buffer = Vec::new();
+    for from in 0..last {
+        if out_of_time(deadline) {
+            return Err(Stop::Time);
+        }
+        let mut list = std::mem::take(&mut lists[from]);
+        list.prune();
+        if list.entries.is_empty() {
+            continue;
+        }
+        for step in steps.from(from, &mut buffer) {
+            for entry in &list.entries {
+                let budget = (entry.cached + step.need).cast_signed().max(entry.cost);
+                if budget <= most.cast_signed() {
+                    let cached = entry.cached + step.cached;
+                    lists[step.to as usize].offer(Entry { cost: budget, cached, from: (0, 0) });
+                }
+            }
+        }
     }
-    Ok(high)
+    lists[last].prune();
+    Ok(lists[last].entries.first().map_or(most, |entry| entry.cost.unsigned_abs()))
 }
 
 /// No sequence needs less: whatever it is, where it reaches a set it has cached that set's boundary.
