@@ -17,6 +17,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::rotor::RotorPersistent,
     &crate::rotor_weak::RotorWeak,
     &crate::kusumoto::Kusumoto,
+    &crate::kusumoto::chen::KusumotoChen,
     &crate::oracle::Oracle,
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,

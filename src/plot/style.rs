@@ -54,6 +54,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("linearized-sqrt", SKY, Marker::Square),
     ("linearized-greedy", SKY, Marker::Triangle),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
+    ("kusumoto-chen", GREEN, Marker::Cross),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
