@@ -15,6 +15,8 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
+    &crate::monet::Monet,
+    &crate::monet::MonetLp,
 ];
 
 /// The method with an id.

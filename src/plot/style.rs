@@ -52,6 +52,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
+    ("monet", VERMILLION, Marker::Circle),
+    ("monet-lp", VERMILLION, Marker::Cross),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
