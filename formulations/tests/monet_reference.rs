@@ -8,7 +8,7 @@ use remat_core::format::Origin;
 use remat_core::io::read_json;
 use remat_core::monet_file::{MonetFile, instance_of};
 use remat_core::{Instance, simulate};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter, Termination, find};
 
 const GIB: u64 = 1 << 30;
 
@@ -32,6 +32,42 @@ fn solve(instance: &Instance, budget: u64, given: &[(&str, &str)]) -> Answer {
     let budgets = [Some(budget)];
     let answers = method.solve(&Context::new(instance, &parameters, &budgets, limits)).expect("solved");
     answers.into_iter().next().expect("one answer per budget")
+}
+
+/// Prints what comes, with the time.
+struct Printer(std::time::Instant);
+
+impl Reporter for Printer {
+    fn report(&self, _index: usize, progress: Progress) {
+        let seconds = self.0.elapsed().as_secs_f64();
+        let time = progress.incumbent.map(|(_, claimed)| claimed.time);
+        eprintln!("{seconds:8.1} s  schedule {time:?}  bound {:?} {:?}", progress.lower_bound, progress.effort);
+    }
+
+    fn answer(&self, _index: usize, answer: &Answer) {
+        eprintln!("{:8.1} s  {:?}: {}", self.0.elapsed().as_secs_f64(), answer.termination, answer.note);
+    }
+}
+
+/// `MONET_CELL='resnet50_184_inplace_normal 8 strategy=relaxed' cargo test --test monet_reference -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement: it asserts nothing"]
+fn measure_one_cell() {
+    let Ok(cell) = std::env::var("MONET_CELL") else { return };
+    let words: Vec<&str> = cell.split_whitespace().collect();
+    let Some(instance) = profile(words[0]) else { return };
+    let method = find("monet").expect("registered");
+    let mut given: BTreeMap<String, String> = [("rules".to_owned(), "as-released".to_owned())].into();
+    given.extend(
+        words[2..].iter().filter_map(|word| word.split_once('=')).map(|(name, value)| (name.into(), value.into())),
+    );
+    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet");
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few gibibytes")]
+    let budgets = [Some((words[1].parse::<f64>().expect("GiB") * GIB as f64) as u64)];
+    let limits = Limits { time: Some(Duration::from_secs(840)), threads: 2, seed: 0 };
+    let printer = Printer(std::time::Instant::now());
+    let context = Context { reporter: &printer, ..Context::new(&instance, &parameters, &budgets, limits) };
+    method.solve(&context).expect("solved");
 }
 
 fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {

@@ -65,7 +65,8 @@ pub fn safe_bound(model: &Model, multipliers: &[f64]) -> f64 {
     for (column, interval) in reduced.into_iter().enumerate() {
         let (lower, upper) = (model.lower[column], model.upper[column]);
         // The least over an interval of factors and an interval of values lies at a corner.
-        let corners = [interval.lower() * lower, interval.lower() * upper, interval.upper() * lower, interval.upper() * upper];
+        let corners =
+            [interval.lower() * lower, interval.lower() * upper, interval.upper() * lower, interval.upper() * upper];
         // A factor of exactly 0 makes nothing of an infinite bound.
         let corners = corners.map(|value| if value.is_nan() { 0.0 } else { value });
         let least = corners.into_iter().fold(f64::INFINITY, f64::min);

@@ -50,7 +50,8 @@ impl Decisions {
         let stages = problem.stages.len();
         let row = |stage: usize| {
             let of = |node: &crate::monet::problem::Node| {
-                node.result || (stage > 0 && node.parent.is_none() && (1..=node.last + 1).contains(&stage) && node.last > 0)
+                node.result
+                    || (stage > 0 && node.parent.is_none() && (1..=node.last + 1).contains(&stage) && node.last > 0)
             };
             problem.nodes.iter().map(|node| of(node) && stage > 0).collect::<Vec<bool>>()
         };
@@ -102,9 +103,8 @@ pub fn complete(problem: &Problem, stage: usize, now: &[bool], next: &[bool], ca
         return Passage::new(problem, stage, now, next, &[])?.doing(None, capacity);
     }
     let variants = problem.stages[stage].variants.iter().enumerate();
-    let doings = variants.filter_map(|(at, variant)| {
-        Passage::new(problem, stage, now, next, &variant.reads)?.doing(Some(at), capacity)
-    });
+    let doings = variants
+        .filter_map(|(at, variant)| Passage::new(problem, stage, now, next, &variant.reads)?.doing(Some(at), capacity));
     doings.min_by_key(|doing| ((doing.peak - capacity).max(0), doing.time))
 }
 

@@ -180,7 +180,8 @@ impl<'a> Search<'a> {
         match self.below(3) {
             // From the last run before, where it is to be kept.
             0 if !value => {
-                let made = (from..=stage).rev().find(|&at| at < stage && self.doings[at].runs.iter().any(|run| run.0 == node));
+                let made =
+                    (from..=stage).rev().find(|&at| at < stage && self.doings[at].runs.iter().any(|run| run.0 == node));
                 Some((node, made.map_or(from, |at| at + 1), stage))
             }
             0 => Some((node, from, to)),

@@ -65,7 +65,14 @@ fn loss_reads(problem: &Problem, stage: usize) -> Vec<usize> {
 }
 
 /// What is held for the backward operator before a node is reached.
-fn held_before(problem: &Problem, layout: &Layout, stage: usize, node: usize, sum: &mut Sum, count: impl Fn(usize) -> bool) {
+fn held_before(
+    problem: &Problem,
+    layout: &Layout,
+    stage: usize,
+    node: usize,
+    sum: &mut Sum,
+    count: impl Fn(usize) -> bool,
+) {
     let terms = &layout.stages[stage];
     for &(read, held) in terms.held.iter().filter(|&&(read, _)| read < node && count(read)) {
         add_held(sum, bytes(problem, read), held, layout.next_kept(stage, read));

@@ -333,7 +333,8 @@ impl Builder<'_> {
         let (at, way, pair) = found.min_by_key(|(_, way, _)| way.time)?;
         let node = *self.of_tensor.get(&pair.input)?;
         // Only where the whole of the node's value is taken over.
-        let single = self.instance.operator(self.nodes[node].operator).outputs.len() == 1 && operator.outputs.len() == 1;
+        let single =
+            self.instance.operator(self.nodes[node].operator).outputs.len() == 1 && operator.outputs.len() == 1;
         let saved: u64 = saves.iter().map(|&id| self.instance.tensor(id).bytes).sum();
         // As released, the workspace of an intermediate was measured with the mask inside.
         let within = if self.rules.released { saved } else { 0 };
@@ -359,9 +360,10 @@ impl Builder<'_> {
                 ways.iter().any(|&way| implementations[way].reads.contains(&tensor))
             })
         };
-        let saving = operator.implementations.iter().enumerate().filter(|(_, way)| {
-            way.in_place.is_none() && !way.recompute && way.saves.len() == 1 && read(way.saves[0])
-        });
+        let saving =
+            operator.implementations.iter().enumerate().filter(|(_, way)| {
+                way.in_place.is_none() && !way.recompute && way.saves.len() == 1 && read(way.saves[0])
+            });
         let mut made = Vec::new();
         for (at, way) in saving {
             let saved = way.saves[0];
@@ -534,9 +536,11 @@ impl<'a> Gradients<'a> {
 
     /// As released: what the loss makes is there as a gradient from its own making to its last reader.
     fn loss_bytes(&self, at: usize) -> u64 {
-        let losses = self.instance.operators().iter().filter(|operator| {
-            operator.phase.is_forward() && operator.phase != remat_core::format::Phase::Forward
-        });
+        let losses = self
+            .instance
+            .operators()
+            .iter()
+            .filter(|operator| operator.phase.is_forward() && operator.phase != remat_core::format::Phase::Forward);
         let outputs = losses.flat_map(|operator| &operator.outputs);
         let alive = outputs.filter(|tensor| self.last_read.get(tensor).is_some_and(|&last| last >= at));
         alive.map(|&tensor| self.instance.tensor(tensor).bytes).sum()

@@ -142,7 +142,8 @@ impl<'a> Program<'a> {
             simulate(self.context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
         if budget.is_some_and(|budget| simulation.peak_bytes > budget) {
             let over = simulation.peak_bytes.saturating_sub(budget.unwrap_or(0));
-            known.note = format!("a solution of {} was rejected: simulated, it is {over} over the budget", found.time());
+            known.note =
+                format!("a solution of {} was rejected: simulated, it is {over} over the budget", found.time());
             return Ok(false);
         }
         let claimed = self.claimed(&found);
@@ -300,9 +301,8 @@ impl<'a> Program<'a> {
     fn raise(&self, index: usize, known: &mut Known, bound: i64) {
         if bound > known.bound {
             known.bound = bound;
-            if let Some(bound) = self.bound(bound) {
-                self.context.reporter.report(index, Progress::bound(bound));
-            }
+            let progress = Progress { lower_bound: self.bound(bound), ..Progress::default() };
+            self.context.reporter.report(index, progress.after(bound.unsigned_abs()));
         }
     }
 

@@ -65,7 +65,9 @@ pub fn violated(problem: &Problem, layout: &Layout, vector: &[f64], capacity: f6
     let stages = 0..problem.stages.len();
     let of = |stage: usize| {
         let all = values(problem, layout, stage, vector).into_iter();
-        all.filter(|&(_, memory)| memory > capacity + tolerance).map(move |(place, _)| (stage, place)).collect::<Vec<_>>()
+        all.filter(|&(_, memory)| memory > capacity + tolerance)
+            .map(move |(place, _)| (stage, place))
+            .collect::<Vec<_>>()
     };
     stages.flat_map(of).collect()
 }
