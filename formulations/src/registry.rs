@@ -23,6 +23,8 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
     &crate::fastsa::FastSa,
+    &crate::monet::Monet,
+    &crate::monet::MonetLp,
 ];
 
 /// The method with an id.

@@ -60,6 +60,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
     ("fastsa", BLUE, Marker::Diamond),
+    ("monet", VERMILLION, Marker::Circle),
+    ("monet-lp", VERMILLION, Marker::Cross),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
