@@ -69,6 +69,14 @@ pub struct Tally {
     pub accepted: u64,
 }
 
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.iterations += other.iterations;
+        self.valid += other.valid;
+        self.accepted += other.accepted;
+    }
+}
+
 /// The best sequence: of those within the budget the cheapest, or else the one with the lowest peak.
 #[derive(Clone, Debug, Default)]
 pub struct Best {
@@ -86,6 +94,11 @@ impl Best {
     /// The best sequence: excess over the budget, cost and peak; its variants in order.
     pub fn take(self) -> (Rank, Vec<u32>) {
         (self.rank.unwrap_or((u64::MAX, 0, 0)), self.variants())
+    }
+
+    /// The objective of the best sequence.
+    pub fn value(&self, goal: &Goal) -> f64 {
+        self.rank.map_or(0.0, |(_, cost, peak)| goal.value(peak as f64, cost))
     }
 
     /// The variants in order.

@@ -20,6 +20,7 @@ pub mod times;
 use remat_core::Instance;
 
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::parameters::Parameters;
 use answer::Sweep;
 use graph::Operators;
 use settings::{PARAMETERS, Settings};
@@ -48,8 +49,10 @@ use settings::{PARAMETERS, Settings};
 ///   simulator's rule. What is not needed is left out first (the paper's dead code elimination).
 /// * Workspace counts, and a fifth mutation runs a step with another implementation, in-place ones
 ///   included; `implementations=fastest` is the paper's model.
-/// * T follows the number of steps, which are spread evenly anew every 32 T mutations; `length=1048576` is
-///   the paper's, ten times as slow for cache misses. The temperature changes every 1024 mutations.
+/// * T follows the number of steps, which are spread evenly anew every 32 T mutations: memory stays
+///   proportional to the graph. `length=1048576` is the paper's, 1.4 to 2.5 times as slow for cache misses.
+///   The temperature changes every 1024 mutations. The dynamic tree of appendix C.3 is not there: T is
+///   small already.
 /// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
 ///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it;
 ///   results are not fused away, and what may not be recomputed goes into one group only; the operators
@@ -57,6 +60,8 @@ use settings::{PARAMETERS, Settings};
 /// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
 ///   early. The best schedule seen within the budget is returned, not the last one; a budget that
 ///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.
+/// * `reheats=k` anneals the best schedule k more times, which is not in the paper. Offloading (B.3) is
+///   left out.
 ///
 /// # Claim
 /// Heuristic. `infeasible` is proved: some operator that must run, or the results, need more by themselves.
@@ -84,6 +89,10 @@ impl Method for FastSa {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         Operators::new(instance, true).map(|_| ())
+    }
+
+    fn is_random(&self, _: &Parameters) -> bool {
+        true
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {

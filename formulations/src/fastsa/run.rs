@@ -61,15 +61,37 @@ impl Problem<'_> {
             }
             None => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
         };
-        let length = self.length(variants.len());
-        let mut state = State::<P>::new(&operators.graph, &variants, length);
         let initial = temperature * self.settings.second;
         let [_, iterations] = self.settings.iterations;
         let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
-        let annealing = self.annealing(&goal, cooling, limits, false);
-        let (end, second) = annealing.run(&mut state, &mut random, &mut best);
+        let (mut end, mut second) = self.second::<P>(&variants, &goal, cooling, limits, &mut random, &mut best);
+        let (reheats, iterations) = self.settings.reheats;
+        for reheat in 0..reheats {
+            if end == End::Deadline {
+                break;
+            }
+            let initial = best.value(&goal) * self.settings.initial / (1_u64 << reheat.min(40)) as f64;
+            let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
+            let tally;
+            (end, tally) = self.second::<P>(&best.variants(), &goal, cooling, limits, &mut random, &mut best);
+            second += tally;
+        }
         let (rank, variants) = best.take();
         Found { rank, variants, tallies: [first, second], interrupted: end == End::Deadline }
+    }
+
+    /// An annealing of a sequence of operators.
+    fn second<P: Profile>(
+        &self,
+        variants: &[u32],
+        goal: &Goal,
+        cooling: Cooling,
+        limits: &Limits<'_>,
+        random: &mut Random,
+        best: &mut Best,
+    ) -> (End, Tally) {
+        let mut state = State::<P>::new(&self.operators.graph, variants, self.length(variants.len()));
+        self.annealing(goal, cooling, limits, false).run(&mut state, random, best)
     }
 
     /// The first stage; returns the sequence that it ends with, and its final temperature.

@@ -75,6 +75,18 @@ pub const PARAMETERS: &[ParameterSpec] = &[
         help: "initial temperature of the second stage, in millionths of the final one of the first",
     },
     ParameterSpec {
+        name: "reheats",
+        default: "0",
+        kind: ParameterKind::Integer { min: 0, max: 1000 },
+        help: "not in the paper: annealings of the best sequence of operators after the second stage, each from half the temperature of the one before",
+    },
+    ParameterSpec {
+        name: "reheat-iterations",
+        default: "10000000",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
+        help: "mutations of each of them",
+    },
+    ParameterSpec {
         name: "length",
         default: "auto",
         kind: ParameterKind::IntegerOrAuto { min: 16, max: 1 << 28 },
@@ -112,6 +124,8 @@ pub struct Settings {
     pub last: f64,
     /// Initial temperature of the second stage over the final one of the first.
     pub second: f64,
+    /// Annealings after the second stage, and their iterations.
+    pub reheats: (u64, u64),
     /// Steps of the sequence.
     pub length: Option<u32>,
     /// Annealings per budget and thread; none: as many as there is time for.
@@ -135,6 +149,7 @@ impl Settings {
             initial: millionths("initial-ppm"),
             last: millionths("final-ppm"),
             second: millionths("second-initial-ppm"),
+            reheats: (number("reheats"), number("reheat-iterations")),
             length: parameters.integer("length").and_then(|length| u32::try_from(length).ok()),
             restarts: parameters.integer("restarts").filter(|&restarts| restarts > 0),
         }
