@@ -53,6 +53,9 @@ impl Refined {
 /// Fewest and most slots of a first table, and the operations that it may take.
 const FIRST: (u64, u64, u64) = (500, 16_000, 600_000_000);
 
+/// Where a budget lies a hair below what a better sequence needs, the bound stays behind whatever the slots.
+const MOST_SLOTS: u64 = 100_000;
+
 /// Best sequences for some budgets (bytes, the chain's fixed bytes and input included), with a proof of
 /// how good they are.
 ///
@@ -167,11 +170,12 @@ impl<'a> Refinement<'a> {
         unit(self.chain, &budgets, slots)
     }
 
-    /// Bytes of the smallest slot with which a table fits into the memory allowed.
+    /// Bytes of the smallest slot with which a table fits into the memory allowed and has no more than
+    /// [`MOST_SLOTS`].
     fn finest(&self, open: &[usize]) -> u64 {
         let largest = self.unit(open, 1);
         let per_slot = self.program(largest, Rounding::Up).bytes(100_000) as f64 / 100_000.0;
-        whole((largest as f64 * per_slot / self.goal.bytes as f64).ceil())
+        whole((largest as f64 * per_slot / self.goal.bytes as f64).ceil()).max(largest.div_ceil(MOST_SLOTS))
     }
 
     /// The factor by which a round may be larger than one that took so long.
