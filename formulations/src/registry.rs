@@ -7,6 +7,12 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::store_all::StoreAll,
     &crate::sequential::Sequential,
     &crate::griewank::GriewankLogN,
+    &crate::chen::CHEN_SQRT,
+    &crate::chen::CHEN_GREEDY,
+    &crate::chen::AP_SQRT,
+    &crate::chen::AP_GREEDY,
+    &crate::chen::LINEARIZED_SQRT,
+    &crate::chen::LINEARIZED_GREEDY,
     &crate::revolve::Revolve,
     &crate::rotor::RotorPersistent,
     &crate::rotor_weak::RotorWeak,
@@ -16,6 +22,9 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
+    &crate::fastsa::FastSa,
+    &crate::monet::Monet,
+    &crate::monet::MonetLp,
 ];
 
 /// The method with an id.

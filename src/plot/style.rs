@@ -47,12 +47,21 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
     ("griewank-logn", ORANGE, Marker::Plus),
+    ("chen-sqrt", GREEN, Marker::Square),
+    ("chen-greedy", GREEN, Marker::Cross),
+    ("ap-sqrt", VERMILLION, Marker::Circle),
+    ("ap-greedy", VERMILLION, Marker::Cross),
+    ("linearized-sqrt", SKY, Marker::Square),
+    ("linearized-greedy", SKY, Marker::Triangle),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
     ("kusumoto-chen", GREEN, Marker::Cross),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
+    ("fastsa", BLUE, Marker::Diamond),
+    ("monet", VERMILLION, Marker::Circle),
+    ("monet-lp", VERMILLION, Marker::Cross),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
