@@ -60,6 +60,8 @@ published:
 # Measure: Rotor's dynamic program beside the original's times, and the simulator
 bench:
     cargo bench -p remat-formulations --bench rotor
+    cargo bench -p remat-formulations --bench slots -- persistent L339 resnet1001
+    cargo bench -p remat-formulations --bench complexity
     cargo bench -p remat-formulations --bench kusumoto -- resnet18 resnet50 resnet152
     cargo bench -p remat-formulations --bench checkmate
     cargo bench -p remat-formulations --bench fastsa

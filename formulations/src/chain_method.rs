@@ -120,7 +120,7 @@ impl<'a> ChainProgram<'a> {
         let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
         let pool = pool.map_err(|error| MethodError::Internal(error.to_string()))?;
-        let answers = match context.parameters.integer("slots") {
+        match context.parameters.integer("slots") {
             None => {
                 let goal = goal(context, self.started);
                 let refined = pool.install(|| refine(&self.view.chain, &budgets, rule, goal));
@@ -137,8 +137,7 @@ impl<'a> ChainProgram<'a> {
                 let answers = context.budgets.iter().zip(outcomes);
                 answers.map(|(&budget, outcome)| self.outcome(budget, outcome, Termination::Optimal, &lost)).collect()
             }
-        };
-        answers
+        }
     }
 
     fn outcome(

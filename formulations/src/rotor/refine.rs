@@ -53,6 +53,9 @@ impl Refined {
 /// Fewest and most slots of a first table, and the operations that it may take.
 const FIRST: (u64, u64, u64) = (500, 16_000, 600_000_000);
 
+/// Where a budget lies a hair below what a better sequence needs, the bound stays behind whatever the slots.
+const MOST_SLOTS: u64 = 100_000;
+
 /// Best sequences for some budgets (bytes, the chain's fixed bytes and input included), with a proof of
 /// how good they are.
 ///
@@ -86,7 +89,7 @@ pub fn refine(chain: &Chain, budgets: &[u64], rule: Rule, goal: Goal) -> Result<
         // Smaller budgets than before make a smaller table of the same slots.
         let smaller = before as f64 / refinement.unit(&open, 1) as f64;
         let factor = (1.3 * worst / goal.loss.max(1e-9)).clamp(1.5, 4.0);
-        bytes = (bytes as f64 / factor.min(smaller * refinement.affordable(started.elapsed()))) as u64;
+        bytes = whole(bytes as f64 / factor.min(smaller * refinement.affordable(started.elapsed())));
     }
     Ok(refinement.answers)
 }
@@ -128,6 +131,16 @@ fn first_answers(chain: &Chain, budgets: &[u64], needed: u64, rule: Rule) -> Vec
     budgets.iter().map(answer).collect()
 }
 
+/// The bytes of a slot as a whole number.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "casts saturate, and sizes are no less than 0"
+)]
+fn whole(bytes: f64) -> u64 {
+    bytes as u64
+}
+
 struct Refinement<'a> {
     chain: &'a Chain,
     rule: Rule,
@@ -157,11 +170,12 @@ impl<'a> Refinement<'a> {
         unit(self.chain, &budgets, slots)
     }
 
-    /// Bytes of the smallest slot with which a table fits into the memory allowed.
+    /// Bytes of the smallest slot with which a table fits into the memory allowed and has no more than
+    /// [`MOST_SLOTS`].
     fn finest(&self, open: &[usize]) -> u64 {
         let largest = self.unit(open, 1);
         let per_slot = self.program(largest, Rounding::Up).bytes(100_000) as f64 / 100_000.0;
-        (largest as f64 * per_slot / self.goal.bytes as f64).ceil() as u64
+        whole((largest as f64 * per_slot / self.goal.bytes as f64).ceil()).max(largest.div_ceil(MOST_SLOTS))
     }
 
     /// The factor by which a round may be larger than one that took so long.

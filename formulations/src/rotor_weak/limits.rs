@@ -61,39 +61,34 @@ impl Limits {
         };
         let mut best = (t + 1..=l).map(split).min().map_or(NEVER, |least| least.max(self.kept(s, l)));
         if s == t {
-            let with = |saving| self.saving(chain, states, (s, l), saving, &self.least);
+            let with = |saving| saved(chain, states, (s, l), saving, &self.least);
             return chain.savings[s].iter().map(with).min().unwrap_or(NEVER).min(best);
         }
-        best = best.min(self.moved(chain, states, (s, t, l), &self.least));
+        best = best.min(moved(chain, states, (s, t, l), &self.least));
         best
     }
 
     fn enough_of(&self, chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize)) -> usize {
         if s == t {
-            return self.saving(chain, states, (s, l), chain.fastest(s), &self.enough);
+            return saved(chain, states, (s, l), chain.fastest(s), &self.enough);
         }
-        self.moved(chain, states, (s, t, l), &self.enough)
+        moved(chain, states, (s, t, l), &self.enough)
     }
+}
 
-    fn moved(&self, chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize), of: &[usize]) -> usize {
-        let r = states.next(s, t);
-        after(of[states.row(r, t, l)], chain.slots_between(s, r, 0)).max(chain.through_limit(s, s..r, l))
-    }
+/// Slots of a state whose floating activation moves, by those of the states that it may move to.
+fn moved(chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize), of: &[usize]) -> usize {
+    let r = states.next(s, t);
+    after(of[states.row(r, t, l)], chain.slots_between(s, r, 0)).max(chain.through_limit(s, s..r, l))
+}
 
-    fn saving(
-        &self,
-        chain: &SlottedChain,
-        states: &States,
-        (s, l): (usize, usize),
-        saving: &SlottedSaving,
-        of: &[usize],
-    ) -> usize {
-        let limit = chain.all_limit(s, l, saving);
-        if s == l {
-            return limit;
-        }
-        limit.max(after(of[states.row(s + 1, s + 1, l)], chain.save_shift(s, saving)))
+/// Slots of the state (s, s, l) whose stage is saved, by those of the next stage's.
+fn saved(chain: &SlottedChain, states: &States, (s, l): (usize, usize), saving: &SlottedSaving, of: &[usize]) -> usize {
+    let limit = chain.all_limit(s, l, saving);
+    if s == l {
+        return limit;
     }
+    limit.max(after(of[states.row(s + 1, s + 1, l)], chain.save_shift(s, saving)))
 }
 
 /// The first slot from which an account goes on, `shift` slots down, at `slot` or later.

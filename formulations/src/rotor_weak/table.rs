@@ -46,7 +46,7 @@ pub struct WeakTable<'a, C> {
 fn pitch<C>(slots: usize) -> usize {
     // An odd number of cache lines: see `rotor/table.rs`. The tail serves accounts that gain a slot.
     let line = 64 / size_of::<C>();
-    (MAX_TILE + slots + line).div_ceil(line) * line | line
+    ((MAX_TILE + slots + line).div_ceil(line) | 1) * line
 }
 
 /// Bytes that the table of a chain takes in memory.
@@ -114,10 +114,7 @@ impl<'a, C: Cost> WeakTable<'a, C> {
 
     /// The entry `shift` slots before one of a row: infinite before the first slot.
     pub(super) fn entry(&self, row: usize, slot: usize, shift: i64) -> C {
-        match usize::try_from(slot.cast_signed() as i64 - shift) {
-            Ok(slot) => self.row(row)[MAX_TILE + slot],
-            Err(_) => C::INFINITE,
-        }
+        down(slot, shift).map_or(C::INFINITE, |slot| self.row(row)[MAX_TILE + slot])
     }
 
     /// All rows (s, t, .).
@@ -156,12 +153,17 @@ impl<'a, C: Cost> WeakTable<'a, C> {
                 best.copy_from_slice(own);
                 continue;
             }
-            let from = (MAX_TILE as i64 - shift).unsigned_abs() as usize;
+            let from = down(MAX_TILE, shift).expect("rows for the same memory differ by a slot at most");
             for (best, own) in best[MAX_TILE..][..slots].iter_mut().zip(&own[from..]) {
                 *best = (*best).min(*own);
             }
         }
     }
+}
+
+/// The slot some slots down; none below the first.
+pub(super) fn down(slot: usize, shift: i64) -> Option<usize> {
+    slot.checked_add_signed((-shift).try_into().ok()?)
 }
 
 /// The makespans from each stage on, by t and l, when nothing is recomputed.
@@ -340,9 +342,9 @@ impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
     /// A tile of a row, some slots down.
     #[inline(always)]
     fn load<V: Lanes<C>>(&self, row: usize, first: usize, shift: i64) -> Tile<V> {
-        match usize::try_from((first + MAX_TILE) as i64 - shift) {
-            Ok(from) => load(&self.table.storage.entries()[row * self.table.pitch..], from),
-            Err(_) => [V::splat(C::INFINITE); _],
+        match down(first + MAX_TILE, shift) {
+            Some(from) => load(&self.table.storage.entries()[row * self.table.pitch..], from),
+            None => [V::splat(C::INFINITE); _],
         }
     }
 }

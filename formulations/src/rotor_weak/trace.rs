@@ -2,7 +2,7 @@
 
 use remat_core::chain::ChainStep;
 
-use super::table::WeakTable;
+use super::table::{WeakTable, down};
 use crate::rotor::kernel::Cost;
 
 enum Task {
@@ -110,9 +110,4 @@ impl<C: Cost> WeakTable<'_, C> {
         }
         None
     }
-}
-
-/// The slot some slots down; none below the first.
-fn down(slot: usize, shift: i64) -> Option<usize> {
-    slot.checked_add_signed((-shift).try_into().ok()?)
 }

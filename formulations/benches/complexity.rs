@@ -1,0 +1,157 @@
+//! Running time of Rotor's Algorithms 1 and 3 against the length of the chain (Figure 5 of rotor-toms-2024) and
+//! the number of slots: `cargo bench -p remat-formulations --bench complexity` writes results/complexity.csv and
+//! results/complexity.svg.
+//!
+//! Chains are the first stages of the longest reference chain; one budget, 0.7 of what saving everything
+//! needs; CPU seconds of the program with the table's bytes and the operations per stage and slot that
+//! the recurrences predict. The original C program's times are those of tests/data/rotor/README.md.
+#![allow(clippy::print_stdout, reason = "a benchmark says what it measures")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+use plotters::prelude::*;
+use remat_core::chain::Chain;
+use remat_core::chain_file::{ChainFile, Scale};
+use remat_formulations::rotor::kernel::Vectors;
+use remat_formulations::rotor::ranges::{Ranges, Rule};
+use remat_formulations::rotor::slots::SlottedChain;
+use remat_formulations::rotor::table::{self, Table};
+use remat_formulations::rotor_weak::table::{self as weak, WeakTable};
+
+const LENGTHS: [usize; 8] = [13, 25, 50, 75, 100, 150, 200, 339];
+const SLOTS: [u64; 4] = [125, 500, 2000, 8000];
+const C_PROGRAM: [(usize, f64); 4] = [(50, 0.026), (100, 0.157), (200, 0.95), (339, 4.24)];
+
+/// One measurement.
+struct Row {
+    program: &'static str,
+    stages: usize,
+    slots: u64,
+    bytes: usize,
+    seconds: f64,
+}
+
+fn main() {
+    let mut rows: Vec<Row> = Vec::new();
+    let whole = read();
+    for (stages, slots) in LENGTHS.map(|n| (n, 500)).into_iter().chain(SLOTS.map(|slots| (100, slots))) {
+        let chain = Chain { stages: whole.stages[..stages].to_vec(), ..whole.clone() };
+        for (program, rule) in [("algorithm-3-persistent", Rule::Persistent), ("algorithm-1-weak", Rule::Weak)] {
+            let (bytes, seconds) = measure(&chain, slots, rule);
+            println!("{program}: {stages} stages, {slots} slots: {seconds:.4} CPU seconds, {} MB", bytes / 1_000_000);
+            rows.push(Row { program, stages, slots, bytes, seconds });
+        }
+    }
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results");
+    let mut text = String::from("program,stages,slots,bytes,cpu_seconds\n");
+    for row in &rows {
+        let Row { program, stages, slots, bytes, seconds } = row;
+        writeln!(text, "{program},{stages},{slots},{bytes},{seconds:.5}").expect("strings can be written to");
+    }
+    for (stages, seconds) in C_PROGRAM {
+        writeln!(text, "original-c-persistent,{stages},500,,{seconds}").expect("strings can be written to");
+    }
+    std::fs::write(results.join("complexity.csv"), text).expect("results can be written");
+    let svg = draw(&rows).expect("SVG needs nothing but memory");
+    std::fs::write(results.join("complexity.svg"), svg).expect("results can be written");
+}
+
+/// Bytes of the table, and the least CPU seconds of several runs.
+fn measure(chain: &Chain, slots: u64, rule: Rule) -> (usize, f64) {
+    let peak = chain.evaluate(&chain.store_all(|_| 0)).expect("saving everything is valid").peak_bytes;
+    let budget = peak / 10 * 7;
+    let slotted = SlottedChain::rounded(chain, budget.div_ceil(slots), rule.account());
+    let capacity = slotted.slot_of_budget(budget - chain.fixed_bytes).expect("room for the input");
+    let bytes = match rule {
+        Rule::Weak => weak::bytes::<u32>(&slotted, capacity),
+        Rule::Persistent | Rule::SaveLast => table::bytes::<u32>(chain.len(), capacity),
+    };
+    let mut seconds = f64::INFINITY;
+    let mut spent = 0.0;
+    while spent < 0.5 {
+        let started = cpu_seconds();
+        if rule == Rule::Weak {
+            drop(WeakTable::<u32>::with_vectors(&slotted, capacity, Vectors::best()).expect("there is memory"));
+        } else {
+            let ranges = Ranges::new(&slotted, rule);
+            drop(Table::<u32>::new(&slotted, &ranges, rule, capacity).expect("there is memory"));
+        }
+        let took = cpu_seconds() - started;
+        seconds = seconds.min(took);
+        spent += took.max(0.01);
+    }
+    (bytes, seconds)
+}
+
+fn read() -> Chain {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rotor/big_L339_S500_seed1.json");
+    let text = std::fs::read_to_string(&path).expect("the reference chains are in the repository");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
+    let file: ChainFile = serde_json::from_value(value["chain"].clone()).expect("with six arrays");
+    file.chain(Scale { time: None, memory: None }).expect("of whole numbers")
+}
+
+/// CPU time of this process so far.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
+    Duration::from(time).as_secs_f64()
+}
+
+type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
+type Points = Vec<(f64, f64)>;
+
+/// Two panels with logarithmic axes: seconds against stages, and against slots.
+fn draw(rows: &[Row]) -> Drawn<String> {
+    let font = include_bytes!("../../src/plot/DejaVuSans.ttf");
+    plotters::style::register_font("sans-serif", FontStyle::Normal, font).map_err(|_| "the font is damaged")?;
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (980, 430)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let (left, right) = root.split_horizontally(500);
+        let points = |program: &str, x: &dyn Fn(&Row) -> Option<f64>| -> Points {
+            let of = rows.iter().filter(|row| row.program == program);
+            of.filter_map(|row| Some((x(row)?, row.seconds))).collect()
+        };
+        let by_stages = |row: &Row| (row.slots == 500).then_some(row.stages as f64);
+        let by_slots = |row: &Row| (row.stages == 100).then_some(row.slots as f64);
+        let original = C_PROGRAM.map(|(stages, seconds)| (stages as f64, seconds)).to_vec();
+        let names = ["algorithm-1-weak", "algorithm-3-persistent"];
+        let stages: Vec<_> = names.iter().map(|name| (*name, points(name, &by_stages))).collect();
+        let with_original = [stages, vec![("original C, persistent", original)]].concat();
+        panel(&left, "500 slots", "stages", 10.0..400.0, &with_original)?;
+        let slots: Vec<_> = names.iter().map(|name| (*name, points(name, &by_slots))).collect();
+        panel(&right, "100 stages", "slots", 100.0..10_000.0, &slots)?;
+        root.present()?;
+    }
+    Ok(svg)
+}
+
+fn panel(
+    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    title: &str,
+    axis: &str,
+    range: std::ops::Range<f64>,
+    series: &[(&str, Points)],
+) -> Drawn<()> {
+    let colours = [RGBColor(86, 180, 233), RGBColor(0, 114, 178), RGBColor(213, 94, 0)];
+    let mut chart = ChartBuilder::on(area)
+        .caption(format!("CPU seconds, {title}"), ("sans-serif", 17))
+        .margin(10)
+        .x_label_area_size(42)
+        .y_label_area_size(58)
+        .build_cartesian_2d(range.log_scale(), (0.0001..20.0).log_scale())?;
+    chart.configure_mesh().x_desc(axis).y_desc("CPU seconds").label_style(("sans-serif", 13)).draw()?;
+    for ((name, points), colour) in series.iter().zip(colours) {
+        chart
+            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)).point_size(3))?
+            .label(*name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+    }
+    let place = SeriesLabelPosition::UpperLeft;
+    chart.configure_series_labels().position(place).label_font(("sans-serif", 13)).background_style(WHITE).draw()?;
+    Ok(())
+}
