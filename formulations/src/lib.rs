@@ -12,8 +12,10 @@ pub mod report;
 mod chain_method;
 pub mod checkmate;
 pub mod chen;
+pub mod fastsa;
 pub mod griewank;
 pub mod kusumoto;
+pub mod monet;
 pub mod oracle;
 pub mod revolve;
 pub mod rotor;
@@ -27,9 +29,9 @@ pub use method::{
 };
 pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
+pub use report::{Progress, Reporter, Silent};
+
 /// Id and version of every solver that is built in.
 pub fn solvers() -> Vec<(&'static str, String)> {
     remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), solver.version())).collect()
 }
-
-pub use report::{Progress, Reporter, Silent};

@@ -7,6 +7,7 @@ use crate::checkmate::joint::Joint;
 use crate::checkmate::program::{Program, SOLVER, WORKSPACE};
 use crate::checkmate::stages::Stages;
 use crate::checkmate::strategies::Question;
+use crate::chen;
 use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
@@ -71,8 +72,9 @@ const STRATEGY: ParameterSpec = ParameterSpec {
 const START: ParameterSpec = ParameterSpec {
     name: "start",
     default: "none",
-    kind: ParameterKind::Choice(&["none", "chain"]),
-    help: "chain: start from rotor-persistent's schedule where it fits the stages (not with strategy=plain)",
+    kind: ParameterKind::Choice(&["none", "chain", "segments"]),
+    help: "chain: start from rotor-persistent's schedule where it fits the stages; \
+           segments: from the better one of ap-greedy's and linearized-greedy's (not with strategy=plain)",
 };
 
 impl Formulation for CheckmateIlp {
@@ -117,6 +119,7 @@ impl Method for CheckmateIlp {
         let strategy = context.parameters.word("strategy");
         let starts = match context.parameters.word("start") {
             "chain" if strategy != "plain" => chain_starts(context, &program.joint),
+            "segments" if strategy != "plain" => chen::fastest_within(context.instance, context.budgets)?,
             _ => vec![None; context.budgets.len()],
         };
         let mut answers = Vec::with_capacity(context.budgets.len());

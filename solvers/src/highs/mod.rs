@@ -83,6 +83,7 @@ impl HighsSession {
         handle.set_text("parallel", if request.threads > 1 { "on" } else { "off" })?;
         handle.set_int("random_seed", request.seed & 0x7fff_ffff)?;
         handle.set_bool("solve_relaxation", request.relaxation)?;
+        handle.set_text("run_crossover", if request.crossover { "on" } else { "off" })?;
         let algorithm = match request.lp_algorithm {
             LpAlgorithm::Automatic => "choose",
             LpAlgorithm::DualSimplex => "simplex",
@@ -192,6 +193,7 @@ impl Session for HighsSession {
         let raw_status = if returned == ffi::STATUS_ERROR { format!("{words} (run failed)") } else { words };
         Ok(Outcome {
             stop,
+            linear: request.relaxation.then(|| self.handle.linear()).flatten(),
             incumbent: feasible.then(|| self.handle.values()),
             objective,
             dual_bound,
