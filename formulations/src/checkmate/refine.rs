@@ -66,6 +66,9 @@ impl<'w, 'p, 'a> Refinement<'w, 'p, 'a> {
             let outcome = self.solve(&coarse)?;
             let note = format!("{}: {} blocks of stages in {} rounds", outcome.solver, blocks.len(), self.round);
             if outcome.stop == Stop::Infeasible {
+                if self.watch.best.is_some() {
+                    return Err(MethodError::Internal(format!("{note}: infeasible, though there is a schedule")));
+                }
                 return Ok(Some(self.conclude(Termination::Infeasible, note)));
             }
             let said = outcome.incumbent.as_ref().map(|values| {
