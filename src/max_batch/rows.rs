@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::format::{self, Format};
 use crate::published::Published;
 use crate::table::grid::Grid;
-use crate::table::wrap;
+use crate::table::{rank, wrap};
 
 /// One search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,7 +102,11 @@ pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> Strin
         ["network", "claim", "method", "largest batch", "none from", "overhead %", "peak", "probes", "published"];
     let mut grid = Grid::new(&header).numeric_from(3);
     let mut previous = "";
-    for row in rows {
+    // A resumed suite appends: networks in order of first appearance, methods as in the registry.
+    let first_of = |row: &BatchRow| rows.iter().position(|other| other.network == row.network);
+    let mut sorted: Vec<&BatchRow> = rows.iter().collect();
+    sorted.sort_by_key(|row| (first_of(row), row.claim, rank(&row.method)));
+    for row in sorted {
         if previous != row.network {
             grid.rule();
         }
