@@ -67,6 +67,20 @@ bench:
     cargo bench -p remat-formulations --bench fastsa
     cargo bench -p remat-core --bench simulator
 
+# Measure Checkmate's models and strategies into results/checkmate/ (hours with the ten-minute limits that it sets)
+bench-checkmate seconds="600":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    mkdir -p results/checkmate
+    run() { cargo bench -q -p remat-formulations --features cbc --bench checkmate -- "$@"; }
+    graphs=$(ls "${BENCH_REFERENCE_DATA:?names the folder with checkmate/*-train.json}"/checkmate/*-train.json)
+    networks=$(ls "$PWD"/instances/checkmate/*.json.zst "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst | grep -v flops)
+    run sizes $graphs "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst > results/checkmate/sizes.csv
+    every=95,90,85,80,75,70,65,60,55,50,45,40,35
+    run solve $every coarse highs {{ seconds }} $graphs > results/checkmate/public-coarse.csv
+    run solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs > results/checkmate/public-strategies.csv
+    run solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks > results/checkmate/networks.csv
+
 # Everything that CI runs
 ci: (test "--profiler")
 

@@ -70,7 +70,9 @@ fn cpu_seconds() -> f64 {
 
 fn budget(joint: &Joint, percent: &str) -> u64 {
     let peak = Stages::store_all(joint).claim(joint, true).peak_bytes;
-    let part = |whole: u64, percent: &str| (whole as f64 * percent.parse::<f64>().unwrap() / 100.0).round() as u64;
+    let part = |whole: u64, percent: &str| {
+        whole / 100 * percent.parse::<u64>().unwrap() + whole % 100 * percent.parse::<u64>().unwrap() / 100
+    };
     match percent.strip_suffix('r') {
         Some(percent) => joint.base_bytes + part(peak - joint.base_bytes, percent),
         None => part(peak, percent),

@@ -133,7 +133,7 @@ fn what_is_repaired_fits_the_budget_and_runs_no_faster_than_store_all() {
         let store_all = Stages::store_all(&joint);
         let (least, claim) = (joint.least_peak(true), store_all.claim(&joint, true));
         let budget = (least + 2 * claim.peak_bytes) / 3;
-        let primal = Primal { joint: &joint, budget, workspace: true };
+        let primal = Primal { joint: &joint, budget, workspace: true, deadline: None };
         let Some(stages) = primal.improve(&store_all) else { continue };
         let simulation = simulate(&instance, &stages.schedule(&instance, &joint)).expect("legal");
         assert!(simulation.peak_bytes <= budget && simulation.time >= claim.time, "seed {seed}");

@@ -54,8 +54,8 @@ fn the_coarse_relaxation_of_four_nodes_in_two_blocks() {
     let joint = Arc::new(Joint::new(&graph()).expect("supported"));
     let blocks = vec![Block { first: 0, last: 1 }, Block { first: 2, last: 3 }];
     let mut coarse = Coarse::new(&joint, 10, true, blocks);
-    let everything = vec![1.0; coarse.model.columns()];
-    let rows = coarse.violated(&everything);
+    let nothing = vec![0.0; coarse.model.columns()];
+    let rows = coarse.violated(&nothing);
     coarse.model.rows.append(&rows);
     let mut out = Vec::new();
     write_lp(&mut out, &coarse.model, &Numbered, &[]).expect("memory takes everything");

@@ -2,10 +2,11 @@
 //!
 //! What it does otherwise than one might think: its seconds are CPU seconds unless told otherwise; a
 //! limit without an incumbent still leaves a fractional vector behind; it forgets a start when a
-//! limit comes early, so the start is kept here. It prints a few words even when silent, so standard output is not safe from it.
+//! limit comes early, so the start is kept here; and it may call a model infeasible that has nothing better than its
+//! start, so then it is asked again without. It prints a few words even when silent, so standard output is not safe from it.
 
 use std::ffi::{CString, c_int};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coin_cbc::raw::{self, SecondaryStatus, Status};
 
@@ -55,13 +56,20 @@ impl Backend for Cbc {
         }
         let start = check_start(model, request);
         let began = Instant::now();
-        let mut cbc = load(model, request);
+        let mut cbc = load(model, request, request.time);
         if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
             cbc.set_initial_solution(values);
         }
         let build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         cbc.solve();
+        let beyond_the_start = matches!(start, StartVerdict::Accepted { .. }) && cbc.is_proven_infeasible();
+        if beyond_the_start {
+            // The start, which was checked, is a cutoff to CBC, and "infeasible" is what it may call the rest.
+            let left = request.time.map(|time| time.saturating_sub(began.elapsed()));
+            cbc = load(model, request, left);
+            cbc.solve();
+        }
         let solve_seconds = began.elapsed().as_secs_f64();
         let mixed = model.has_integers() && !request.relaxation;
         let in_time = request.time.is_none_or(|time| solve_seconds < time.as_secs_f64());
@@ -103,7 +111,7 @@ fn set(cbc: &mut raw::Model, name: &str, value: &str) {
 }
 
 /// CBC with the model by columns, and every parameter set.
-fn load(model: &Model, request: &Request<'_>) -> raw::Model {
+fn load(model: &Model, request: &Request<'_>, time: Option<Duration>) -> raw::Model {
     let mut cbc = raw::Model::new();
     let (starts, rows, values) = by_columns(model);
     cbc.load_problem(
@@ -128,7 +136,7 @@ fn load(model: &Model, request: &Request<'_>) -> raw::Model {
     set(&mut cbc, "log", "0");
     set(&mut cbc, "slog", "0");
     set(&mut cbc, "timeMode", "elapsed");
-    if let Some(time) = request.time {
+    if let Some(time) = time {
         set(&mut cbc, "seconds", &time.as_secs_f64().to_string());
     }
     if let Some(nodes) = request.nodes {

@@ -311,8 +311,8 @@ impl Coarse {
                     (false, true) => run_at(value.producer).max(value.producer) + 1,
                     (false, false) => value.producer.max(first) + 1,
                 };
-                for stage in from..=until {
-                    kept[stage][at] = true;
+                for row in kept.iter_mut().take(until + 1).skip(from) {
+                    row[at] = true;
                 }
                 kept[first][at] |= kept_into;
             }

@@ -102,7 +102,9 @@ impl Method for CheckmateLp {
         let count = context.budgets.len();
         let answers = context.budgets.iter().enumerate().map(|(at, &budget)| {
             let found = bound(&program, budget, context.parameters.word("formulation"), algorithm, count - at)?;
-            Ok(program.answer(budget, found))
+            let answer = program.answer(budget, found);
+            context.reporter.answer(at, &answer);
+            Ok(answer)
         });
         answers.collect()
     }

@@ -1,6 +1,8 @@
 //! Schedules without a solver: a matrix S is repaired until it fits the budget, then filled up where
 //! memory is left. Deterministic; proves nothing.
 
+use std::time::Instant;
+
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
 
@@ -16,6 +18,8 @@ pub struct Primal<'a> {
     pub budget: u64,
     /// Whether workspaces count.
     pub workspace: bool,
+    /// When to give up.
+    pub deadline: Option<Instant>,
 }
 
 /// Stages and how far they are from the budget.
@@ -30,7 +34,7 @@ struct Point {
     worst: (usize, usize),
 }
 
-/// How many ways of dropping something are looked at for each repair.
+/// How many ways of dropping something are looked at together.
 const CANDIDATES: usize = 16;
 
 impl Primal<'_> {
@@ -45,6 +49,10 @@ impl Primal<'_> {
     pub fn improve(&self, stages: &Stages) -> Option<Stages> {
         let point = self.fit(self.point(stages.clone()))?;
         Some(self.fill(point).stages)
+    }
+
+    fn late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     fn point(&self, stages: Stages) -> Point {
@@ -77,16 +85,21 @@ impl Primal<'_> {
     /// Drops what costs least for what it frees at the worst place, until everything fits.
     fn fit(&self, mut point: Point) -> Option<Point> {
         let mut rounds = 20 * self.joint.len();
-        while point.excess > 0 && rounds > 0 {
+        while point.excess > 0 && rounds > 0 && !self.late() {
             rounds -= 1;
-            let better =
-                self.drops(&point).into_iter().map(|(value, stages)| self.with(&point.kept, &[value], stages, false));
             let worth = |next: &Point| {
                 let freed = point.excess.saturating_sub(next.excess);
                 next.time.saturating_sub(point.time).max(1) as f64 / freed as f64
             };
-            let better = better.filter(|next| next.excess < point.excess);
-            point = better.min_by(|left, right| worth(left).total_cmp(&worth(right)))?;
+            // The cheapest by their own cost first; the others only where these are of no use.
+            let drops = self.drops(&point);
+            let best = drops.chunks(CANDIDATES).find_map(|drops| {
+                let tried =
+                    drops.iter().map(|(value, stages)| self.with(&point.kept, &[*value], stages.clone(), false));
+                let better = tried.filter(|next| next.excess < point.excess);
+                better.min_by(|left, right| worth(left).total_cmp(&worth(right)))
+            });
+            point = best?;
         }
         (point.excess == 0).then_some(point)
     }
@@ -123,7 +136,7 @@ impl Primal<'_> {
             }
         }
         drops.sort_by(|left, right| left.0.total_cmp(&right.0));
-        drops.into_iter().take(CANDIDATES).map(|(_, value, stages)| (value, stages)).collect()
+        drops.into_iter().map(|(_, value, stages)| (value, stages)).collect()
     }
 
     /// The first stage from one on that reads a value or makes it again.
@@ -145,6 +158,9 @@ impl Primal<'_> {
             gaps.sort_by(|left, right| right.0.total_cmp(&left.0));
             let mut changed = false;
             for (_, position, stages) in gaps {
+                if self.late() {
+                    return point;
+                }
                 let made = &self.joint.operators[position].makes;
                 let next = self.with(&point.kept, made, stages, true);
                 if next.excess == 0 && next.time < point.time {

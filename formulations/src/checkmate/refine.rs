@@ -43,8 +43,8 @@ impl<'w, 'p, 'a> Refinement<'w, 'p, 'a> {
         let kept = |stage| joint.values.iter().filter(move |value| stage > value.producer && stage <= value.last_use);
         let large = (0..joint.len()).map(|stage| kept(stage).count()).sum::<usize>() > LARGE;
         let (began, build) = (Instant::now(), Duration::ZERO);
-        // Where the exact model can be solved it gets most of the time.
-        let time = if large { time } else { time.map(|time| time / 4) };
+        // Where the exact model can be solved it gets half of the time.
+        let time = if large { time } else { time.map(|time| time / 2) };
         Self { program: watch.program, watch, began, time, build, part: 8.0, round: 0, large }
     }
 
@@ -55,10 +55,8 @@ impl<'w, 'p, 'a> Refinement<'w, 'p, 'a> {
     pub fn run(mut self) -> Result<Option<Found>, MethodError> {
         let Some(budget) = self.watch.budget else { return Ok(None) };
         let joint = &self.program.joint;
-        let primal = Primal { joint, budget, workspace: self.program.workspace };
-        if let Some(stages) = primal.improve(&Stages::store_all(joint)) {
-            self.watch.schedule(&stages);
-        }
+        let deadline = self.time.map(|time| self.began + time);
+        let primal = Primal { joint, budget, workspace: self.program.workspace, deadline };
         let mut blocks = self.halves();
         while self.large || self.round < ROUNDS {
             self.round += 1;
@@ -68,6 +66,9 @@ impl<'w, 'p, 'a> Refinement<'w, 'p, 'a> {
             let outcome = self.solve(&coarse)?;
             let note = format!("{}: {} blocks of stages in {} rounds", outcome.solver, blocks.len(), self.round);
             if outcome.stop == Stop::Infeasible {
+                if self.watch.best.is_some() {
+                    return Err(MethodError::Internal(format!("{note}: infeasible, though there is a schedule")));
+                }
                 return Ok(Some(self.conclude(Termination::Infeasible, note)));
             }
             let said = outcome.incumbent.as_ref().map(|values| {
@@ -76,7 +77,13 @@ impl<'w, 'p, 'a> Refinement<'w, 'p, 'a> {
             });
             if let Some(said) = &said {
                 self.watch.schedule(said);
-                primal.improve(said).map(|stages| self.watch.schedule(&stages));
+                let repaired = primal.improve(said);
+                // What the relaxation says may be beyond repair; store-all seldom is.
+                let repaired = repaired.or_else(|| {
+                    let needed = self.watch.best.is_none();
+                    needed.then(|| primal.improve(&Stages::store_all(joint))).flatten()
+                });
+                repaired.map(|stages| self.watch.schedule(&stages));
             }
             if self.watch.closed() {
                 return Ok(Some(self.conclude(Termination::Optimal, note)));
@@ -180,8 +187,9 @@ impl<'w, 'p, 'a> Refinement<'w, 'p, 'a> {
     /// A part of the gap that is left: there is no use in solving a relaxation better than the schedules
     /// that come of it.
     fn gap_wanted(&self) -> f64 {
-        let gap = self.watch.time().zip(self.watch.bound).map_or(0, |(time, bound)| time.saturating_sub(bound));
-        (gap as f64 / self.part).max(0.5)
+        let gap = self.watch.time().zip(self.watch.bound).map(|(time, bound)| time.saturating_sub(bound) as f64);
+        // Without a schedule any solution within a few per mille says enough.
+        (gap.unwrap_or(self.program.fixed_time() as f64 / 50.0) / self.part).max(0.5)
     }
 
     /// Blocks split at their stage of greatest need, where `wanted` says so of that need and of whether

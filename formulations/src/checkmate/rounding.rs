@@ -100,7 +100,9 @@ impl Method for CheckmateRounding {
                 Termination::Optimal => Termination::Feasible,
                 other => other,
             };
-            answers.push(program.answer(budget, Found { termination, ..found }));
+            let answer = program.answer(budget, Found { termination, ..found });
+            context.reporter.answer(at, &answer);
+            answers.push(answer);
         }
         Ok(answers)
     }

@@ -101,13 +101,17 @@ impl HighsSession {
         self.handle.set_text("solver", algorithm)
     }
 
-    fn presolve(&mut self, wanted: bool) -> (Option<f64>, Option<Size>) {
-        if !wanted {
-            return (None, None);
+    /// Presolves for its sizes, outside of the time limit: a presolve that was cut short says nothing.
+    fn presolve(&mut self, request: &Request<'_>) -> Result<(Option<f64>, Option<Size>), SolverError> {
+        if !request.measure_presolve {
+            return Ok((None, None));
         }
+        self.handle.set_double("time_limit", f64::INFINITY)?;
         let began = Instant::now();
         let size = self.handle.presolve();
-        (Some(began.elapsed().as_secs_f64()), size)
+        let seconds = began.elapsed().as_secs_f64();
+        self.set_options(request)?;
+        Ok((Some(seconds), size))
     }
 
     /// Why HiGHS stopped, in our words and in its own.
@@ -169,7 +173,7 @@ impl Session for HighsSession {
     fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
         self.set_options(request)?;
         let start = check_start(&self.model, request);
-        let (presolve_seconds, presolved) = self.presolve(request.measure_presolve);
+        let (presolve_seconds, presolved) = self.presolve(request)?;
         if self.mixed(request) {
             // HiGHS would complete the vector of the last solve in a run of its own, with what is whole
             // fixed, and report the bounds of that run as if they were those of the model.
