@@ -11,8 +11,10 @@ mod fault;
 mod format;
 mod host;
 mod library;
+mod max_batch;
 mod output;
 mod plot;
+mod published;
 mod records;
 mod run;
 mod size;
@@ -25,7 +27,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker,
+    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command, run as run_command,
+    solve, table as table_command, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -33,7 +36,11 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Lift(arguments) => lift::run(&arguments),
         Command::Table(arguments) => table_command::run(&arguments),
+        Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),

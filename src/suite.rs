@@ -32,10 +32,61 @@ pub struct Suite {
     pub device: Option<SuiteDevice>,
     /// Methods and their parameters.
     pub methods: Vec<SuiteMethod>,
+    /// What the plots show.
+    #[serde(default)]
+    pub curves: Curves,
+    /// Whether the ratios to the optimum of the fixed order are shown too.
+    #[serde(default)]
+    pub ratios: bool,
+    /// File of published figures to print beside ours, relative to the checkout.
+    #[serde(default)]
+    pub published: Option<PathBuf>,
+    /// Searches for the largest batch.
+    #[serde(default)]
+    pub max_batch: Option<SuiteMaxBatch>,
+}
+
+/// The axes of the plots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Curves {
+    /// Images per second, or time, against the simulated peak.
+    #[default]
+    ThroughputAgainstPeak,
+    /// Overhead over store-all against the budget; methods that ignore budgets stand at their peaks.
+    OverheadAgainstBudget,
+}
+
+impl Curves {
+    /// Label of the horizontal axis.
+    pub fn horizontal(self, unit: &str) -> String {
+        match self {
+            Self::ThroughputAgainstPeak => format!("Peak memory ({unit})"),
+            Self::OverheadAgainstBudget => format!("Memory budget ({unit})"),
+        }
+    }
+}
+
+/// Searches for the largest batch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteMaxBatch {
+    /// Memory of the device.
+    pub memory: Size,
+    /// Forward passes that an iteration may take longer than store-all.
+    pub extra_forwards: f64,
+    /// Largest batch to try.
+    pub most: u64,
+    /// Wall seconds of each run, instead of the suite's.
+    pub time_seconds: Option<f64>,
+    /// Networks, each by two or more instances at different batch sizes.
+    pub networks: Vec<Vec<String>>,
+    /// Methods.
+    pub methods: Vec<SuiteMethod>,
 }
 
 /// What each run may use.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteLimits {
     /// Wall seconds of one run, all its budgets together.
@@ -44,9 +95,19 @@ pub struct SuiteLimits {
     pub memory: Option<Size>,
     /// Threads of one run.
     pub threads: Option<usize>,
-    /// Seed of every random choice.
-    #[serde(default)]
-    pub seed: u64,
+    /// Seeds: methods with random choices run once for each.
+    #[serde(default = "no_seed")]
+    pub seeds: Vec<u64>,
+}
+
+impl Default for SuiteLimits {
+    fn default() -> Self {
+        Self { time_seconds: None, memory: None, threads: None, seeds: no_seed() }
+    }
+}
+
+fn no_seed() -> Vec<u64> {
+    vec![0]
 }
 
 /// A device.
@@ -184,12 +245,23 @@ fn check(suite: &Suite) -> Result<(), String> {
         ("instances", suite.instances.is_empty()),
         ("methods", suite.methods.is_empty()),
         ("budgets", suite.budgets.is_empty()),
+        ("limits.seeds", suite.limits.seeds.is_empty()),
     ];
     if let Some((field, _)) = empty.iter().find(|(_, empty)| *empty) {
         return Err(format!("{field} is empty; list at least one"));
     }
-    match suite.limits {
-        SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && s > 0.0) => {
+    if let Some(search) = &suite.max_batch {
+        let seconds = search.time_seconds.unwrap_or(1.0);
+        let amounts = search.extra_forwards >= 0.0 && search.extra_forwards.is_finite() && search.most > 0;
+        if !(amounts && seconds > 0.0 && seconds.is_finite()) {
+            return Err("max_batch: expected extra_forwards from 0 on, and most and time_seconds above 0".into());
+        }
+        if search.networks.iter().any(|names| names.len() < 2) || search.methods.is_empty() {
+            return Err("max_batch: expected networks of two or more instances each, and a method".into());
+        }
+    }
+    match &suite.limits {
+        SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {
             Err(format!("limits.time_seconds is {s}; expected a number of seconds above 0"))
         }
         SuiteLimits { threads: Some(0), .. } => Err("limits.threads is 0; expected at least 1".into()),

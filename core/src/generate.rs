@@ -1,11 +1,16 @@
 //! Generated instances: the papers' counterexamples for any n, and random chains from a documented
 //! generator. Builds on [`crate::chain_file`]; every instance says by which generator it was made.
+//! [`mod@layered`]: random layered graphs.
+
+pub mod layered;
 
 use std::collections::BTreeMap;
 
 use crate::chain::Chain;
 use crate::chain_file::{ChainFile, Scale, instance_of, units_of};
 use crate::format::{InstanceDocument, Origin};
+
+pub mod unit;
 
 /// Numbers as they are: abstract units.
 const PLAIN: Scale = Scale { time: None, memory: None };

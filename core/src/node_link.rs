@@ -3,9 +3,10 @@
 //!
 //! Each node is an operator with one output. Costs are `cost_cpu` and `cost_ram`, or `duration` and
 //! `out_cost`; edges have `source` and `target`, or are pairs. The order is `graph.order` or the ids'.
-//! Everything may run again, there is no workspace, and what nobody reads is of no further use.
+//! Everything may run again, there is no workspace, and what nobody reads is of no further use; in a
+//! graph without a backward pass it is the result, or else nothing at all would have to run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,21 +32,53 @@ pub struct NodeLinkFile {
 
 /// A node.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "WrittenNode")]
 pub struct Node {
     /// Id.
     pub id: u32,
     /// Name.
-    #[serde(default)]
     pub name: Option<String>,
     /// Whether it belongs to the backward pass.
-    #[serde(default)]
     pub backward: bool,
     /// Duration.
-    #[serde(alias = "duration")]
     pub cost_cpu: f64,
     /// Size of its output.
-    #[serde(alias = "out_cost")]
     pub cost_ram: f64,
+}
+
+/// A node as it stands in a file: Moccasin's random graphs have no ids, but names that are numbers.
+#[derive(Deserialize)]
+struct WrittenNode {
+    id: Option<u32>,
+    name: Option<Name>,
+    #[serde(default)]
+    backward: bool,
+    #[serde(alias = "duration")]
+    cost_cpu: f64,
+    #[serde(alias = "out_cost")]
+    cost_ram: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Number(u32),
+    Text(String),
+}
+
+impl TryFrom<WrittenNode> for Node {
+    type Error = String;
+
+    fn try_from(written: WrittenNode) -> Result<Self, String> {
+        let WrittenNode { id, name, backward, cost_cpu, cost_ram } = written;
+        let (id, name) = match (id, name) {
+            (id, Some(Name::Number(number))) => (id.unwrap_or(number), Some(number.to_string())),
+            (Some(id), Some(Name::Text(name))) => (id, Some(name)),
+            (Some(id), None) => (id, None),
+            (None, _) => return Err("a node has no id; give it one, or a number for its name".into()),
+        };
+        Ok(Self { id, name, backward, cost_cpu, cost_ram })
+    }
 }
 
 /// An edge.
@@ -101,9 +134,15 @@ pub fn instance_of(name: &str, file: &NodeLinkFile, origin: &Origin) -> Result<I
     let reads = reads(file)?;
     let mut tensors = Vec::new();
     let mut operators = Vec::new();
+    let forward_only = !file.nodes.iter().any(|node| node.backward);
+    let read: HashSet<u32> = reads.values().flatten().copied().collect();
     for node in &file.nodes {
         let label = node.name.clone().unwrap_or_else(|| node.id.to_string());
-        let kind = if node.backward { TensorKind::Gradient } else { TensorKind::Activation };
+        let kind = match node.backward {
+            true => TensorKind::Gradient,
+            false if forward_only && !read.contains(&node.id) => TensorKind::Output,
+            false => TensorKind::Activation,
+        };
         let bytes = whole(node.id, "size", node.cost_ram)?;
         tensors.push(TensorDocument { id: node.id, name: label.clone(), bytes, kind, shape: None, dtype: None });
         operators.push(operator(node, label, reads.get(&node.id).cloned().unwrap_or_default())?);
@@ -223,6 +262,26 @@ mod tests {
         let instance = Instance::new(&named).expect("valid");
         assert_eq!(instance.tensors()[0].bytes, 3);
         assert!(instance.operators().iter().all(|operator| operator.recomputable));
+    }
+
+    #[test]
+    fn names_that_are_numbers_serve_as_ids() {
+        let text = r#"{"nodes": [{"name": 3, "duration": 2, "out_cost": 3}, {"name": 1, "duration": 1, "out_cost": 1}],
+            "links": [{"0": 3, "1": 1}], "graph": {"order": [3, 1]}}"#;
+        let document = read(text).expect("a graph");
+        assert_eq!((document.operators[0].id, document.operators[0].name.as_str()), (3, "3"));
+        assert!(
+            serde_json::from_str::<NodeLinkFile>(r#"{"nodes": [{"cost_cpu": 1, "cost_ram": 1}], "links": []}"#)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn what_nobody_reads_is_the_result_of_a_graph_without_a_backward_pass() {
+        let text = r#"{"nodes": [{"id": 0, "cost_cpu": 2, "cost_ram": 3}, {"id": 1, "cost_cpu": 1, "cost_ram": 1}],
+            "links": [{"source": 0, "target": 1}]}"#;
+        let kinds: Vec<_> = read(text).expect("a graph").tensors.iter().map(|tensor| tensor.kind).collect();
+        assert_eq!(kinds, [TensorKind::Activation, TensorKind::Output]);
     }
 
     #[test]

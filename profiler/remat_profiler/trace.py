@@ -5,13 +5,15 @@ graph operator by operator. This file must not know of file formats or costs.
 
 What is left out: dead code; views and tuple access (folded, see `aliasing`); the new values of
 buffers (running statistics, counters) with operators that make nothing else; outputs that nobody
-reads; and *literals*, operators that read nothing and make at most 64 bytes (the gradient of the
-loss, scalar constants), which are part of their readers.
+reads; *literals*, operators that read nothing and make at most 64 bytes (the gradient of the loss,
+scalar constants), which are part of their readers; and *constants*, forward operators that depend on no
+input and no parameter (attention masks, rotary embeddings), which are buffers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import getitem
 
 import torch
 from torch import fx
@@ -22,6 +24,7 @@ from .errors import ProfilerError
 from .naming import Namer
 
 LITERAL_BYTES = 64
+_NO_NODES = {getitem, torch.ops.aten.detach.default}
 STATEFUL = {"aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm"}
 
 
@@ -69,6 +72,23 @@ def trace(capture: Capture) -> TracedIteration:
     return _Assembly(capture).run()
 
 
+def graph_size(capture: Capture) -> tuple[int, int]:
+    """Nodes and values of the joint graph as FastSA counts them, before anything is folded.
+
+    Nodes are live calls besides tuple access and `detach`; values are everything that they put out,
+    used or not, and the parameters, buffers and inputs."""
+    graph = capture.graph_module.graph
+    needed = set(next(node for node in graph.nodes if node.op == "output").all_input_nodes)
+    live = []
+    for node in reversed(graph.nodes):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+            if node.op == "call_function" and node.target not in _NO_NODES:
+                live.append(node)
+    outputs = sum(len(value) if isinstance(value := node.meta["val"], (list, tuple)) else 1 for node in live)
+    return len(live), outputs + len(capture.parameters) + len(capture.buffers) + len(capture.inputs)
+
+
 class _Assembly:
     """The working state of `trace`: one method per step, called once each, in order."""
 
@@ -88,6 +108,7 @@ class _Assembly:
     def run(self) -> TracedIteration:
         self._find_live()
         self._find_literals()
+        self._find_constants()
         self._make_storages()
         self._make_operators()
         self._link_backward()
@@ -96,8 +117,14 @@ class _Assembly:
         buffers = sum(Value(node).nbytes for node in self.capture.buffers)
         return TracedIteration(
             self.capture, self.storages, self.operators, parameters, buffers + self.constant_bytes,
-            self.literals, list(self.capture.notes),
+            self.literals, [*self.capture.notes, *self._notes()],
         )
+
+    def _notes(self) -> list[str]:
+        if not self.constants:
+            return []
+        return [f"{self.constants} forward operators depend on no input and no parameter (masks, positions): "
+                "what they make counts as buffers"]
 
     def _constant_nbytes(self, node: fx.Node) -> int:
         tensor = getattr(self.capture.graph_module, node.target)
@@ -127,6 +154,24 @@ class _Assembly:
         literals = [node for node in self.live if self._is_literal(node)]
         self.literals, self.literal_set = literals, frozenset(literals)
         self.live = [node for node in self.live if node not in self.literal_set]
+
+    def _find_constants(self) -> None:
+        """Forward operators that depend on no input and no parameter make the same in every iteration:
+        what the others read of them is kept like a buffer."""
+        known = {Value(node) for node in [*self.capture.buffers, *self.literals]}
+        known |= {Value(node) for node in self.graph.nodes if node.op == "get_attr"}
+        last_forward = self.position[self.loss.node]
+        constant = set()
+        for node in self.live:
+            read = {self.of(operand) for _, operand in read_operands(node)}
+            if self.position[node] < last_forward and read <= known and not _is_random(node) and not _is_stateful(node):
+                constant.add(node)
+                known |= set(self._values_of(node))
+        self.live = [node for node in self.live if node not in constant]
+        kept = {value for node in self.live for value in self._reads(node) if value.node in constant}
+        self.constant_bytes += sum(value.nbytes for value in kept)
+        self.fixed |= known
+        self.constants = len(constant)
 
     def _is_literal(self, node: fx.Node) -> bool:
         value = node.meta.get("val")

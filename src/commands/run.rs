@@ -1,8 +1,6 @@
 //! `bench run`: a suite from its file to records, table and plots.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,14 +11,16 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::host::{Host, cores};
 use crate::library::Library;
+use crate::max_batch::campaign::Campaign;
 use crate::output;
 use crate::plot;
 use crate::records::{self, Existing, Writer};
+use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
-use crate::run::{Conditions, Run, pool};
+use crate::run::{Conditions, Run, interrupts, pool};
 use crate::size::{Budget, Size};
 use crate::suite::{self, Suite};
-use crate::table;
+use crate::table::sections;
 
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
@@ -64,9 +64,9 @@ pub struct Arguments {
     /// Threads that each method may use [default: the suite's, or the cores divided by the jobs]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
-    /// Seed of every random choice [default: the suite's, or 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    /// Seeds: methods with random choices run once for each, and tables show their median [default: the suite's, or 0]
+    #[arg(long, value_name = "N,...", num_args = 1.., value_delimiter = ',')]
+    seeds: Vec<u64>,
     /// Folder for the results [default: results/NAME of the suite]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -98,10 +98,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         methods: specs(&arguments.methods).map_err(Failure::input)?,
         instances: arguments.instances.clone(),
         budgets: arguments.budgets.clone(),
+        seeds: arguments.seeds.clone(),
     };
     let runs = plan::expand(&library, &file.suite, &overrides)?;
+    let ids: Vec<_> = overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
+    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?;
     if arguments.list {
-        return output::result(&listing(&runs));
+        let searches = campaign.as_ref().map_or(String::new(), Campaign::listing);
+        return output::result(&format!("{searches}{}", listing(&runs)));
     }
     let folder = arguments.out.clone().unwrap_or_else(|| library.root.join("results").join(&file.suite.name));
     let existing = match (arguments.resume, arguments.force) {
@@ -109,19 +113,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (_, true) => Existing::Overwrite,
         _ => Existing::Refuse,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|error| Failure::failed(format!("cannot catch interrupts: {error}")))?;
-    }
+    let stop = interrupts()?;
     let mut writer = Writer::open(&folder, existing)?;
     write_suite(&folder, &file.text)?;
     let conditions = conditions(arguments, &library, &file.suite);
-    let missing = pool::missing(runs.clone(), &writer, conditions.limits.seed);
+    Session::new(&runs, &conditions.host).append(&folder)?;
+    let missing = pool::missing(runs.clone(), &writer);
     output::info(&format!("{}: {}", file.suite.name, file.suite.title));
     announce(&runs, &missing, &folder);
     pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, &stop)?;
-    report(arguments, &runs, &writer, &folder, conditions.limits.seed, &file.suite)
+    if let Some(campaign) = &campaign {
+        let time = arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time);
+        let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
+        campaign.run(&library, &folder, existing, &conditions, &stop)?;
+    }
+    report(arguments, &runs, &writer, &folder, &library, &file.suite)
 }
 
 /// Table, plots, and the verdict on all rows of the suite, earlier ones included.
@@ -130,17 +136,17 @@ fn report(
     runs: &[Run],
     writer: &Writer,
     folder: &Path,
-    seed: u64,
+    library: &Library,
     suite: &Suite,
 ) -> Result<(), Failure> {
     let wanted: std::collections::HashSet<_> =
-        runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget, seed))).collect();
+        runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
     let mut rows = records::read(writer.path())?;
     rows.retain(|record| wanted.contains(&record.key()));
-    output::result(&table::render(&table::summarise(&rows), arguments.format, Some(suite)))?;
+    output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
     if !arguments.no_plots {
         let plots = folder.join("plots");
-        let written = plot::write_all(&rows, suite.device.as_ref(), &plots)?;
+        let written = plot::write_all(&rows, Some(suite), &plots)?;
         output::info(&format!("{} in {}", count(written, "plot"), plots.display()));
     }
     let failed = records::errors(&rows);
@@ -158,11 +164,7 @@ fn conditions(arguments: &Arguments, library: &Library, suite: &Suite) -> Condit
     let suite_time = suite.limits.time_seconds.map(Duration::from_secs_f64);
     let threads = arguments.threads.or(suite.limits.threads).unwrap_or((cores() / arguments.jobs).max(1));
     Conditions {
-        limits: Limits {
-            time: arguments.time_limit.or(suite_time),
-            threads,
-            seed: arguments.seed.unwrap_or(suite.limits.seed),
-        },
+        limits: Limits { time: arguments.time_limit.or(suite_time), threads, seed: 0 },
         memory_limit_bytes: arguments.memory_limit.or(suite.limits.memory).map(|size| size.0),
         host: Host::new(&library.root),
     }

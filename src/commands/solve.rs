@@ -71,7 +71,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parameters = parameters(method, &given)?;
     let subject = Arc::new(Subject::read(library.find(&arguments.instance)?)?);
     let budget = budget(arguments, &subject)?;
-    let run = Run { suite: String::new(), subject, method, given, parameters, budgets: vec![budget.clone()] };
+    let run = Run {
+        suite: String::new(),
+        subject,
+        method,
+        given,
+        parameters,
+        budgets: vec![budget.clone()],
+        seed: arguments.seed,
+    };
     let row = solve(arguments, &library, &run, &budget)?;
     let record = &row.record;
     let text = match arguments.format {
@@ -141,6 +149,7 @@ fn ending_words(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "not supported",
         Ending::Ran(Termination::Infeasible) => "infeasible within the budget, proved for this class of schedules",
+        Ending::Ran(Termination::BoundOnly) => "a lower bound is all that the method gives",
         Ending::Ran(Termination::NotFound) => "none found within the budget",
         Ending::Ran(Termination::TimeLimit) => "time limit",
         Ending::Ran(Termination::MemoryLimit) => "memory limit",

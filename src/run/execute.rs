@@ -43,7 +43,7 @@ pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
         method: run.method.id().into(),
         parameters: run.given.clone(),
         budgets: budgets.iter().map(|budget| budget.bytes).collect(),
-        limits: conditions.limits,
+        limits: Limits { seed: run.seed, ..conditions.limits },
         memory_limit_bytes: conditions.memory_limit_bytes,
     };
     let outcome = child::run(&job, interrupted).unwrap_or_else(|error| Outcome {
@@ -180,7 +180,7 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         threads: conditions.limits.threads,
         time_limit_seconds: conditions.limits.time.map(|limit| limit.as_secs_f64()),
         memory_limit_bytes: conditions.memory_limit_bytes,
-        seed: conditions.limits.seed,
+        seed: run.seed,
         note: String::new(),
         error: String::new(),
         version: VERSION.into(),

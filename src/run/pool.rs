@@ -39,9 +39,9 @@ struct Shared<'a> {
 }
 
 /// The runs, each with the budgets that have no row yet; those without any are left out.
-pub fn missing(runs: Vec<Run>, writer: &Writer, seed: u64) -> Vec<Run> {
+pub fn missing(runs: Vec<Run>, writer: &Writer) -> Vec<Run> {
     let reduced = runs.into_iter().map(|run| {
-        let open = |budget: &&super::plan::RunBudget| !writer.contains(&run.key(budget, seed));
+        let open = |budget: &&super::plan::RunBudget| !writer.contains(&run.key(budget));
         let budgets: Vec<_> = run.budgets.iter().filter(open).cloned().collect();
         Run { budgets, ..run }
     });
@@ -154,12 +154,12 @@ fn write_trace(path: &Path, trace: &[Point]) -> Result<(), String> {
     writer.flush().map_err(|error| cannot(&error))
 }
 
-/// `schedules/<instance>/<method>[<parameters>]@<budget>.json.zst`, in characters safe for file names.
+/// `schedules/<instance>/<method>[<parameters>]@<budget>+seed<seed>.json.zst` (no seed 0), in characters safe for file names.
 pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
     path_of(folder, record, "json.zst")
 }
 
-/// `traces/<instance>/<method>[<parameters>]@<budget>.csv`, likewise.
+/// `traces/<instance>/<method>[<parameters>]@<budget>+seed<seed>.csv`, likewise.
 pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
     path_of(folder, record, "csv")
 }
@@ -167,7 +167,8 @@ pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
 fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
-    let file = format!("{}{parameters}{budget}.{extension}", record.method);
+    let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
+    let file = format!("{}{parameters}{budget}{seed}.{extension}", record.method);
     folder.join(safe(&record.instance)).join(safe(&file))
 }
 
@@ -191,5 +192,8 @@ mod tests {
         record.instance = "../etc/a b".into();
         let path = schedule_path(Path::new("out"), &record);
         assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x.json.zst"));
+        record.seed = 3;
+        let path = schedule_path(Path::new("out"), &record);
+        assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
     }
 }

@@ -4,6 +4,8 @@
 //! simulated peak meets it. Rows that failed are counted and shown, never left out.
 
 pub mod grid;
+pub mod ratios;
+pub mod sections;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +20,7 @@ use grid::Grid;
 
 const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
 Methods that ignore budgets: the fastest point whose simulated peak meets the budget. \
-*: stopped by a limit. Budgets with an x: times store-all's simulated peak.";
+*: stopped by a limit; of several seeds the median, and how many have a schedule where not all do. Budgets with an x: times store-all's simulated peak.";
 
 /// The table.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +40,8 @@ struct InstanceRows {
 struct MethodRow {
     claim: Claim,
     label: String,
+    /// Id of the method.
+    method: String,
     cells: Vec<Cell>,
     solved: usize,
     timeout: usize,
@@ -46,8 +50,14 @@ struct MethodRow {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cell {
-    /// Overhead, and whether a limit stopped the method.
-    Overhead(f64, bool),
+    /// Overhead (of several seeds the median), whether a limit stopped the method, and how many of how
+    /// many seeds have a schedule.
+    Overhead {
+        overhead: f64,
+        stopped: bool,
+        solved: usize,
+        seeds: usize,
+    },
     Reason(&'static str),
     /// No row.
     Blank,
@@ -56,8 +66,11 @@ enum Cell {
 impl Cell {
     fn text(self) -> String {
         match self {
-            Self::Overhead(overhead, false) => format!("{:.1}", 100.0 * overhead),
-            Self::Overhead(overhead, true) => format!("{:.1}*", 100.0 * overhead),
+            Self::Overhead { overhead, stopped, solved, seeds } => {
+                let star = if stopped { "*" } else { "" };
+                let part = if solved < seeds { format!(" ({solved}/{seeds})") } else { String::new() };
+                format!("{:.1}{star}{part}", 100.0 * overhead)
+            }
             Self::Reason(reason) => reason.into(),
             Self::Blank => String::new(),
         }
@@ -105,7 +118,8 @@ pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
         });
         let rows = &mut instances[at].1;
         let same = |other: &&Record| {
-            (&other.method, &other.parameters, &other.budget) == (&record.method, &record.parameters, &record.budget)
+            let key = |row: &Record| (row.method.clone(), row.parameters.clone(), row.budget.clone(), row.seed);
+            key(other) == key(record)
         };
         rows.retain(|other| !same(other));
         rows.push(record);
@@ -115,6 +129,13 @@ pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
 
 /// Summarises rows.
 pub fn summarise(records: &[Record]) -> Table {
+    let budgets = written_budgets(records);
+    let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
+    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+}
+
+/// The budgets of some rows as written, fractions before sizes, each ascending.
+fn written_budgets(records: &[Record]) -> Vec<&str> {
     let mut budgets: Vec<&str> = Vec::new();
     for record in records.iter().filter(|record| !record.budget.is_empty()) {
         if !budgets.contains(&record.budget.as_str()) {
@@ -122,8 +143,7 @@ pub fn summarise(records: &[Record]) -> Table {
         }
     }
     budgets.sort_by_key(|text| text.parse::<Budget>().map(|budget| budget.sort_key()).ok());
-    let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
-    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+    budgets
 }
 
 fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
@@ -134,6 +154,7 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
     let methods = series.into_iter().map(|((claim, _, label), rows)| MethodRow {
         claim,
         label,
+        method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
         cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
         solved: rows.iter().filter(|row| row.is_solved()).count(),
         timeout: rows.iter().filter(|row| row.termination == Ending::Ran(Termination::TimeLimit)).count(),
@@ -160,10 +181,17 @@ fn is_error(row: &Record) -> bool {
 
 /// What a series comes to at a budget.
 fn cell(rows: &[&Record], budget: &str) -> Cell {
-    if let Some(row) = rows.iter().find(|row| row.budget == budget) {
-        return match row.overhead.filter(|_| row.is_solved()) {
-            Some(overhead) => Cell::Overhead(overhead, stopped(row)),
-            None => Cell::Reason(reason(row.termination)),
+    let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
+    if let Some(first) = of_budget.first() {
+        let median = median(&of_budget);
+        return match median.and_then(|row| row.overhead) {
+            Some(overhead) => Cell::Overhead {
+                overhead,
+                stopped: median.is_some_and(stopped),
+                solved: of_budget.iter().filter(|row| row.is_solved()).count(),
+                seeds: of_budget.len(),
+            },
+            None => Cell::Reason(reason(first.termination)),
         };
     }
     let points: Vec<_> = rows.iter().filter(|row| row.budget.is_empty()).collect();
@@ -176,10 +204,17 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
     let within = solved.iter().filter(|row| row.simulated_peak_bytes.is_some_and(|peak| peak <= limit));
     let best = within.filter_map(|row| row.overhead).min_by(f64::total_cmp);
     match best {
-        Some(overhead) => Cell::Overhead(overhead, false),
+        Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
         None if solved.is_empty() => Cell::Reason(reason(first.termination)),
         None => Cell::Reason("none fits"),
     }
+}
+
+/// The lower median by simulated time of the rows with a schedule: those of several seeds, say.
+pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
+    let mut solved: Vec<_> = rows.iter().copied().filter(|row| row.is_solved()).collect();
+    solved.sort_by_key(|row| row.simulated_time_ns);
+    solved.get(solved.len().saturating_sub(1) / 2).copied()
 }
 
 fn stopped(row: &Record) -> bool {
@@ -191,6 +226,7 @@ fn reason(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "skipped",
         Ending::Ran(Termination::Infeasible) => "infeasible",
+        Ending::Ran(Termination::BoundOnly) => "bound only",
         Ending::Ran(Termination::TimeLimit) => "timeout",
         Ending::Ran(Termination::MemoryLimit) => "memory",
         Ending::Ran(Termination::NodeLimit) => "node limit",
@@ -257,7 +293,7 @@ fn json_rows(table: &Table) -> Vec<Value> {
     for instance in &table.instances {
         for row in &instance.methods {
             let cell = |cell: &Cell| match cell {
-                Cell::Overhead(overhead, _) => json!(overhead),
+                Cell::Overhead { overhead, .. } => json!(overhead),
                 Cell::Reason(reason) => json!(reason),
                 Cell::Blank => Value::Null,
             };
@@ -272,7 +308,7 @@ fn json_rows(table: &Table) -> Vec<Value> {
 }
 
 /// Breaks a text into lines.
-fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         if lines.last().is_some_and(|line| line.len() + 1 + word.len() > width) {

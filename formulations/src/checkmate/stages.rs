@@ -80,8 +80,18 @@ impl Stages {
 
     /// Time and peak as the model counts them.
     pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
-        let kept = self.kept(joint);
         let (mut time, mut peak_bytes) = (0, joint.base_bytes);
+        self.walk(joint, &self.kept(joint), |stage, position, _, bytes| {
+            let Some(way) = joint.run(stage, position) else { return };
+            time += way.time;
+            peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
+        });
+        Claimed { time, peak_bytes }
+    }
+
+    /// Calls `visit` for every run with its stage, its position, what is there during it, and the bytes
+    /// of that (without what is there during the run only).
+    pub fn walk(&self, joint: &Joint, kept: &[Vec<bool>], mut visit: impl FnMut(usize, usize, &[bool], u64)) {
         for (stage, runs) in self.runs.iter().enumerate() {
             // Until when each value stays: the last reader in this stage, or beyond it.
             let mut until: Vec<Option<usize>> =
@@ -96,12 +106,11 @@ impl Stages {
             bytes += there.iter().zip(&joint.values).filter(|(there, _)| **there).map(|(_, v)| v.bytes).sum::<u64>();
             for &position in runs {
                 let Some(way) = joint.run(stage, position) else { continue };
-                time += way.time;
                 for &value in &joint.operators[position].makes {
                     bytes += if there[value] { 0 } else { joint.values[value].bytes };
                     there[value] = true;
                 }
-                peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
+                visit(stage, position, &there, bytes);
                 for &value in way.reads.iter().chain(&joint.operators[position].makes) {
                     if there[value] && until[value].is_none_or(|until| until <= position) {
                         there[value] = false;
@@ -110,7 +119,6 @@ impl Stages {
                 }
             }
         }
-        Claimed { time, peak_bytes }
     }
 
     /// The schedule.

@@ -30,7 +30,7 @@ def add_parser(commands) -> None:
 
     networks = verbs.add_parser("networks", help="trace whole networks with measured operators")
     _device(networks)
-    networks.add_argument("--list", dest="jobs", type=Path, help="lines NAME MODEL BATCH SHAPE (default: all suites)")
+    networks.add_argument("--list", dest="jobs", type=Path, help="lines NAME MODEL BATCH SHAPE (default: the suites resnet, monet, kusumoto and checkmate)")
     networks.add_argument("--plain", action="store_true", help="without alternatives and Gist's encodings")
     networks.add_argument("--split", action="store_true", help="each network once more with split operators (NAME-split)")
     networks.add_argument("-o", "--output", type=Path, required=True, help="folder")
@@ -41,12 +41,17 @@ def add_parser(commands) -> None:
     everything.add_argument("--slice-seconds", type=float, default=540.0, help="length of this slice (default 540)")
     everything.add_argument("--from", dest="sources", nargs="+", type=Path, required=True, metavar="PATH",
                             help="instances, folders of them or lists of convolutions")
-    everything.add_argument("--list", dest="jobs", type=Path, help="networks (default: all suites)")
+    everything.add_argument("--list", dest="jobs", type=Path, help="networks (default: the suites resnet, monet, kusumoto and checkmate)")
     everything.add_argument("--plain", action="store_true", help="networks without alternatives and Gist's encodings")
     everything.add_argument("--no-split", dest="split", action="store_false", help="no second instance with split operators")
     everything.add_argument("--dtypes", nargs="*", default=[], choices=("float16", "bfloat16"))
     everything.add_argument("--out", type=Path, required=True, help="folder; an archive in it is resumed from")
     everything.set_defaults(run=_all)
+
+    figure = verbs.add_parser("figure7", help="draw tables of algorithms as in MONeT's Figure 7, time against workspace")
+    figure.add_argument("tables", nargs="+", type=Path, metavar="FILE.csv", help="tables; the first row's convolution is drawn")
+    figure.add_argument("-o", "--output", type=Path, required=True, help="FILE.svg")
+    figure.set_defaults(run=_figure7)
 
     model = verbs.add_parser("model", help="write the modelled table of algorithms for a GPU")
     model.add_argument("--device", required=True, help="model:<gpu>, e.g. model:p100")
@@ -73,6 +78,17 @@ def _collect(options: argparse.Namespace) -> int:
     found = problem.collect(options.sources)
     problem.write_list(found, options.output)
     print(f"{len(found)} distinct convolutions, in all directions")
+    return 0
+
+
+def _figure7(options: argparse.Namespace) -> int:
+    from ..convolutions import figure, table
+
+    drawn = figure.svg([row for path in options.tables for row in table.read(path)])
+    try:
+        options.output.write_text(drawn, encoding="utf-8")
+    except OSError as error:
+        raise ProfilerError(f"cannot write '{options.output}': {error.strerror}") from error
     return 0
 
 

@@ -157,6 +157,13 @@ impl Handle {
         tolerated(status, || "a feasible start".into())
     }
 
+    /// Forgets vectors and bases of earlier runs.
+    pub fn forget(&mut self) -> Result<(), SolverError> {
+        // SAFETY: a live instance.
+        let status = unsafe { ffi::Highs_clearSolver(self.pointer) };
+        tolerated(status, || "to forget the last run".into())
+    }
+
     /// Presolves, for its sizes only.
     pub fn presolve(&mut self) -> Option<Size> {
         // SAFETY: a live instance.
