@@ -250,7 +250,7 @@ impl<'a> Program<'a> {
         if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
             return Ok(stop);
         }
-        // Branch and bound does better with all rows, as long as they are not too many.
+        // Branch and bound proves more with all rows, as long as they are not too many.
         let nodes = self.problem.nodes.len();
         if self.problem.stages.len() * nodes * nodes <= ALL_ROWS {
             formulation.add_all();
