@@ -182,7 +182,7 @@ impl<'a> Passage<'a> {
             before += bytes(at, self.next[at]);
             held += bytes(at, self.held[at]) + self.loss_read(at);
         }
-        doing.time += self.backward(stage, variant, before + held, capacity, &mut doing);
+        doing.time += backward(stage, variant, before + held, capacity, &mut doing);
         Some(doing)
     }
 
@@ -238,17 +238,17 @@ impl<'a> Passage<'a> {
         doing.runs.push((at, chosen));
         doing.peak = doing.peak.max(base + beside);
     }
+}
 
-    /// Chooses the backward operator's implementation; its time.
-    fn backward(&self, stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, doing: &mut Doing) -> i64 {
-        let Some(at) = variant else { return 0 };
-        let base = stage.during + there;
-        let ways = &stage.variants[at].ways;
-        let fits = ways.iter().position(|way| base + way.beside <= capacity);
-        let least = || (0..ways.len()).min_by_key(|&way| ways[way].beside).expect("a variant has a way");
-        let way = fits.unwrap_or_else(least);
-        doing.backward = Some((at, way));
-        doing.peak = doing.peak.max(base + ways[way].beside);
-        ways[way].time
-    }
+/// Chooses the backward operator's implementation; its time.
+fn backward(stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, doing: &mut Doing) -> i64 {
+    let Some(at) = variant else { return 0 };
+    let base = stage.during + there;
+    let ways = &stage.variants[at].ways;
+    let fits = ways.iter().position(|way| base + way.beside <= capacity);
+    let least = || (0..ways.len()).min_by_key(|&way| ways[way].beside).expect("a variant has a way");
+    let way = fits.unwrap_or_else(least);
+    doing.backward = Some((at, way));
+    doing.peak = doing.peak.max(base + ways[way].beside);
+    ways[way].time
 }

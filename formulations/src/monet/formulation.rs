@@ -56,6 +56,11 @@ impl<'a> Formulation<'a> {
         found.into_iter().filter(|&(stage, place)| self.add(stage, place)).count()
     }
 
+    /// Whether a vector is within the capacity everywhere.
+    pub fn violates_nothing(&self, vector: &[f64]) -> bool {
+        violated(self.problem, &self.layout, vector, self.capacity as f64).is_empty()
+    }
+
     /// Adds a row unless it is there or cannot be violated; whether it did.
     fn add(&mut self, stage: usize, place: Place) -> bool {
         if !self.present.insert((stage, place)) {

@@ -13,6 +13,7 @@ use remat_core::{Instance, OperatorId, TensorId};
 use crate::method::SkipReason;
 
 /// Which alternatives may be chosen (the switches of the paper's ablation).
+#[expect(clippy::struct_excessive_bools, reason = "four independent switches")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes {
     /// Among implementations that read and make the same (convolution algorithms).

@@ -1,9 +1,11 @@
 //! From an instance and budgets to answers: plain, or with memory rows as they are violated, heuristics
 //! that find schedules on the way, and bounds that hold in exact arithmetic.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use remat_core::simulate;
+use remat_solvers::request::Observer;
 use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, safe_bound};
 
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
@@ -12,6 +14,9 @@ use crate::monet::formulation::Formulation;
 use crate::monet::improve::improve;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::report::Progress;
+
+/// Stages times nodes squared, about the terms of all memory rows, up to which branch and bound gets all.
+const ALL_ROWS: usize = 600_000;
 
 /// What every method of MONeT has at hand.
 pub struct Program<'a> {
@@ -88,7 +93,7 @@ impl<'a> Program<'a> {
         }
         if self.enough(&known) {
             known.note = "nothing recomputed; no solver asked".into();
-            return self.answer(budget, known, began.elapsed(), Duration::ZERO, None);
+            return Ok(self.answer(budget, &known, began.elapsed(), Duration::ZERO, None));
         }
         let mut formulation = Formulation::new(&self.problem, capacity);
         let build = began.elapsed();
@@ -99,7 +104,7 @@ impl<'a> Program<'a> {
             self.lazily(index, budget, &mut formulation, &mut known, budgets)?
         };
         let solve = began.elapsed().saturating_sub(build);
-        self.answer(budget, known, build, solve, stop)
+        Ok(self.answer(budget, &known, build, solve, stop))
     }
 
     /// Bounds one budget.
@@ -114,7 +119,7 @@ impl<'a> Program<'a> {
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let build = began.elapsed();
         let stop = self.relax(index, budget, &mut formulation, &mut known, budgets)?;
-        self.answer(budget, known, build, began.elapsed().saturating_sub(build), stop)
+        Ok(self.answer(budget, &known, build, began.elapsed().saturating_sub(build), stop))
     }
 
     /// A budget in the problem's unit; what store-all needs where there is none.
@@ -175,11 +180,27 @@ impl<'a> Program<'a> {
         loop {
             rounds += 1;
             let start = known.best.as_ref().map(|best| formulation.vector(best));
-            let mut request = Request { start: start.as_deref(), ..self.request(budgets) };
             let model = &formulation.layout.model;
+            let mut found = Vec::new();
+            let mut proved = known.bound;
+            let mut observer = |event: &remat_solvers::Progress<'_>| {
+                if let Some(bound) = event.bound.map(|bound| whole_bound(formulation, bound)).filter(|&b| b > proved) {
+                    proved = bound;
+                    self.report_bound(index, bound);
+                }
+                let values = event.values.filter(|values| formulation.violates_nothing(values));
+                let kept = values.map(|values| formulation.kept(values, 0.5));
+                found.extend(kept.and_then(|kept| Decisions::complete(&self.problem, kept, formulation.capacity)));
+                ControlFlow::Continue(())
+            };
+            let observer: Option<Observer<'_>> = Some(&mut observer);
+            let mut request = Request { start: start.as_deref(), observer, ..self.request(budgets) };
             let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
+            for decisions in found {
+                self.take(index, budget, formulation.capacity, known, decisions)?;
+            }
             if let Some(bound) = outcome.dual_bound {
-                self.raise(index, known, self.whole_bound(formulation, bound));
+                self.raise(index, known, whole_bound(formulation, bound));
             }
             known.infeasible = outcome.stop == Stop::Infeasible;
             known.note = format!(
@@ -229,6 +250,11 @@ impl<'a> Program<'a> {
         if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
             return Ok(stop);
         }
+        // Branch and bound proves more with all rows, as long as they are not too many.
+        let nodes = self.problem.nodes.len();
+        if self.problem.stages.len() * nodes * nodes <= ALL_ROWS {
+            formulation.add_all();
+        }
         self.exactly(index, budget, formulation, known, budgets)
     }
 
@@ -267,7 +293,7 @@ impl<'a> Program<'a> {
             }
             let Some(linear) = outcome.linear else { return Ok(Some(outcome.stop)) };
             let proved = safe_bound(model, &linear.multipliers);
-            self.raise(index, known, self.whole_bound(formulation, proved));
+            self.raise(index, known, whole_bound(formulation, proved));
             let seconds = self.left().map(|left| (left / budgets.max(1)).min(Duration::from_secs(60)));
             if self.schedules {
                 let (kept, seed) = (formulation.kept(&linear.values, 0.5), self.context.limits.seed);
@@ -285,25 +311,16 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// A bound of the model as a whole number of the problem's units.
-    fn whole_bound(&self, formulation: &Formulation<'_>, bound: f64) -> i64 {
-        let unscaled = bound * formulation.layout.scale.time;
-        if !unscaled.is_finite() {
-            return 0;
-        }
-        // Times are whole; what is left is the rounding of this product and of the scaled costs.
-        let certain = (unscaled - 1e-9 * unscaled.abs() - 1e-6 * formulation.layout.scale.time).ceil().max(0.0);
-        #[expect(clippy::cast_possible_truncation, reason = "not negative, and below any sum of times")]
-        let certain = certain as i64;
-        certain
-    }
-
     fn raise(&self, index: usize, known: &mut Known, bound: i64) {
         if bound > known.bound {
             known.bound = bound;
-            let progress = Progress { lower_bound: self.bound(bound), ..Progress::default() };
-            self.context.reporter.report(index, progress.after(bound.unsigned_abs()));
+            self.report_bound(index, bound);
         }
+    }
+
+    fn report_bound(&self, index: usize, bound: i64) {
+        let progress = Progress { lower_bound: self.bound(bound), ..Progress::default() };
+        self.context.reporter.report(index, progress.after(bound.unsigned_abs()));
     }
 
     /// The bound in the instance's unit. As released, times are rounded up one by one, which a bound on
@@ -315,15 +332,15 @@ impl<'a> Program<'a> {
     fn answer(
         &self,
         budget: Option<u64>,
-        known: Known,
+        known: &Known,
         build: Duration,
         solve: Duration,
         stop: Option<Stop>,
-    ) -> Result<Answer, MethodError> {
+    ) -> Answer {
         let proved = known.best.as_ref().is_some_and(|best| best.time() <= known.bound);
         let termination = match (&known.best, stop) {
             (Some(_), _) if proved => Termination::Optimal,
-            (Some(_), _) if self.gap > 0.0 && self.enough(&known) => Termination::GapReached,
+            (Some(_), _) if self.gap > 0.0 && self.enough(known) => Termination::GapReached,
             (Some(_), Some(Stop::Optimal)) => Termination::Optimal,
             (None, _) if known.infeasible => Termination::Infeasible,
             (_, Some(Stop::TimeLimit)) => Termination::TimeLimit,
@@ -337,7 +354,7 @@ impl<'a> Program<'a> {
         let objective = known.best.as_ref().map_or("none".into(), |best| best.time().to_string());
         let words = format!("objective {objective}, bound {}; {}", known.bound, known.note);
         let schedule = known.best.as_ref().map(|best| best.schedule(self.context.instance, &self.problem));
-        Ok(Answer {
+        Answer {
             budget,
             termination,
             schedule,
@@ -346,8 +363,21 @@ impl<'a> Program<'a> {
             build,
             solve,
             note: words,
-        })
+        }
     }
+}
+
+/// A bound of the model as a whole number of the problem's units.
+fn whole_bound(formulation: &Formulation<'_>, bound: f64) -> i64 {
+    let unscaled = bound * formulation.layout.scale.time;
+    if !unscaled.is_finite() {
+        return 0;
+    }
+    // Times are whole; what is left is the rounding of this product and of the scaled costs.
+    let certain = (unscaled - 1e-9 * unscaled.abs() - 1e-6 * formulation.layout.scale.time).ceil().max(0.0);
+    #[expect(clippy::cast_possible_truncation, reason = "not negative, and below any sum of times")]
+    let certain = certain as i64;
+    certain
 }
 
 /// A solver that refuses is a slip of the method or of its parameters.
