@@ -5,6 +5,7 @@
 //!   what it found and what it said kept apart;
 //! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
 //! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
+//! * [`cp`]: a constraint program beside it, with backends of its own;
 //! * [`export`]: MPS and LP text for every other solver.
 //!
 //! Nothing here has ever heard of tensors.
@@ -12,6 +13,7 @@
 pub mod backend;
 #[cfg(feature = "cbc")]
 pub mod cbc;
+pub mod cp;
 pub mod export;
 pub mod highs;
 pub mod microlp;

@@ -80,8 +80,17 @@ impl Stages {
 
     /// Time and peak as the model counts them.
     pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
+        let mut peak_bytes = joint.base_bytes;
+        self.timeline(joint, workspace, |_, _, bytes| peak_bytes = peak_bytes.max(bytes));
+        let times = self.runs.iter().enumerate().flat_map(|(stage, runs)| {
+            runs.iter().filter_map(move |&position| joint.run(stage, position)).map(|way| way.time)
+        });
+        Claimed { time: times.sum(), peak_bytes }
+    }
+
+    /// Tells stage, position and memory of every run, in order.
+    pub fn timeline(&self, joint: &Joint, workspace: bool, mut hears: impl FnMut(usize, usize, u64)) {
         let kept = self.kept(joint);
-        let (mut time, mut peak_bytes) = (0, joint.base_bytes);
         for (stage, runs) in self.runs.iter().enumerate() {
             // Until when each value stays: the last reader in this stage, or beyond it.
             let mut until: Vec<Option<usize>> =
@@ -96,12 +105,11 @@ impl Stages {
             bytes += there.iter().zip(&joint.values).filter(|(there, _)| **there).map(|(_, v)| v.bytes).sum::<u64>();
             for &position in runs {
                 let Some(way) = joint.run(stage, position) else { continue };
-                time += way.time;
                 for &value in &joint.operators[position].makes {
                     bytes += if there[value] { 0 } else { joint.values[value].bytes };
                     there[value] = true;
                 }
-                peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
+                hears(stage, position, bytes + way.transient(workspace));
                 for &value in way.reads.iter().chain(&joint.operators[position].makes) {
                     if there[value] && until[value].is_none_or(|until| until <= position) {
                         there[value] = false;
@@ -110,7 +118,6 @@ impl Stages {
                 }
             }
         }
-        Claimed { time, peak_bytes }
     }
 
     /// The schedule.
