@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{instances, methods, plot, run, solve, table, verify};
+use crate::commands::{check, instances, methods, plot, run, solve, table, verify};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -38,6 +38,8 @@ pub enum Command {
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
     Verify(verify::Arguments),
+    /// Simulate the schedules of recorded results again and compare
+    Check(check::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
     /// Plot throughput against peak memory of recorded results, as SVG and PNG

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use remat_formulations::{Answer, Claimed};
+use remat_formulations::{Answer, Claimed, Progress, Reporter};
 
 /// Name of the environment variable.
 pub const VARIABLE: &str = "BENCH_TEST_FAULT";
@@ -16,6 +16,8 @@ pub enum Fault {
     Abort,
     /// Never return.
     Hang,
+    /// Report schedules, then never return.
+    HangLate,
     /// Ask for more memory than there is.
     OutOfMemory,
     /// Panic.
@@ -37,6 +39,7 @@ pub fn asked(method: &str) -> Option<Fault> {
     let fault = match kind {
         "abort" => Fault::Abort,
         "hang" => Fault::Hang,
+        "hang-late" => Fault::HangLate,
         "oom" => Fault::OutOfMemory,
         "panic" => Fault::Panic,
         "garbage" => Fault::Garbage,
@@ -56,9 +59,7 @@ impl Fault {
     pub fn before(self) {
         match self {
             Self::Abort => std::process::abort(),
-            Self::Hang => loop {
-                std::thread::sleep(std::time::Duration::from_secs(3600));
-            },
+            Self::Hang => forever(),
             Self::OutOfMemory => {
                 let mut hoard: Vec<Vec<u8>> = Vec::new();
                 loop {
@@ -69,13 +70,22 @@ impl Fault {
             Self::Garbage => {
                 let _ = std::io::stdout().write_all(b"a line of garbage\n");
             }
-            Self::IllegalSchedule | Self::WrongClaim | Self::NoAnswer => {}
+            Self::IllegalSchedule | Self::WrongClaim | Self::NoAnswer | Self::HangLate => {}
         }
     }
 
     /// What happens to the answers.
-    pub fn spoil(self, answers: &mut Vec<Answer>) {
+    pub fn spoil(self, answers: &mut Vec<Answer>, reporter: &dyn Reporter) {
         match self {
+            Self::HangLate => {
+                for (index, answer) in answers.drain(..).enumerate() {
+                    if let (Some(schedule), Some(claimed)) = (answer.schedule, answer.claimed) {
+                        reporter.report(index, Progress::incumbent(schedule, claimed).after(1));
+                        reporter.report(index, Progress::bound(1));
+                    }
+                }
+                forever();
+            }
             Self::NoAnswer => answers.clear(),
             Self::IllegalSchedule => {
                 for schedule in answers.iter_mut().filter_map(|answer| answer.schedule.as_mut()) {
@@ -89,5 +99,11 @@ impl Fault {
             }
             _ => {}
         }
+    }
+}
+
+fn forever() -> ! {
+    loop {
+        std::thread::sleep(std::time::Duration::from_secs(3600));
     }
 }

@@ -14,6 +14,8 @@ pub struct Host {
     pub name: String,
     /// Revision of the checkout that the program runs in; `-dirty` with local changes, empty outside of one.
     pub git_revision: String,
+    /// Memory of the machine.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Host {
@@ -25,13 +27,23 @@ impl Host {
         let processor = model.map_or("unknown processor", |(_, name)| name.trim());
         // An empty path is the current folder to Rust, and an error to git.
         let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-        Self { name: format!("{}; {processor}; {} cores", host.trim(), cores()), git_revision: git_revision(root) }
+        Self {
+            name: format!("{}; {processor}; {} cores", host.trim(), cores()),
+            git_revision: git_revision(root),
+            memory_bytes: memory_bytes(),
+        }
     }
 }
 
 /// Logical cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn memory_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 fn git_revision(root: &Path) -> String {

@@ -25,7 +25,7 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker,
+    check, instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Table(arguments) => table_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),

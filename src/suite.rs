@@ -35,7 +35,7 @@ pub struct Suite {
 }
 
 /// What each run may use.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteLimits {
     /// Wall seconds of one run, all its budgets together.
@@ -44,9 +44,19 @@ pub struct SuiteLimits {
     pub memory: Option<Size>,
     /// Threads of one run.
     pub threads: Option<usize>,
-    /// Seed of every random choice.
-    #[serde(default)]
-    pub seed: u64,
+    /// Seeds: methods with random choices run once for each.
+    #[serde(default = "no_seed")]
+    pub seeds: Vec<u64>,
+}
+
+impl Default for SuiteLimits {
+    fn default() -> Self {
+        Self { time_seconds: None, memory: None, threads: None, seeds: no_seed() }
+    }
+}
+
+fn no_seed() -> Vec<u64> {
+    vec![0]
 }
 
 /// A device.
@@ -184,12 +194,13 @@ fn check(suite: &Suite) -> Result<(), String> {
         ("instances", suite.instances.is_empty()),
         ("methods", suite.methods.is_empty()),
         ("budgets", suite.budgets.is_empty()),
+        ("limits.seeds", suite.limits.seeds.is_empty()),
     ];
     if let Some((field, _)) = empty.iter().find(|(_, empty)| *empty) {
         return Err(format!("{field} is empty; list at least one"));
     }
-    match suite.limits {
-        SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && s > 0.0) => {
+    match &suite.limits {
+        SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {
             Err(format!("limits.time_seconds is {s}; expected a number of seconds above 0"))
         }
         SuiteLimits { threads: Some(0), .. } => Err("limits.threads is 0; expected at least 1".into()),

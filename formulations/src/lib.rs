@@ -6,6 +6,7 @@
 pub mod method;
 pub mod parameters;
 mod registry;
+pub mod report;
 
 mod chain_method;
 pub mod checkmate;
@@ -23,3 +24,9 @@ pub use method::{
 };
 pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
+/// Id and version of every solver that is built in.
+pub fn solvers() -> Vec<(&'static str, String)> {
+    remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), solver.version())).collect()
+}
+
+pub use report::{Progress, Reporter, Silent};

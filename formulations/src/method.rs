@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::parameters::{ParameterSpec, Parameters};
+use crate::report::{Reporter, Silent};
 
 /// A rematerialization method.
 pub trait Method: Sync {
@@ -27,6 +28,10 @@ pub trait Method: Sync {
     /// # Errors
     /// Only when nothing can be said at all; a budget that cannot be met is an answer.
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+    /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
+    fn is_random(&self, _parameters: &Parameters) -> bool {
+        false
+    }
     /// Parameter settings that together make up a sweep of a method without budgets.
     fn sweep(&self, _instance: &Instance) -> Vec<BTreeMap<String, String>> {
         Vec::new()
@@ -43,6 +48,15 @@ pub struct Context<'a> {
     pub budgets: &'a [Option<u64>],
     /// What the method may use.
     pub limits: Limits,
+    /// Where incumbents and bounds go as they come.
+    pub reporter: &'a dyn Reporter,
+}
+
+impl<'a> Context<'a> {
+    /// A context in which nobody listens until the answers are there.
+    pub fn new(instance: &'a Instance, parameters: &'a Parameters, budgets: &'a [Option<u64>], limits: Limits) -> Self {
+        Self { instance, parameters, budgets, limits, reporter: &Silent }
+    }
 }
 
 /// What a method may use.

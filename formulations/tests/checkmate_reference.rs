@@ -48,7 +48,7 @@ fn the_optima_of_the_public_graphs_are_those_of_the_original_program() {
         let parameters = Parameters::new(method.about().parameters, &given).expect("its parameters");
         let budgets: Vec<_> = cells.iter().map(|(percent, _)| Some(store_all.peak_bytes * percent / 100)).collect();
         let limits = Limits { time: None, threads: 1, seed: 0 };
-        let context = Context { instance: &instance, parameters: &parameters, budgets: &budgets, limits };
+        let context = Context::new(&instance, &parameters, &budgets, limits);
         let answers = method.solve(&context).expect("solves");
         for (answer, &(percent, expected)) in answers.iter().zip(cells) {
             let seconds = answer.solve.as_secs_f64();

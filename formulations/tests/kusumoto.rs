@@ -140,7 +140,7 @@ fn answers(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)])
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.solve(&Context { instance, parameters: &parameters, budgets, limits }).expect("supported")
+    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("supported")
 }
 
 /// From what is always there to what the most needs.

@@ -17,7 +17,7 @@ fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], gi
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    let context = Context { instance, parameters: &parameters, budgets, limits };
+    let context = Context::new(instance, &parameters, budgets, limits);
     method.solve(&context).expect("a supported instance is solved")
 }
 
@@ -177,7 +177,7 @@ fn limits_leave_a_lower_bound_and_say_why() {
     assert!(few[0].lower_bound.is_some_and(|bound| bound > 0) && few[0].schedule.is_none());
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("defaults are accepted");
     let limits = Limits { time: Some(std::time::Duration::ZERO), threads: 1, seed: 0 };
-    let context = Context { instance: &instance, parameters: &parameters, budgets: &budget, limits };
+    let context = Context::new(&instance, &parameters, &budget, limits);
     let stopped = method.solve(&context).expect("a limit is an answer");
     assert_eq!(stopped[0].termination, Termination::TimeLimit);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
-use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
+use remat_formulations::{BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
 const SOLVER_BACKED: [&str; 3] = ["checkmate-ilp", "checkmate-lp", "checkmate-rounding"];
@@ -25,7 +25,7 @@ fn instances() -> Vec<Instance> {
 fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>]) -> Vec<remat_formulations::Answer> {
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("defaults are accepted");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    let context = Context { instance, parameters: &parameters, budgets, limits };
+    let context = Context::new(instance, &parameters, budgets, limits);
     method.solve(&context).expect("a supported instance is solved")
 }
 
@@ -72,11 +72,17 @@ fn schedules_are_legal_meet_their_budgets_and_cost_at_most_what_is_claimed() {
             for (answer, budget) in answers.iter().zip(budgets) {
                 let name = format!("{} on {} within {budget:?}", method.id(), instance.name());
                 assert_eq!(answer.budget, budget, "{name}");
+                let bound_only = method.about().claim == Claim::LowerBound;
+                assert!(
+                    answer.lower_bound.is_none_or(|bound| bound >= store_all.time),
+                    "{name}: a bound below store-all"
+                );
                 let Some(schedule) = &answer.schedule else {
-                    assert!(budget.is_some(), "{name}: nothing with unlimited memory");
+                    assert!(budget.is_some() || bound_only, "{name}: nothing with unlimited memory");
                     assert!(matches!(answer.termination, Termination::Infeasible | Termination::NotFound), "{name}");
                     continue;
                 };
+                assert!(!bound_only, "{name}: a schedule from a method that gives bounds");
                 let claimed = answer.claimed.expect("a schedule comes with a claim");
                 let simulation = simulate(&instance, schedule).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert!(simulation.time <= claimed.time, "{name}: time");

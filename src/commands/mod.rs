@@ -1,5 +1,6 @@
 //! The subcommands, one file each: arguments, and what is done with them.
 
+pub mod check;
 pub mod instances;
 pub mod methods;
 pub mod plot;

@@ -16,6 +16,7 @@ use crate::library::Library;
 use crate::output;
 use crate::plot;
 use crate::records::{self, Existing, Writer};
+use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
 use crate::run::{Conditions, Run, pool};
 use crate::size::{Budget, Size};
@@ -25,7 +26,8 @@ use crate::table;
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
 of memory or a time-out is a row, not the end. Rows are appended to OUT/records.csv one by one; \
-schedules are kept under OUT/schedules, plots under OUT/plots. Every schedule is checked by the \
+schedules are kept under OUT/schedules, what was known when under OUT/traces, plots under OUT/plots. What a \
+method reported before it was killed counts. Every schedule is checked by the \
 simulator here. Press Ctrl-C to stop; --resume continues.
 
 Examples:
@@ -63,9 +65,9 @@ pub struct Arguments {
     /// Threads that each method may use [default: the suite's, or the cores divided by the jobs]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
-    /// Seed of every random choice [default: the suite's, or 0]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
+    /// Seeds: methods with random choices run once for each, and tables show their median [default: the suite's, or 0]
+    #[arg(long, value_name = "N,...", num_args = 1.., value_delimiter = ',')]
+    seeds: Vec<u64>,
     /// Folder for the results [default: results/NAME of the suite]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -97,6 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         methods: specs(&arguments.methods).map_err(Failure::input)?,
         instances: arguments.instances.clone(),
         budgets: arguments.budgets.clone(),
+        seeds: arguments.seeds.clone(),
     };
     let runs = plan::expand(&library, &file.suite, &overrides)?;
     if arguments.list {
@@ -116,24 +119,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut writer = Writer::open(&folder, existing)?;
     write_suite(&folder, &file.text)?;
     let conditions = conditions(arguments, &library, &file.suite);
-    let missing = pool::missing(runs.clone(), &writer, conditions.limits.seed);
+    Session::new(&runs, &conditions.host).append(&folder)?;
+    let missing = pool::missing(runs.clone(), &writer);
     output::info(&format!("{}: {}", file.suite.name, file.suite.title));
     announce(&runs, &missing, &folder);
     pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, &stop)?;
-    report(arguments, &runs, &writer, &folder, conditions.limits.seed, &file.suite)
+    report(arguments, &runs, &writer, &folder, &file.suite)
 }
 
 /// Table, plots, and the verdict on all rows of the suite, earlier ones included.
-fn report(
-    arguments: &Arguments,
-    runs: &[Run],
-    writer: &Writer,
-    folder: &Path,
-    seed: u64,
-    suite: &Suite,
-) -> Result<(), Failure> {
+fn report(arguments: &Arguments, runs: &[Run], writer: &Writer, folder: &Path, suite: &Suite) -> Result<(), Failure> {
     let wanted: std::collections::HashSet<_> =
-        runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget, seed))).collect();
+        runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
     let mut rows = records::read(writer.path())?;
     rows.retain(|record| wanted.contains(&record.key()));
     output::result(&table::render(&table::summarise(&rows), arguments.format, Some(suite)))?;
@@ -157,11 +154,7 @@ fn conditions(arguments: &Arguments, library: &Library, suite: &Suite) -> Condit
     let suite_time = suite.limits.time_seconds.map(Duration::from_secs_f64);
     let threads = arguments.threads.or(suite.limits.threads).unwrap_or((cores() / arguments.jobs).max(1));
     Conditions {
-        limits: Limits {
-            time: arguments.time_limit.or(suite_time),
-            threads,
-            seed: arguments.seed.unwrap_or(suite.limits.seed),
-        },
+        limits: Limits { time: arguments.time_limit.or(suite_time), threads, seed: 0 },
         memory_limit_bytes: arguments.memory_limit.or(suite.limits.memory).map(|size| size.0),
         host: Host::new(&library.root),
     }

@@ -71,7 +71,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parameters = parameters(method, &given)?;
     let subject = Arc::new(Subject::read(library.find(&arguments.instance)?)?);
     let budget = budget(arguments, &subject)?;
-    let run = Run { suite: String::new(), subject, method, given, parameters, budgets: vec![budget.clone()] };
+    let run = Run {
+        suite: String::new(),
+        subject,
+        method,
+        given,
+        parameters,
+        budgets: vec![budget.clone()],
+        seed: arguments.seed,
+    };
     let row = solve(arguments, &library, &run, &budget)?;
     let record = &row.record;
     let text = match arguments.format {

@@ -2,20 +2,20 @@
 //!
 //! Reads a job, limits its own memory, and hands over answers as it gets them. It judges nothing.
 
-use std::io::Write;
 use std::os::unix::process::parent_id;
+use std::sync::mpsc;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use remat_core::Instance;
 use remat_core::io::read_instance;
-use remat_core::schedule::ScheduleDocument;
-use remat_formulations::{Answer, Context, Parameters, Spec, find};
+use remat_formulations::{Answer, Context, Method, Parameters, Reporter, find};
 
 use crate::failure::Failure;
 use crate::fault;
-use crate::run::job::{AnswerDocument, Job, Message};
+use crate::run::job::{Job, Message};
+use crate::run::messenger::{self, Messenger};
 
 /// Works on the job that standard input holds.
 ///
@@ -42,70 +42,64 @@ pub fn run() -> Result<(), Failure> {
 
 /// Runs the method and hands over its answers; the inner error is the method's, for the record.
 fn work(job: &Job) -> Result<Result<(), String>, Failure> {
-    let (instance, answers) = match solve(job) {
-        Ok(Solved::Answers(instance, answers)) => (instance, answers),
-        Ok(Solved::Skipped(reason)) => return send(&Message::Skipped { reason }).map(Ok),
+    let Prepared { method, parameters, instance } = match prepare(job) {
+        Ok(prepared) => prepared,
         Err(message) => return Ok(Err(message)),
     };
-    for (index, answer) in answers.iter().enumerate() {
-        send(&Message::Answer(Box::new(document(job, &instance, index, answer))))?;
+    if let Err(reason) = method.supports(&instance) {
+        return send(&Message::Skipped { reason: reason.to_string() }).map(Ok);
     }
-    Ok(Ok(()))
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        let writer = scope.spawn(|| messenger::write_all(job, &instance, &{ receiver }, std::io::stdout()));
+        let reporter = Messenger::new(job, &instance, sender);
+        let context = Context {
+            instance: &instance,
+            parameters: &parameters,
+            budgets: &job.budgets,
+            limits: job.limits,
+            reporter: &reporter,
+        };
+        let solved = solve(method, &context);
+        for (index, answer) in solved.iter().flatten().enumerate() {
+            reporter.answer(index, answer);
+        }
+        drop(reporter);
+        let written = writer.join().map_err(|_| Failure::failed("the thread that writes messages panicked"))?;
+        written.map_err(Failure::failed)?;
+        Ok(solved.map(drop))
+    })
 }
 
-enum Solved {
-    Answers(Box<Instance>, Vec<Answer>),
-    Skipped(String),
+struct Prepared {
+    method: &'static dyn Method,
+    parameters: Parameters,
+    instance: Instance,
 }
 
-fn solve(job: &Job) -> Result<Solved, String> {
+fn prepare(job: &Job) -> Result<Prepared, String> {
     let method = find(&job.method).ok_or_else(|| format!("no method {:?}", job.method))?;
     let parameters = Parameters::new(method.about().parameters, &job.parameters)
         .map_err(|error| format!("{} {error}", job.method))?;
     let instance = read_instance(&job.instance).map_err(|error| error.to_string())?;
-    if let Err(reason) = method.supports(&instance) {
-        return Ok(Solved::Skipped(reason.to_string()));
-    }
-    let fault = fault::asked(&job.method);
+    Ok(Prepared { method, parameters, instance })
+}
+
+fn solve(method: &dyn Method, context: &Context<'_>) -> Result<Vec<Answer>, String> {
+    let fault = fault::asked(method.id());
     if let Some(fault) = fault {
         fault.before();
     }
-    let context = Context { instance: &instance, parameters: &parameters, budgets: &job.budgets, limits: job.limits };
-    let mut answers = method.solve(&context).map_err(|error| error.to_string())?;
+    let mut answers = method.solve(context).map_err(|error| error.to_string())?;
     if let Some(fault) = fault {
-        fault.spoil(&mut answers);
+        fault.spoil(&mut answers, context.reporter);
     }
-    if answers.len() != job.budgets.len() {
-        return Err(format!("returns {} answers for {} budgets", answers.len(), job.budgets.len()));
+    if answers.len() != context.budgets.len() {
+        return Err(format!("returns {} answers for {} budgets", answers.len(), context.budgets.len()));
     }
-    Ok(Solved::Answers(Box::new(instance), answers))
+    Ok(answers)
 }
 
-fn document(job: &Job, instance: &Instance, index: usize, answer: &Answer) -> AnswerDocument {
-    let spec = Spec { id: job.method.clone(), parameters: job.parameters.clone() };
-    let schedule = answer.schedule.as_ref().map(|schedule| ScheduleDocument {
-        method: Some(spec.to_string()),
-        budget_bytes: job.budgets[index],
-        claimed_time: answer.claimed.map(|claimed| claimed.time),
-        claimed_peak_bytes: answer.claimed.map(|claimed| claimed.peak_bytes),
-        ..ScheduleDocument::new(instance, schedule)
-    });
-    AnswerDocument {
-        index,
-        termination: answer.termination,
-        schedule,
-        claimed_time: answer.claimed.map(|claimed| claimed.time),
-        claimed_peak_bytes: answer.claimed.map(|claimed| claimed.peak_bytes),
-        lower_bound: answer.lower_bound,
-        build_seconds: answer.build.as_secs_f64(),
-        solve_seconds: answer.solve.as_secs_f64(),
-        note: answer.note.clone(),
-    }
-}
-
-/// Writes a message as one line, at once.
 fn send(message: &Message) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let line = serde_json::to_string(message).map_err(Failure::failed)?;
-    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(Failure::failed)
+    messenger::line(&mut std::io::stdout().lock(), message).map_err(Failure::failed)
 }

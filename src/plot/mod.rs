@@ -4,6 +4,7 @@
 mod figure;
 pub mod style;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use remat_core::format::{MemoryUnit, TimeUnit};
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 use crate::records::Record;
 use crate::run::pool::safe;
 use crate::suite::SuiteDevice;
-use crate::table::{by_instance, rank, series_label};
+use crate::table::{by_instance, median, rank, series_label};
 use figure::{Device, Figure, Series, tick};
 
 /// Writes NAME.svg and NAME.png for every instance that has a point; returns how many instances.
@@ -96,9 +97,9 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
     let fits = |row: &&&Record| {
         row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0))
     };
-    let solved: Vec<_> = rows.iter().filter(|row| row.is_solved()).collect();
+    let points = medians(rows);
     let mut series: Vec<Series> = Vec::new();
-    for row in solved.iter().filter(|row| fits(row)) {
+    for row in points.iter().filter(fits) {
         let (Some(time), Some(peak)) = (row.simulated_time_ns, row.simulated_peak_bytes) else { continue };
         let Some(value) = vertical.value(time) else { continue };
         let label = series_label(row);
@@ -140,6 +141,15 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
         }),
         series,
     })
+}
+
+/// One row per setting and budget that has a schedule: of several seeds the median.
+fn medians<'a>(rows: &[&'a Record]) -> Vec<&'a Record> {
+    let mut settings: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
+    for row in rows {
+        settings.entry((&row.method, &row.parameters, &row.budget)).or_default().push(row);
+    }
+    settings.values().filter_map(|rows| median(rows)).collect()
 }
 
 /// What the reader must know about store-all.

@@ -1,6 +1,7 @@
 //! A worker process: started in a process group of its own, watched, killed at its wall limit, and
 //! turned into messages and a cause of death. Knows nothing of methods or instances.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Termination;
 use wait4::{ResUse, Wait4};
 
-use super::job::{Job, Message};
+use super::job::{Job, Message, Point};
 
 /// How often the deadline and the interrupt are looked at.
 const TICK: Duration = Duration::from_millis(20);
@@ -26,7 +28,7 @@ const LINE_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub struct Outcome {
     /// What it said before it ended.
-    pub messages: Vec<Message>,
+    pub heard: Heard,
     /// Why it did not come to its end, if so, with the words for the record.
     pub death: Option<(Termination, String)>,
     /// Wall seconds from start to end.
@@ -35,6 +37,31 @@ pub struct Outcome {
     pub cpu_seconds: f64,
     /// Peak resident memory.
     pub peak_rss_bytes: u64,
+}
+
+/// What a worker said.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// Everything but progress.
+    pub messages: Vec<Message>,
+    /// Progress by budget, in the order of time.
+    pub traces: BTreeMap<usize, Vec<Point>>,
+    /// The last schedule reported for each budget.
+    pub incumbents: BTreeMap<usize, ScheduleDocument>,
+    /// The first line that was no message.
+    nonsense: Option<String>,
+}
+
+impl Heard {
+    fn note(&mut self, message: Message) {
+        match message {
+            Message::Progress(progress) => {
+                self.traces.entry(progress.index).or_default().push(progress.point);
+                self.incumbents.extend(progress.schedule.map(|schedule| (progress.index, schedule)));
+            }
+            other => self.messages.push(other),
+        }
+    }
 }
 
 /// Why the parent killed the worker.
@@ -74,14 +101,14 @@ pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
         let words = scope.spawn(|| stderr.map(read_tail).unwrap_or_default());
         let (usage, killed) = watch(child, job.limits.time.map(deadline), interrupted)?;
         let wall_seconds = started.elapsed().as_secs_f64();
-        let messages = messages.join().unwrap_or_default();
+        let heard = messages.join().unwrap_or_default();
         let words = words.join().unwrap_or_default();
         let mut death = cause(usage.status, killed, &words, job);
         if death.is_none() {
-            death = incomplete(&messages);
+            death = incomplete(&heard);
         }
         Ok(Outcome {
-            messages: messages.into_iter().filter_map(Result::ok).collect(),
+            heard,
             death,
             wall_seconds,
             cpu_seconds: (usage.rusage.utime + usage.rusage.stime).as_secs_f64(),
@@ -126,14 +153,17 @@ fn watch(
     })
 }
 
-fn read_messages(stdout: ChildStdout) -> Vec<Result<Message, String>> {
+fn read_messages(stdout: ChildStdout) -> Heard {
     let mut reader = BufReader::new(stdout);
-    let mut messages = Vec::new();
+    let mut heard = Heard::default();
     loop {
         let mut line = String::new();
         match reader.by_ref().take(LINE_BYTES).read_line(&mut line) {
-            Ok(0) | Err(_) => return messages,
-            Ok(_) => messages.push(serde_json::from_str(&line).map_err(|error| error.to_string())),
+            Ok(0) | Err(_) => return heard,
+            Ok(_) => match serde_json::from_str(&line) {
+                Ok(message) => heard.note(message),
+                Err(error) => drop(heard.nonsense.get_or_insert_with(|| error.to_string())),
+            },
         }
     }
 }
@@ -177,10 +207,10 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
 }
 
 /// What is wrong with the messages of a worker that ended well.
-fn incomplete(messages: &[Result<Message, String>]) -> Option<(Termination, String)> {
-    if let Some(error) = messages.iter().find_map(|message| message.as_ref().err()) {
+fn incomplete(heard: &Heard) -> Option<(Termination, String)> {
+    if let Some(error) = &heard.nonsense {
         return Some((Termination::Error, format!("the worker wrote something that is no message: {error}")));
     }
-    let done = matches!(messages.last(), Some(Ok(Message::Done)));
+    let done = matches!(heard.messages.last(), Some(Message::Done));
     (!done).then(|| (Termination::Error, "the worker ended early without a word".into()))
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use remat_core::schedule::ScheduleDocument;
 use remat_formulations::{BudgetUse, Limits, Termination};
 
-use super::child::{self, Outcome};
-use super::job::{AnswerDocument, Job, Message};
+use super::child::{self, Heard, Outcome};
+use super::job::{AnswerDocument, Job, Message, Point};
 use super::judge::{Verdict, judge};
 use super::plan::{Run, RunBudget};
 use crate::baseline::overhead;
@@ -31,6 +31,8 @@ pub struct Row {
     pub record: Record,
     /// The schedule, if it is legal.
     pub schedule: Option<ScheduleDocument>,
+    /// What was known when, as far as the method reported it.
+    pub trace: Vec<Point>,
 }
 
 /// Runs a method in a process of its own and judges what it answers to each of `budgets`.
@@ -41,11 +43,11 @@ pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
         method: run.method.id().into(),
         parameters: run.given.clone(),
         budgets: budgets.iter().map(|budget| budget.bytes).collect(),
-        limits: conditions.limits,
+        limits: Limits { seed: run.seed, ..conditions.limits },
         memory_limit_bytes: conditions.memory_limit_bytes,
     };
     let outcome = child::run(&job, interrupted).unwrap_or_else(|error| Outcome {
-        messages: vec![],
+        heard: Heard::default(),
         death: Some((Termination::Error, format!("no worker could be started: {error}"))),
         wall_seconds: 0.0,
         cpu_seconds: 0.0,
@@ -63,23 +65,51 @@ fn rows(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outc
         peak_rss_bytes: outcome.peak_rss_bytes,
         ..blank(run, budget, conditions)
     };
-    for message in outcome.messages {
+    let Heard { messages, mut traces, mut incumbents, .. } = outcome.heard;
+    for message in messages {
         match message {
             Message::Answer(answer) => drop(answers.insert(answer.index, *answer)),
             Message::Skipped { reason } => otherwise = Some((Ending::Skipped(Skipped::Skipped), reason)),
             Message::Failed { message } => otherwise = Some((Ending::Ran(Termination::Error), message)),
-            Message::Done => {}
+            Message::Progress(_) | Message::Done => {}
         }
     }
     let (ending, words) = otherwise.unwrap_or((Ending::Ran(Termination::Error), "the worker gave no answer".into()));
     let row = |(index, budget): (usize, &RunBudget)| {
+        let trace = traces.remove(&index).unwrap_or_default();
         if let Some(answer) = answers.remove(&index) {
-            return answered(run, budget, answer, template(budget));
+            return Row { trace, ..answered(run, budget, answer, template(budget)) };
+        }
+        if let Ending::Ran(termination) = ending {
+            let cut_short = cut_short(index, termination, incumbents.remove(&index), &trace);
+            let row = answered(run, budget, cut_short, template(budget));
+            let words = if row.record.error.is_empty() { &words } else { &row.record.error };
+            return Row { record: with_words(row.record.clone(), words), schedule: row.schedule, trace };
         }
         let record = Record { termination: ending, ..template(budget) };
-        Row { record: with_words(record, &words), schedule: None }
+        Row { record: with_words(record, &words), schedule: None, trace }
     };
     budgets.iter().enumerate().map(row).collect()
+}
+
+/// What a worker that came to no answer had reported before.
+fn cut_short(
+    index: usize,
+    termination: Termination,
+    schedule: Option<ScheduleDocument>,
+    trace: &[Point],
+) -> AnswerDocument {
+    AnswerDocument {
+        index,
+        termination,
+        claimed_time: schedule.as_ref().and_then(|schedule| schedule.claimed_time),
+        claimed_peak_bytes: schedule.as_ref().and_then(|schedule| schedule.claimed_peak_bytes),
+        schedule,
+        lower_bound: trace.iter().filter_map(|point| point.lower_bound_ns).max(),
+        build_seconds: None,
+        solve_seconds: None,
+        note: String::new(),
+    }
 }
 
 /// Words go to `note` where nothing went wrong.
@@ -104,13 +134,13 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
         overhead_default: time.and_then(|time| overhead(time, baseline.default_time)),
         lower_bound_ns: answer.lower_bound,
         recomputations: simulation.as_ref().map(remat_core::Simulation::recomputations),
-        build_seconds: Some(answer.build_seconds),
-        solve_seconds: Some(answer.solve_seconds),
+        build_seconds: answer.build_seconds,
+        solve_seconds: answer.solve_seconds,
         note: one_line(&answer.note),
         error: one_line(&error),
         ..template
     };
-    Row { record, schedule: answer.schedule.filter(|_| simulation.is_some()) }
+    Row { record, schedule: answer.schedule.filter(|_| simulation.is_some()), trace: vec![] }
 }
 
 /// A row without results.
@@ -150,7 +180,7 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         threads: conditions.limits.threads,
         time_limit_seconds: conditions.limits.time.map(|limit| limit.as_secs_f64()),
         memory_limit_bytes: conditions.memory_limit_bytes,
-        seed: conditions.limits.seed,
+        seed: run.seed,
         note: String::new(),
         error: String::new(),
         version: VERSION.into(),

@@ -41,7 +41,9 @@ pub enum Message {
         /// The error.
         message: String,
     },
-    /// The answer for one budget.
+    /// How far a budget is.
+    Progress(Box<ProgressDocument>),
+    /// The answer for one budget; a later one for the same budget replaces it.
     Answer(Box<AnswerDocument>),
     /// Nothing more follows.
     Done,
@@ -62,10 +64,36 @@ pub struct AnswerDocument {
     pub claimed_peak_bytes: Option<u64>,
     /// Proved lower bound.
     pub lower_bound: Option<u64>,
-    /// Seconds of building.
-    pub build_seconds: f64,
-    /// Seconds of solving.
-    pub solve_seconds: f64,
+    /// Seconds of building; nothing from a worker that was killed.
+    pub build_seconds: Option<f64>,
+    /// Seconds of solving; likewise.
+    pub solve_seconds: Option<f64>,
     /// The method's note.
     pub note: String,
+}
+
+/// [`remat_formulations::Progress`] over a short while, with the schedule in the instance's own ids.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProgressDocument {
+    /// Position of the budget.
+    pub index: usize,
+    /// The numbers.
+    pub point: Point,
+    /// The best schedule so far, where it is new and some time has passed since the last one was sent.
+    pub schedule: Option<ScheduleDocument>,
+}
+
+/// A point of a run's trace: what was known when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Wall seconds since the method began.
+    pub seconds: f64,
+    /// Time that the best schedule so far claims.
+    pub claimed_time_ns: Option<u64>,
+    /// Peak that it claims.
+    pub claimed_peak_bytes: Option<u64>,
+    /// Best proved lower bound so far.
+    pub lower_bound_ns: Option<u64>,
+    /// Nodes, iterations or states so far.
+    pub effort: Option<u64>,
 }

@@ -4,6 +4,8 @@ pub mod child;
 pub mod execute;
 pub mod job;
 pub mod judge;
+pub mod manifest;
+pub mod messenger;
 pub mod plan;
 pub mod pool;
 

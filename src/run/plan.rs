@@ -41,6 +41,8 @@ pub struct Run {
     pub parameters: Parameters,
     /// Budgets that the method is given together.
     pub budgets: Vec<RunBudget>,
+    /// Seed of every random choice.
+    pub seed: u64,
 }
 
 /// A budget of a run.
@@ -61,6 +63,8 @@ pub struct Overrides {
     pub instances: Vec<String>,
     /// Budgets instead of the suite's.
     pub budgets: Vec<Budget>,
+    /// Seeds instead of the suite's.
+    pub seeds: Vec<u64>,
 }
 
 impl Subject {
@@ -80,18 +84,19 @@ impl Subject {
 impl Run {
     /// The setting as people write it, without what is given as the default says anyway.
     pub fn label(&self) -> String {
-        Spec { id: self.method.id().into(), parameters: self.given.clone() }.to_string()
+        let spec = Spec { id: self.method.id().into(), parameters: self.given.clone() };
+        if self.seed == 0 { spec.to_string() } else { format!("{spec}, seed {}", self.seed) }
     }
 
     /// The identity of the row of one budget.
-    pub fn key(&self, budget: &RunBudget, seed: u64) -> Key {
+    pub fn key(&self, budget: &RunBudget) -> Key {
         Key {
             instance_hash: self.subject.instance.hash().to_string(),
             method: self.method.id().into(),
             parameters: self.parameters.to_string(),
             budget_bytes: budget.bytes,
             budget: budget.text.clone(),
-            seed,
+            seed: self.seed,
             version: VERSION.into(),
         }
     }
@@ -159,11 +164,12 @@ pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result
         }
     }
     let budgets = if overrides.budgets.is_empty() { &suite.budgets } else { &overrides.budgets };
+    let seeds = if overrides.seeds.is_empty() { &suite.limits.seeds } else { &overrides.seeds };
     let mut runs = Vec::new();
     for path in chosen_instances(library, suite, &overrides.instances)? {
         let subject = Arc::new(Subject::read(path)?);
         for chosen in &methods {
-            expand_method(&suite.name, &subject, chosen, budgets, &mut runs)?;
+            expand_method(&suite.name, &subject, chosen, (budgets, seeds), &mut runs)?;
         }
     }
     names_differ(&runs)?;
@@ -174,7 +180,7 @@ fn expand_method(
     suite: &str,
     subject: &Arc<Subject>,
     chosen: &SuiteMethod,
-    budgets: &[Budget],
+    (budgets, seeds): (&[Budget], &[u64]),
     runs: &mut Vec<Run>,
 ) -> Result<(), Failure> {
     let method = method(&chosen.id)?;
@@ -186,14 +192,19 @@ fn expand_method(
         for proposal in &proposals {
             let mut given = setting.clone();
             given.extend(proposal.clone());
-            runs.push(Run {
+            let parameters = parameters(method, &given)?;
+            let run = Run {
                 suite: suite.into(),
                 subject: subject.clone(),
                 method,
-                parameters: parameters(method, &given)?,
+                parameters,
                 given,
                 budgets: budgets.clone(),
-            });
+                seed: 0,
+            };
+            // Where nothing is random, one seed says it all.
+            let seeds = if method.is_random(&run.parameters) { seeds } else { &seeds[..1] };
+            runs.extend(seeds.iter().map(|&seed| Run { seed, ..run.clone() }));
         }
     }
     Ok(())

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use remat_core::io::write_json_quickly;
-use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Termination;
 
+use super::job::Point;
 use super::{Conditions, Row, Run, execute};
 use crate::cli::count;
 use crate::failure::Failure;
@@ -34,14 +34,14 @@ struct Shared<'a> {
     /// Set on an interrupt and on the first failure.
     stop: &'a AtomicBool,
     progress: ProgressBar,
-    schedules: PathBuf,
+    folder: &'a Path,
     conditions: &'a Conditions,
 }
 
 /// The runs, each with the budgets that have no row yet; those without any are left out.
-pub fn missing(runs: Vec<Run>, writer: &Writer, seed: u64) -> Vec<Run> {
+pub fn missing(runs: Vec<Run>, writer: &Writer) -> Vec<Run> {
     let reduced = runs.into_iter().map(|run| {
-        let open = |budget: &&super::plan::RunBudget| !writer.contains(&run.key(budget, seed));
+        let open = |budget: &&super::plan::RunBudget| !writer.contains(&run.key(budget));
         let budgets: Vec<_> = run.budgets.iter().filter(open).cloned().collect();
         Run { budgets, ..run }
     });
@@ -67,7 +67,7 @@ pub fn run_all(
         summary: Mutex::default(),
         failure: Mutex::default(),
         stop,
-        schedules: folder.join("schedules"),
+        folder,
         conditions,
     };
     std::thread::scope(|scope| {
@@ -110,10 +110,14 @@ impl Shared<'_> {
         }
     }
 
-    /// Writes the schedule, then the row: a row says that everything about it is there.
+    /// Writes schedule and trace, then the row: a row says that everything about it is there.
     fn keep(&self, row: &Row) -> Result<(), Failure> {
         if let Some(schedule) = &row.schedule {
-            write_schedule(&self.schedules, &row.record, schedule)?;
+            let path = schedule_path(&self.folder.join("schedules"), &row.record);
+            write(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))?;
+        }
+        if !row.trace.is_empty() {
+            write(&trace_path(&self.folder.join("traces"), &row.record), |path| write_trace(path, &row.trace))?;
         }
         lock(&self.writer).write(&row.record)?;
         let mut summary = lock(&self.summary);
@@ -134,20 +138,37 @@ fn progress_bar(length: usize) -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn write_schedule(folder: &Path, record: &Record, schedule: &ScheduleDocument) -> Result<(), Failure> {
-    let path = schedule_path(folder, record);
-    let parent = path.parent().unwrap_or(folder);
+/// Makes the folder and writes the file.
+fn write(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), Failure> {
+    let parent = path.parent().unwrap_or(path);
     let made = std::fs::create_dir_all(parent)
         .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
-    made.and_then(|()| write_json_quickly(&path, schedule).map_err(|error| error.to_string()))
+    made.and_then(|()| contents(path))
         .map_err(|error| Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume")))
 }
 
-/// `schedules/<instance>/<method>[<parameters>]@<budget>.json.zst`, in characters safe for file names.
+fn write_trace(path: &Path, trace: &[Point]) -> Result<(), String> {
+    let cannot = |error: &dyn std::fmt::Display| format!("{}: cannot write: {error}", path.display());
+    let mut writer = csv::Writer::from_path(path).map_err(|error| cannot(&error))?;
+    trace.iter().try_for_each(|point| writer.serialize(point)).map_err(|error| cannot(&error))?;
+    writer.flush().map_err(|error| cannot(&error))
+}
+
+/// `schedules/<instance>/<method>[<parameters>]@<budget>+seed<seed>.json.zst` (no seed 0), in characters safe for file names.
 pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
+    path_of(folder, record, "json.zst")
+}
+
+/// `traces/<instance>/<method>[<parameters>]@<budget>+seed<seed>.csv`, likewise.
+pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
+    path_of(folder, record, "csv")
+}
+
+fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
-    let file = format!("{}{parameters}{budget}.json.zst", record.method);
+    let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
+    let file = format!("{}{parameters}{budget}{seed}.{extension}", record.method);
     folder.join(safe(&record.instance)).join(safe(&file))
 }
 
@@ -171,5 +192,8 @@ mod tests {
         record.instance = "../etc/a b".into();
         let path = schedule_path(Path::new("out"), &record);
         assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x.json.zst"));
+        record.seed = 3;
+        let path = schedule_path(Path::new("out"), &record);
+        assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
     }
 }

@@ -18,7 +18,7 @@ use grid::Grid;
 
 const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
 Methods that ignore budgets: the fastest point whose simulated peak meets the budget. \
-*: stopped by a limit. Budgets with an x: times store-all's simulated peak.";
+*: stopped by a limit; of several seeds the median, and how many have a schedule where not all do. Budgets with an x: times store-all's simulated peak.";
 
 /// The table.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +46,14 @@ struct MethodRow {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cell {
-    /// Overhead, and whether a limit stopped the method.
-    Overhead(f64, bool),
+    /// Overhead (of several seeds the median), whether a limit stopped the method, and how many of how
+    /// many seeds have a schedule.
+    Overhead {
+        overhead: f64,
+        stopped: bool,
+        solved: usize,
+        seeds: usize,
+    },
     Reason(&'static str),
     /// No row.
     Blank,
@@ -56,8 +62,11 @@ enum Cell {
 impl Cell {
     fn text(self) -> String {
         match self {
-            Self::Overhead(overhead, false) => format!("{:.1}", 100.0 * overhead),
-            Self::Overhead(overhead, true) => format!("{:.1}*", 100.0 * overhead),
+            Self::Overhead { overhead, stopped, solved, seeds } => {
+                let star = if stopped { "*" } else { "" };
+                let part = if solved < seeds { format!(" ({solved}/{seeds})") } else { String::new() };
+                format!("{:.1}{star}{part}", 100.0 * overhead)
+            }
             Self::Reason(reason) => reason.into(),
             Self::Blank => String::new(),
         }
@@ -105,7 +114,8 @@ pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
         });
         let rows = &mut instances[at].1;
         let same = |other: &&Record| {
-            (&other.method, &other.parameters, &other.budget) == (&record.method, &record.parameters, &record.budget)
+            let key = |row: &Record| (row.method.clone(), row.parameters.clone(), row.budget.clone(), row.seed);
+            key(other) == key(record)
         };
         rows.retain(|other| !same(other));
         rows.push(record);
@@ -160,10 +170,17 @@ fn is_error(row: &Record) -> bool {
 
 /// What a series comes to at a budget.
 fn cell(rows: &[&Record], budget: &str) -> Cell {
-    if let Some(row) = rows.iter().find(|row| row.budget == budget) {
-        return match row.overhead.filter(|_| row.is_solved()) {
-            Some(overhead) => Cell::Overhead(overhead, stopped(row)),
-            None => Cell::Reason(reason(row.termination)),
+    let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
+    if let Some(first) = of_budget.first() {
+        let median = median(&of_budget);
+        return match median.and_then(|row| row.overhead) {
+            Some(overhead) => Cell::Overhead {
+                overhead,
+                stopped: median.is_some_and(stopped),
+                solved: of_budget.iter().filter(|row| row.is_solved()).count(),
+                seeds: of_budget.len(),
+            },
+            None => Cell::Reason(reason(first.termination)),
         };
     }
     let points: Vec<_> = rows.iter().filter(|row| row.budget.is_empty()).collect();
@@ -176,10 +193,17 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
     let within = solved.iter().filter(|row| row.simulated_peak_bytes.is_some_and(|peak| peak <= limit));
     let best = within.filter_map(|row| row.overhead).min_by(f64::total_cmp);
     match best {
-        Some(overhead) => Cell::Overhead(overhead, false),
+        Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
         None if solved.is_empty() => Cell::Reason(reason(first.termination)),
         None => Cell::Reason("none fits"),
     }
+}
+
+/// The lower median by simulated time of the rows with a schedule: those of several seeds, say.
+pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
+    let mut solved: Vec<_> = rows.iter().copied().filter(|row| row.is_solved()).collect();
+    solved.sort_by_key(|row| row.simulated_time_ns);
+    solved.get(solved.len().saturating_sub(1) / 2).copied()
 }
 
 fn stopped(row: &Record) -> bool {
@@ -257,7 +281,7 @@ fn json_rows(table: &Table) -> Vec<Value> {
     for instance in &table.instances {
         for row in &instance.methods {
             let cell = |cell: &Cell| match cell {
-                Cell::Overhead(overhead, _) => json!(overhead),
+                Cell::Overhead { overhead, .. } => json!(overhead),
                 Cell::Reason(reason) => json!(reason),
                 Cell::Blank => Value::Null,
             };

@@ -102,3 +102,25 @@ fn parallel_jobs_write_the_same_rows() {
     };
     assert_eq!(results("one"), results("three"));
 }
+
+#[test]
+fn what_a_worker_reported_before_it_was_killed_is_kept() {
+    let checkout = Checkout::new();
+    let done = checkout.with_fault(&format!("{METHOD}:hang-late"), "run --suite mini --time-limit 0.5");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let mut rows = rows(&checkout.path("results/mini/records.csv"));
+    rows.retain(|row| row["method"] == METHOD);
+    assert_eq!(rows.len(), 4, "two instances, two budgets");
+    for row in rows {
+        assert_eq!(row["termination"], "time_limit");
+        assert!(row["error"].starts_with("killed: still running"), "{}", row["error"]);
+        assert!(!row["simulated_time_ns"].is_empty() && row["lower_bound_ns"] == "1");
+        let file = format!("{}/{METHOD}[{}]@{}", row["instance"], row["parameters"], row["budget"]);
+        assert!(checkout.path(&format!("results/mini/schedules/{file}.json.zst")).exists(), "{file}");
+        let trace = std::fs::read_to_string(checkout.path(&format!("results/mini/traces/{file}.csv"))).unwrap();
+        let last = trace.lines().last().unwrap();
+        let numbers = format!("{},{},1,1", row["claimed_time_ns"], row["claimed_peak_bytes"]);
+        assert!(trace.starts_with("seconds,claimed_time_ns,"), "{trace}");
+        assert!(last.ends_with(&numbers), "{last} is not {numbers}");
+    }
+}

@@ -100,3 +100,29 @@ fn two_writers_are_refused() {
     signal(hanging.child.id(), "TERM");
     assert_eq!(hanging.child.wait().unwrap().code(), Some(130));
 }
+
+#[test]
+fn a_sweep_killed_twenty_times_ends_with_the_table_of_an_undisturbed_one() {
+    let checkout = Checkout::new();
+    let started = std::time::Instant::now();
+    checkout.ok("run --suite mini --out whole");
+    let whole = started.elapsed();
+    // Kills spread over the length of an undisturbed run, by a generator that every run repeats.
+    let mut random = 1_u32;
+    for _ in 0..20 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut child = checkout
+            .command("run --suite mini --resume")
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(whole.mul_f64(f64::from(random >> 16) / 65536.0));
+        // It may have come to its end before.
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    checkout.ok("run --suite mini --resume");
+    assert_eq!(table(&checkout, "results/mini"), table(&checkout, "whole"));
+    checkout.ok("check results/mini");
+}

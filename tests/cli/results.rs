@@ -170,3 +170,28 @@ fn every_suite_of_the_project_is_legible() {
     }
     assert!(count >= 2);
 }
+
+#[test]
+fn random_methods_run_once_per_seed_and_the_table_shows_their_median() {
+    let checkout = Checkout::new();
+    let methods = "--methods store-all,checkmate-rounding[rounding=random] --instances random --budgets 0.9x";
+    let done = checkout.ok(&format!("run --suite mini {methods} --seeds 1,2,3 --format json"));
+    let rows = rows(&checkout.path("results/mini/records.csv"));
+    let seeds = |method: &str| {
+        let of = rows.iter().filter(|row| row["method"] == method);
+        of.map(|row| row["seed"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (seeds("store-all"), seeds("checkmate-rounding")),
+        (vec!["1".into()], ["1", "2", "3"].map(String::from).into())
+    );
+    let mut overheads: Vec<f64> =
+        rows.iter().filter(|row| row["method"] != "store-all").map(|row| row["overhead"].parse().unwrap()).collect();
+    overheads.sort_by(f64::total_cmp);
+    let table: Vec<serde_json::Value> = serde_json::from_str(&done.stdout).unwrap();
+    let row = table.iter().find(|row| row["method"] != "store-all").unwrap();
+    assert_eq!(row["overhead"]["0.9x"].as_f64(), Some(overheads[1]));
+    assert_eq!(row["solved"], 3);
+    let schedules = std::fs::read_dir(checkout.path("results/mini/schedules/random")).unwrap().count();
+    assert_eq!(schedules, 4, "one for store-all and one per seed");
+}

@@ -7,6 +7,7 @@ use crate::checkmate::program::{Program, SOLVER, WORKSPACE};
 use crate::checkmate::stages::Stages;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::report::Silent;
 
 /// Checkmate's integer linear program.
 ///
@@ -124,7 +125,7 @@ fn chain_starts(context: &Context<'_>, joint: &Joint) -> Vec<Option<Stages>> {
         return none();
     }
     let limits = Limits { time: None, ..context.limits };
-    let context = Context { parameters: &parameters, limits, ..*context };
+    let context = Context { parameters: &parameters, limits, reporter: &Silent, ..*context };
     let Ok(answers) = rotor.solve(&context) else { return none() };
     let lift = |answer: Answer| Stages::lift(context.instance, joint, &answer.schedule?);
     answers.into_iter().map(lift).collect()

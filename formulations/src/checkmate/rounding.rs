@@ -12,7 +12,7 @@ use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
 use crate::checkmate::stages::Stages;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 /// Checkmate's approximation.
 ///
@@ -77,6 +77,10 @@ impl Method for CheckmateRounding {
             parameters: &[ROUNDING, EPS, SAMPLES, FORMULATION, WORKSPACE, SOLVER],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn is_random(&self, parameters: &Parameters) -> bool {
+        parameters.word("rounding") == "random"
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -1,0 +1,59 @@
+//! What a method says while it works: incumbents, bounds and effort, as they come.
+//!
+//! The harness runs methods in processes that it may have to kill; what was reported before is kept. It
+//! judges a reported schedule as it judges an answer, so nothing here needs to be believed.
+
+use remat_core::Schedule;
+
+use crate::method::{Answer, Claimed};
+
+/// Takes what a method reports; implemented by the harness, and by [`Silent`].
+pub trait Reporter: Sync {
+    /// Takes note of progress on the budget at position `index`.
+    ///
+    /// Cheap enough to be called a few hundred times per second; of what comes faster, only the last
+    /// schedule, the highest bound and the latest count of each moment are kept.
+    fn report(&self, index: usize, progress: Progress);
+
+    /// Takes the final answer to a budget, before those to the others are there.
+    fn answer(&self, index: usize, answer: &Answer);
+}
+
+/// Progress on one budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// A schedule within the budget, better than the last one reported, with the claim about it.
+    pub incumbent: Option<(Schedule, Claimed)>,
+    /// Proved lower bound on the time of every schedule of the method's class within the budget.
+    pub lower_bound: Option<u64>,
+    /// Nodes, iterations or states so far: what the method counts as its effort.
+    pub effort: Option<u64>,
+}
+
+impl Progress {
+    /// A better schedule.
+    pub fn incumbent(schedule: Schedule, claimed: Claimed) -> Self {
+        Self { incumbent: Some((schedule, claimed)), ..Self::default() }
+    }
+
+    /// A better bound.
+    pub fn bound(lower_bound: u64) -> Self {
+        Self { lower_bound: Some(lower_bound), ..Self::default() }
+    }
+
+    /// The same, with the effort so far.
+    #[must_use]
+    pub fn after(self, effort: u64) -> Self {
+        Self { effort: Some(effort), ..self }
+    }
+}
+
+/// Listens to nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Reporter for Silent {
+    fn report(&self, _index: usize, _progress: Progress) {}
+
+    fn answer(&self, _index: usize, _answer: &Answer) {}
+}

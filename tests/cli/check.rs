@@ -1,0 +1,63 @@
+//! `bench check`: rows that are not what their schedules say.
+
+use crate::checkout::Checkout;
+
+const RECORDS: &str = "results/mini/records.csv";
+
+#[test]
+fn results_as_written_are_as_recorded() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini");
+    let done = checkout.ok("check results/mini");
+    assert!(done.stdout.ends_with("rows: each is what the simulator says of its schedule\n"), "{}", done.stdout);
+}
+
+#[test]
+fn a_row_that_was_edited_is_named() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods store-all");
+    let row = &crate::checkout::rows(&checkout.path(RECORDS))[0];
+    let time = &row["simulated_time_ns"];
+    let text = std::fs::read_to_string(checkout.path(RECORDS)).unwrap();
+    std::fs::write(checkout.path(RECORDS), text.replace(&format!(",{time},"), ",1,")).unwrap();
+    let done = checkout.bench("check results/mini");
+    assert_eq!(done.code, Some(1));
+    assert_eq!(done.stdout, format!("counter store-all seed 0: time: the row says 1, the simulator {time}\n"));
+    assert_eq!(done.last_error(), "error: 1 of 1 row not as recorded");
+}
+
+#[test]
+fn a_schedule_that_is_gone_is_named() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods store-all");
+    std::fs::remove_file(checkout.path("results/mini/schedules/counter/store-all[implementations=fastest].json.zst"))
+        .unwrap();
+    let done = checkout.bench("check results/mini");
+    assert_eq!(done.code, Some(1));
+    assert!(done.stdout.contains("store-all[implementations=fastest].json.zst"), "{}", done.stdout);
+}
+
+#[test]
+fn an_instance_that_has_changed_is_no_basis_for_a_check() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods store-all");
+    checkout.ok("instances generate figure4 --n 6 -o instances/small/counter.json");
+    let done = checkout.bench("check results/mini");
+    assert_eq!(done.code, Some(1));
+    assert!(done.stdout.contains("has changed: its hash is"), "{}", done.stdout);
+}
+
+#[test]
+fn the_manifest_says_how_to_repeat_the_run() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all");
+    checkout.ok("run --suite mini --resume");
+    let text = std::fs::read_to_string(checkout.path("results/mini/manifest.jsonl")).unwrap();
+    let sessions: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(sessions.len(), 2);
+    let command: Vec<_> = sessions[1]["command"].as_array().unwrap().iter().skip(1).collect();
+    assert_eq!(command, ["run", "--suite", "mini", "--resume"]);
+    assert!(sessions[0]["solvers"]["highs"].as_str().unwrap().contains("1."), "{text}");
+    assert_eq!(sessions[0]["instances"][0]["name"], "counter");
+    assert_eq!(sessions[0]["instances"][0]["path"], "instances/small/counter.json");
+}
