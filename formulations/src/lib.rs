@@ -12,6 +12,7 @@ mod chain_method;
 pub mod checkmate;
 pub mod griewank;
 pub mod kusumoto;
+pub mod moccasin;
 pub mod oracle;
 pub mod revolve;
 pub mod rotor;

@@ -15,6 +15,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
+    &crate::moccasin::Moccasin,
 ];
 
 /// The method with an id.

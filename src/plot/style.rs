@@ -52,6 +52,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
+    ("moccasin", GREEN, Marker::Triangle),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =

@@ -91,13 +91,7 @@ pub struct Blocks<'a> {
 
 impl<'a> Blocks<'a> {
     /// Builds the model within a budget; `copies` is C.
-    pub fn new(
-        joint: &'a Joint,
-        scope: &Scope,
-        budget: u64,
-        (workspace, copies): (bool, u64),
-        rows: &Rows,
-    ) -> Self {
+    pub fn new(joint: &'a Joint, scope: &Scope, budget: u64, (workspace, copies): (bool, u64), rows: &Rows) -> Self {
         let mut blocks = Self {
             joint,
             model: CpModel::default(),
@@ -108,7 +102,12 @@ impl<'a> Blocks<'a> {
             workspace,
             there: BTreeMap::new(),
             maxima: Vec::new(),
-            time_unit: joint.operators.iter().filter_map(|o| o.again.as_ref()).fold(0, |unit, run| gcd(unit, run.time)).max(1),
+            time_unit: joint
+                .operators
+                .iter()
+                .filter_map(|o| o.again.as_ref())
+                .fold(0, |unit, run| gcd(unit, run.time))
+                .max(1),
         };
         blocks.variables(scope);
         blocks.copies(copies);

@@ -179,6 +179,7 @@ impl<'a> Rows<'a> {
                     terms.iter().for_each(|&(variable, factor)| sum.add(factor as f64, variable));
                     rows.between(&constraint.enforced, &sum, *lower, *upper);
                 }
+                Rule::Among { variable, values } => rows.among(*variable, values),
                 Rule::Clause(literals) => {
                     let mut sum = Sum::default();
                     literals.iter().for_each(|&literal| sum.literal(1.0, literal));
@@ -267,6 +268,19 @@ impl<'a> Rows<'a> {
         }
         self.at_least(reason, 1.0);
         both
+    }
+
+    /// A binary per value.
+    fn among(&mut self, variable: Variable, values: &[i64]) {
+        let (mut chosen, mut value) = (Sum::default(), Sum::default());
+        value.add(-1.0, variable);
+        for &candidate in values {
+            let literal = self.binary();
+            chosen.literal(1.0, literal);
+            value.literal(candidate as f64, literal);
+        }
+        self.between(&[], &chosen, 1, 1);
+        self.between(&[], &value.merged(), 0, 0);
     }
 
     /// Usage is greatest at some start: a row for each.

@@ -89,6 +89,13 @@ pub enum Rule {
         /// Greatest value.
         upper: i64,
     },
+    /// A variable is one of some values, ascending.
+    Among {
+        /// The variable.
+        variable: Variable,
+        /// Its values, none twice.
+        values: Vec<i64>,
+    },
     /// One of these is true.
     Clause(Vec<Literal>),
     /// At most one of these is true.
@@ -210,6 +217,7 @@ impl CpModel {
         }
         match &constraint.rule {
             Rule::Linear { terms, lower, upper } => (*lower..=*upper).contains(&sum(terms, values)),
+            Rule::Among { variable, values: among } => among.binary_search(&values[variable.index()]).is_ok(),
             Rule::Clause(literals) => literals.iter().any(|literal| literal.holds(values)),
             Rule::AtMostOne(literals) => literals.iter().filter(|literal| literal.holds(values)).count() <= 1,
             Rule::Cumulative { demands, capacity } => self.fits(demands, values[capacity.index()], values),

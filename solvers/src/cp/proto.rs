@@ -151,6 +151,14 @@ fn constraint_message(model: &CpModel, constraint: &Constraint) -> Message {
     match &constraint.rule {
         Rule::Clause(clause) => message.with("bool_or", 3, literals(clause)),
         Rule::AtMostOne(group) => message.with("at_most_one", 26, literals(group)),
+        Rule::Among { variable, values } => {
+            let ranges = values.iter().flat_map(|&value| [value, value]).collect();
+            let linear = Message::default()
+                .with("vars", 1, Value::Integers(vec![number(variable.index())]))
+                .with("coeffs", 2, Value::Integers(vec![1]))
+                .with("domain", 3, Value::Integers(ranges));
+            message.with("linear", 12, Value::Message(linear))
+        }
         Rule::Linear { terms, lower, upper } => {
             let (variables, factors) = split(terms);
             let linear = Message::default()

@@ -14,6 +14,8 @@ pub enum Emphasis {
     Default,
     /// Raise the bound by unsatisfiable cores, no linear relaxation: proves cheap optima fast.
     Cores,
+    /// Linear relaxation as strong as the solver can make it: proves optima that sum up many small costs.
+    Relaxation,
     /// Find better solutions: several strategies and neighbourhoods in turn.
     Solutions,
 }

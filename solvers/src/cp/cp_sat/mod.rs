@@ -74,6 +74,7 @@ fn parameters(request: &CpRequest<'_>, time: Option<Duration>) -> Message {
         Emphasis::Cores => {
             message.with("optimize_with_core", 83, Value::Bool(true)).with("linearization_level", 90, Value::Integer(0))
         }
+        Emphasis::Relaxation => message.with("linearization_level", 90, Value::Integer(2)),
         // Strategies and neighbourhoods take turns, also on one thread.
         Emphasis::Solutions => message.with("interleave_search", 136, Value::Bool(true)),
     }
