@@ -42,9 +42,15 @@ doc:
 test-profiler:
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
-# Trace the committed ResNet instances anew (needs torch)
-resnet-instances:
-    cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite resnet -o ../instances/resnet
+# Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
+instances *suites="resnet checkmate kusumoto rotor monet fastsa":
+    cd profiler && for suite in {{ suites }}; do \
+        "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
+    done
+
+# Compare the committed instances with what the papers print (needs the profiler's venv)
+published:
+    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler compare > results/published/comparison.md
 
 # Measure: Rotor's dynamic program beside the original's times, and the simulator
 bench:

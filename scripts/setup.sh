@@ -39,6 +39,8 @@ fi
 if [ "${1:-}" = --profiler ]; then
     venv=$(scripts/profiler-venv.sh)
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-    "$venv/bin/python" -c 'import torch, torchvision, zstandard, pytest' 2>/dev/null ||
-        "$venv/bin/python" -m pip install --quiet torch torchvision numpy zstandard pytest
+    # Looked for by file, not by import, which takes seconds; pip leaves alone what is there already.
+    "$venv/bin/python" -c 'import importlib.util as u, sys
+sys.exit(not all(map(u.find_spec, sys.argv[1:])))' torch torchvision numpy zstandard pytest timm transformers ||
+        "$venv/bin/python" -m pip install --quiet torch torchvision numpy zstandard pytest timm transformers
 fi

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, instances, methods, plot, run, solve, table, verify};
+use crate::commands::{check, instances, max_batch, methods, plot, run, solve, table, verify};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -42,6 +42,8 @@ pub enum Command {
     Check(check::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
+    /// Search for the largest batch that each method can train within a memory and a time
+    MaxBatch(max_batch::Arguments),
     /// Plot throughput against peak memory of recorded results, as SVG and PNG
     Plot(plot::Arguments),
     /// List the methods: claim, parameters, reference

@@ -123,7 +123,12 @@ pub struct InstanceGlob(GlobMatcher);
 impl InstanceGlob {
     /// Whether the pattern matches an instance's key or its last part.
     pub fn matches(&self, entry: &Entry) -> bool {
-        self.0.is_match(&entry.key) || self.0.is_match(entry.stem())
+        self.matches_name(&entry.key)
+    }
+
+    /// Whether the pattern matches a key, with or without its folder.
+    pub fn matches_name(&self, key: &str) -> bool {
+        self.0.is_match(key) || self.0.is_match(key.rsplit('/').next().unwrap_or(key))
     }
 }
 

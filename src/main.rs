@@ -11,8 +11,10 @@ mod fault;
 mod format;
 mod host;
 mod library;
+mod max_batch;
 mod output;
 mod plot;
+mod published;
 mod records;
 mod run;
 mod size;
@@ -25,7 +27,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    check, instances, methods, plot as plot_command, run as run_command, solve, table as table_command, verify, worker,
+    check, instances, max_batch as max_batch_command, methods, plot as plot_command, run as run_command, solve,
+    table as table_command, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Table(arguments) => table_command::run(&arguments),
+        Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),

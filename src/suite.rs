@@ -32,6 +32,33 @@ pub struct Suite {
     pub device: Option<SuiteDevice>,
     /// Methods and their parameters.
     pub methods: Vec<SuiteMethod>,
+    /// Whether the ratios to the optimum of the fixed order are shown too.
+    #[serde(default)]
+    pub ratios: bool,
+    /// File of published figures to print beside ours, relative to the checkout.
+    #[serde(default)]
+    pub published: Option<PathBuf>,
+    /// Searches for the largest batch.
+    #[serde(default)]
+    pub max_batch: Option<SuiteMaxBatch>,
+}
+
+/// Searches for the largest batch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuiteMaxBatch {
+    /// Memory of the device.
+    pub memory: Size,
+    /// Forward passes that an iteration may take longer than store-all.
+    pub extra_forwards: f64,
+    /// Largest batch to try.
+    pub most: u64,
+    /// Wall seconds of each run, instead of the suite's.
+    pub time_seconds: Option<f64>,
+    /// Networks, each by two or more instances at different batch sizes.
+    pub networks: Vec<Vec<String>>,
+    /// Methods.
+    pub methods: Vec<SuiteMethod>,
 }
 
 /// What each run may use.
@@ -198,6 +225,16 @@ fn check(suite: &Suite) -> Result<(), String> {
     ];
     if let Some((field, _)) = empty.iter().find(|(_, empty)| *empty) {
         return Err(format!("{field} is empty; list at least one"));
+    }
+    if let Some(search) = &suite.max_batch {
+        let seconds = search.time_seconds.unwrap_or(1.0);
+        let amounts = search.extra_forwards >= 0.0 && search.extra_forwards.is_finite() && search.most > 0;
+        if !(amounts && seconds > 0.0 && seconds.is_finite()) {
+            return Err("max_batch: expected extra_forwards from 0 on, and most and time_seconds above 0".into());
+        }
+        if search.networks.iter().any(|names| names.len() < 2) || search.methods.is_empty() {
+            return Err("max_batch: expected networks of two or more instances each, and a method".into());
+        }
     }
     match &suite.limits {
         SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {

@@ -6,11 +6,13 @@
 //! * [`schedule`] and [`liveness`]: steps, and where to free;
 //! * [`mod@simulate`]: the independent judge;
 //! * [`plan`]: which implementation each operator uses when a method does not choose;
+//! * [`batch`]: a network at any batch size, from two;
 //! * [`chain`] and [`chain_view`]: the chain that an instance's forward graph is cut into;
 //! * [`chain_file`] and [`node_link`]: published chains and graphs, and the instances that they become.
 //!
 //! Nothing here knows of a method or a solver.
 
+pub mod batch;
 pub mod chain;
 pub mod chain_file;
 pub mod chain_view;

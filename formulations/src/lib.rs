@@ -10,6 +10,7 @@ pub mod report;
 
 mod chain_method;
 pub mod checkmate;
+pub mod chen;
 pub mod griewank;
 pub mod kusumoto;
 pub mod moccasin;

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.fx.traceback as fx_traceback
-from torch import nn
 from functorch.compile import aot_function
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch import nn
+from torch._C import DispatchKey
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .errors import ProfilerError
 
@@ -72,19 +73,31 @@ class TrainingStep(nn.Module):
         _mark_modules(model)
 
     def forward(self, images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
-        """Cross-entropy of the network's logits."""
+        """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added."""
         with _marked(module=""):
-            loss = nn.functional.cross_entropy(self.model(images), labels)
+            first, *others = _logits_of(self.model(images))
+            loss = nn.functional.cross_entropy(first, labels)
+            for logits, weight in zip(others, getattr(self.model, "loss_weights", (1.0,))[1:], strict=True):
+                loss = loss + weight * nn.functional.cross_entropy(logits, labels)
         _mark_autograd(loss)
         return (loss,)
 
 
+def _logits_of(outputs: object) -> tuple[torch.Tensor, ...]:
+    """What a network returned, as a tuple of logits of one shape but for the classes."""
+    logits = outputs if isinstance(outputs, tuple) else (outputs,)
+    if not all(isinstance(item, torch.Tensor) and item.dim() >= 2 for item in logits):
+        raise ProfilerError("the network must return logits (batch x classes ...) or a tuple of them")
+    return logits
+
+
 def capture(request: Request, device: str) -> Capture:
     """Traces the iteration with fake tensors on `device` (`cpu` or `cuda`)."""
-    with FakeTensorMode(), _quiet():
-        with torch.device(device), _without_initialisation():
-            step = TrainingStep(request.build())
-            images = torch.empty(request.batch, *request.shape)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    model = _built(request.build, mode, device)
+    with mode, _quiet(), _native_upsampling():
+        step = TrainingStep(model)
+        images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
         step.train()
         labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
         with fx_traceback.preserve_node_meta():
@@ -122,7 +135,7 @@ def _describe(joint: _JointGraph, step: TrainingStep, device: str) -> Capture:
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     parameters = [name.removeprefix(MODEL + ".") for name, _ in step.named_parameters()]
     buffers = [name.removeprefix(MODEL + ".") for name, _ in step.named_buffers()]
-    names = parameters + buffers + ["images", "labels"]
+    names = parameters + buffers + ["tokens" if _takes_tokens(step.model) else "images", "labels"]
     primals, tangents = placeholders[: len(names)], placeholders[len(names) :]
     by_name = list(zip(primals, names))
     first_input = len(parameters) + len(buffers)
@@ -179,10 +192,16 @@ def _fallback_note(tried: str, used: str) -> str:
 def _label_shape(step: TrainingStep, images: torch.Tensor) -> tuple[int, ...]:
     """Labels have the shape of the logits without the class dimension."""
     with torch.no_grad():
-        logits = step.model(images)
-    if not isinstance(logits, torch.Tensor) or logits.dim() < 2:
-        raise ProfilerError("the network must return one tensor of logits (batch x classes ...)")
+        logits = _logits_of(step.model(images))[0]
     return (logits.shape[0], *logits.shape[2:])
+
+
+def _takes_tokens(model: nn.Module) -> bool:
+    return bool(getattr(model, "takes_tokens", False))
+
+
+def _input_dtype(model: nn.Module) -> torch.dtype:
+    return torch.int64 if _takes_tokens(model) else torch.float32
 
 
 def _mark_modules(model: nn.Module) -> None:
@@ -247,6 +266,34 @@ def mark_of(node: torch.fx.Node) -> dict[str, object]:
     return (node.meta.get("custom") or {}).get(MARK, {})
 
 
+def _built(build: Callable[[], nn.Module], mode: FakeTensorMode, device: str) -> nn.Module:
+    """Builds a network whose parameters and buffers are fake.
+
+    Constructors run outside of the mode, because some compute with small tensors (drop rates, say) what
+    they then need as numbers. Parameters become fake one by one as they are registered, so no more than one
+    is ever allocated, and nothing is written to it."""
+    register = nn.Module.register_parameter
+
+    def faked(self: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(self, name, parameter)
+        if parameter is not None and not isinstance(parameter, FakeTensor):
+            with mode:
+                like = torch.empty_strided(parameter.shape, parameter.stride(), dtype=parameter.dtype, device=device)
+                self._parameters[name] = nn.Parameter(like, requires_grad=parameter.requires_grad)
+
+    nn.Module.register_parameter = faked
+    try:
+        with _without_initialisation():
+            model = build()
+    finally:
+        nn.Module.register_parameter = register
+    for module in model.modules():
+        for name, buffer in module._buffers.items():
+            if buffer is not None and not isinstance(buffer, FakeTensor):
+                module._buffers[name] = mode.from_tensor(buffer).to(device)
+    return model
+
+
 @contextlib.contextmanager
 def _without_initialisation() -> Iterator[None]:
     """Leaves parameters as they are allocated: values do not matter, and some initialisers look at
@@ -260,6 +307,32 @@ def _without_initialisation() -> Iterator[None]:
     finally:
         for name, original in originals.items():
             setattr(nn.init, name, original)
+
+
+_PYTHON_KERNELS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+
+
+@contextlib.contextmanager
+def _native_upsampling() -> Iterator[None]:
+    """Keeps upsampling one operator, as it is when a network runs.
+
+    torch registers Python kernels that take it apart into index arithmetic while a graph is traced; what
+    they leave behind for the backward pass no framework would keep."""
+    removed = []
+    for name in dir(torch.ops.aten):
+        if "upsample" in name:
+            packet = getattr(torch.ops.aten, name)
+            removed += [(getattr(packet, overload), key) for overload in packet.overloads() for key in _PYTHON_KERNELS]
+    removed = [(operator, key, operator.py_kernels[key]) for operator, key in removed if key in operator.py_kernels]
+    try:
+        for operator, key, _ in removed:
+            del operator.py_kernels[key]
+            operator._dispatch_cache.clear()
+        yield
+    finally:
+        for operator, key, kernel in removed:
+            operator.py_kernels[key] = kernel
+            operator._dispatch_cache.clear()
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from . import __version__
@@ -43,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("--model", required=True, metavar="FAMILY:NAME", help="e.g. torchvision:resnet50")
     trace.add_argument("--batch", type=int, required=True, help="samples per iteration, e.g. 32")
     trace.add_argument("--shape", required=True, help="shape of one sample, e.g. 3x224x224")
-    trace.add_argument("--device", required=True, help="cpu, cuda or model:<gpu>, e.g. model:v100")
+    trace.add_argument("--device", required=True, help="cpu, cuda, model:<gpu> (e.g. model:v100), flops or unit")
     trace.add_argument("--trace-device", choices=("auto", "cpu", "cuda"), default="auto",
                        help="device of the fake tensors (default: that of --device where torch allows)")
     trace.add_argument("--repeats", type=int, default=10, help="runs per measured operator (default 10)")
@@ -56,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
                        help="parameter gradient and input gradient as two operators")
     trace.add_argument("--split-batch-norm", action="store_true",
                        help="statistics and normalisation as two operators, so that kept statistics are not found again")
+    trace.add_argument("--graph-size", action="store_true",
+                       help="note the nodes and values of the joint graph before views are folded")
     trace.add_argument("-o", "--output", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
     trace.set_defaults(run=_trace)
 
@@ -72,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     join.add_argument("-o", "--output", type=Path, required=True)
     join.set_defaults(run=_join)
 
+    compare = commands.add_parser("compare", help="print published figures beside those of the committed instances")
+    compare.add_argument("--published", type=Path, default=Path("results/published"), help="folder of store-all.csv, graphs.csv")
+    compare.add_argument("--instances", type=Path, default=Path("instances"), help="folder of the instances")
+    compare.set_defaults(run=_compare)
+
     from .harvest.cli import add_parser
 
     add_parser(commands)
@@ -84,7 +92,7 @@ def _trace(options: argparse.Namespace) -> int:
     print(run(Job(
         options.model, options.batch, parse_shape(options.shape), options.device,
         options.trace_device, options.repeats, options.convolutions, options.alternatives, options.gist,
-        options.split_convolution_backward, options.split_batch_norm,
+        options.split_convolution_backward, options.split_batch_norm, options.graph_size,
     ), options.output))
     return 0
 
@@ -112,16 +120,28 @@ def _join(options: argparse.Namespace) -> int:
     return 0
 
 
+def _compare(options: argparse.Namespace) -> int:
+    from .compare import page
+
+    print(page(options.published, options.instances, "just published"), end="")
+    return 0
+
+
 def _suite(options: argparse.Namespace) -> int:
-    from .job import run
+    from .job import run, traced
     from .suites import suite
 
     jobs = suite(options.name)
     if not options.output.is_dir():
         raise ProfilerError(f"the output folder '{options.output}' does not exist")
+    previous = trace = None
     for name, job in jobs.items():
         if options.only in name:
-            print(run(job, options.output / f"{name}.json.zst"), flush=True)
+            # The same network with other costs follows at once; traced for a given device, it has the same graph.
+            if replace(job, device="") != previous or job.trace_device == "auto":
+                trace = traced(job)
+            previous = replace(job, device="")
+            print(run(job, options.output / f"{name}.json.zst", trace=trace), flush=True)
     return 0
 
 

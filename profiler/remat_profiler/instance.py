@@ -39,17 +39,20 @@ def document(header: Header, trace: TracedIteration, costs: CostSource) -> dict[
     """The instance as a JSON object."""
     described = costs.describe()
     inputs = [Value(node).tensor for node in trace.capture.inputs]
+    abstract = {} if described.time_unit == "ns" else {"units": {"time": described.time_unit}}
+    device = {} if described.device is None else {"device": described.device}
     return {
         "format": "remat-instance",
         "version": 1,
         "name": header.name,
+        **abstract,
         "provenance": {
             "model": header.model,
             "batch_size": header.batch,
             "input_shapes": [list(tensor.shape) for tensor in inputs],
             "dtype": _dtype(inputs[0]),
             "framework": {"name": "pytorch", "version": torch.__version__},
-            "device": described.device,
+            **device,
             "sizes": {"kind": "exact"},
             "times": described.times,
             "workspaces": described.workspaces,

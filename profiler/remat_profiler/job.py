@@ -11,6 +11,11 @@ from .errors import ProfilerError
 
 if TYPE_CHECKING:
     from .costs import CostSource
+    from .trace import TracedIteration
+
+
+# A note of instances that are compared with FastSA's tables; `compare` reads it.
+GRAPH_SIZE = "joint graph before folding: {nodes} nodes, {values} values (FastSA's count: without detach and tuple access)"
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Job:
     gist: bool = False
     split_convolution_backward: bool = False
     split_batch_norm: bool = False
+    graph_size: bool = False
 
     @property
     def command(self) -> str:
@@ -36,18 +42,19 @@ class Job:
         text = f"remat-profiler trace --model {self.model} --batch {self.batch} --shape {shape} --device {self.device}"
         if self.trace_device != "auto":
             text += f" --trace-device {self.trace_device}"
-        if not self.device.startswith("model:"):
+        if self.device in ("cpu", "cuda"):
             text += f" --repeats {self.repeats}"
         if self.convolutions is not None:
             text += f" --convolutions {Path(self.convolutions).name}"
-        for name in ("alternatives", "gist", "split_convolution_backward", "split_batch_norm"):
+        for name in ("alternatives", "gist", "split_convolution_backward", "split_batch_norm", "graph_size"):
             if getattr(self, name):
                 text += " --" + name.replace("_", "-")
         return text
 
 
-def run(job: Job, output: Path, costs: CostSource | None = None) -> str:
-    """Writes the instance and returns a summary for people; `costs` replaces the source of the device."""
+def run(job: Job, output: Path, costs: CostSource | None = None, trace: TracedIteration | None = None) -> str:
+    """Writes the instance and returns a summary for people; `costs` replaces the source of the device,
+    `trace` what `traced(job)` would find again."""
     from . import check, instance
     from .costs import cost_source
 
@@ -57,7 +64,7 @@ def run(job: Job, output: Path, costs: CostSource | None = None) -> str:
     started = time.monotonic()
     costs = costs or cost_source(job.device, job.repeats)
     header = instance.Header(instance.stem(output), job.model, job.batch, job.shape, job.command)
-    trace = traced(job)
+    trace = trace or traced(job)
     made = instance.document(header, trace, costs)
     if job.alternatives or job.gist:
         from .alternatives.attach import attach
@@ -74,12 +81,12 @@ def run(job: Job, output: Path, costs: CostSource | None = None) -> str:
     return summary(header.name, made, check.store_all(made), size, time.monotonic() - started)
 
 
-def traced(job: Job):
+def traced(job: Job) -> TracedIteration:
     """Traces the iteration that a job asks for."""
     from .capture import Request, capture_for
     from .costs import trace_devices
     from .models import builder
-    from .trace import trace
+    from .trace import graph_size, trace
 
     devices = trace_devices(job.device) if job.trace_device == "auto" else [job.trace_device]
     captured = capture_for(Request(builder(job.model), job.batch, job.shape), devices)
@@ -90,17 +97,27 @@ def traced(job: Job):
             rewrite.split_convolution_backward(captured)
         if job.split_batch_norm:
             rewrite.split_batch_norm(captured)
-    return trace(captured)
+    iteration = trace(captured)
+    if job.graph_size:
+        nodes, values = graph_size(captured)
+        iteration.notes.append(GRAPH_SIZE.format(nodes=nodes, values=values))
+    return iteration
 
 
 def summary(name: str, made: dict, store_all, size: int, seconds: float) -> str:
     """What was written, and what store-all needs on it."""
     batch = made["provenance"]["batch_size"]
-    rate = batch / (store_all.time_ns * 1e-9) if store_all.time_ns else float("inf")
     times = made["provenance"]["times"]["kind"]
     return (
         f"{name}: {store_all.operators} operators, {store_all.tensors} tensors, {size} bytes written in {seconds:.1f} s\n"
-        f"  store-all ({times}): {store_all.time_ns / 1e6:.3f} ms, {rate:.2f} samples/s, "
+        f"  store-all ({times}): {_duration(made, store_all.time_ns, batch)}, "
         f"peak {store_all.peak_bytes / 2**30:.3f} GiB at {store_all.peak_operator} "
         f"(fixed {store_all.fixed_bytes / 2**30:.3f} GiB)"
     )
+
+
+def _duration(made: dict, time: int, batch: int) -> str:
+    """Milliseconds and throughput, or a number of abstract units."""
+    if made.get("units", {}).get("time") == "abstract":
+        return f"{time} abstract units"
+    return f"{time / 1e6:.3f} ms, {batch / (time * 1e-9) if time else float('inf'):.2f} samples/s"

@@ -12,6 +12,7 @@ loss, scalar constants), which are part of their readers.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import getitem
 
 import torch
 from torch import fx
@@ -22,6 +23,7 @@ from .errors import ProfilerError
 from .naming import Namer
 
 LITERAL_BYTES = 64
+_NO_NODES = {getitem, torch.ops.aten.detach.default}
 STATEFUL = {"aten::cudnn_batch_norm", "aten::miopen_batch_norm", "aten::native_batch_norm"}
 
 
@@ -67,6 +69,23 @@ class TracedIteration:
 def trace(capture: Capture) -> TracedIteration:
     """Assembles the iteration."""
     return _Assembly(capture).run()
+
+
+def graph_size(capture: Capture) -> tuple[int, int]:
+    """Nodes and values of the joint graph as FastSA counts them, before anything is folded.
+
+    Nodes are live calls besides tuple access and `detach`; values are everything that they put out,
+    used or not, and the parameters, buffers and inputs."""
+    graph = capture.graph_module.graph
+    needed = set(next(node for node in graph.nodes if node.op == "output").all_input_nodes)
+    live = []
+    for node in reversed(graph.nodes):
+        if node in needed:
+            needed.update(node.all_input_nodes)
+            if node.op == "call_function" and node.target not in _NO_NODES:
+                live.append(node)
+    outputs = sum(len(value) if isinstance(value := node.meta["val"], (list, tuple)) else 1 for node in live)
+    return len(live), outputs + len(capture.parameters) + len(capture.buffers) + len(capture.inputs)
 
 
 class _Assembly:

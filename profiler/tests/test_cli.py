@@ -10,6 +10,7 @@ import zstandard
 from remat_profiler import instance
 from remat_profiler.cli import main, parse_shape
 from remat_profiler.errors import ProfilerError
+from remat_profiler.harvest.networks import HARVESTED
 from remat_profiler.suites import SUITES, suite
 
 GOOD = {"--model": "toy:conv-bn-relu", "--batch": "2", "--shape": "3x8x8", "--device": "model:v100"}
@@ -106,8 +107,12 @@ def test_shapes_are_parsed_strictly():
 
 
 def test_suites_name_every_instance_after_what_it_holds(capsys, tmp_path):
-    assert set(SUITES) == {"resnet"} and len(suite("resnet")) == 13
-    for name, job in suite("resnet").items():
-        assert f"b{job.batch}" in name and job.device == "model:v100" and job.trace_device == "cpu"
+    assert len(suite("resnet")) == 13
+    names = [name for chosen in HARVESTED for name in suite(chosen)]
+    assert len(names) == len(set(names))  # the harvest keeps them in one folder
+    for chosen in SUITES:
+        for name, job in suite(chosen).items():
+            ending = f"b{job.batch}" + ("" if job.device.startswith("model:") else f"-{job.device}")
+            assert name.endswith(ending) and str(job.shape[-1]) in name and job.trace_device == "cpu"
     assert main(["suite", "nope", "-o", str(tmp_path)]) == 2
     assert "unknown suite" in capsys.readouterr().err

@@ -83,7 +83,8 @@ def test_the_committed_list_is_complete():
     folder = ROOT / "instances" / "devices"
     if not (folder / "convolutions.csv").exists():
         pytest.skip("the committed list is not beside the package")
-    assert set(problem.collect([ROOT / "instances" / "resnet"])) <= set(problem.read_list(folder / "convolutions.csv"))
+    harvested = [ROOT / "instances" / suite for suite in networks.HARVESTED]
+    assert set(problem.collect(harvested)) == set(problem.read_list(folder / "convolutions.csv"))
 
 
 @pytest.mark.parametrize("change,expected", [
@@ -154,10 +155,14 @@ def test_a_network_that_runs_out_of_time_goes_on_where_it_stopped(tmp_path, monk
     assert not (tmp_path / "out" / networks.CURRENT).exists()
 
 
-def test_default_networks_are_all_suites_the_largest_last():
+def test_default_networks_are_those_of_the_harvested_suites_the_largest_last():
     jobs = networks.default_jobs("cuda", 10)
     names = list(jobs)
-    assert names[0] == "resnet18-224-b32" and names[-1] == "resnet101-1000-b8"
+    assert len(jobs) > 30 and {"unet3d-48x80x80-b22", "pspnet-713-b2", "resnet1001-224-b8"} <= set(names)
+    sizes = [networks._size(job) for job in jobs.values()]
+    assert sizes == sorted(sizes)
+    plain = all(not job.alternatives and job.convolutions is None and not job.split_batch_norm for job in jobs.values())
+    assert plain and not any(name.endswith("-flops") for name in names)
     assert all(job.device == "cuda" and job.trace_device == "cpu" for job in jobs.values())
 
 

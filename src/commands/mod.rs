@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod instances;
+pub mod max_batch;
 pub mod methods;
 pub mod plot;
 pub mod run;

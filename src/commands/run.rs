@@ -1,8 +1,6 @@
 //! `bench run`: a suite from its file to records, table and plots.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,15 +11,16 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::host::{Host, cores};
 use crate::library::Library;
+use crate::max_batch::campaign::Campaign;
 use crate::output;
 use crate::plot;
 use crate::records::{self, Existing, Writer};
 use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
-use crate::run::{Conditions, Run, pool};
+use crate::run::{Conditions, Run, interrupts, pool};
 use crate::size::{Budget, Size};
 use crate::suite::{self, Suite};
-use crate::table;
+use crate::table::sections;
 
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
@@ -102,8 +101,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         seeds: arguments.seeds.clone(),
     };
     let runs = plan::expand(&library, &file.suite, &overrides)?;
+    let ids: Vec<_> = overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
+    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?;
     if arguments.list {
-        return output::result(&listing(&runs));
+        let searches = campaign.as_ref().map_or(String::new(), Campaign::listing);
+        return output::result(&format!("{searches}{}", listing(&runs)));
     }
     let folder = arguments.out.clone().unwrap_or_else(|| library.root.join("results").join(&file.suite.name));
     let existing = match (arguments.resume, arguments.force) {
@@ -111,11 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         (_, true) => Existing::Overwrite,
         _ => Existing::Refuse,
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|error| Failure::failed(format!("cannot catch interrupts: {error}")))?;
-    }
+    let stop = interrupts()?;
     let mut writer = Writer::open(&folder, existing)?;
     write_suite(&folder, &file.text)?;
     let conditions = conditions(arguments, &library, &file.suite);
@@ -124,16 +122,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::info(&format!("{}: {}", file.suite.name, file.suite.title));
     announce(&runs, &missing, &folder);
     pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, &stop)?;
-    report(arguments, &runs, &writer, &folder, &file.suite)
+    if let Some(campaign) = &campaign {
+        let time = arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time);
+        let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
+        campaign.run(&library, &folder, existing, &conditions, &stop)?;
+    }
+    report(arguments, &runs, &writer, &folder, &library, &file.suite)
 }
 
 /// Table, plots, and the verdict on all rows of the suite, earlier ones included.
-fn report(arguments: &Arguments, runs: &[Run], writer: &Writer, folder: &Path, suite: &Suite) -> Result<(), Failure> {
+fn report(
+    arguments: &Arguments,
+    runs: &[Run],
+    writer: &Writer,
+    folder: &Path,
+    library: &Library,
+    suite: &Suite,
+) -> Result<(), Failure> {
     let wanted: std::collections::HashSet<_> =
         runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
     let mut rows = records::read(writer.path())?;
     rows.retain(|record| wanted.contains(&record.key()));
-    output::result(&table::render(&table::summarise(&rows), arguments.format, Some(suite)))?;
+    output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
     if !arguments.no_plots {
         let plots = folder.join("plots");
         let written = plot::write_all(&rows, suite.device.as_ref(), &plots)?;

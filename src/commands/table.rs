@@ -6,15 +6,16 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::format::Format;
+use crate::library::Library;
 use crate::output;
 use crate::records::{self, COLUMNS};
 use crate::suite;
-use crate::table;
+use crate::table::sections::{self, Section};
 
 /// Arguments of `bench table`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bench table results/resnet\n  bench table results/resnet --format latex > table.tex\n  bench table --columns"
+    after_help = "Examples:\n  bench table results/resnet\n  bench table results/resnet --format latex > table.tex\n  bench table results/paper-checkmate --show ratios --format csv\n  bench table --columns"
 )]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
@@ -23,6 +24,9 @@ pub struct Arguments {
     /// Format of the table
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    /// Show one section instead of all that the suite has; formats for machines show one at a time
+    #[arg(long, value_enum)]
+    show: Option<Section>,
     /// Explain the columns of records.csv instead
     #[arg(long)]
     columns: bool,
@@ -37,7 +41,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(results) if !arguments.columns => {
             let rows = records::read(results)?;
             let suite = suite::kept_in(results);
-            output::result(&table::render(&table::summarise(&rows), arguments.format, suite.as_ref()))
+            let (library, folder) = (Library::locate(), records::folder_of(results));
+            let text = match arguments.show {
+                None => sections::all(&library, &rows, &folder, arguments.format, suite.as_ref()),
+                Some(section) => sections::one(section, &library, &rows, &folder, arguments.format, suite.as_ref()),
+            };
+            output::result(&text?)
         }
         _ => {
             let lines: Vec<_> = COLUMNS.iter().map(|(name, text)| format!("{name:<22}{text}")).collect();

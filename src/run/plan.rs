@@ -176,7 +176,11 @@ pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result
     Ok(runs)
 }
 
-fn expand_method(
+/// The runs of one method on one instance.
+///
+/// # Errors
+/// A method, parameter or budget that does not fit.
+pub fn expand_method(
     suite: &str,
     subject: &Arc<Subject>,
     chosen: &SuiteMethod,
@@ -262,4 +266,27 @@ fn names_differ(runs: &[Run]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::suite;
+
+    /// Its instances are there and told apart by their names, its methods and parameters are known.
+    #[test]
+    fn every_shipped_suite_expands() {
+        let library = Library::locate();
+        let files = std::fs::read_dir(library.folder().join("suites")).unwrap().flatten();
+        let paths: Vec<_> = files.map(|file| file.path()).collect();
+        assert!(paths.len() > 4, "{paths:?}");
+        for path in paths {
+            let suite = suite::read_file(&path).unwrap().suite;
+            assert_eq!(path.file_stem().unwrap().to_string_lossy(), suite.name);
+            let runs = expand(&library, &suite, &Overrides::default());
+            let runs = runs.unwrap_or_else(|failure| panic!("{}: {failure:?}", suite.name));
+            assert!(runs.len() >= suite.methods.len(), "{}", suite.name);
+        }
+    }
 }

@@ -4,6 +4,8 @@
 //! simulated peak meets it. Rows that failed are counted and shown, never left out.
 
 pub mod grid;
+pub mod ratios;
+pub mod sections;
 
 use std::collections::BTreeMap;
 
@@ -38,6 +40,8 @@ struct InstanceRows {
 struct MethodRow {
     claim: Claim,
     label: String,
+    /// Id of the method.
+    method: String,
     cells: Vec<Cell>,
     solved: usize,
     timeout: usize,
@@ -125,6 +129,13 @@ pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
 
 /// Summarises rows.
 pub fn summarise(records: &[Record]) -> Table {
+    let budgets = written_budgets(records);
+    let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
+    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+}
+
+/// The budgets of some rows as written, fractions before sizes, each ascending.
+fn written_budgets(records: &[Record]) -> Vec<&str> {
     let mut budgets: Vec<&str> = Vec::new();
     for record in records.iter().filter(|record| !record.budget.is_empty()) {
         if !budgets.contains(&record.budget.as_str()) {
@@ -132,8 +143,7 @@ pub fn summarise(records: &[Record]) -> Table {
         }
     }
     budgets.sort_by_key(|text| text.parse::<Budget>().map(|budget| budget.sort_key()).ok());
-    let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
-    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+    budgets
 }
 
 fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
@@ -144,6 +154,7 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
     let methods = series.into_iter().map(|((claim, _, label), rows)| MethodRow {
         claim,
         label,
+        method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
         cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
         solved: rows.iter().filter(|row| row.is_solved()).count(),
         timeout: rows.iter().filter(|row| row.termination == Ending::Ran(Termination::TimeLimit)).count(),
@@ -296,7 +307,7 @@ fn json_rows(table: &Table) -> Vec<Value> {
 }
 
 /// Breaks a text into lines.
-fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         if lines.last().is_some_and(|line| line.len() + 1 + word.len() > width) {

@@ -12,6 +12,7 @@ fn help_texts_are_as_reviewed() {
         "verify",
         "check",
         "table",
+        "max-batch",
         "plot",
         "methods",
         "instances",

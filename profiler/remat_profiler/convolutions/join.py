@@ -45,7 +45,7 @@ def join(instance: dict, source: str, device: str, math: str | None = None) -> i
 
 def _same_device(rows: list[Row], instance: dict, source: str) -> None:
     there = sorted({row.device for row in rows})
-    here = instance["provenance"]["device"]["name"]
+    here = instance["provenance"].get("device", {}).get("name", "no device")
     if there != [here]:
         raise ProfilerError(f"'{source}' is of {', '.join(there) or 'no device'}, the instance of {here}: times would not mix")
 

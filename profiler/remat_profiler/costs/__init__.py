@@ -1,6 +1,6 @@
-"""Costs of operators: `roofline` computes them for a named GPU, `measure` runs the operators.
+"""Costs of operators: `roofline` computes them for a named GPU, `abstract` counts, `measure` runs them.
 
-Both answer the same two questions about a node of the graph, its time and its workspace, and say
+All answer the same two questions about a node of the graph, its time and its workspace, and say
 how they know. They must not know of instances.
 """
 
@@ -27,13 +27,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Description:
-    """What the provenance of an instance says about a source of costs; `runs_on` is cpu or cuda."""
+    """What the provenance of an instance says about a source of costs; `runs_on` is cpu or cuda.
+
+    `device` is None for costs of no device, whose `time_unit` is `abstract`.
+    """
 
     runs_on: str
-    device: dict[str, object]
+    device: dict[str, object] | None
     times: dict[str, object]
     workspaces: dict[str, object]
     notes: list[str] = field(default_factory=list)
+    time_unit: str = "ns"
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,18 @@ class CostSource(Protocol):
 
 
 def cost_source(device: str, repeats: int) -> CostSource:
-    """The source for `model:<gpu>`, `cpu` or `cuda`; raises `ProfilerError` for anything else."""
-    from . import devices, measure, roofline
+    """The source for `model:<gpu>`, `flops`, `unit`, `cpu` or `cuda`; raises `ProfilerError` for anything else."""
+    from . import abstract, devices, measure, roofline
 
     kind, separator, preset = device.partition(":")
     if kind == "model" and separator:
         return roofline.Roofline(devices.preset(preset))
+    if device in abstract.MODELS:
+        return abstract.Abstract(device)
     if device in ("cpu", "cuda"):
         return measure.Measured(device, repeats)
     raise ProfilerError(
-        f"unknown device '{device}': expected cpu, cuda or model:<gpu> with <gpu> one of "
+        f"unknown device '{device}': expected cpu, cuda, flops, unit or model:<gpu> with <gpu> one of "
         + ", ".join(devices.PRESETS)
     )
 

@@ -30,7 +30,7 @@ def add_parser(commands) -> None:
 
     networks = verbs.add_parser("networks", help="trace whole networks with measured operators")
     _device(networks)
-    networks.add_argument("--list", dest="jobs", type=Path, help="lines NAME MODEL BATCH SHAPE (default: all suites)")
+    networks.add_argument("--list", dest="jobs", type=Path, help="lines NAME MODEL BATCH SHAPE (default: the suites resnet, monet, kusumoto and checkmate)")
     networks.add_argument("--plain", action="store_true", help="without alternatives and Gist's encodings")
     networks.add_argument("--split", action="store_true", help="each network once more with split operators (NAME-split)")
     networks.add_argument("-o", "--output", type=Path, required=True, help="folder")
@@ -41,7 +41,7 @@ def add_parser(commands) -> None:
     everything.add_argument("--slice-seconds", type=float, default=540.0, help="length of this slice (default 540)")
     everything.add_argument("--from", dest="sources", nargs="+", type=Path, required=True, metavar="PATH",
                             help="instances, folders of them or lists of convolutions")
-    everything.add_argument("--list", dest="jobs", type=Path, help="networks (default: all suites)")
+    everything.add_argument("--list", dest="jobs", type=Path, help="networks (default: the suites resnet, monet, kusumoto and checkmate)")
     everything.add_argument("--plain", action="store_true", help="networks without alternatives and Gist's encodings")
     everything.add_argument("--no-split", dest="split", action="store_false", help="no second instance with split operators")
     everything.add_argument("--dtypes", nargs="*", default=[], choices=("float16", "bfloat16"))

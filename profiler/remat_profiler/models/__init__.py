@@ -1,7 +1,11 @@
 """The registry of networks: `family:name`, one file per family, one line here.
 
 A family lists its names and builds a module from one of them. It must not know of tracing or of
-devices: it is called under `FakeTensorMode` and `torch.device(...)`, so nothing is allocated.
+devices: whoever calls it sees to it that parameters are not allocated (`capture`).
+
+A module returns logits (batch x classes ...), or a tuple of them where it has auxiliary classifiers;
+then its attribute `loss_weights` says what the cross-entropy of each counts. Where its attribute
+`takes_tokens` is true it reads integers instead of images.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ..errors import ProfilerError
-from . import preact, toy, vision
+from . import chainer, keras, preact, timm, toy, transformers, unet, vision
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,11 @@ class Family:
 FAMILIES: dict[str, Family] = {
     "torchvision": Family(vision.names, vision.build, vision.ABOUT),
     "preact": Family(preact.names, preact.build, preact.ABOUT),
+    "keras": Family(keras.names, keras.build, keras.ABOUT),
+    "unet": Family(unet.names, unet.build, unet.ABOUT),
+    "chainer": Family(chainer.names, chainer.build, chainer.ABOUT),
+    "timm": Family(timm.names, timm.build, timm.ABOUT),
+    "transformers": Family(transformers.names, transformers.build, transformers.ABOUT),
     "toy": Family(toy.names, toy.build, toy.ABOUT),
 }
 

@@ -1,0 +1,277 @@
+//! `chen-sqrt`, `chen-greedy`, `ap-sqrt`, `ap-greedy`, `linearized-sqrt`, `linearized-greedy`: the
+//! baselines of Checkmate's comparison that choose checkpoints and recompute each segment once.
+//!
+//! [`candidates`] says which operators may be checkpoints, [`rules`] which of them are, and [`segments`]
+//! what then runs when. Builds on the joint graph and the stages of [`crate::checkmate`].
+
+pub mod candidates;
+pub mod rules;
+pub mod segments;
+
+use std::time::{Duration, Instant};
+
+use remat_core::{Instance, Schedule, simulate};
+
+use crate::checkmate::joint::{Joint, JointOperator};
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::parameters::{ParameterKind, ParameterSpec};
+use candidates::{Candidates, ForwardGraph};
+use segments::Segments;
+
+/// Checkpoints by a rule of thumb; each segment between them is recomputed once.
+///
+/// # Problem
+/// Choose checkpoints among candidate operators of the forward pass. What a checkpoint makes is kept;
+/// everything else of a segment is dropped when the forward pass has read it for the last time, and
+/// made again, all at once, when the backward pass first reads anything of the segment.
+///
+/// # Variables
+/// The candidates C: every operator of a linear network (`chen-*`), the articulation points of the
+/// forward graph (`ap-*`), or every operator in the order of the instance (`linearized-*`). Of them
+/// `*-sqrt` takes every floor(sqrt |C|)-th. `*-greedy` takes a candidate as soon as the operators since
+/// the last checkpoint make more than b bytes.
+///
+/// # Constraints
+/// S from the checkpoints; R the least with which S is valid (Checkmate, section 5.1, second phase):
+/// what a segment needs from beyond its checkpoints (a skip connection) runs again too.
+///
+/// # Size
+/// O(reads + runs) for each value of b; at most O(n^2) values of b lead to different choices.
+///
+/// # Departures from the paper
+/// Chen et al. try six values of b around sqrt(x y); Checkmate's sweep is not described. Here b takes
+/// every value that makes a difference, at most `settings` of them, spread evenly; the fastest whose
+/// simulated peak is within the budget counts. The last segment is kept, not dropped and made again at
+/// once. The forward pass recomputes nothing: skip connections stay until it has read them. An operator
+/// with several results is one candidate and keeps all of them. Operators that are on no path from the
+/// input to the loss (constants, counters) are no candidates, for they would make articulation points
+/// that cut nothing. Implementations: the fastest.
+///
+/// # Claim
+/// Baseline: time and peak are the simulator's.
+///
+/// # Reference
+/// Chen et al. 2016, sections 4.1 and 4.2, Algorithm 3; Checkmate (Jain et al., `MLSys` 2020), section
+/// 6.1 and its appendix on generalised baselines.
+pub struct Chen {
+    id: &'static str,
+    title: &'static str,
+    candidates: Candidates,
+    rule: Rule,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Sqrt,
+    Greedy,
+}
+
+/// Chen et al.'s sqrt(n) on linear networks.
+pub static CHEN_SQRT: Chen = Chen {
+    id: "chen-sqrt",
+    title: "every sqrt(n)-th operator of a linear network is kept",
+    candidates: Candidates::Linear,
+    rule: Rule::Sqrt,
+};
+
+/// Chen et al.'s segments by memory on linear networks.
+pub static CHEN_GREEDY: Chen = Chen {
+    id: "chen-greedy",
+    title: "segments of about b bytes of a linear network",
+    candidates: Candidates::Linear,
+    rule: Rule::Greedy,
+};
+
+/// Checkmate's AP sqrt(n).
+pub static AP_SQRT: Chen = Chen {
+    id: "ap-sqrt",
+    title: "every sqrt(n)-th articulation point of the forward graph is kept",
+    candidates: Candidates::ArticulationPoints,
+    rule: Rule::Sqrt,
+};
+
+/// Checkmate's AP greedy.
+pub static AP_GREEDY: Chen = Chen {
+    id: "ap-greedy",
+    title: "segments of about b bytes between articulation points",
+    candidates: Candidates::ArticulationPoints,
+    rule: Rule::Greedy,
+};
+
+/// Checkmate's linearized sqrt(n).
+pub static LINEARIZED_SQRT: Chen = Chen {
+    id: "linearized-sqrt",
+    title: "every sqrt(n)-th operator in the instance's order is kept",
+    candidates: Candidates::Linearized,
+    rule: Rule::Sqrt,
+};
+
+/// Checkmate's linearized greedy.
+pub static LINEARIZED_GREEDY: Chen = Chen {
+    id: "linearized-greedy",
+    title: "segments of about b bytes in the instance's order",
+    candidates: Candidates::Linearized,
+    rule: Rule::Greedy,
+};
+
+const SEGMENT_BYTES: ParameterSpec = ParameterSpec {
+    name: "segment-bytes",
+    default: "auto",
+    kind: ParameterKind::IntegerOrAuto { min: 0, max: 1 << 62 },
+    help: "b: bytes beyond which a segment ends; auto: the best of every value that makes a difference",
+};
+
+const SETTINGS: ParameterSpec = ParameterSpec {
+    name: "settings",
+    default: "500",
+    kind: ParameterKind::Integer { min: 2, max: 1_000_000 },
+    help: "values of b that are tried at most, spread evenly over those that make a difference",
+};
+
+impl Method for Chen {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn about(&self) -> About {
+        let (claim_text, parameters, budgets): (_, &'static [_], _) = match self.rule {
+            Rule::Sqrt => ("one schedule; segments of equal length", &[], BudgetUse::Ignored),
+            Rule::Greedy => (
+                "the fastest of its schedules, over all b, that meets the budget",
+                &[SEGMENT_BYTES, SETTINGS],
+                BudgetUse::Used,
+            ),
+        };
+        let reference = match self.candidates {
+            Candidates::Linear => "Chen et al. 2016, sections 4.1 and 4.2",
+            _ => "Checkmate (Jain et al., MLSys 2020), section 6.1; Chen et al. 2016",
+        };
+        About { title: self.title, claim: Claim::Baseline, claim_text, reference, parameters, budgets }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        Problem::new(self, instance).map(|_| ())
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let began = Instant::now();
+        let problem = Problem::new(self, context.instance)?;
+        let build = began.elapsed();
+        let (plans, rest) = match self.rule {
+            Rule::Sqrt => (vec![problem.plan(rules::sqrt(&problem.candidates), String::new())?], Rest::default()),
+            Rule::Greedy => problem.greedy(context)?,
+        };
+        let mut spent = build;
+        let answer = |&budget: &Option<u64>| {
+            let fits = |plan: &&Plan| budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
+            let best = plans.iter().filter(fits).min_by_key(|plan| (plan.cost.time, plan.cost.peak_bytes));
+            let answer = problem.answer(budget, best, &rest);
+            let solve = began.elapsed().saturating_sub(spent);
+            spent += solve;
+            Answer { solve, ..answer }
+        };
+        let mut answers: Vec<Answer> = context.budgets.iter().map(answer).collect();
+        if let Some(first) = answers.first_mut() {
+            first.build = build;
+        }
+        Ok(answers)
+    }
+}
+
+/// One choice of checkpoints and what it costs.
+struct Plan {
+    checkpoints: Vec<usize>,
+    cost: Claimed,
+    words: String,
+}
+
+/// What a sweep left out.
+#[derive(Default)]
+struct Rest {
+    words: String,
+    out_of_time: bool,
+}
+
+/// An instance as these methods see it.
+struct Problem<'a> {
+    instance: &'a Instance,
+    joint: Joint,
+    candidates: Vec<usize>,
+    /// What each forward operator makes, by position.
+    sizes: Vec<u64>,
+}
+
+impl<'a> Problem<'a> {
+    fn new(method: &Chen, instance: &'a Instance) -> Result<Self, SkipReason> {
+        let joint = Joint::new(instance)?;
+        let candidates = method.candidates.of(&ForwardGraph::new(instance, &joint)?)?;
+        let forward = |operator: &&JointOperator| instance.operator(operator.id).phase.is_forward();
+        let made = |operator: &JointOperator| operator.makes.iter().map(|&value| joint.values[value].bytes).sum();
+        let sizes = joint.operators.iter().map(|operator| Some(operator).filter(forward).map_or(0, made)).collect();
+        Ok(Self { instance, joint, candidates, sizes })
+    }
+
+    fn schedule(&self, checkpoints: &[usize]) -> Schedule {
+        let segments = Segments::new(self.instance, &self.joint, checkpoints);
+        segments.stages(&self.joint).schedule(self.instance, &self.joint)
+    }
+
+    fn plan(&self, checkpoints: Vec<usize>, words: String) -> Result<Plan, MethodError> {
+        let simulation = simulate(self.instance, &self.schedule(&checkpoints))
+            .map_err(|error| MethodError::Internal(error.to_string()))?;
+        let cost = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+        Ok(Plan { checkpoints, cost, words })
+    }
+
+    /// The plans of a sweep over b, or of the one b that was given.
+    fn greedy(&self, context: &Context<'_>) -> Result<(Vec<Plan>, Rest), MethodError> {
+        let deadline = context.limits.time.map(|time| Instant::now() + time);
+        let plan =
+            |bytes: u64| self.plan(rules::greedy(&self.candidates, &self.sizes, bytes), format!(", b = {bytes}"));
+        if let Some(bytes) = context.parameters.integer("segment-bytes") {
+            return Ok((vec![plan(bytes)?], Rest::default()));
+        }
+        let all = rules::thresholds(&self.candidates, &self.sizes);
+        let most = context.parameters.integer("settings").and_then(|most| usize::try_from(most).ok());
+        let chosen = spread(&all, most.unwrap_or(all.len()));
+        let mut plans = Vec::with_capacity(chosen.len());
+        // The largest first: store-all and its neighbours are there when time runs out.
+        for &bytes in chosen.iter().rev() {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+            plans.push(plan(bytes)?);
+        }
+        let words = format!("{} of {} values of b tried", plans.len(), all.len());
+        let out_of_time = plans.len() < chosen.len();
+        Ok((plans, Rest { words, out_of_time }))
+    }
+
+    fn answer(&self, budget: Option<u64>, best: Option<&Plan>, rest: &Rest) -> Answer {
+        let termination = match best {
+            _ if rest.out_of_time => Termination::TimeLimit,
+            Some(_) => Termination::Feasible,
+            None => Termination::NotFound,
+        };
+        let checkpoints = best.map(|plan| format!("{} checkpoints{}", plan.checkpoints.len(), plan.words));
+        let words = Some(rest.words.clone()).filter(|words| !words.is_empty());
+        Answer {
+            budget,
+            termination,
+            schedule: best.map(|plan| self.schedule(&plan.checkpoints)),
+            claimed: best.map(|plan| plan.cost),
+            lower_bound: None,
+            build: Duration::ZERO,
+            solve: Duration::ZERO,
+            note: checkpoints.into_iter().chain(words).collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+/// At most so many of a list, evenly, first and last among them.
+fn spread(all: &[u64], most: usize) -> Vec<u64> {
+    if all.len() <= most {
+        return all.to_vec();
+    }
+    (0..most).map(|at| all[at * (all.len() - 1) / (most - 1)]).collect()
+}

@@ -1,0 +1,160 @@
+//! `max-batch.csv`: one row per network and method, and the table that is made of them.
+
+use std::path::{Path, PathBuf};
+
+use remat_core::format::MemoryUnit;
+use remat_formulations::Claim;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::format::{self, Format};
+use crate::published::Published;
+use crate::table::grid::Grid;
+use crate::table::wrap;
+
+/// One search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BatchRow {
+    /// Name of the first of the network's instances.
+    pub network: String,
+    /// Id of the method.
+    pub method: String,
+    /// The method with the parameters that the suite gives.
+    pub label: String,
+    /// Its claim.
+    pub claim: Claim,
+    /// Memory of the device.
+    pub memory_bytes: u64,
+    /// Forward passes allowed beyond store-all's time.
+    pub extra_forwards: f64,
+    /// Largest batch found.
+    pub largest: Option<u64>,
+    /// Least batch at which it is proved that no schedule of the method's class will do.
+    pub refuted: Option<u64>,
+    /// Batch sizes tried.
+    pub probes: u64,
+    /// Store-all's time at the largest batch.
+    pub store_all_time_ns: Option<u64>,
+    /// The time allowed there.
+    pub allowed_time_ns: Option<u64>,
+    /// The time of the schedule found there.
+    pub simulated_time_ns: Option<u64>,
+    /// Its peak.
+    pub simulated_peak_bytes: Option<u64>,
+    /// CPU seconds of all runs.
+    pub cpu_seconds: f64,
+    /// Wall limit of each run.
+    pub time_limit_seconds: Option<f64>,
+    /// Threads of each run.
+    pub threads: usize,
+    /// Seed.
+    pub seed: u64,
+    /// What else to know.
+    pub note: String,
+    /// Version of bench.
+    pub version: String,
+    /// Revision of the checkout.
+    pub git_revision: String,
+    /// Host.
+    pub host: String,
+    /// End of the search.
+    pub timestamp: String,
+}
+
+/// The file in a folder of results.
+pub fn path_in(folder: &Path) -> PathBuf {
+    folder.join("max-batch.csv")
+}
+
+/// The rows in a folder of results; none where there is no such file.
+///
+/// # Errors
+/// The file is none of ours.
+pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
+    let path = path_in(folder);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
+    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
+    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// Writes all rows, beside and then over the old file.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
+    let path = path_in(folder);
+    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    let partial = path.with_extension("csv.partial");
+    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
+    for row in rows {
+        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
+    }
+    writer.flush().map_err(|error| failed(error.to_string()))?;
+    std::fs::rename(&partial, &path).map_err(|error| failed(error.to_string()))
+}
+
+/// The text of the table.
+pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> String {
+    let header =
+        ["network", "claim", "method", "largest batch", "none from", "overhead %", "peak", "probes", "published"];
+    let mut grid = Grid::new(&header).numeric_from(3);
+    let mut previous = "";
+    for row in rows {
+        if previous != row.network {
+            grid.rule();
+        }
+        let first = previous != row.network || format != Format::Text;
+        previous = &row.network;
+        let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
+        let overhead = row.simulated_time_ns.zip(row.store_all_time_ns).filter(|(_, reference)| *reference > 0);
+        let overhead = overhead.map(|(time, reference)| 100.0 * (time as f64 / reference as f64 - 1.0));
+        grid.row([
+            if first { row.network.clone() } else { String::new() },
+            row.claim.label().into(),
+            row.label.clone(),
+            if row.note.starts_with("skipped") { "skipped".into() } else { number(row.largest) },
+            number(row.refuted),
+            overhead.map_or("-".into(), |overhead| format!("{overhead:.1}")),
+            row.simulated_peak_bytes.map_or("-".into(), |bytes| format::bytes(bytes, MemoryUnit::Bytes)),
+            row.probes.to_string(),
+            published.value("batch", &row.network, &row.method).to_owned(),
+        ]);
+    }
+    let caption = caption(rows, published);
+    match format {
+        Format::Text => format!("{}\n{}", grid.render(format), wrap(&caption, 110)),
+        Format::Md => format!("{caption}\n\n{}", grid.render(format)),
+        Format::Latex => format!("% {caption}\n{}", grid.render(format)),
+        Format::Csv | Format::Json => grid.render(format),
+    }
+}
+
+/// `16 GB` where it is a round number of these, as devices are sold.
+fn decimal(bytes: u64) -> String {
+    const GB: u64 = 1_000_000_000;
+    if bytes > 0 && bytes.is_multiple_of(GB) {
+        format!("{} GB", bytes / GB)
+    } else {
+        format::bytes(bytes, MemoryUnit::Bytes)
+    }
+}
+
+fn caption(rows: &[BatchRow], published: &Published) -> String {
+    let question = rows.first().map_or(String::new(), |row| {
+        format!(
+            "Largest batch within {} whose iteration takes at most store-all's time and {} forward pass{} more. ",
+            decimal(row.memory_bytes),
+            row.extra_forwards,
+            if row.extra_forwards > 1.0 { "es" } else { "" },
+        )
+    });
+    let sources = published.sources("batch").join("; ");
+    let source = if sources.is_empty() { String::new() } else { format!(" published: {sources}.") };
+    format!(
+        "{question}Found by bisection, as if a method that manages a batch managed every smaller one. \
+         none from: the least batch at which it is proved that no schedule of the method's class will do.{source}"
+    )
+}

@@ -1,0 +1,233 @@
+//! The table of ratios: time over that of the optimum among schedules of the fixed order, as a
+//! geometric mean over budgets, beside published figures.
+//!
+//! Where the optimum is not proved, the ratio lies between two: over the best known time, and over the
+//! proved bound. A method that finds nothing at a budget has no ratio there; how many budgets count is
+//! a column, for a mean over easy budgets flatters.
+
+use remat_formulations::{Claim, Termination};
+
+use super::grid::Grid;
+use super::{Cell, MethodRow, by_instance, instance_rows, wrap, written_budgets};
+use crate::format::Format;
+use crate::published::Published;
+use crate::records::{Ending, Record};
+
+const CAPTION: &str = "Geometric mean over budgets of simulated time over the optimum of the fixed order. \
+Where that is not proved: over the least time in the table (to best known) and over the proved bound (to bound); \
+the ratio to the optimum lies between. budgets: those at which the method has a schedule, of those at which any has.";
+
+/// The ratios of one instance.
+struct InstanceRatios {
+    name: String,
+    /// Budgets at which there is a schedule.
+    budgets: usize,
+    /// Those of them at which the optimum is proved.
+    proved: usize,
+    rows: Vec<RatioRow>,
+}
+
+struct RatioRow {
+    claim: Claim,
+    label: String,
+    method: String,
+    to_best: Option<f64>,
+    to_bound: Option<f64>,
+    solved: usize,
+}
+
+/// What is known of the optimum at a budget; times over store-all's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Reference {
+    best: f64,
+    bound: Option<f64>,
+    proved: bool,
+}
+
+/// The text of the table; none where no row of the records claims the fixed order.
+pub fn render(records: &[Record], published: &Published, format: Format) -> Option<String> {
+    let instances: Vec<_> = by_instance(records)
+        .into_iter()
+        .filter(|(_, rows)| rows.iter().any(|row| row.claim == Claim::FixedOrder))
+        .map(|(name, rows)| instance_ratios(name, &rows, &written_budgets(records)))
+        .collect();
+    if instances.is_empty() {
+        return None;
+    }
+    let sources = published.sources("ratio").join("; ");
+    let source = if sources.is_empty() { String::new() } else { format!(" published: {sources}.") };
+    let caption = format!("{CAPTION}{source}");
+    Some(match format {
+        Format::Text => text(&instances, published) + &wrap(&caption, 110),
+        Format::Md => format!("{caption}\n\n{}", grid(&instances, published).render(format)),
+        Format::Latex => format!("% {caption}\n{}", grid(&instances, published).render(format)),
+        Format::Csv | Format::Json => grid(&instances, published).render(format),
+    })
+}
+
+fn instance_ratios(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRatios {
+    let methods = instance_rows(String::new(), rows, budgets).methods;
+    let references: Vec<_> =
+        budgets.iter().enumerate().map(|(at, budget)| reference(rows, &methods, at, budget)).collect();
+    let schedules = methods.iter().filter(|row| row.cells.iter().any(|cell| matches!(cell, Cell::Overhead { .. })));
+    let rows = schedules.map(|row| ratio_row(row, &references)).collect();
+    let known = || references.iter().flatten();
+    InstanceRatios { name, budgets: known().count(), proved: known().filter(|known| known.proved).count(), rows }
+}
+
+fn reference(rows: &[&Record], methods: &[MethodRow], at: usize, budget: &str) -> Option<Reference> {
+    let there = || rows.iter().filter(|row| row.budget == budget && row.store_all_time_ns > 0);
+    let proved = there()
+        .filter(|row| row.claim == Claim::FixedOrder && row.termination == Ending::Ran(Termination::Optimal))
+        .find_map(|row| row.overhead.filter(|_| row.is_solved()));
+    if let Some(overhead) = proved {
+        let optimum = 1.0 + overhead;
+        return Some(Reference { best: optimum, bound: Some(optimum), proved: true });
+    }
+    let bounds = there().filter(|row| matches!(row.claim, Claim::FixedOrder | Claim::LowerBound));
+    let bounds = bounds.filter_map(|row| Some(row.lower_bound_ns? as f64 / row.store_all_time_ns as f64));
+    let best = methods.iter().filter_map(|row| time(row, at)).min_by(f64::total_cmp)?;
+    Some(Reference { best, bound: bounds.max_by(f64::total_cmp), proved: false })
+}
+
+fn ratio_row(row: &MethodRow, references: &[Option<Reference>]) -> RatioRow {
+    let pairs: Vec<(f64, Reference)> =
+        references.iter().enumerate().filter_map(|(at, known)| Some((time(row, at)?, (*known)?))).collect();
+    let to_bound: Vec<f64> = pairs.iter().filter_map(|(time, known)| Some(time / known.bound?)).collect();
+    RatioRow {
+        claim: row.claim,
+        label: row.label.clone(),
+        method: row.method.clone(),
+        to_best: geometric_mean(&pairs.iter().map(|(time, known)| time / known.best).collect::<Vec<_>>()),
+        // A mean over fewer budgets than the other could be the smaller one.
+        to_bound: geometric_mean(&to_bound).filter(|_| to_bound.len() == pairs.len()),
+        solved: pairs.len(),
+    }
+}
+
+/// Time over store-all's.
+fn time(row: &MethodRow, at: usize) -> Option<f64> {
+    match row.cells[at] {
+        Cell::Overhead { overhead, .. } => Some(1.0 + overhead),
+        Cell::Reason(_) | Cell::Blank => None,
+    }
+}
+
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
+    (!values.is_empty()).then(|| (logarithms / values.len() as f64).exp())
+}
+
+impl RatioRow {
+    fn cells(&self, instance: &InstanceRatios, published: &Published) -> [String; 4] {
+        let ratio = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.3}"));
+        [
+            ratio(self.to_best),
+            ratio(self.to_bound),
+            format!("{}/{}", self.solved, instance.budgets),
+            published.value("ratio", &instance.name, &self.method).to_owned(),
+        ]
+    }
+}
+
+fn text(instances: &[InstanceRatios], published: &Published) -> String {
+    let mut text = Vec::new();
+    for instance in instances {
+        let header = ["claim", "method", "to best known", "to bound", "budgets", "published"];
+        let mut grid = Grid::new(&header).numeric_from(2);
+        let mut previous = None;
+        for row in &instance.rows {
+            let claim = if previous == Some(row.claim) { "" } else { row.claim.label() };
+            previous = Some(row.claim);
+            grid.row([claim.to_owned(), row.label.clone()].into_iter().chain(row.cells(instance, published)));
+        }
+        let InstanceRatios { name, budgets, proved, .. } = instance;
+        let heading = format!("{name}: ratios over {budgets} budgets, the optimum is proved at {proved}");
+        text.push(format!("{heading}\n{}\n", grid.render(Format::Text)));
+    }
+    text.concat()
+}
+
+fn grid(instances: &[InstanceRatios], published: &Published) -> Grid {
+    let header = ["instance", "proved", "claim", "method", "to best known", "to bound", "budgets", "published"];
+    let mut grid = Grid::new(&header).numeric_from(4);
+    for instance in instances {
+        grid.rule();
+        for row in &instance.rows {
+            let proved = format!("{}/{}", instance.proved, instance.budgets);
+            let head = [instance.name.clone(), proved, row.claim.label().into(), row.label.clone()];
+            grid.row(head.into_iter().chain(row.cells(instance, published)));
+        }
+    }
+    grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::tests::example;
+
+    /// A row of an ILP, or of a heuristic, at one of three budgets.
+    fn row(method: &str, budget: (&'static str, u64), ending: Termination, overhead: Option<f64>) -> Record {
+        let claim = if method == "checkmate-ilp" { Claim::FixedOrder } else { Claim::Heuristic };
+        Record {
+            claim,
+            overhead,
+            simulated_time_ns: overhead.map(|_| 1),
+            termination: Ending::Ran(ending),
+            ..example(method, Some(budget))
+        }
+    }
+
+    /// At 1x proved (1.0 against 1.5), at 0.5x a bound of 1.2 and a best of 1.5, at 0.3x nothing.
+    fn rows() -> Vec<Record> {
+        let [low, middle, high] = [("0.3x", 3), ("0.5x", 5), ("1x", 10)];
+        let mut rows = vec![
+            row("checkmate-ilp", high, Termination::Optimal, Some(0.0)),
+            row("checkmate-ilp", middle, Termination::TimeLimit, Some(0.8)),
+            row("checkmate-ilp", low, Termination::Infeasible, None),
+            row("griewank-logn", high, Termination::Feasible, Some(0.5)),
+            row("griewank-logn", middle, Termination::Feasible, Some(0.5)),
+            row("griewank-logn", low, Termination::NotFound, None),
+            row("revolve", high, Termination::Feasible, Some(1.0)),
+            row("revolve", middle, Termination::NotFound, None),
+        ];
+        rows[1].lower_bound_ns = Some(1_200_000);
+        rows
+    }
+
+    #[test]
+    fn ratios_are_to_the_proved_optimum_or_between_best_known_and_bound() {
+        let rows = rows();
+        let rows: Vec<&Record> = rows.iter().collect();
+        let ratios = instance_ratios("net".into(), &rows, &["0.3x", "0.5x", "1x"]);
+        assert_eq!((ratios.budgets, ratios.proved), (2, 1));
+        let of = |method: &str| ratios.rows.iter().find(|row| row.method == method).expect("has a schedule");
+        let close = |value: Option<f64>, expected: f64| value.is_some_and(|value| (value - expected).abs() < 1e-12);
+        // sqrt(1.5 / 1.0 * 1.5 / 1.5) and sqrt(1.5 / 1.0 * 1.5 / 1.2).
+        assert!(close(of("griewank-logn").to_best, 1.5_f64.sqrt()));
+        assert!(close(of("griewank-logn").to_bound, 1.875_f64.sqrt()));
+        assert!(close(of("checkmate-ilp").to_best, 1.2_f64.sqrt()));
+        assert!(close(of("revolve").to_best, 2.0));
+        assert_eq!(of("revolve").solved, 1);
+    }
+
+    #[test]
+    fn without_a_row_of_the_fixed_order_there_is_no_table() {
+        assert!(render(&[example("revolve", Some(("1x", 1)))], &Published::default(), Format::Text).is_none());
+    }
+
+    #[test]
+    fn the_table_names_what_is_proved_and_how_many_budgets_count() {
+        let text = render(&rows(), &Published::default(), Format::Text).expect("has an ILP");
+        let lines: Vec<_> = text.lines().take(6).collect();
+        insta::assert_snapshot!(lines.join("\n"), @"
+        net: ratios over 2 budgets, the optimum is proved at 1
+        claim        method         to best known  to bound  budgets  published
+        ───────────────────────────────────────────────────────────────────────
+        fixed order  checkmate-ilp          1.095     1.225      2/2
+        heuristic    griewank-logn          1.225     1.369      2/2
+                     revolve                2.000     2.000      1/2
+        ");
+    }
+}

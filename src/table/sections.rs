@@ -1,0 +1,87 @@
+//! What a suite shows of its results: overheads, ratios to the optimum, largest batches.
+
+use std::path::Path;
+
+use super::{ratios, render, summarise};
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::library::Library;
+use crate::max_batch::rows;
+use crate::published::Published;
+use crate::records::Record;
+use crate::suite::Suite;
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Section {
+    /// Overhead per budget.
+    Overheads,
+    /// Ratios to the optimum of the fixed order, beside published ones.
+    Ratios,
+    /// Largest batches, beside published ones.
+    Batches,
+}
+
+/// All sections that a suite has, in the formats for people; the overheads alone in the others.
+///
+/// # Errors
+/// A file of published figures, or of largest batches, cannot be read.
+pub fn all(
+    library: &Library,
+    records: &[Record],
+    folder: &Path,
+    format: Format,
+    suite: Option<&Suite>,
+) -> Result<String, Failure> {
+    let overheads = render(&summarise(records), format, suite);
+    if !matches!(format, Format::Text | Format::Md) {
+        return Ok(overheads);
+    }
+    let published = published(library, suite)?;
+    let mut texts = Vec::new();
+    let asked = suite.is_some_and(|suite| suite.ratios);
+    texts.extend(ratios::render(records, &published, format).filter(|_| asked));
+    let batches = rows::read(folder)?;
+    if !batches.is_empty() {
+        texts.push(rows::render(&batches, &published, format));
+    }
+    texts.push(overheads);
+    Ok(texts.join("\n"))
+}
+
+/// One section, in any format.
+///
+/// # Errors
+/// As [`all`]; or the results have no such section.
+pub fn one(
+    section: Section,
+    library: &Library,
+    records: &[Record],
+    folder: &Path,
+    format: Format,
+    suite: Option<&Suite>,
+) -> Result<String, Failure> {
+    let published = published(library, suite)?;
+    match section {
+        Section::Overheads => Ok(render(&summarise(records), format, suite)),
+        Section::Ratios => ratios::render(records, &published, format).ok_or_else(|| {
+            Failure::input("no row claims the optimum of the fixed order; run checkmate-ilp on these instances")
+        }),
+        Section::Batches => {
+            let rows = rows::read(folder)?;
+            if rows.is_empty() {
+                let path = rows::path_in(folder);
+                return Err(Failure::input(format!(
+                    "{}: holds no row; run a suite that has [max_batch]",
+                    path.display()
+                )));
+            }
+            Ok(rows::render(&rows, &published, format))
+        }
+    }
+}
+
+fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
+    let path = suite.and_then(|suite| suite.published.as_ref());
+    path.map(|path| Published::read(&library.root.join(path))).transpose().map(Option::unwrap_or_default)
+}

@@ -1,0 +1,111 @@
+//! Ratios to the optimum and the search for the largest batch, from the command line.
+
+use crate::checkout::{Checkout, rows};
+
+/// A checkout with one network at three batch sizes, whose every size and time is proportional to the
+/// batch; returns store-all's peak at batch 1 too.
+fn with_batches() -> (Checkout, u64) {
+    let checkout = Checkout::new();
+    let text = std::fs::read_to_string(checkout.path("instances/small/counter.json")).unwrap();
+    for batch in [1, 2, 5] {
+        let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        document["name"] = format!("net-b{batch}").into();
+        document["provenance"]["batch_size"] = batch.into();
+        for tensor in document["tensors"].as_array_mut().unwrap() {
+            tensor["bytes"] = (tensor["bytes"].as_u64().unwrap() * batch).into();
+        }
+        for operator in document["operators"].as_array_mut().unwrap() {
+            for way in operator["implementations"].as_array_mut().unwrap() {
+                way["time"] = (way["time"].as_u64().unwrap() * batch).into();
+            }
+        }
+        std::fs::write(checkout.path(&format!("instances/net-b{batch}.json")), document.to_string()).unwrap();
+    }
+    let solved = checkout.ok("solve net-b1 --method store-all --format json").stdout;
+    let solved: serde_json::Value = serde_json::from_str(&solved).unwrap();
+    (checkout, solved["simulated_peak_bytes"].as_u64().unwrap())
+}
+
+#[test]
+fn store_all_manages_the_batch_that_the_memory_is_a_multiple_of() {
+    let (checkout, peak) = with_batches();
+    for batch in [1, 6, 7] {
+        let memory = batch * peak + peak / 2;
+        let found = checkout
+            .ok(&format!(
+                "max-batch net-b1 net-b2 net-b5 --methods store-all,chen-greedy --memory {memory} --most 100 --format json"
+            ))
+            .stdout;
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        assert_eq!(found[0]["largest batch"], batch.to_string());
+        assert_eq!(found[0]["none from"], (batch + 1).to_string());
+        assert!(found[1]["largest batch"].as_str().unwrap().parse::<u64>().unwrap() >= batch);
+    }
+}
+
+#[test]
+fn what_is_no_family_ends_with_the_element() {
+    let (checkout, _) = with_batches();
+    let mistakes = [
+        "max-batch net-b1 counter --methods store-all --memory 99",
+        "max-batch net-b1 net-b1 --methods store-all --memory 99",
+        "max-batch net-b1 net-b2 --methods store-all --memory 99 --most 0",
+    ];
+    let mut shown = Vec::new();
+    for mistake in mistakes {
+        let done = checkout.bench(mistake);
+        assert_eq!(done.code, Some(2));
+        shown.push(format!("$ bench {mistake}\n{}\n", done.last_error()));
+    }
+    insta::assert_snapshot!("families", shown.concat());
+}
+
+const SUITE: &str = r#"
+name = "both"
+title = "ratios and batches"
+analysis = "Nothing follows from it."
+instances = ["net-b2"]
+budgets = ["0.8x", "1.0x"]
+ratios = true
+published = "published.csv"
+[limits]
+threads = 1
+[[methods]]
+id = "store-all"
+[[methods]]
+id = "checkmate-ilp"
+[max_batch]
+memory = MEMORY
+extra_forwards = 1.0
+most = 100
+networks = [["net-b1", "net-b2"]]
+[[max_batch.methods]]
+id = "store-all"
+"#;
+
+#[test]
+fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once() {
+    let (checkout, peak) = with_batches();
+    let suite = SUITE.replace("MEMORY", &(3 * peak).to_string());
+    std::fs::write(checkout.path("instances/suites/both.toml"), suite).unwrap();
+    let published = "paper,where,instance,method,quantity,printed\np,Table 1,net-*,checkmate-ilp,ratio,1.23\np,Table 2,net-*,store-all,batch,17\n";
+    std::fs::write(checkout.path("published.csv"), published).unwrap();
+    let first = checkout.ok("run --suite both");
+    assert!(first.stdout.contains("net-b2: ratios over 2 budgets, the optimum is proved at 2"), "{}", first.stdout);
+    let batches = checkout.path("results/both/max-batch.csv");
+    let found = rows(&batches);
+    assert_eq!((found[0]["largest"].as_str(), found[0]["refuted"].as_str()), ("3", "4"));
+    assert!(!checkout.path("results/both/max-batch").exists(), "instances of single batches are left behind");
+
+    let ratios = checkout.ok("table results/both --show ratios --format csv").stdout;
+    assert!(ratios.contains("net-b2,2/2,fixed order,checkmate-ilp,1.000,1.000,2/2,1.23"), "{ratios}");
+    assert!(ratios.contains("net-b2,2/2,baseline,store-all,1.000,1.000,1/2,\n"), "{ratios}");
+    let shown = checkout.ok("table results/both --show batches --format csv").stdout;
+    assert!(shown.contains("net-b1,baseline,store-all,3,4,0.0,"), "{shown}");
+    assert!(shown.trim_end().ends_with(",17"), "{shown}");
+
+    let again = checkout.ok("run --suite both --resume");
+    assert_eq!(rows(&batches), found);
+    assert_eq!(again.stdout, first.stdout);
+    assert_eq!(checkout.ok("table results/both").stdout, first.stdout);
+}
