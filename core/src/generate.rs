@@ -1,5 +1,8 @@
 //! Generated instances: the papers' counterexamples for any n, and random chains from a documented
 //! generator. Builds on [`crate::chain_file`]; every instance says by which generator it was made.
+//! [`mod@layered`]: random layered graphs.
+
+pub mod layered;
 
 use std::collections::BTreeMap;
 

@@ -3,9 +3,10 @@
 //!
 //! Each node is an operator with one output. Costs are `cost_cpu` and `cost_ram`, or `duration` and
 //! `out_cost`; edges have `source` and `target`, or are pairs. The order is `graph.order` or the ids'.
-//! Everything may run again, there is no workspace, and what nobody reads is of no further use.
+//! Everything may run again, there is no workspace, and what nobody reads is of no further use; in a
+//! graph without a backward pass it is the result, or else nothing at all would have to run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -101,9 +102,15 @@ pub fn instance_of(name: &str, file: &NodeLinkFile, origin: &Origin) -> Result<I
     let reads = reads(file)?;
     let mut tensors = Vec::new();
     let mut operators = Vec::new();
+    let forward_only = !file.nodes.iter().any(|node| node.backward);
+    let read: HashSet<u32> = reads.values().flatten().copied().collect();
     for node in &file.nodes {
         let label = node.name.clone().unwrap_or_else(|| node.id.to_string());
-        let kind = if node.backward { TensorKind::Gradient } else { TensorKind::Activation };
+        let kind = match node.backward {
+            true => TensorKind::Gradient,
+            false if forward_only && !read.contains(&node.id) => TensorKind::Output,
+            false => TensorKind::Activation,
+        };
         let bytes = whole(node.id, "size", node.cost_ram)?;
         tensors.push(TensorDocument { id: node.id, name: label.clone(), bytes, kind, shape: None, dtype: None });
         operators.push(operator(node, label, reads.get(&node.id).cloned().unwrap_or_default())?);
@@ -223,6 +230,14 @@ mod tests {
         let instance = Instance::new(&named).expect("valid");
         assert_eq!(instance.tensors()[0].bytes, 3);
         assert!(instance.operators().iter().all(|operator| operator.recomputable));
+    }
+
+    #[test]
+    fn what_nobody_reads_is_the_result_of_a_graph_without_a_backward_pass() {
+        let text = r#"{"nodes": [{"id": 0, "cost_cpu": 2, "cost_ram": 3}, {"id": 1, "cost_cpu": 1, "cost_ram": 1}],
+            "links": [{"source": 0, "target": 1}]}"#;
+        let kinds: Vec<_> = read(text).expect("a graph").tensors.iter().map(|tensor| tensor.kind).collect();
+        assert_eq!(kinds, [TensorKind::Activation, TensorKind::Output]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use remat_core::generate::layered::{Layered, layered};
 use remat_core::generate::{self, RandomKind};
 use remat_core::io::write_json;
 
@@ -13,7 +14,7 @@ use crate::output;
 /// Arguments of `bench instances generate`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bench instances generate figure4 --n 10 -o instances/small/figure4-n10.json\n  bench instances generate random-chain --stages 50 --seed 1 --kind big -o chain.json"
+    after_help = "Examples:\n  bench instances generate figure4 --n 10 -o instances/small/figure4-n10.json\n  bench instances generate random-chain --stages 50 --seed 1 --kind big -o chain.json\n  bench instances generate layered --nodes 250 --width 0.43 --seed 1 -o layered.json"
 )]
 pub struct Arguments {
     /// What to generate
@@ -61,6 +62,44 @@ enum Kind {
         #[arg(long, value_enum)]
         kind: ChainKind,
     },
+    /// A random layered graph in the manner of Moccasin's Table 1
+    Layered {
+        /// Operators, source and target included
+        #[arg(long, value_parser = clap::value_parser!(u32).range(3..=1_000_000))]
+        nodes: u32,
+        /// Half the mean width of a layer over the root of the number of operators; Moccasin: 0.27, 0.43,
+        /// 0.36, 0.31 for 100, 250, 500, 1000
+        #[arg(long, value_parser = above_zero)]
+        width: f64,
+        /// How far widths vary, as a share of the mean
+        #[arg(long, default_value = "0.75", value_parser = share)]
+        variation: f64,
+        /// Share of the pairs between neighbouring layers that are edges
+        #[arg(long, default_value = "0.2", value_parser = share)]
+        density: f64,
+        /// Share of the edges that skip at least one layer
+        #[arg(long, default_value = "0.14", value_parser = part)]
+        skips: f64,
+        /// Seed
+        #[arg(long)]
+        seed: u64,
+    },
+}
+
+fn number(text: &str, expected: &str, holds: impl Fn(f64) -> bool) -> Result<f64, String> {
+    text.parse().ok().filter(|&value| holds(value)).ok_or_else(|| format!("expected a number {expected}"))
+}
+
+fn above_zero(text: &str) -> Result<f64, String> {
+    number(text, "from 0.001 to 1000", |value| (0.001..=1000.0).contains(&value))
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    number(text, "from 0 to 1", |value| (0.0..=1.0).contains(&value))
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    number(text, "from 0 to 0.9", |value| (0.0..=0.9).contains(&value))
 }
 
 /// Kinds of random chains.
@@ -96,6 +135,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 ChainKind::Small0 => RandomKind::Small0,
             };
             generate::random_chain(&name, stages, seed, kind)
+        }
+        Kind::Layered { nodes, width, variation, density, skips, seed } => {
+            layered(&name, &Layered { nodes, width, variation, density, skips }, seed)
         }
     };
     let checked = remat_core::Instance::new(&document).map_err(|error| Failure::input(format!("{name:?}: {error}")))?;
