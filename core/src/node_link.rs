@@ -32,21 +32,53 @@ pub struct NodeLinkFile {
 
 /// A node.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "WrittenNode")]
 pub struct Node {
     /// Id.
     pub id: u32,
     /// Name.
-    #[serde(default)]
     pub name: Option<String>,
     /// Whether it belongs to the backward pass.
-    #[serde(default)]
     pub backward: bool,
     /// Duration.
-    #[serde(alias = "duration")]
     pub cost_cpu: f64,
     /// Size of its output.
-    #[serde(alias = "out_cost")]
     pub cost_ram: f64,
+}
+
+/// A node as it stands in a file: Moccasin's random graphs have no ids, but names that are numbers.
+#[derive(Deserialize)]
+struct WrittenNode {
+    id: Option<u32>,
+    name: Option<Name>,
+    #[serde(default)]
+    backward: bool,
+    #[serde(alias = "duration")]
+    cost_cpu: f64,
+    #[serde(alias = "out_cost")]
+    cost_ram: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Name {
+    Number(u32),
+    Text(String),
+}
+
+impl TryFrom<WrittenNode> for Node {
+    type Error = String;
+
+    fn try_from(written: WrittenNode) -> Result<Self, String> {
+        let WrittenNode { id, name, backward, cost_cpu, cost_ram } = written;
+        let (id, name) = match (id, name) {
+            (id, Some(Name::Number(number))) => (id.unwrap_or(number), Some(number.to_string())),
+            (Some(id), Some(Name::Text(name))) => (id, Some(name)),
+            (Some(id), None) => (id, None),
+            (None, _) => return Err("a node has no id; give it one, or a number for its name".into()),
+        };
+        Ok(Self { id, name, backward, cost_cpu, cost_ram })
+    }
 }
 
 /// An edge.
@@ -230,6 +262,18 @@ mod tests {
         let instance = Instance::new(&named).expect("valid");
         assert_eq!(instance.tensors()[0].bytes, 3);
         assert!(instance.operators().iter().all(|operator| operator.recomputable));
+    }
+
+    #[test]
+    fn names_that_are_numbers_serve_as_ids() {
+        let text = r#"{"nodes": [{"name": 3, "duration": 2, "out_cost": 3}, {"name": 1, "duration": 1, "out_cost": 1}],
+            "links": [{"0": 3, "1": 1}], "graph": {"order": [3, 1]}}"#;
+        let document = read(text).expect("a graph");
+        assert_eq!((document.operators[0].id, document.operators[0].name.as_str()), (3, "3"));
+        assert!(
+            serde_json::from_str::<NodeLinkFile>(r#"{"nodes": [{"cost_cpu": 1, "cost_ram": 1}], "links": []}"#)
+                .is_err()
+        );
     }
 
     #[test]

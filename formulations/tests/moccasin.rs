@@ -33,9 +33,8 @@ impl Random {
 fn instance(seed: u64, layers: u64) -> Instance {
     let mut random = Random(seed);
     let word = |random: &mut Random| u32::try_from(random.below(1 << 32)).expect("below 2^32");
-    let layers = (0..layers)
-        .map(|_| (random.below(20), random.below(10), random.below(8), word(&mut random)))
-        .collect();
+    let layers =
+        (0..layers).map(|_| (random.below(20), random.below(10), random.below(8), word(&mut random))).collect();
     let mut document = network(&Dice { layers });
     if !seed.is_multiple_of(4) {
         document.tensors.retain(|tensor| tensor.kind != TensorKind::Saved);

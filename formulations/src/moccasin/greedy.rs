@@ -10,6 +10,9 @@ use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
 use crate::moccasin::blocks::stage_peaks;
 
+/// A value, and the first and last stage into which it is not kept.
+type Gap = (usize, (usize, usize));
+
 /// Most values that are tried per step.
 const TRIED: usize = 40;
 
@@ -37,15 +40,16 @@ pub fn within_copies(joint: &Joint, stages: &Stages, copies: u64) -> bool {
 pub fn greedy(joint: &Joint, limits: Limits) -> Option<Stages> {
     let mut dropped = vec![vec![false; joint.values.len()]; joint.len() + 1];
     let mut stages = Stages::store_all(joint);
+    let mut taken = Vec::new();
     loop {
         let peaks = stage_peaks(joint, &stages, limits.workspace);
         let excess = excess(&peaks, limits.budget);
         if excess == 0 {
-            return Some(stages);
+            return Some(keep_again(joint, limits, dropped, taken, stages));
         }
         let time = stages.claim(joint, limits.workspace).time;
         let (stage, position) = worst(&peaks);
-        let mut best: Option<(f64, Vec<Vec<bool>>, Stages)> = None;
+        let mut best: Option<(f64, Vec<Vec<bool>>, Stages, Gap)> = None;
         for (value, gap) in gaps(joint, &stages, stage, position) {
             if limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
@@ -60,11 +64,38 @@ pub fn greedy(joint: &Joint, limits: Limits) -> Option<Stages> {
             let added = next.claim(joint, limits.workspace).time.saturating_sub(time);
             let score = (excess - left) as f64 / (added as f64 + 1e-3 * time as f64 / joint.len() as f64 + 1e-9);
             if best.as_ref().is_none_or(|(best, ..)| score > *best) {
-                best = Some((score, tried, next));
+                best = Some((score, tried, next, (value, gap)));
             }
         }
-        (_, dropped, stages) = best?;
+        let (_, now, next, gap) = best?;
+        (dropped, stages) = (now, next);
+        taken.push(gap);
     }
+}
+
+/// Keeps values after all that later steps made superfluous to drop, the earliest dropped first.
+fn keep_again(
+    joint: &Joint,
+    limits: Limits,
+    mut dropped: Vec<Vec<bool>>,
+    taken: Vec<Gap>,
+    mut stages: Stages,
+) -> Stages {
+    let mut time = stages.claim(joint, limits.workspace).time;
+    for (value, (from, to)) in taken {
+        if limits.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break;
+        }
+        let mut tried = dropped.clone();
+        tried[from..=to].iter_mut().for_each(|kept| kept[value] = false);
+        let next = Stages::complete(joint, |stage, value| !tried[stage][value]);
+        let claim = next.claim(joint, limits.workspace);
+        let fits = claim.peak_bytes <= limits.budget && within_copies(joint, &next, limits.copies);
+        if fits && claim.time < time {
+            (dropped, stages, time) = (tried, next, claim.time);
+        }
+    }
+    stages
 }
 
 fn excess(peaks: &[(u64, usize)], budget: u64) -> u128 {
@@ -79,7 +110,7 @@ fn worst(peaks: &[(u64, usize)]) -> (usize, usize) {
 
 /// Values that are there and idle while a position runs in a stage, and the stages into which they need
 /// not be kept then; the largest per time of their producers first.
-fn gaps(joint: &Joint, stages: &Stages, stage: usize, position: usize) -> Vec<(usize, (usize, usize))> {
+fn gaps(joint: &Joint, stages: &Stages, stage: usize, position: usize) -> Vec<Gap> {
     let kept = stages.kept(joint);
     let touches = |at: usize, value: usize, from: usize, to: usize| {
         let reads = |&&run: &&usize| joint.run(at, run).is_some_and(|way| way.reads.contains(&value));

@@ -94,7 +94,6 @@ impl<'a> Search<'a> {
         let store_all = Stages::store_all(task.joint);
         for (stage, position) in search.violated(&store_all) {
             search.add_row(stage, position);
-            search.add_row(stage, stage);
         }
         search
     }
@@ -128,8 +127,8 @@ impl<'a> Search<'a> {
     pub fn run(mut self) -> Result<Found, MethodError> {
         // With a choice of strategies each gets its turn, and twice as much in the next round.
         let choice = self.task.solver.supports(CpCapability::Emphasis).is_ok();
-        let turns: &[Emphasis] = if choice { &[Emphasis::Cores, Emphasis::Relaxation] } else { &[Emphasis::Default] };
-        let mut slice = Duration::from_secs(if choice { 2 } else { 15 });
+        let turns: &[Emphasis] = if choice { &[Emphasis::Relaxation, Emphasis::Cores] } else { &[Emphasis::Default] };
+        let mut slice = Duration::from_secs(if choice { 5 } else { 15 });
         loop {
             for &emphasis in turns {
                 let began = Instant::now();
@@ -166,10 +165,20 @@ impl<'a> Search<'a> {
         self.known_rows.entry(stage).or_default().insert(position);
     }
 
-    /// Of each stage that exceeds the budget, where it does most.
+    /// Where stages exceed the budget most; of neighbours only the worst, since what is dropped there is
+    /// mostly dropped around it too, and every hot stage is another block.
     fn violated(&self, stages: &Stages) -> Vec<(usize, usize)> {
-        let peaks = stage_peaks(self.task.joint, stages, self.task.workspace).into_iter().enumerate();
-        peaks.filter(|(_, peak)| peak.0 > self.task.budget).map(|(stage, peak)| (stage, peak.1)).collect()
+        let peaks = stage_peaks(self.task.joint, stages, self.task.workspace);
+        let mut over: Vec<usize> = (0..peaks.len()).filter(|&stage| peaks[stage].0 > self.task.budget).collect();
+        over.sort_by_key(|&stage| std::cmp::Reverse(peaks[stage].0));
+        let apart = self.task.joint.len() / 40;
+        let mut chosen: Vec<(usize, usize)> = Vec::new();
+        for stage in over {
+            if chosen.iter().all(|&(other, _)| other.abs_diff(stage) > apart) {
+                chosen.push((stage, peaks[stage].1));
+            }
+        }
+        chosen
     }
 
     fn blocks(&self, scope: &Scope, rows: &Rows) -> Blocks<'a> {

@@ -101,7 +101,7 @@ const START: ParameterSpec = ParameterSpec {
     name: "start",
     default: "auto",
     kind: ParameterKind::Choice(&["auto", "none", "trivial", "chain", "greedy"]),
-    help: "the hint: trivial: store-all; chain: rotor-persistent; greedy: drop and repeat; auto: none as published, else greedy",
+    help: "the hint: trivial: store-all; chain: rotor-persistent; greedy: drop and repeat; auto: none as published, else greedy and chain",
 };
 
 impl Method for Moccasin {
@@ -211,10 +211,7 @@ impl Job<'_> {
     fn start(&self) -> Option<Stages> {
         match self.context.parameters.word("start") {
             "trivial" => Some(Stages::store_all(self.joint)),
-            "chain" => {
-                let context = Context { budgets: &[self.budget], ..*self.context };
-                chain_starts(&context, self.joint).pop().flatten()
-            }
+            "chain" => self.chain(),
             "greedy" => {
                 let limits = greedy::Limits {
                     budget: self.budget?,
@@ -226,6 +223,12 @@ impl Job<'_> {
             }
             _ => None,
         }
+    }
+
+    /// The schedule of `rotor-persistent`, where there is one and it fits the stages.
+    fn chain(&self) -> Option<Stages> {
+        let context = Context { budgets: &[self.budget], ..*self.context };
+        chain_starts(&context, self.joint).pop().flatten()
     }
 
     fn improved(&self) -> Result<Found, MethodError> {
@@ -244,6 +247,9 @@ impl Job<'_> {
         let mut search = Search::new(&task);
         if self.context.parameters.word("start") == "auto" {
             search.start_greedily();
+            if let Some(stages) = self.chain() {
+                search.offer(stages);
+            }
         } else if let Some(stages) = self.start() {
             search.offer(stages);
         }

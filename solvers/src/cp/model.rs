@@ -127,7 +127,8 @@ pub struct Event {
     pub time: Variable,
     /// By how much the level changes.
     pub change: i64,
-    /// Whether it happens; it does where there is no literal.
+    /// Whether it happens; it does where there is no literal. Not negated: CP-SAT 9.15 finds right solutions
+    /// with negated ones, reads them otherwise in its own final check, and aborts the process.
     pub active: Option<Literal>,
 }
 
@@ -181,10 +182,14 @@ impl CpModel {
     /// Adds a rule that holds where all of the literals are true.
     ///
     /// # Panics
-    /// When a rule other than linear ones and clauses is given literals.
+    /// When a rule other than linear ones and clauses is given literals, or an event a negated one.
     pub fn enforced(&mut self, enforced: Vec<Literal>, rule: Rule) {
         let conditional = matches!(rule, Rule::Linear { .. } | Rule::Clause(_));
         assert!(enforced.is_empty() || conditional, "only linear rules and clauses may be conditional");
+        if let Rule::Reservoir { events, .. } = &rule {
+            let negated = events.iter().any(|event| event.active.is_some_and(|active| active.negated));
+            assert!(!negated, "CP-SAT misreads negated literals of events");
+        }
         self.constraints.push(Constraint { enforced, rule });
     }
 

@@ -77,10 +77,18 @@ impl Message {
                     message.write_text(text, depth + 1);
                     let _ = writeln!(text, "{indent}}}");
                 }
-                Value::Integer(number) => drop(writeln!(text, "{indent}{name}: {number}")),
-                Value::Integers(numbers) => drop(writeln!(text, "{indent}{name}: {numbers:?}")),
-                Value::Double(number) => drop(writeln!(text, "{indent}{name}: {number}")),
-                Value::Bool(truth) => drop(writeln!(text, "{indent}{name}: {truth}")),
+                Value::Integer(number) => {
+                    let _ = writeln!(text, "{indent}{name}: {number}");
+                }
+                Value::Integers(numbers) => {
+                    let _ = writeln!(text, "{indent}{name}: {numbers:?}");
+                }
+                Value::Double(number) => {
+                    let _ = writeln!(text, "{indent}{name}: {number}");
+                }
+                Value::Bool(truth) => {
+                    let _ = writeln!(text, "{indent}{name}: {truth}");
+                }
             }
         }
     }
@@ -152,7 +160,9 @@ fn constraint_message(model: &CpModel, constraint: &Constraint) -> Message {
         Rule::Clause(clause) => message.with("bool_or", 3, literals(clause)),
         Rule::AtMostOne(group) => message.with("at_most_one", 26, literals(group)),
         Rule::Among { variable, values } => {
-            let ranges = values.iter().flat_map(|&value| [value, value]).collect();
+            // Neighbouring values must be one range: the schema's check refuses others.
+            let runs = values.chunk_by(|left, right| left + 1 == *right);
+            let ranges = runs.flat_map(|run| [run[0], run[run.len() - 1]]).collect();
             let linear = Message::default()
                 .with("vars", 1, Value::Integers(vec![number(variable.index())]))
                 .with("coeffs", 2, Value::Integers(vec![1]))
@@ -185,19 +195,19 @@ fn constraint_message(model: &CpModel, constraint: &Constraint) -> Message {
     }
 }
 
-/// The level before all events is an event before all others.
+/// The level before all events is an event before all others, and levels count from the least one.
 fn reservoir(model: &CpModel, events: &[Event], from: Option<Variable>, (lower, upper): (i64, i64)) -> Message {
     let earliest = events.iter().map(|event| model.domains[event.time.index()].0).min().unwrap_or(0);
-    let mut times: Vec<Value> = from.map(|_| expression(None, earliest - 1)).into_iter().collect();
-    let mut changes: Vec<Value> = from.map(|level| expression(Some(level), 0)).into_iter().collect();
-    let mut active: Vec<i64> = from.map(|_| always(model)).into_iter().collect();
+    let mut times = vec![expression(None, earliest - 1)];
+    let mut changes = vec![expression(from, -lower)];
+    let mut active = vec![always(model)];
     for event in events {
         times.push(expression(Some(event.time), 0));
         changes.push(expression(None, event.change));
         active.push(event.active.map_or(always(model), reference));
     }
     let mut message =
-        Message::default().with("min_level", 1, Value::Integer(lower)).with("max_level", 2, Value::Integer(upper));
+        Message::default().with("min_level", 1, Value::Integer(0)).with("max_level", 2, Value::Integer(upper - lower));
     for time in times {
         message = message.with("time_exprs", 3, time);
     }

@@ -100,7 +100,7 @@ impl Response {
                 (1, 0) => response.status = reader.read_int64(bytes)?,
                 (2, 2) => response.solution = reader.read_packed(bytes, BytesReader::read_int64)?,
                 (4, 1) => response.bound = Some(reader.read_double(bytes)?),
-                (12, 0) => response.conflicts = reader.read_uint64(bytes)?,
+                (11, 0) => response.conflicts = reader.read_uint64(bytes)?,
                 (26, 2) => reader.read_string(bytes)?.clone_into(&mut response.log),
                 _ => reader.read_unknown(bytes, tag)?,
             }
