@@ -237,3 +237,35 @@ fn the_networks_have_budgets_at_which_the_number_of_copies_matters() {
     let forced = (0..40).filter(|&seed| differs(seed)).count();
     assert!(forced > 12, "only {forced} of 40");
 }
+
+#[test]
+fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
+    use remat_formulations::moccasin::exchange::Exchange;
+    use remat_formulations::moccasin::published::{Memory, Phase as Minimised, Published};
+    let mut lifted = 0;
+    for seed in 150..160 {
+        let instance = instance(seed, 2);
+        let joint = Joint::new(&instance).expect("supported");
+        for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[]) {
+            let Some(schedule) = &answer.schedule else { continue };
+            let budget = answer.budget.expect("given");
+            let stages = Stages::lift(&instance, &joint, schedule).expect("it is in stages");
+            let room = budget - joint.base_bytes;
+            let model = Published::new(&joint, (room, room), 2, true, Memory::Cumulative, Minimised::Duration);
+            // The hint leaves out what follows from it; a solver fills that in.
+            let hint = model.hint(&stages);
+            let request = remat_solvers::cp::CpRequest { hint: &hint, ..Default::default() };
+            let solved = cp_backend("highs").expect("listed").solve(&model.model, &request).expect("solves");
+            let exchange = Exchange::new(&joint, budget, 2, true, Memory::Cumulative).expect("the inputs fit");
+            let text = exchange.text(&[("instance", instance.name().into())]);
+            assert!(text.starts_with("# instance: ") && text.contains("cumulative {"), "{text}");
+            let response = format!("status: OPTIMAL\nsolution: {:?}\n", solved.values.expect("feasible"));
+            let back = exchange.lift(&response).expect("a solution");
+            let time = back.claim(&joint, true).time;
+            assert_eq!(Some(time), answer.claimed.map(|claimed| claimed.time), "seed {seed}");
+            assert!(exchange.lift("status: UNKNOWN").is_err() && exchange.lift("solution: [1, 2]").is_err());
+            lifted += 1;
+        }
+    }
+    assert!(lifted > 10, "{lifted}");
+}

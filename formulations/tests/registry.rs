@@ -8,7 +8,7 @@ use remat_core::{Instance, simulate};
 use remat_formulations::{BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 3] = ["checkmate-ilp", "checkmate-lp", "checkmate-rounding"];
+const SOLVER_BACKED: [&str; 4] = ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "moccasin"];
 
 fn instances() -> Vec<Instance> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");

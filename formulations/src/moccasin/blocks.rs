@@ -173,12 +173,11 @@ impl<'a> Blocks<'a> {
         for position in 0..self.joint.len() {
             let literals: Vec<Literal> = self.run.iter().filter_map(|run| literal(run[position])).collect();
             if literals.len() as u64 >= copies {
-                match copies {
-                    2 => self.model.rule(Rule::AtMostOne(literals)),
-                    _ => {
-                        let terms = literals.iter().map(|literal| (literal.variable, 1)).collect();
-                        self.model.at_most(terms, whole(copies - 1));
-                    }
+                if copies == 2 {
+                    self.model.rule(Rule::AtMostOne(literals));
+                } else {
+                    let terms = literals.iter().map(|literal| (literal.variable, 1)).collect();
+                    self.model.at_most(terms, whole(copies - 1));
                 }
             }
         }

@@ -32,7 +32,9 @@ pub struct Limits {
 /// Whether no operator runs more than C times.
 pub fn within_copies(joint: &Joint, stages: &Stages, copies: u64) -> bool {
     let mut runs = vec![0; joint.len()];
-    stages.runs.iter().flatten().for_each(|&position| runs[position] += 1);
+    for &position in stages.runs.iter().flatten() {
+        runs[position] += 1;
+    }
     runs.into_iter().all(|runs: u64| runs <= copies)
 }
 
@@ -55,7 +57,9 @@ pub fn greedy(joint: &Joint, limits: Limits) -> Option<Stages> {
                 return None;
             }
             let mut tried = dropped.clone();
-            tried[gap.0..=gap.1].iter_mut().for_each(|kept| kept[value] = true);
+            for row in &mut tried[gap.0..=gap.1] {
+                row[value] = true;
+            }
             let next = Stages::complete(joint, |stage, value| !tried[stage][value]);
             let left = self::excess(&stage_peaks(joint, &next, limits.workspace), limits.budget);
             if left >= excess || !within_copies(joint, &next, limits.copies) {
@@ -87,7 +91,9 @@ fn keep_again(
             break;
         }
         let mut tried = dropped.clone();
-        tried[from..=to].iter_mut().for_each(|kept| kept[value] = false);
+        for row in &mut tried[from..=to] {
+            row[value] = false;
+        }
         let next = Stages::complete(joint, |stage, value| !tried[stage][value]);
         let claim = next.claim(joint, limits.workspace);
         let fits = claim.peak_bytes <= limits.budget && within_copies(joint, &next, limits.copies);

@@ -34,7 +34,7 @@ pub struct Task<'a> {
     /// Seed.
     pub seed: u64,
     /// Hears of progress.
-    pub hears: &'a dyn Fn(Progress, Option<&Stages>),
+    pub hears: &'a dyn Fn(&Progress, Option<&Stages>),
 }
 
 /// What a search leaves.
@@ -106,7 +106,7 @@ impl<'a> Search<'a> {
         if !fits || self.best.as_ref().is_some_and(|(best, _)| best.time <= claim.time) {
             return false;
         }
-        (self.task.hears)(Progress::default().after(self.solves), Some(&stages));
+        (self.task.hears)(&Progress::default().after(self.solves), Some(&stages));
         self.best = Some((claim, stages));
         true
     }
@@ -139,7 +139,9 @@ impl<'a> Search<'a> {
                             self.offer(stages);
                         } else {
                             let again: BTreeSet<usize> = again(&stages);
-                            over.iter().for_each(|&(stage, position)| self.add_row(stage, position));
+                            for &(stage, position) in &over {
+                                self.add_row(stage, position);
+                            }
                             self.neighbourhood(&again, began.elapsed().max(Duration::from_millis(200)))?;
                         }
                     }
@@ -225,7 +227,7 @@ impl<'a> Search<'a> {
             let bound = outcome.bound.map_or(0, |bound| self.time(&blocks, bound));
             if bound > self.bound {
                 self.bound = bound;
-                (self.task.hears)(Progress::bound(bound).after(self.solves), None);
+                (self.task.hears)(&Progress::bound(bound).after(self.solves), None);
             }
             let stages = outcome.values.as_ref().map(|values| blocks.expand(values));
             let over = stages.as_ref().map(|stages| self.violated(stages)).unwrap_or_default();
@@ -239,7 +241,9 @@ impl<'a> Search<'a> {
             if hot.is_empty() || self.left().is_some_and(|left| left.is_zero()) {
                 return Ok(Relaxed::Solved(stages, over));
             }
-            hot.into_iter().for_each(|(stage, position)| self.add_row(stage, position));
+            for (stage, position) in hot {
+                self.add_row(stage, position);
+            }
         }
     }
 

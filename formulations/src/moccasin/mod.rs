@@ -2,9 +2,10 @@
 //! constraint programming.
 //!
 //! [`published`] is the model of the paper, [`blocks`] the improved one, [`improve`] the search with it,
-//! [`greedy`] a start. Checkmate's joint graph and stages are shared: the paper's event grid is theirs.
+//! [`greedy`] a start, [`exchange`] the published model as text for other programs. Checkmate's joint graph and stages are shared: the paper's event grid is theirs.
 
 pub mod blocks;
+pub mod exchange;
 pub mod greedy;
 pub mod improve;
 pub mod published;
@@ -199,12 +200,13 @@ impl Job<'_> {
     }
 
     /// Reports progress of this budget.
-    fn hears(&self, progress: Progress, stages: Option<&Stages>) {
+    fn hears(&self, progress: &Progress, stages: Option<&Stages>) {
         let incumbent = stages.map(|stages| {
             let claim = stages.claim(self.joint, self.workspace());
             (stages.schedule(self.context.instance, self.joint), claim)
         });
-        self.context.reporter.report(self.index, Progress { incumbent, ..progress });
+        let report = Progress { incumbent, lower_bound: progress.lower_bound, effort: progress.effort };
+        self.context.reporter.report(self.index, report);
     }
 
     /// The start that is asked for, whether it meets the budget or not.
@@ -232,7 +234,7 @@ impl Job<'_> {
     }
 
     fn improved(&self) -> Result<Found, MethodError> {
-        let hears = |progress: Progress, stages: Option<&Stages>| self.hears(progress, stages);
+        let hears = |progress: &Progress, stages: Option<&Stages>| self.hears(progress, stages);
         let task = Task {
             joint: self.joint,
             budget: self.budget.unwrap_or(u64::MAX),
@@ -301,7 +303,7 @@ impl Job<'_> {
             return Ok(Found { termination, stages: None, lower_bound, note });
         };
         let feasible = first.stages(values);
-        self.hears(Progress::default(), Some(&feasible));
+        self.hears(&Progress::default(), Some(&feasible));
         let second = model(Phase::Duration);
         let hint = second.hint(&feasible);
         let outcome = self.phase(&second, &hint, 1)?;

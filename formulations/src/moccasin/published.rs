@@ -136,7 +136,9 @@ impl<'a> Published<'a> {
                 let stays = ends.iter().zip(copies).map(|(&end, copy)| {
                     let stays = Literal::from(self.model.boolean());
                     self.model.enforced(vec![stays], at_most(vec![(end, -1)], -end_of_grid));
-                    copy.present.into_iter().for_each(|there| self.model.rule(Rule::Clause(vec![!stays, there])));
+                    if let Some(there) = copy.present {
+                        self.model.rule(Rule::Clause(vec![!stays, there]));
+                    }
                     stays
                 });
                 let stays = stays.collect();
@@ -185,7 +187,9 @@ impl<'a> Published<'a> {
             // The value is made before, and is still there during the run.
             self.model.enforced(vec![covers], at_most(vec![(source.start, 1), (moment, -1)], -1));
             self.model.enforced(vec![covers], at_most(vec![(moment, 1), (end, -1)], -1));
-            source.present.into_iter().for_each(|there| self.model.rule(Rule::Clause(vec![!covers, there])));
+            if let Some(there) = source.present {
+                self.model.rule(Rule::Clause(vec![!covers, there]));
+            }
             clause.push(covers);
         }
         self.model.rule(Rule::Clause(clause));
@@ -240,7 +244,9 @@ impl<'a> Published<'a> {
                 stages.runs[stage].push(position);
             }
         }
-        stages.runs.iter_mut().for_each(|runs| runs.sort_unstable());
+        for runs in &mut stages.runs {
+            runs.sort_unstable();
+        }
         stages
     }
 

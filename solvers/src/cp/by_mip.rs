@@ -176,19 +176,27 @@ impl<'a> Rows<'a> {
             match &constraint.rule {
                 Rule::Linear { terms, lower, upper } => {
                     let mut sum = Sum::default();
-                    terms.iter().for_each(|&(variable, factor)| sum.add(factor as f64, variable));
+                    for &(variable, factor) in terms {
+                        sum.add(factor as f64, variable);
+                    }
                     rows.between(&constraint.enforced, &sum, *lower, *upper);
                 }
                 Rule::Among { variable, values } => rows.among(*variable, values),
                 Rule::Clause(literals) => {
                     let mut sum = Sum::default();
-                    literals.iter().for_each(|&literal| sum.literal(1.0, literal));
-                    constraint.enforced.iter().for_each(|&literal| sum.literal(1.0, !literal));
+                    for &literal in literals {
+                        sum.literal(1.0, literal);
+                    }
+                    for &literal in &constraint.enforced {
+                        sum.literal(1.0, !literal);
+                    }
                     rows.at_least(sum, 1.0);
                 }
                 Rule::AtMostOne(literals) => {
                     let mut sum = Sum::default();
-                    literals.iter().for_each(|&literal| sum.literal(-1.0, literal));
+                    for &literal in literals {
+                        sum.literal(-1.0, literal);
+                    }
                     rows.at_least(sum, -1.0);
                 }
                 Rule::Cumulative { demands, capacity } => rows.cumulative(demands, *capacity),
@@ -206,7 +214,9 @@ impl<'a> Rows<'a> {
         while largest * scale > 16_384.0 {
             scale /= 2.0;
         }
-        sum.terms.iter_mut().for_each(|(_, factor)| *factor *= scale);
+        for (_, factor) in &mut sum.terms {
+            *factor *= scale;
+        }
         self.model.at_least((lower - sum.constant) * scale, sum.terms);
     }
 
@@ -223,7 +233,9 @@ impl<'a> Rows<'a> {
     fn between(&mut self, enforced: &[Literal], sum: &Sum, lower: i64, upper: i64) {
         let (least, most) = self.range(sum);
         let relaxed = |row: &mut Sum, slack: f64| {
-            enforced.iter().for_each(|&literal| row.literal(slack, !literal));
+            for &literal in enforced {
+                row.literal(slack, !literal);
+            }
         };
         if lower as f64 > least {
             let mut row = sum.clone();
@@ -306,7 +318,9 @@ impl<'a> Rows<'a> {
     /// The level after all events of each moment, and before all of them.
     fn reservoir(&mut self, events: &[Event], from: Option<Variable>, (lower, upper): (i64, i64)) {
         let mut before = Sum::default();
-        from.into_iter().for_each(|from| before.add(1.0, from));
+        if let Some(from) = from {
+            before.add(1.0, from);
+        }
         self.between(&[], &before, lower, upper);
         for at in events {
             let mut level = before.clone();
