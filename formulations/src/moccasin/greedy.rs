@@ -13,8 +13,10 @@ use crate::moccasin::blocks::stage_peaks;
 /// A value, and the first and last stage into which it is not kept.
 type Gap = (usize, (usize, usize));
 
-/// Most values that are tried per step.
-const TRIED: usize = 40;
+/// Most values that are tried per step: fewer on large graphs, where each takes milliseconds.
+fn tried(operators: usize) -> usize {
+    (8000 / operators.max(1)).clamp(12, 40)
+}
 
 /// What a start must meet.
 #[derive(Clone, Copy, Debug)]
@@ -144,5 +146,5 @@ fn gaps(joint: &Joint, stages: &Stages, stage: usize, position: usize) -> Vec<Ga
         }
     }
     found.sort_by(|left, right| right.0.total_cmp(&left.0));
-    found.into_iter().take(TRIED).map(|(_, value, gap)| (value, gap)).collect()
+    found.into_iter().take(tried(joint.len())).map(|(_, value, gap)| (value, gap)).collect()
 }

@@ -113,7 +113,7 @@ impl<'a> Search<'a> {
 
     /// Looks for a start by itself.
     pub fn start_greedily(&mut self) {
-        let share = self.left().map(|left| Instant::now() + left / 10);
+        let share = self.left().map(|left| Instant::now() + left / 3);
         let Task { budget, workspace, copies, .. } = *self.task;
         if let Some(stages) = greedy(self.task.joint, greedy::Limits { budget, workspace, copies, deadline: share }) {
             self.offer(stages);
