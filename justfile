@@ -48,15 +48,21 @@ instances *suites="resnet checkmate kusumoto rotor monet fastsa":
         "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
     done
 
-# Compare the committed instances with what the papers print (needs the profiler's venv)
+# Compare the committed instances and algorithms with what the papers print (needs the profiler's venv)
 published:
     PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler compare > results/published/comparison.md
+    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler harvest figure7 \
+        instances/devices/model-p100/figure7.csv -o results/published/figure7.svg
+    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler harvest figure7 \
+        instances/devices/monet-p100/figure7-b184.csv instances/devices/model-p100/figure7-b184.csv \
+        -o results/published/figure7-b184.svg
 
 # Measure: Rotor's dynamic program beside the original's times, and the simulator
 bench:
     cargo bench -p remat-formulations --bench rotor
     cargo bench -p remat-formulations --bench kusumoto -- resnet18 resnet50 resnet152
     cargo bench -p remat-formulations --bench checkmate
+    cargo bench -p remat-formulations --bench fastsa
     cargo bench -p remat-core --bench simulator
 
 # Everything that CI runs

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, instances, max_batch, methods, plot, run, solve, table, verify};
+use crate::commands::{check, export, instances, lift, max_batch, methods, plot, run, solve, table, verify};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -40,6 +40,10 @@ pub enum Command {
     Verify(verify::Arguments),
     /// Simulate the schedules of recorded results again and compare
     Check(check::Arguments),
+    /// Write the model behind a method's answer, for another solver
+    Export(export::Arguments),
+    /// Turn another solver's solution of an exported model into a schedule, and simulate it
+    Lift(lift::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time

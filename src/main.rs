@@ -27,8 +27,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    check, instances, max_batch as max_batch_command, methods, plot as plot_command, run as run_command, solve,
-    table as table_command, verify, worker,
+    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command, run as run_command,
+    solve, table as table_command, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Lift(arguments) => lift::run(&arguments),
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),

@@ -32,6 +32,9 @@ pub struct Suite {
     pub device: Option<SuiteDevice>,
     /// Methods and their parameters.
     pub methods: Vec<SuiteMethod>,
+    /// What the plots show.
+    #[serde(default)]
+    pub curves: Curves,
     /// Whether the ratios to the optimum of the fixed order are shown too.
     #[serde(default)]
     pub ratios: bool,
@@ -41,6 +44,27 @@ pub struct Suite {
     /// Searches for the largest batch.
     #[serde(default)]
     pub max_batch: Option<SuiteMaxBatch>,
+}
+
+/// The axes of the plots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Curves {
+    /// Images per second, or time, against the simulated peak.
+    #[default]
+    ThroughputAgainstPeak,
+    /// Overhead over store-all against the budget; methods that ignore budgets stand at their peaks.
+    OverheadAgainstBudget,
+}
+
+impl Curves {
+    /// Label of the horizontal axis.
+    pub fn horizontal(self, unit: &str) -> String {
+        match self {
+            Self::ThroughputAgainstPeak => format!("Peak memory ({unit})"),
+            Self::OverheadAgainstBudget => format!("Memory budget ({unit})"),
+        }
+    }
 }
 
 /// Searches for the largest batch.

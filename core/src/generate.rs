@@ -10,6 +10,8 @@ use crate::chain::Chain;
 use crate::chain_file::{ChainFile, Scale, instance_of, units_of};
 use crate::format::{InstanceDocument, Origin};
 
+pub mod unit;
+
 /// Numbers as they are: abstract units.
 const PLAIN: Scale = Scale { time: None, memory: None };
 

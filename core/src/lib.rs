@@ -8,7 +8,8 @@
 //! * [`plan`]: which implementation each operator uses when a method does not choose;
 //! * [`batch`]: a network at any batch size, from two;
 //! * [`chain`] and [`chain_view`]: the chain that an instance's forward graph is cut into;
-//! * [`chain_file`] and [`node_link`]: published chains and graphs, and the instances that they become.
+//! * [`chain_file`], [`node_link`] and [`monet_file`]: published chains, graphs and profiles, and the
+//!   instances that they become.
 //!
 //! Nothing here knows of a method or a solver.
 
@@ -21,6 +22,7 @@ pub mod generate;
 pub mod instance;
 pub mod io;
 pub mod liveness;
+pub mod monet_file;
 pub mod node_link;
 pub mod plan;
 pub mod schedule;

@@ -9,21 +9,35 @@ use remat_core::chain_view::ChainView;
 use crate::method::{Answer, Claimed, Context, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
 use crate::rotor::ranges::Rule;
+use crate::rotor::refine::{Goal, Refined, refine};
 use crate::rotor::solve::{Fit, Outcome, Settings, solve};
 
 /// The parameters of the methods whose memory is counted in slots.
 pub const SLOTS: &[ParameterSpec] = &[
     ParameterSpec {
         name: "slots",
-        default: "500",
-        kind: ParameterKind::Integer { min: 1, max: 100_000 },
-        help: "slots that the largest useful budget is divided into; sizes are rounded up to whole slots",
+        default: "auto",
+        kind: ParameterKind::IntegerOrAuto { min: 1, max: 100_000 },
+        help: "auto: finer and finer slots until the loss is proved to be small; a number: slots that the largest \
+               useful budget is divided into, sizes rounded up to whole slots, as published",
+    },
+    ParameterSpec {
+        name: "loss",
+        default: "1000",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
+        help: "with slots=auto: proved loss, in millionths of the makespan, with which a budget is done",
+    },
+    ParameterSpec {
+        name: "table-mib",
+        default: "4096",
+        kind: ParameterKind::Integer { min: 1, max: 1 << 20 },
+        help: "with slots=auto: memory that a table may take",
     },
     ParameterSpec {
         name: "fit",
         default: "exact",
         kind: ParameterKind::Choice(&["exact", "rounded"]),
-        help: "exact: of the table's sequences, the one for the most slots whose peak in bytes meets the budget; \
+        help: "with a number of slots. exact: of the table's sequences, the one for the most slots whose peak in bytes meets the budget; \
                rounded: the one for as many slots as the budget has, as published",
     },
 ];
@@ -102,24 +116,64 @@ impl<'a> ChainProgram<'a> {
     /// # Errors
     /// A sequence is not valid: a slip of the program.
     pub fn solve(mut self, context: &Context<'_>, rule: Rule) -> Result<Vec<Answer>, MethodError> {
-        let slots = context.parameters.integer("slots").unwrap_or(500);
         let unlimited = self.unlimited();
         let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
         let pool = pool.map_err(|error| MethodError::Internal(error.to_string()))?;
-        let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
-        let settings = Settings { slots, rule, fit };
-        let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
-        let outcomes = solved.map_err(|error| MethodError::TooLarge(error.to_string()))?;
-        let answers = context.budgets.iter().zip(outcomes).map(|(&budget, outcome)| match outcome {
-            Outcome::Sequence(sequence) => self.answer(budget, Termination::Optimal, &sequence, String::new()),
-            Outcome::Infeasible => Ok(self.nothing(budget, Termination::Infeasible, String::new())),
-            Outcome::LostToRounding => {
-                let note = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
-                Ok(self.nothing(budget, Termination::NotFound, note))
+        let answers = match context.parameters.integer("slots") {
+            None => {
+                let goal = goal(context, self.started);
+                let refined = pool.install(|| refine(&self.view.chain, &budgets, rule, goal));
+                let refined = refined.map_err(|error| MethodError::TooLarge(error.to_string()))?;
+                let answers = context.budgets.iter().zip(refined);
+                answers.map(|(&budget, refined)| self.refined(budget, refined, goal)).collect()
             }
-        });
-        answers.collect()
+            Some(slots) => {
+                let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
+                let settings = Settings { slots, rule, fit };
+                let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
+                let outcomes = solved.map_err(|error| MethodError::TooLarge(error.to_string()))?;
+                let lost = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
+                let answers = context.budgets.iter().zip(outcomes);
+                answers.map(|(&budget, outcome)| self.outcome(budget, outcome, Termination::Optimal, &lost)).collect()
+            }
+        };
+        answers
+    }
+
+    fn outcome(
+        &mut self,
+        budget: Option<u64>,
+        outcome: Outcome,
+        termination: Termination,
+        note: &str,
+    ) -> Result<Answer, MethodError> {
+        match outcome {
+            Outcome::Sequence(sequence) if termination == Termination::Optimal => {
+                self.answer(budget, termination, &sequence, String::new())
+            }
+            Outcome::Sequence(sequence) => self.answer(budget, termination, &sequence, note.into()),
+            Outcome::Infeasible => Ok(self.nothing(budget, Termination::Infeasible, String::new())),
+            Outcome::LostToRounding => Ok(self.nothing(budget, Termination::NotFound, note.into())),
+        }
+    }
+
+    /// The answer of the refinement, with what is proved about it. The bound is one for sequences of the chain,
+    /// not for all schedules of the instance: it stays in the note.
+    fn refined(&mut self, budget: Option<u64>, refined: Refined, goal: Goal) -> Result<Answer, MethodError> {
+        let loss = refined.loss(&self.view.chain);
+        let termination = match loss {
+            0.0 => Termination::Optimal,
+            _ if loss <= goal.loss => Termination::GapReached,
+            _ => Termination::Feasible,
+        };
+        let slots = refined.slots;
+        let note = if loss.is_finite() {
+            format!("at most {:.3} % above the optimum of its class; {slots} slots", 100.0 * loss)
+        } else {
+            format!("{slots} slots and no proof; more memory for the table may help")
+        };
+        self.outcome(budget, refined.outcome, termination, &note)
     }
 
     /// A budget that store-all meets whatever the slots: twice its peak.
@@ -127,5 +181,15 @@ impl<'a> ChainProgram<'a> {
         let chain = &self.view.chain;
         let store_all = chain.evaluate(&chain.store_all(|_| 0));
         store_all.map_or(u64::MAX / 4, |cost| cost.peak_bytes.saturating_mul(2))
+    }
+}
+
+/// When the refinement stops.
+fn goal(context: &Context<'_>, started: Instant) -> Goal {
+    let number = |name| context.parameters.integer(name).unwrap_or(0);
+    Goal {
+        loss: number("loss") as f64 / 1e6,
+        bytes: usize::try_from(number("table-mib") << 20).unwrap_or(usize::MAX),
+        deadline: context.limits.time.map(|time| started + time),
     }
 }

@@ -3,6 +3,7 @@
 //! A method turns an instance, parameters and budgets into schedules with its own claims about them.
 //! It prints nothing, reads no flags, and is not believed: the harness simulates what it returns.
 
+pub mod formulation;
 pub mod method;
 pub mod parameters;
 mod registry;
@@ -11,9 +12,11 @@ pub mod report;
 mod chain_method;
 pub mod checkmate;
 pub mod chen;
+pub mod fastsa;
 pub mod griewank;
 pub mod kusumoto;
 pub mod moccasin;
+pub mod monet;
 pub mod oracle;
 pub mod revolve;
 pub mod rotor;
@@ -21,14 +24,15 @@ pub mod rotor_weak;
 pub mod sequential;
 pub mod store_all;
 
+pub use formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };
 pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
+pub use report::{Progress, Reporter, Silent};
+
 /// Id and version of every solver that is built in.
 pub fn solvers() -> Vec<(&'static str, String)> {
     remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), solver.version())).collect()
 }
-
-pub use report::{Progress, Reporter, Silent};

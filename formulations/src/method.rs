@@ -7,6 +7,7 @@ use remat_core::{Instance, Schedule};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::formulation::Formulation;
 use crate::parameters::{ParameterSpec, Parameters};
 use crate::report::{Reporter, Silent};
 
@@ -28,6 +29,10 @@ pub trait Method: Sync {
     /// # Errors
     /// Only when nothing can be said at all; a budget that cannot be met is an answer.
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+    /// The model behind its answers, for methods that are one model: so that other solvers can be given it.
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        None
+    }
     /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
     fn is_random(&self, _parameters: &Parameters) -> bool {
         false
@@ -144,6 +149,8 @@ pub enum Termination {
     GapReached,
     /// Finished with a schedule and no proof about it.
     Feasible,
+    /// Finished with what it is for: a lower bound, and no schedule.
+    BoundOnly,
     /// Finished without a schedule, and nothing is proved.
     NotFound,
     /// No schedule of the method's class meets the budget, proved.

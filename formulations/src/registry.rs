@@ -17,11 +17,15 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::rotor::RotorPersistent,
     &crate::rotor_weak::RotorWeak,
     &crate::kusumoto::Kusumoto,
+    &crate::kusumoto::chen::KusumotoChen,
     &crate::oracle::Oracle,
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
     &crate::moccasin::Moccasin,
+    &crate::fastsa::FastSa,
+    &crate::monet::Monet,
+    &crate::monet::MonetLp,
 ];
 
 /// The method with an id.

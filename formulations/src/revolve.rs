@@ -24,7 +24,7 @@ use crate::rotor::ranges::Rule;
 ///
 /// # Claim
 /// Optimal among memory-persistent sequences in which `F_all` comes right before each backward, sizes
-/// rounded up to slots.
+/// and loss as `rotor-persistent`.
 ///
 /// # Reference
 /// rotor-toms-2024, section 5.4 ("revolve"); Gruslys et al. 2016, appendix C.
@@ -39,7 +39,7 @@ impl Method for Revolve {
         About {
             title: "optimal checkpointing of activations only, F_all right before each backward",
             claim: Claim::ChainPersistent,
-            claim_text: "optimal among persistent sequences with F_all right before each backward, sizes rounded up to slots",
+            claim_text: "optimal within a proved loss among persistent sequences with F_all right before each backward",
             reference: "rotor-toms-2024, section 5.4; Griewank & Walther 2008, section 12.3",
             parameters: chain_method::SLOTS,
             budgets: BudgetUse::Used,

@@ -12,6 +12,7 @@ use remat_core::{Instance, Simulation, simulate};
 use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::stages::Stages;
 use remat_formulations::chen::candidates::{Candidates, ForwardGraph};
+use remat_formulations::chen::fastest_within;
 use remat_formulations::chen::segments::Segments;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
@@ -132,6 +133,21 @@ fn the_sweep_over_b_finds_the_best_of_every_b() {
 }
 
 #[test]
+fn the_start_for_a_search_over_stages_is_the_better_of_both_sweeps() {
+    for instance in [chain(12), Instance::new(&residual()).expect("valid")] {
+        let joint = Joint::new(&instance).expect("supported");
+        for budget in 4..16 {
+            let best = better_greedy(&instance, budget);
+            let start = fastest_within(&instance, &[Some(budget)]).expect("legal schedules").remove(0);
+            let schedule = start.map(|stages| stages.schedule(&instance, &joint));
+            let simulation = schedule.map(|schedule| simulate(&instance, &schedule).expect("legal"));
+            assert!(simulation.as_ref().is_none_or(|simulation| simulation.peak_bytes <= budget));
+            assert_eq!(simulation.map(|simulation| simulation.time), best, "budget {budget}");
+        }
+    }
+}
+
+#[test]
 fn a_branch_is_no_articulation_point_and_what_hangs_beside_makes_none() {
     let mut document = residual();
     let instance = Instance::new(&document).expect("valid");
@@ -197,6 +213,24 @@ fn by_removal(instance: &Instance) -> Vec<usize> {
     };
     let below = graph(instance).operators;
     below.into_iter().filter(|&p| p != last && !reachable(Some(p))).collect()
+}
+
+#[test]
+fn the_optimum_is_no_slower_than_its_start_and_the_same_as_without() {
+    for (instance, budget) in [(chain(5), 7), (chain(6), 7), (Instance::new(&residual()).expect("valid"), 8)] {
+        let solve = |start| solve("checkmate-ilp", &instance, Some(budget), &[("start", start)]);
+        let (without, with) = (solve("none"), solve("segments"));
+        assert_eq!(with.termination, Termination::Optimal);
+        assert_eq!(simulated(&instance, &without).time, simulated(&instance, &with).time);
+        let greedy = better_greedy(&instance, budget);
+        assert!(greedy.is_none_or(|time| simulated(&instance, &with).time <= time));
+    }
+}
+
+/// The better of both sweeps over b.
+fn better_greedy(instance: &Instance, budget: u64) -> Option<u64> {
+    let time = |method| solve(method, instance, Some(budget), &[]).claimed.map(|claimed| claimed.time);
+    [time("ap-greedy"), time("linearized-greedy")].into_iter().flatten().min()
 }
 
 proptest! {

@@ -10,6 +10,7 @@ use common::{Dice, dice, empty, network, operator, tensor};
 use proptest::prelude::*;
 use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, simulate};
+use remat_formulations::kusumoto::chen;
 use remat_formulations::kusumoto::family::{self, LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
@@ -167,7 +168,7 @@ proptest! {
         let graph = Graph::new(&instance).expect("supported");
         let times: Vec<_> = graph.nodes.iter().map(|node| node.time).collect();
         let sets = family::all(&graph, 1000, None).expect("few");
-        let steps = Steps::new(&graph, sets, &times, (memory, last_group), None).expect("no limit");
+        let steps = Steps::new(&graph, sets, &times, (memory, last_group), u64::MAX, None).expect("no limit");
         let mut costs = Vec::new();
         for sequence in sequences(&graph) {
             let cost = program::evaluate(&steps, &positions(&steps, &sequence));
@@ -249,7 +250,7 @@ fn equation_2_alone_can_be_less_than_the_strategy_needs() {
     let times = vec![1; 5];
     let peak = |memory| {
         let sets = family::all(&graph, 1000, None).expect("few");
-        let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), None).expect("no limit");
+        let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), u64::MAX, None).expect("no limit");
         let sequence = positions(&steps, &[0b1, 0b11111]);
         let sets: Vec<_> = sequence.iter().map(|&set| &steps.sets[set]).collect();
         let schedule = strategy::schedule(&instance, &graph, &sets, LastGroup::Recompute, Liveness::Off);
@@ -257,6 +258,106 @@ fn equation_2_alone_can_be_less_than_the_strategy_needs() {
     };
     let ((equation, simulated), (larger, _)) = (peak(Memory::Equation), peak(Memory::Larger));
     assert!(equation < simulated && simulated <= larger, "{equation} {simulated} {larger}");
+}
+
+/// A chain of convolutions and others, with times that no rounding leaves alone.
+fn uneven() -> Instance {
+    let layer = |k: u64| (10 + 7 * k % 11, 100 + 13 * k % 29, k % 3, 0);
+    Instance::new(&network(&Dice { layers: (0..8).map(layer).collect() })).expect("valid")
+}
+
+#[test]
+fn rounded_times_cost_at_most_a_step_per_node_and_are_no_proof() {
+    let instance = uneven();
+    let budgets = budgets(&instance);
+    let exact = answers(&instance, &budgets, &[]);
+    let total: u64 = Graph::new(&instance).expect("supported").nodes.iter().map(|node| node.time).sum();
+    for steps in [1, 5, 50] {
+        let rounded = answers(&instance, &budgets, &[("time-steps", &steps.to_string())]);
+        for (exact, rounded) in exact.iter().zip(&rounded) {
+            assert_eq!(exact.schedule.is_some(), rounded.schedule.is_some());
+            if exact.schedule.is_some() {
+                assert_eq!((exact.termination, rounded.termination), (Termination::Optimal, Termination::Feasible));
+                assert!(time(exact) <= time(rounded));
+                assert!(time(rounded) <= time(exact) + 8 * (total / steps).max(1), "{steps} steps");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_least_budget_has_a_plan_and_one_byte_less_has_none() {
+    let instance = uneven();
+    let least = &answers(&instance, &[None], &[("budget", "least")])[0];
+    let peak = least.claimed.expect("there is always a plan").peak_bytes;
+    let near = answers(&instance, &[Some(peak), Some(peak - 1)], &[]);
+    assert_eq!(near[0].claimed, least.claimed);
+    assert_eq!((near[1].termination, near[1].schedule.is_none()), (Termination::Infeasible, true));
+    let below = &answers(&instance, &[Some(peak - 1)], &[("budget", "least")])[0];
+    assert!(below.schedule.is_none());
+}
+
+#[test]
+fn a_time_limit_that_has_passed_stops_both_programs() {
+    let instance = fan(10);
+    let method = find("kusumoto-2019").expect("registered");
+    for (dp, objective) in [("exact", "time-centric"), ("exact", "memory-centric")] {
+        let given = BTreeMap::from([("dp".to_owned(), dp.to_owned()), ("objective".to_owned(), objective.to_owned())]);
+        let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
+        let limits = Limits { time: Some(std::time::Duration::ZERO), threads: 1, seed: 0 };
+        let context = Context::new(&instance, &parameters, &[None], limits);
+        let answer = &method.solve(&context).expect("an answer")[0];
+        assert_eq!((answer.termination, answer.schedule.is_none()), (Termination::TimeLimit, true), "{dp} {objective}");
+    }
+}
+
+#[test]
+fn chens_segments_end_at_articulation_points() {
+    // 0 -> 1 -> {2, 3} -> 4 -> 5: without 1 or 4 the graph falls apart.
+    let reads = |nodes: u32| nodes | nodes << 9;
+    let layer = |bytes: u64, from: u32| (bytes, 1, 0, reads(from));
+    let layers = vec![layer(4, 0), layer(5, 1), layer(6, 2), layer(7, 2), layer(8, 12), layer(9, 16)];
+    let instance = Instance::new(&branching(&Dice { layers })).expect("valid");
+    let graph = Graph::new(&instance).expect("supported");
+    let points = chen::articulation_points(&graph);
+    assert_eq!(points, [false, true, false, false, true, false]);
+    let order = chen::depth_first_order(&graph);
+    let place = |node: usize| order.iter().position(|&other| other == node).expect("all nodes");
+    for (node, described) in graph.nodes.iter().enumerate() {
+        assert!(described.predecessors.iter().all(|&before| place(before) < place(node)));
+    }
+    let sizes = |sets: &Vec<Set>| sets.iter().map(Set::len).collect::<Vec<_>>();
+    let found: Vec<_> = chen::segmentations(&graph, 100).iter().map(sizes).collect();
+    assert_eq!(found, [vec![2, 5, 6], vec![5, 6], vec![6]]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn chens_segments_never_beat_the_exact_program_where_it_keeps_to_the_claim(dice in dice(1..9)) {
+        let instance = Instance::new(&branching(&dice)).expect("valid");
+        let budgets = budgets(&instance);
+        let method = find("kusumoto-chen").expect("registered");
+        let given = BTreeMap::from([("liveness".to_owned(), "off".to_owned())]);
+        let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
+        let limits = Limits { time: None, threads: 1, seed: 0 };
+        let instance = &instance;
+        let budgets = &budgets[..];
+        let parameters = &parameters;
+        let chen = method.solve(&Context::new(instance, parameters, budgets, limits)).expect("supported");
+        // The exact program plans by its claim, which may be more than what is simulated: without a budget
+        // nothing is between them.
+        let exact = answers(instance, &[None], &[]);
+        for (answer, budget) in chen.iter().zip(budgets) {
+            let Some(schedule) = &answer.schedule else { continue };
+            let simulated = simulate(instance, schedule).expect("legal");
+            prop_assert_eq!(simulated.time, answer.claimed.expect("a claim").time);
+            prop_assert!(budget.is_none_or(|budget| simulated.peak_bytes <= budget));
+            prop_assert!(simulated.time >= time(&exact[0]));
+        }
+        prop_assert!(chen.last().is_some_and(|answer| answer.schedule.is_some()));
+    }
 }
 
 /// n nodes that read the input, and one that reads them all: 2^n + 1 lower sets, the empty one included.
@@ -376,8 +477,8 @@ fn google_net() {
         for exact in [false, true] {
             let started = std::time::Instant::now();
             let sets = if exact { family::all(&graph, 1 << 20, None).expect("few") } else { family::pruned(&graph) };
-            let steps =
-                Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), None).expect("no limit");
+            let steps = Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), u64::MAX, None)
+                .expect("no limit");
             let built = started.elapsed().as_secs_f64();
             let least = program::least_budget(&steps, None).expect("no limit");
             let bisected = started.elapsed().as_secs_f64() - built;

@@ -142,7 +142,8 @@ proptest! {
             if method.about().budgets == BudgetUse::Ignored {
                 continue;
             }
-            for (answer, bound) in answers(*method, &instance, &budgets, &[]).iter().zip(&free) {
+            let given: &[_] = if method.id() == "fastsa" { &[("iterations", "2000"), ("second-iterations", "2000")] } else { &[] };
+            for (answer, bound) in answers(*method, &instance, &budgets, given).iter().zip(&free) {
                 let Some(schedule) = &answer.schedule else { continue };
                 let time = simulate(&instance, schedule).map_err(|e| TestCaseError::fail(e.to_string()))?.time;
                 let best = bound.claimed.map(|claimed| claimed.time);

@@ -5,8 +5,9 @@ graph operator by operator. This file must not know of file formats or costs.
 
 What is left out: dead code; views and tuple access (folded, see `aliasing`); the new values of
 buffers (running statistics, counters) with operators that make nothing else; outputs that nobody
-reads; and *literals*, operators that read nothing and make at most 64 bytes (the gradient of the
-loss, scalar constants), which are part of their readers.
+reads; *literals*, operators that read nothing and make at most 64 bytes (the gradient of the loss,
+scalar constants), which are part of their readers; and *constants*, forward operators that depend on no
+input and no parameter (attention masks, rotary embeddings), which are buffers.
 """
 
 from __future__ import annotations
@@ -107,6 +108,7 @@ class _Assembly:
     def run(self) -> TracedIteration:
         self._find_live()
         self._find_literals()
+        self._find_constants()
         self._make_storages()
         self._make_operators()
         self._link_backward()
@@ -115,8 +117,14 @@ class _Assembly:
         buffers = sum(Value(node).nbytes for node in self.capture.buffers)
         return TracedIteration(
             self.capture, self.storages, self.operators, parameters, buffers + self.constant_bytes,
-            self.literals, list(self.capture.notes),
+            self.literals, [*self.capture.notes, *self._notes()],
         )
+
+    def _notes(self) -> list[str]:
+        if not self.constants:
+            return []
+        return [f"{self.constants} forward operators depend on no input and no parameter (masks, positions): "
+                "what they make counts as buffers"]
 
     def _constant_nbytes(self, node: fx.Node) -> int:
         tensor = getattr(self.capture.graph_module, node.target)
@@ -146,6 +154,24 @@ class _Assembly:
         literals = [node for node in self.live if self._is_literal(node)]
         self.literals, self.literal_set = literals, frozenset(literals)
         self.live = [node for node in self.live if node not in self.literal_set]
+
+    def _find_constants(self) -> None:
+        """Forward operators that depend on no input and no parameter make the same in every iteration:
+        what the others read of them is kept like a buffer."""
+        known = {Value(node) for node in [*self.capture.buffers, *self.literals]}
+        known |= {Value(node) for node in self.graph.nodes if node.op == "get_attr"}
+        last_forward = self.position[self.loss.node]
+        constant = set()
+        for node in self.live:
+            read = {self.of(operand) for _, operand in read_operands(node)}
+            if self.position[node] < last_forward and read <= known and not _is_random(node) and not _is_stateful(node):
+                constant.add(node)
+                known |= set(self._values_of(node))
+        self.live = [node for node in self.live if node not in constant]
+        kept = {value for node in self.live for value in self._reads(node) if value.node in constant}
+        self.constant_bytes += sum(value.nbytes for value in kept)
+        self.fixed |= known
+        self.constants = len(constant)
 
     def _is_literal(self, node: fx.Node) -> bool:
         value = node.meta.get("val")

@@ -1,11 +1,13 @@
 """The page of published figures: current, and right in its arithmetic."""
 
+import csv
 from pathlib import Path
 
 import pytest
 
 from remat_profiler import compare, instance
 from remat_profiler.cli import main
+from remat_profiler.suites import suite
 
 ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "results" / "published"
@@ -41,6 +43,22 @@ def folders(tmp_path, prefer="", unit="GB"):
 def test_the_committed_page_is_current():
     made = compare.page(PUBLISHED, ROOT / "instances", "just published")
     assert made == (PUBLISHED / "comparison.md").read_text(encoding="utf-8"), "run 'just published'"
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published figures are not beside the package")
+def test_every_network_of_a_paper_with_figures_is_compared():
+    with (PUBLISHED / "graphs.csv").open(encoding="utf-8", newline="") as file:
+        graphs = {(row["instance"], row["quantity"]) for row in csv.DictReader(file)}
+    with (PUBLISHED / "store-all.csv").open(encoding="utf-8", newline="") as file:
+        peaks = {row["instance"] for row in csv.DictReader(file)}
+    for name in suite("fastsa"):
+        if not name.endswith("-unit"):
+            assert {(f"fastsa/{name}", "nodes"), (f"fastsa/{name}", "values")} <= graphs
+    for folder in ("kusumoto", "monet"):
+        for name in suite(folder):
+            # MONeT prints nothing of 3D-UNet but its batch.
+            assert name.startswith("unet3d") or (f"{folder}/{name}", "forward operators") in graphs
+            assert name.startswith("unet3d") or f"{folder}/{name}" in peaks
 
 
 def test_deviations_are_relative_to_what_is_printed(tmp_path):

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from remat_profiler import check, instance
 from remat_profiler.capture import Request, capture
 from remat_profiler.job import Job, run, traced
-from remat_profiler.models import builder
+from remat_profiler.models import FAMILIES, builder
 from remat_profiler.suites import SUITES, suite
 from remat_profiler.trace import graph_size
 
@@ -156,6 +156,46 @@ def test_construction_may_compute_with_real_numbers():
 def test_a_network_larger_than_memory_is_built_without_memory():
     trace = traced(Job("transformers:opt-6.7b", 1, (8,), "unit", "cpu"))
     assert trace.parameter_bytes > 26e9
+
+
+def test_what_is_the_same_in_every_iteration_counts_as_buffers():
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(64, 64)
+            self.register_buffer("scale", torch.ones(64))
+
+        def forward(self, x):
+            mask = torch.arange(64, device=x.device).unsqueeze(0) < torch.arange(64, device=x.device).unsqueeze(1)
+            return self.layer(x) @ torch.where(mask, self.scale, 0.0).T + torch.rand(64, device=x.device)
+
+    class Made:
+        names = staticmethod(lambda: ["masked"])
+        build = staticmethod(lambda _name: Masked())
+        about = ""
+
+    FAMILIES["made"] = Made
+    try:
+        trace = traced(Job("made:masked", 2, (64,), "unit", "cpu"))
+    finally:
+        del FAMILIES["made"]
+    kinds = [str(operator.node.target) for operator in trace.operators if operator.phase == "forward"]
+    assert not any(word in kind for kind in kinds for word in ("arange", "where", "aten.lt"))
+    # The buffer, and the masked matrix that the product and its backward read; random numbers are drawn anew.
+    assert trace.buffer_bytes == 64 * 4 + 64 * 64 * 4 and any("rand" in kind for kind in kinds)
+    assert any("depend on no input" in note for note in trace.notes)
+
+
+@needs_files
+@pytest.mark.parametrize("name", ["gpt2-1024-b8-unit", "llama-7b-2048-b8-unit", "opt-350m-2048-b8-unit"])
+def test_nothing_but_the_loss_reads_the_inputs_of_a_language_model_a_second_time(name):
+    made = instance.read(ROOT / "fastsa" / f"{name}.json.zst")
+    inputs = {tensor["id"] for tensor in made["tensors"] if tensor["kind"] == "input"}
+    readers = [operator for operator in made["operators"]
+               if inputs & set(operator["inputs"]) and operator["phase"] == "forward"]
+    assert [operator["op_type"] for operator in readers] == ["aten.embedding"]
+    sources = [operator for operator in made["operators"] if not operator["inputs"] and operator["phase"] == "forward"]
+    assert all(operator["op_type"] == "aten.embedding" for operator in sources)  # of positions
 
 
 def test_graph_sizes_are_those_of_fastsas_table_where_nothing_changed_since():

@@ -76,6 +76,7 @@ impl Backend for Cbc {
         };
         let finished = |objective| Outcome::finished(objective, bound, request.absolute_gap);
         Ok(Outcome {
+            linear: None,
             stop: if stop == Stop::Optimal && mixed { objective.map_or(stop, finished) } else { stop },
             objective,
             incumbent,

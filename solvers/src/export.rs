@@ -1,9 +1,9 @@
 //! MPS and LP text, with a header of metadata in comments, for every solver that is not built in.
 //!
-//! Columns and rows are named by whoever built the model, so that a solution can be read back by name.
+//! Columns and rows are named by whoever built the model, so that a solution can be read back by name
+//! (`solution.rs`).
 
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
+use std::io::{self, Write};
 
 use crate::model::{Column, Kind, Model, Names, Row};
 
@@ -202,29 +202,4 @@ fn mps_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resu
         }
     }
     Ok(())
-}
-
-/// Reads the values by name from a solution file of HiGHS, Gurobi, SCIP, CBC or COPT: lines that hold a
-/// name and a number (CBC and SCIP put a position before or a cost behind). Names that `wanted` does
-/// not know are passed over, and what is missing is zero, as those files have it.
-///
-/// # Errors
-/// Those of `input`.
-pub fn read_solution(
-    input: impl BufRead,
-    wanted: &BTreeMap<String, Column>,
-    columns: usize,
-) -> io::Result<(Vec<f64>, usize)> {
-    let mut values = vec![0.0; columns];
-    let mut found = 0;
-    for line in input.lines() {
-        let line = line?;
-        let mut words = line.split_whitespace();
-        let Some(column) = words.by_ref().find_map(|word| wanted.get(word)) else { continue };
-        if let Some(value) = words.next().and_then(|word| word.parse().ok()) {
-            values[column.index()] = value;
-            found += 1;
-        }
-    }
-    Ok((values, found))
 }

@@ -6,7 +6,8 @@
 //! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
 //! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
 //! * [`cp`]: a constraint program beside it, with backends of its own;
-//! * [`export`]: MPS and LP text for every other solver.
+//! * [`fn@safe_bound`]: a lower bound that holds in exact arithmetic, from any multipliers;
+//! * [`export`] and [`solution`]: MPS and LP text for every other solver, and what such a solver answers.
 //!
 //! Nothing here has ever heard of tensors.
 
@@ -20,8 +21,11 @@ pub mod microlp;
 pub mod model;
 pub mod outcome;
 pub mod request;
+mod safe_bound;
+pub mod solution;
 
 pub use backend::{Anew, BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
-pub use outcome::{Outcome, StartVerdict, Stop};
+pub use outcome::{Linear, Outcome, StartVerdict, Stop};
 pub use request::{LpAlgorithm, Progress, Request};
+pub use safe_bound::safe_bound;

@@ -97,6 +97,7 @@ fn refused(what: String) -> SolverError {
 
 fn blank(backend: &dyn Backend, model: &Model, request: &Request<'_>, start: StartVerdict) -> Outcome {
     Outcome {
+        linear: None,
         stop: Stop::Error,
         incumbent: None,
         objective: None,

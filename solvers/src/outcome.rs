@@ -57,11 +57,22 @@ pub struct Size {
     pub nonzeros: usize,
 }
 
+/// Where a linear program was left: what the vectors are worth is for [`crate::safe_bound`] to say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Linear {
+    /// Value of each column; it may miss rows and bounds by more than the tolerance.
+    pub values: Vec<f64>,
+    /// Multiplier of each row, positive where its lower bound holds the objective up.
+    pub multipliers: Vec<f64>,
+}
+
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Why the solver stopped.
     pub stop: Stop,
+    /// The last vectors of a relaxation, where the solver tells its multipliers.
+    pub linear: Option<Linear>,
     /// The best feasible vector; none if there is none, whatever the solver's arrays hold.
     pub incumbent: Option<Vec<f64>>,
     /// Objective of the incumbent.

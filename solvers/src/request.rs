@@ -37,6 +37,9 @@ pub struct Request<'a> {
     pub relaxation: bool,
     /// Algorithm for linear programs (the relaxation, or the root of a mixed-integer one).
     pub lp_algorithm: LpAlgorithm,
+    /// Whether an interior-point solution is moved to a vertex; without, it is left as approximate as it is
+    /// ([`crate::Outcome::linear`]).
+    pub crossover: bool,
     /// A value for every column, to start from. Checked before any solver sees it.
     pub start: Option<&'a [f64]>,
     /// Set from outside to stop the solver.
@@ -77,6 +80,7 @@ impl Default for Request<'_> {
             seed: 0,
             relaxation: false,
             lp_algorithm: LpAlgorithm::Automatic,
+            crossover: true,
             start: None,
             interrupt: None,
             observer: None,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, setrlimit};
 use remat_solvers::outcome::StartVerdict;
 use remat_solvers::{BACKENDS, Backend, Capability, Kind, LpAlgorithm, Model, Outcome, Progress, Request, Stop};
 
@@ -208,6 +209,30 @@ fn progress_is_told_as_it_comes_and_an_observer_may_stop_the_search() {
 }
 
 #[test]
+fn bounds_that_a_session_tells_between_solves_are_bounds() {
+    for backend in BACKENDS.iter().filter(|backend| backend.supports(Capability::Sessions).is_ok()) {
+        let model = market_split(3, 20, true);
+        let mut session = backend.session(&model).expect("supported");
+        let mut told = 0;
+        // A vector of the relaxation is there when the mixed-integer program is solved.
+        for (relaxation, seed) in [(true, 0), (false, 0), (true, 1), (false, 1)] {
+            let mut bounds = vec![];
+            let mut observer = |progress: &Progress<'_>| {
+                bounds.extend(progress.bound);
+                ControlFlow::Continue(())
+            };
+            let mut request = Request { relaxation, seed, observer: Some(&mut observer), ..Request::default() };
+            let outcome = session.solve(&mut request).expect("solves");
+            assert_eq!(outcome.stop, Stop::Optimal, "{}: {}", backend.id(), outcome.raw_status);
+            let optimum = outcome.objective.expect("optimal");
+            assert!(bounds.iter().all(|&bound| bound <= optimum + 1e-6), "{}: {bounds:?} > {optimum}", backend.id());
+            told += bounds.len();
+        }
+        assert!(told > 0, "{}", backend.id());
+    }
+}
+
+#[test]
 fn a_feasible_start_is_accepted_and_never_lost() {
     let model = market_split(5, 40, true);
     // Everything is bought, and the slack takes what is too much.
@@ -320,4 +345,59 @@ fn backends_agree_on_random_programs() {
             assert!(objective.is_none_or(|value| close(outcome.objective, value)), "round {round}: {}", outcome.solver);
         }
     }
+}
+
+/// Names the backend that a child process runs out of memory with.
+const STARVED: &str = "SOLVERS_TEST_STARVED_BACKEND";
+
+/// Not a test by itself: what the child process of the next one does.
+#[test]
+fn child_that_runs_out_of_memory() {
+    let Ok(id) = std::env::var(STARVED) else { return };
+    let backend = BACKENDS.iter().find(|backend| backend.id() == id).expect("built in");
+    let model = market_split(60, 20_000, true);
+    let status = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: u64 = status.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
+    let limit = pages * 4096 + (8 << 20);
+    setrlimit(Resource::RLIMIT_AS, limit, limit).expect("a lower limit is always allowed");
+    let outcome = solve(*backend, &model, Request { time: Some(Duration::from_secs(60)), ..Request::default() });
+    assert_eq!(outcome.stop, Stop::MemoryLimit, "{}", outcome.raw_status);
+    assert_eq!((outcome.incumbent, outcome.dual_bound), (None, None));
+}
+
+#[test]
+fn out_of_memory_is_said_or_ends_the_process_with_words_that_name_it() {
+    for backend in BACKENDS {
+        let output = std::process::Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "child_that_runs_out_of_memory", "--nocapture", "--test-threads=1"])
+            .env(STARVED, backend.id())
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .expect("starts");
+        let words = String::from_utf8_lossy(&output.stderr);
+        let named = ["memory allocation of", "std::bad_alloc", "cannot allocate memory"];
+        let named = named.iter().any(|name| words.contains(name));
+        assert!(output.status.success() || named, "{}: {:?}: {words}", backend.id(), output.status);
+    }
+}
+
+#[test]
+fn every_cell_of_the_suite_is_filled_or_its_gap_is_named() {
+    // What is tried above wherever a backend says that it can, and asked for wherever it says that it cannot.
+    let optional = [
+        Capability::DualBound,
+        Capability::NodeLimit,
+        Capability::ToldApart,
+        Capability::Interrupt,
+        Capability::Progress,
+        Capability::Start,
+        Capability::PresolvedSize,
+        Capability::Sessions,
+    ];
+    let mut gaps: Vec<String> = Vec::new();
+    for backend in BACKENDS.iter().filter(|backend| backend.id() != "cbc") {
+        let missing = optional.iter().filter_map(|&capability| backend.supports(capability).err());
+        gaps.extend(missing.map(|gap| gap.to_string()));
+    }
+    insta::assert_snapshot!(gaps.join("\n"));
 }

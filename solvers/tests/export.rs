@@ -1,11 +1,10 @@
 //! What is exported reads as it should, and HiGHS reads the same model back.
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 
-use remat_solvers::export::{read_solution, write_lp, write_mps};
+use remat_solvers::export::{write_lp, write_mps};
 use remat_solvers::model::Numbered;
-use remat_solvers::{BACKENDS, Column, Kind, Model, Request};
+use remat_solvers::{BACKENDS, Kind, Model, Request};
 
 /// Every kind of row and of bound.
 #[expect(clippy::many_single_char_names, reason = "the names of the columns are of no interest")]
@@ -65,13 +64,4 @@ fn highs_reads_back_the_optimum_from_both_formats() {
         std::fs::remove_file(&path).expect("is there");
         assert!((objective - expected).abs() < 1e-9, "{extension}: {objective} instead of {expected}");
     }
-}
-
-#[test]
-fn solutions_are_read_by_name_whatever_stands_around() {
-    let names: BTreeMap<String, Column> =
-        [("x0", 0), ("x1", 1), ("x2", 2)].map(|(name, at)| (name.to_owned(), Column::from_index(at))).into();
-    let text = "# Objective 3\nx0 1\n      1 x2      0.25     0\nsomething 7\n";
-    let (values, found) = read_solution(text.as_bytes(), &names, 3).expect("reads");
-    assert_eq!((values, found), (vec![1.0, 0.0, 0.25], 2));
 }

@@ -1,7 +1,9 @@
 //! The subcommands, one file each: arguments, and what is done with them.
 
 pub mod check;
+pub mod export;
 pub mod instances;
+pub mod lift;
 pub mod max_batch;
 pub mod methods;
 pub mod plot;

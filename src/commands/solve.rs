@@ -149,6 +149,7 @@ fn ending_words(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "not supported",
         Ending::Ran(Termination::Infeasible) => "infeasible within the budget, proved for this class of schedules",
+        Ending::Ran(Termination::BoundOnly) => "a lower bound is all that the method gives",
         Ending::Ran(Termination::NotFound) => "none found within the budget",
         Ending::Ran(Termination::TimeLimit) => "time limit",
         Ending::Ran(Termination::MemoryLimit) => "memory limit",

@@ -30,7 +30,7 @@ pub struct Figure {
     /// Second line.
     pub subtitle: String,
     /// Label of the horizontal axis.
-    pub horizontal: &'static str,
+    pub horizontal: String,
     /// Label of the vertical axis.
     pub vertical: &'static str,
     /// The device, whose memory a vertical line marks.
@@ -53,6 +53,8 @@ pub struct Device {
 pub struct Series {
     /// Name in the legend.
     pub label: String,
+    /// Labels of series with the very same points.
+    pub also: Vec<String>,
     /// Place in the legend.
     pub order: usize,
     /// Look.
@@ -120,7 +122,7 @@ impl Figure {
             .axis_style(GREY)
             .label_style(text(15, INK))
             .axis_desc_style(text(16, INK))
-            .x_desc(self.horizontal)
+            .x_desc(self.horizontal.clone())
             .y_desc(self.vertical)
             .x_label_formatter(&|value| tick(*value))
             .y_label_formatter(&|value| tick(*value))
@@ -148,7 +150,9 @@ impl Figure {
     fn vertical_range(&self) -> Range<f64> {
         let (low, high) = self.values(|point| point.1);
         let margin = ((high - low) * 0.08).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
-        (low - margin).max(0.0)..high + margin
+        // A point at zero is not to be cut in half by the axis.
+        let floor = if low > 0.0 { 0.0 } else { f64::NEG_INFINITY };
+        (low - margin).max(floor)..high + margin
     }
 
     fn visible_device(&self) -> Option<&Device> {
@@ -186,9 +190,10 @@ impl Figure {
             draw_marker(area, (pixels(23), pixels(y)), series, scale)?;
             let (name, parameters) = parts_of(&series.label);
             area.draw(&Text::new(name, (pixels(46), pixels(y + 2)), font.clone()))?;
-            if !parameters.is_empty() {
+            let parameters = Some(parameters).filter(|parameters| !parameters.is_empty());
+            for line in parameters.into_iter().chain(series.also.iter().map(|label| format!("= {label}"))) {
                 y += 17;
-                area.draw(&Text::new(parameters, (pixels(46), pixels(y + 2)), small.clone()))?;
+                area.draw(&Text::new(line, (pixels(46), pixels(y + 2)), small.clone()))?;
             }
             y += 27;
         }

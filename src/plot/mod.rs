@@ -1,5 +1,5 @@
 //! Figures of recorded results, one per instance: throughput against peak memory, as in Figure 6 of
-//! rotor-toms-2024. This file chooses what is drawn; `figure.rs` draws it and knows no record.
+//! rotor-toms-2024, or overhead against budget, as in Checkmate's. This file chooses what is drawn; `figure.rs` draws it and knows no record.
 
 mod figure;
 pub mod style;
@@ -12,7 +12,7 @@ use remat_core::format::{MemoryUnit, TimeUnit};
 use crate::failure::Failure;
 use crate::records::Record;
 use crate::run::pool::safe;
-use crate::suite::SuiteDevice;
+use crate::suite::{Curves, Suite, SuiteDevice};
 use crate::table::{by_instance, median, rank, series_label};
 use figure::{Device, Figure, Series, tick};
 
@@ -20,12 +20,14 @@ use figure::{Device, Figure, Series, tick};
 ///
 /// # Errors
 /// The folder or a file cannot be written.
-pub fn write_all(records: &[Record], device: Option<&SuiteDevice>, folder: &Path) -> Result<usize, Failure> {
+pub fn write_all(records: &[Record], suite: Option<&Suite>, folder: &Path) -> Result<usize, Failure> {
     let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+    let curves = suite.map(|suite| suite.curves).unwrap_or_default();
+    let device = suite.and_then(|suite| suite.device.as_ref());
     let mut count = 0;
     for (name, rows) in by_instance(records) {
-        let Some(figure) = figure_of(&name, &rows, device) else { continue };
+        let Some(figure) = figure_of(&name, &rows, curves, device) else { continue };
         figure.write(&folder.join(safe(&name))).map_err(&failed)?;
         count += 1;
     }
@@ -44,10 +46,15 @@ enum Vertical {
     Throughput(f64),
     /// Time over store-all's.
     RelativeTime(f64),
+    /// Time beyond store-all's, in per cent of it.
+    Overhead(f64),
 }
 
 impl Vertical {
-    fn of(row: &Record) -> Self {
+    fn of(row: &Record, curves: Curves) -> Self {
+        if curves == Curves::OverheadAgainstBudget {
+            return Self::Overhead(row.store_all_time_ns as f64);
+        }
         match (row.batch_size, row.time_unit) {
             (Some(batch), TimeUnit::Ns) => Self::Throughput(batch as f64 * 1e9),
             _ => Self::RelativeTime(row.store_all_time_ns as f64),
@@ -58,6 +65,7 @@ impl Vertical {
         let value = match self {
             Self::Throughput(images) => images / time,
             Self::RelativeTime(reference) => time / reference,
+            Self::Overhead(reference) => 100.0 * (time / reference - 1.0),
         };
         value.is_finite().then_some(value)
     }
@@ -68,6 +76,7 @@ impl Vertical {
         let too_slow = |value: f64| match self {
             Self::Throughput(_) => value * SLOW < high,
             Self::RelativeTime(_) => value > low * SLOW,
+            Self::Overhead(_) => value > 100.0 * (SLOW - 1.0),
         };
         let count = |series: &[Series]| series.iter().map(|series| series.points.len()).sum::<usize>();
         let before = count(series);
@@ -80,17 +89,18 @@ impl Vertical {
         match self {
             Self::Throughput(_) => "Throughput (images/s)",
             Self::RelativeTime(_) => "Time (relative to store-all)",
+            Self::Overhead(_) => "Overhead over store-all (%)",
         }
     }
 }
 
-fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Option<Figure> {
+fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&SuiteDevice>) -> Option<Figure> {
     let first = rows.first()?;
-    let vertical = Vertical::of(first);
-    let (scale, horizontal) = match first.memory_unit {
-        MemoryUnit::Abstract => (1.0, "Peak memory (unit of the instance)"),
-        MemoryUnit::Bytes if first.store_all_peak_bytes < GIB => ((1u64 << 20) as f64, "Peak memory (MiB)"),
-        MemoryUnit::Bytes => (GIB as f64, "Peak memory (GiB)"),
+    let vertical = Vertical::of(first, curves);
+    let (scale, unit) = match first.memory_unit {
+        MemoryUnit::Abstract => (1.0, "unit of the instance"),
+        MemoryUnit::Bytes if first.store_all_peak_bytes < GIB => ((1u64 << 20) as f64, "MiB"),
+        MemoryUnit::Bytes => (GIB as f64, "GiB"),
     };
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
@@ -100,12 +110,14 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
     let points = medians(rows);
     let mut series: Vec<Series> = Vec::new();
     for row in points.iter().filter(fits) {
-        let (Some(time), Some(peak)) = (row.simulated_time_ns, row.simulated_peak_bytes) else { continue };
+        let memory = row.budget_bytes.filter(|_| curves == Curves::OverheadAgainstBudget).or(row.simulated_peak_bytes);
+        let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
         let Some(value) = vertical.value(time) else { continue };
         let label = series_label(row);
         let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
             series.push(Series {
                 label,
+                also: vec![],
                 order: rank(&row.method),
                 style: style::of(&row.method, series.len()),
                 secondary: false,
@@ -114,7 +126,7 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
             });
             series.len() - 1
         });
-        series[at].points.push((peak as f64 / scale, value));
+        series[at].points.push((memory as f64 / scale, value));
     }
     let hidden = vertical.hide_outliers(&mut series);
     for series in &mut series {
@@ -126,13 +138,14 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
     for index in 1..series.len() {
         series[index].secondary = series[index].order == series[index - 1].order;
     }
+    let series = merge_equal(series);
     if series.is_empty() {
         return None;
     }
     Some(Figure {
         title: name.into(),
         subtitle: subtitle(first, device, hidden),
-        horizontal,
+        horizontal: curves.horizontal(unit),
         vertical: vertical.label(),
         device: device.map(|device| Device {
             name: device.name.clone(),
@@ -141,6 +154,22 @@ fn figure_of(name: &str, rows: &[&Record], device: Option<&SuiteDevice>) -> Opti
         }),
         series,
     })
+}
+
+/// Series with the very same points become one, for the last drawn would hide the others.
+fn merge_equal(series: Vec<Series>) -> Vec<Series> {
+    let mut merged: Vec<Series> = Vec::with_capacity(series.len());
+    for one in series {
+        match merged.iter_mut().find(|other| same_points(other, &one)) {
+            Some(equal) => equal.also.push(one.label),
+            None => merged.push(one),
+        }
+    }
+    merged
+}
+
+fn same_points(one: &Series, other: &Series) -> bool {
+    !one.points.is_empty() && (&one.points, one.line) == (&other.points, other.line)
 }
 
 /// One row per setting and budget that has a schedule: of several seeds the median.

@@ -54,11 +54,15 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("linearized-sqrt", SKY, Marker::Square),
     ("linearized-greedy", SKY, Marker::Triangle),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
+    ("kusumoto-chen", GREEN, Marker::Cross),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
     ("moccasin", GREEN, Marker::Triangle),
+    ("fastsa", BLUE, Marker::Diamond),
+    ("monet", VERMILLION, Marker::Circle),
+    ("monet-lp", VERMILLION, Marker::Cross),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =

@@ -94,7 +94,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("budget", "the budget as written in the suite, e.g. 0.5x"),
     (
         "termination",
-        "optimal, gap_reached, feasible, not_found, infeasible, time_limit, memory_limit, node_limit, interrupted, error, or skipped",
+        "optimal, gap_reached, feasible, bound_only, not_found, infeasible, time_limit, memory_limit, node_limit, interrupted, error, or skipped",
     ),
     ("claimed_time_ns", "time that the method's own model claims"),
     ("claimed_peak_bytes", "peak that the method's own model claims"),
@@ -158,7 +158,8 @@ impl Record {
     pub fn is_solved(&self) -> bool {
         let refused = matches!(
             self.termination,
-            Ending::Ran(Termination::Error | Termination::NotFound | Termination::Infeasible) | Ending::Skipped(_)
+            Ending::Ran(Termination::Error | Termination::NotFound | Termination::BoundOnly | Termination::Infeasible)
+                | Ending::Skipped(_)
         );
         self.simulated_time_ns.is_some() && !refused
     }

@@ -192,7 +192,9 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
         None => {}
     }
     let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-    if words.contains("memory allocation of") || words.contains("cannot allocate memory") {
+    // Rust's words, the system's, and those of solvers in C++.
+    let starved = ["memory allocation of", "cannot allocate memory", "std::bad_alloc"];
+    if starved.iter().any(|starved| words.contains(starved)) {
         return Some((Termination::MemoryLimit, format!("out of memory{said}")));
     }
     let text = match (status.signal(), status.code()) {

@@ -226,6 +226,7 @@ fn reason(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "skipped",
         Ending::Ran(Termination::Infeasible) => "infeasible",
+        Ending::Ran(Termination::BoundOnly) => "bound only",
         Ending::Ran(Termination::TimeLimit) => "timeout",
         Ending::Ran(Termination::MemoryLimit) => "memory",
         Ending::Ran(Termination::NodeLimit) => "node limit",

@@ -20,6 +20,7 @@ fn help_texts_are_as_reviewed() {
         "instances show",
         "instances validate",
         "instances import",
+        "instances import-monet",
         "instances generate",
         "instances generate figure4",
         "instances schema",

@@ -7,6 +7,7 @@ mod batches;
 mod check;
 mod checkout;
 mod errors;
+mod export;
 mod faults;
 mod help;
 mod instances;

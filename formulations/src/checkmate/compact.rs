@@ -12,6 +12,8 @@
 //! What it adds: what is run again is used in its stage or kept (a schedule that does neither only
 //! wastes time).
 
+use std::sync::Arc;
+
 use remat_solvers::{Column, Kind, Model, Names, Row, RowBlock};
 
 use crate::checkmate::joint::Joint;
@@ -64,8 +66,8 @@ enum Meaning {
 }
 
 /// A reduced model.
-pub struct Compact<'a> {
-    joint: &'a Joint,
+pub struct Compact {
+    joint: Arc<Joint>,
     /// The model.
     pub model: Model,
     scale: Scale,
@@ -79,15 +81,15 @@ pub struct Compact<'a> {
     tolerance: f64,
 }
 
-impl<'a> Compact<'a> {
+impl Compact {
     /// Builds the model for a budget; none means unlimited.
-    pub fn new(joint: &'a Joint, budget: Option<u64>, workspace: bool, rows: Rows) -> Self {
+    pub fn new(joint: &Arc<Joint>, budget: Option<u64>, workspace: bool, rows: Rows) -> Self {
         let unlimited = || Stages::store_all(joint).claim(joint, true).peak_bytes;
         let room = budget.unwrap_or_else(unlimited).saturating_sub(joint.base_bytes);
         let longest = joint.operators.iter().filter_map(|operator| operator.again.as_ref()).map(|run| run.time).max();
         let scale = Scale::new(room, longest.unwrap_or(0));
         let mut compact = Self {
-            joint,
+            joint: Arc::clone(joint),
             model: Model::default(),
             scale,
             capacity: scale.bytes(room),
@@ -121,6 +123,11 @@ impl<'a> Compact<'a> {
         self.scale.time
     }
 
+    /// What one unit of memory is worth.
+    pub fn memory_unit(&self) -> f64 {
+        self.scale.memory
+    }
+
     fn column(&mut self, meaning: Meaning, upper: f64, cost: f64, kind: Kind) -> Term {
         self.meanings.push(meaning);
         Term::Column(self.model.column(0.0, upper, cost, kind))
@@ -128,7 +135,7 @@ impl<'a> Compact<'a> {
 
     /// R and S where they are not constants (equations 1d and 8, and what the module says).
     fn variables(&mut self) {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         for stage in 0..=joint.len() {
             let keep = (0..joint.values.len()).map(|value| self.keep_term(stage, value)).collect();
             self.keep.push(keep);
@@ -172,7 +179,7 @@ impl<'a> Compact<'a> {
 
     /// Equations 1b and 1c.
     fn precedence(&mut self) {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         for stage in 0..joint.len() {
             for position in 0..=stage {
                 let runs = self.run[stage][position];
@@ -205,7 +212,7 @@ impl<'a> Compact<'a> {
 
     /// For each value that can be there in a stage: from when to when, and X where it is needed.
     fn lives_in(&mut self, stage: usize) -> Vec<Life> {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         let mut lives = Vec::new();
         for (at, value) in joint.values.iter().enumerate().filter(|(_, value)| value.producer <= stage) {
             let (kept, stays) = (self.keep[stage][at], self.keep[stage + 1][at]);
@@ -356,7 +363,7 @@ impl<'a> Compact<'a> {
 
     /// The vector that says what the stages say.
     pub fn vector(&self, stages: &Stages) -> Vec<f64> {
-        let kept = stages.kept(self.joint);
+        let kept = stages.kept(&self.joint);
         let mut values: Vec<f64> = Vec::with_capacity(self.meanings.len());
         for meaning in &self.meanings {
             let value = match *meaning {
@@ -406,7 +413,7 @@ pub fn read_stages(run: &[Vec<Term>], values: &[f64], tolerance: f64) -> Result<
     if worst <= tolerance { Ok(Stages { runs }) } else { Err(worst) }
 }
 
-impl Names for Compact<'_> {
+impl Names for Compact {
     fn column(&self, column: Column) -> String {
         match self.meanings[column.index()] {
             Meaning::Run { stage, position } => format!("R_{stage}_{position}"),

@@ -2,9 +2,13 @@
 
 use remat_core::Instance;
 
+use crate::checkmate::encoding::encode;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::program::{Program, SOLVER, WORKSPACE};
 use crate::checkmate::stages::Stages;
+use crate::checkmate::strategies::Question;
+use crate::chen;
+use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::report::Silent;
@@ -60,17 +64,30 @@ const GAP: ParameterSpec = ParameterSpec {
 
 const STRATEGY: ParameterSpec = ParameterSpec {
     name: "strategy",
-    default: "lazy",
-    kind: ParameterKind::Choice(&["plain", "reduced", "lazy"]),
-    help: "plain: the published model; reduced: an equivalent smaller one; lazy: memory rows when violated",
+    default: "coarse",
+    kind: ParameterKind::Choice(&["plain", "reduced", "lazy", "coarse"]),
+    help: "plain: as published; reduced: equivalent and smaller; lazy: memory rows when violated; coarse: first blocks of stages",
 };
 
 const START: ParameterSpec = ParameterSpec {
     name: "start",
     default: "none",
-    kind: ParameterKind::Choice(&["none", "chain"]),
-    help: "chain: start from rotor-persistent's schedule where it fits the stages (not with strategy=plain)",
+    kind: ParameterKind::Choice(&["none", "chain", "segments"]),
+    help: "chain: start from rotor-persistent's schedule where it fits the stages; \
+           segments: from the better one of ap-greedy's and linearized-greedy's (not with strategy=plain)",
 };
+
+impl Formulation for CheckmateIlp {
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        let published = parameters.word("strategy") == "plain";
+        encode(instance, parameters, budget, published, false)
+    }
+}
 
 impl Method for CheckmateIlp {
     fn id(&self) -> &'static str {
@@ -92,23 +109,30 @@ impl Method for CheckmateIlp {
         Joint::new(instance).map(|_| ())
     }
 
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
+    }
+
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
         let mut program = Program::new(context)?;
         program.gap = context.parameters.integer("gap-ppm").unwrap_or(0) as f64 * 1e-6;
         let strategy = context.parameters.word("strategy");
         let starts = match context.parameters.word("start") {
             "chain" if strategy != "plain" => chain_starts(context, &program.joint),
+            "segments" if strategy != "plain" => chen::fastest_within(context.instance, context.budgets)?,
             _ => vec![None; context.budgets.len()],
         };
         let mut answers = Vec::with_capacity(context.budgets.len());
-        for ((at, &budget), start) in context.budgets.iter().enumerate().zip(&starts) {
-            let time = program.share(context.budgets.len() - at);
+        for ((index, &budget), start) in context.budgets.iter().enumerate().zip(&starts) {
             let start = start.as_ref().filter(|stages| {
                 let peak = stages.claim(&program.joint, program.workspace).peak_bytes;
                 budget.is_none_or(|budget| peak <= budget)
             });
-            let found = program.optimise(budget, strategy, start, time)?;
-            answers.push(program.answer(budget, found));
+            let question = Question { index, budget, start, time: program.share(context.budgets.len() - index) };
+            let found = program.optimise(&question, strategy)?;
+            let answer = program.answer(budget, found);
+            context.reporter.answer(index, &answer);
+            answers.push(answer);
         }
         Ok(answers)
     }

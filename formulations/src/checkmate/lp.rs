@@ -6,11 +6,13 @@ use remat_core::Instance;
 use remat_solvers::{LpAlgorithm, Model, Request, Stop};
 
 use crate::checkmate::compact::{Compact, Rows};
+use crate::checkmate::encoding::encode;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
+use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 /// The linear relaxation of `checkmate-ilp`.
 ///
@@ -53,6 +55,18 @@ const ALGORITHM: ParameterSpec = ParameterSpec {
     help: "how the linear program is solved",
 };
 
+impl Formulation for CheckmateLp {
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        let published = parameters.word("formulation") == "published";
+        encode(instance, parameters, budget, published, true)
+    }
+}
+
 impl Method for CheckmateLp {
     fn id(&self) -> &'static str {
         "checkmate-lp"
@@ -71,6 +85,10 @@ impl Method for CheckmateLp {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         Joint::new(instance).map(|_| ())
+    }
+
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
@@ -100,7 +118,7 @@ fn bound(
     if let Some(mut found) = program.at_once(budget) {
         found.stages = None;
         if found.termination == Termination::Optimal {
-            found.termination = Termination::NotFound;
+            found.termination = Termination::BoundOnly;
         }
         return Ok(found);
     }
@@ -121,7 +139,7 @@ fn bound(
     let termination = match outcome.stop {
         Stop::Infeasible => Termination::Infeasible,
         Stop::TimeLimit => Termination::TimeLimit,
-        Stop::Optimal => Termination::NotFound,
+        Stop::Optimal => Termination::BoundOnly,
         _ => Termination::Error,
     };
     let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);

@@ -4,7 +4,9 @@
 //! are per value, and an auxiliary A\[t,a\] >= R - S says that a is allocated, for a run that makes a
 //! value that is there already takes no more memory for it.
 
-use remat_solvers::{Kind, Model};
+use std::sync::Arc;
+
+use remat_solvers::{Column, Kind, Model, Names, Row};
 
 use crate::checkmate::compact::read_stages;
 use crate::checkmate::joint::Joint;
@@ -12,8 +14,8 @@ use crate::checkmate::stages::Stages;
 use crate::checkmate::term::{Scale, Sum, Term};
 
 /// The published model.
-pub struct Plain<'a> {
-    joint: &'a Joint,
+pub struct Plain {
+    joint: Arc<Joint>,
     /// The model.
     pub model: Model,
     scale: Scale,
@@ -21,11 +23,15 @@ pub struct Plain<'a> {
     workspace: bool,
     run: Vec<Vec<Term>>,
     keep: Vec<Vec<Term>>,
+    labels: Vec<Label>,
 }
 
-impl<'a> Plain<'a> {
+/// Name of a column: R, S, FREE, U or A, the stage, and one or two indices.
+type Label = (&'static str, usize, usize, Option<usize>);
+
+impl Plain {
     /// Builds the model for a budget; none means unlimited.
-    pub fn new(joint: &'a Joint, budget: Option<u64>, workspace: bool) -> Self {
+    pub fn new(joint: &Arc<Joint>, budget: Option<u64>, workspace: bool) -> Self {
         let unlimited = || Stages::store_all(joint).claim(joint, true).peak_bytes;
         let room = budget.unwrap_or_else(unlimited).saturating_sub(joint.base_bytes);
         let longest = joint.operators.iter().filter_map(|operator| operator.again.as_ref()).map(|run| run.time).max();
@@ -33,13 +39,14 @@ impl<'a> Plain<'a> {
         let (n, v) = (joint.len(), joint.values.len());
         let edges: usize = joint.values.iter().map(|value| value.readers.len() + 1).sum();
         let mut plain = Self {
-            joint,
+            joint: Arc::clone(joint),
             model: Model::with_capacity(n * (n + v + edges / 2), n * (2 * edges + v + n), n * (6 * edges + 3 * v)),
             scale,
             capacity: scale.bytes(room),
             workspace,
             run: Vec::new(),
             keep: Vec::new(),
+            labels: Vec::new(),
         };
         plain.variables();
         for stage in 0..n {
@@ -56,13 +63,20 @@ impl<'a> Plain<'a> {
         self.scale.time
     }
 
+    /// What one unit of memory is worth.
+    pub fn memory_unit(&self) -> f64 {
+        self.scale.memory
+    }
+
     /// R and S: zero-one, R\[t,t\] = 1, nothing above the diagonal (equations 1d and 8).
     fn variables(&mut self) {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         for stage in 0..=joint.len() {
-            let keep = joint.values.iter().map(|value| match (stage == joint.len(), value.result) {
+            let keep = joint.values.iter().enumerate().map(|(at, value)| match (stage == joint.len(), value.result) {
                 (true, true) => Term::One,
-                (false, _) if stage > value.producer => Term::Column(self.model.binary(0.0)),
+                (false, _) if stage > value.producer => {
+                    self.column(("S", stage, at, None), (0.0, 1.0), 0.0, Kind::Integer)
+                }
                 _ => Term::Zero,
             });
             let keep = keep.collect();
@@ -77,10 +91,15 @@ impl<'a> Plain<'a> {
                     Some(way) => (0.0, 1.0, self.scale.duration(way.time)),
                     None => (0.0, 0.0, 0.0),
                 };
-                run.push(Term::Column(self.model.column(lower, upper, cost, Kind::Integer)));
+                run.push(self.column(("R", stage, position, None), (lower, upper), cost, Kind::Integer));
             }
             self.run.push(run);
         }
+    }
+
+    fn column(&mut self, label: Label, bounds: (f64, f64), cost: f64, kind: Kind) -> Term {
+        self.labels.push(label);
+        Term::Column(self.model.column(bounds.0, bounds.1, cost, kind))
     }
 
     fn at_most(&mut self, sum: Sum, upper: f64) {
@@ -89,7 +108,7 @@ impl<'a> Plain<'a> {
 
     /// R\[t,j\] <= R\[t,i\] + S\[t,i\] (equation 1b).
     fn dependencies(&mut self, stage: usize) {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         for position in 0..=stage {
             for &value in joint.run(stage, position).map_or(&[][..], |way| &way.reads) {
                 let made = self.run[stage][joint.values[value].producer];
@@ -114,7 +133,7 @@ impl<'a> Plain<'a> {
 
     /// FREE\[t,i,k\] and its two inequalities, as (value, k, variable), by k.
     fn free(&mut self, stage: usize) -> Vec<(usize, usize, Term)> {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         let mut free = Vec::new();
         for (at, value) in joint.values.iter().enumerate().filter(|(_, value)| value.producer <= stage) {
             let reads = |&reader: &usize| joint.run(stage, reader).is_some_and(|way| way.reads.contains(&at));
@@ -132,7 +151,8 @@ impl<'a> Plain<'a> {
                 hazards.constant += 1.0;
                 hazards.add(-1.0, self.run[stage][position]);
                 let most = hazards.terms.len() as f64 + hazards.constant - 1.0;
-                let variable = Term::Column(self.model.binary(0.0));
+                let label = ("FREE", stage, at, Some(position));
+                let variable = self.column(label, (0.0, 1.0), 0.0, Kind::Integer);
                 // 1 - FREE <= hazards
                 let mut first = Sum::of([(-1.0, variable)]);
                 first.terms.extend(hazards.terms.iter().map(|&(column, factor)| (column, -factor)));
@@ -151,14 +171,15 @@ impl<'a> Plain<'a> {
 
     /// U\[t,k\] (its recursion), within the budget.
     fn memory(&mut self, stage: usize, free: &[(usize, usize, Term)]) {
-        let joint = self.joint;
+        let joint = Arc::clone(&self.joint);
         let mut freed = free.iter().peekable();
         let mut previous = Sum::default();
         for (at, value) in joint.values.iter().enumerate() {
             previous.add(self.scale.bytes(value.bytes), self.keep[stage][at]);
         }
         for position in 0..=stage {
-            let memory = Term::Column(self.model.column(0.0, self.capacity, 0.0, Kind::Continuous));
+            let bounds = (0.0, self.capacity);
+            let memory = self.column(("U", stage, position, None), bounds, 0.0, Kind::Continuous);
             let mut sum = std::mem::take(&mut previous);
             sum.add(-1.0, memory);
             for &value in &joint.operators[position].makes {
@@ -186,7 +207,7 @@ impl<'a> Plain<'a> {
         if position == stage || self.joint.operators[position].makes.len() == 1 {
             return runs;
         }
-        let allocated = Term::Column(self.model.column(0.0, 1.0, 0.0, Kind::Continuous));
+        let allocated = self.column(("A", stage, value, None), (0.0, 1.0), 0.0, Kind::Continuous);
         self.at_most(Sum::of([(1.0, runs), (-1.0, self.keep[stage][value]), (-1.0, allocated)]), 0.0);
         allocated
     }
@@ -202,5 +223,16 @@ impl<'a> Plain<'a> {
     /// The largest distance from a whole number, if it exceeds the tolerance.
     pub fn stages(&self, values: &[f64], tolerance: f64) -> Result<Stages, f64> {
         read_stages(&self.run, values, tolerance)
+    }
+}
+
+impl Names for Plain {
+    fn column(&self, column: Column) -> String {
+        let (letter, stage, index, last) = self.labels[column.index()];
+        let last = last.map(|last| format!("_{last}")).unwrap_or_default();
+        format!("{letter}_{stage}_{index}{last}")
+    }
+    fn row(&self, row: Row) -> String {
+        format!("c{}", row.index())
     }
 }

@@ -1,17 +1,18 @@
 //! From an instance and budgets to answers: builds the model that a strategy asks for, has it solved,
 //! reads the stages back, and says what is claimed of them.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_core::Instance;
-use remat_solvers::{Anew, Backend, Capability, Model, Outcome, Request, Session, SolverError, Stop, backend};
+use remat_solvers::{Backend, Outcome, Request, SolverError, Stop, backend};
 
-use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::joint::Joint;
-use crate::checkmate::plain::Plain;
 use crate::checkmate::stages::Stages;
+use crate::checkmate::watch::Watch;
 use crate::method::{Answer, Context, MethodError, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::report::Reporter;
 
 /// Parameter `workspace`.
 pub const WORKSPACE: ParameterSpec = ParameterSpec {
@@ -37,13 +38,15 @@ pub struct Program<'a> {
     /// The instance.
     pub instance: &'a Instance,
     /// Its joint graph.
-    pub joint: Joint,
+    pub joint: Arc<Joint>,
     /// Whether workspaces count.
     pub workspace: bool,
     /// The solver.
     pub solver: &'static dyn Backend,
     /// Largest relative gap that is left.
     pub gap: f64,
+    /// Where incumbents and bounds go.
+    pub reporter: &'a dyn Reporter,
     deadline: Option<Instant>,
     threads: usize,
     seed: u64,
@@ -71,7 +74,7 @@ impl<'a> Program<'a> {
     /// # Errors
     /// The instance has none, or the solver is not built in.
     pub fn new(context: &Context<'a>) -> Result<Self, MethodError> {
-        let joint = Joint::new(context.instance)?;
+        let joint = Arc::new(Joint::new(context.instance)?);
         let solver = backend(context.parameters.word("solver"))
             .map_err(|error| MethodError::Parameter { name: "solver", message: error.to_string() })?;
         Ok(Self {
@@ -80,6 +83,7 @@ impl<'a> Program<'a> {
             workspace: context.parameters.word("workspace") == "on",
             solver,
             gap: 0.0,
+            reporter: context.reporter,
             deadline: context.limits.time.map(|time| Instant::now() + time),
             threads: context.limits.threads,
             seed: context.limits.seed,
@@ -135,6 +139,12 @@ impl<'a> Program<'a> {
         })
     }
 
+    /// How far a bound may be below an optimal time: what [`Self::bound`] takes off for the tolerance.
+    pub fn margin(time: u64) -> f64 {
+        // A little more, for the rounding of this very sum.
+        1.001e-6 * time as f64
+    }
+
     /// The bound in the instance's unit that a bound of the model proves.
     pub fn bound(&self, objective: f64, unit: f64) -> u64 {
         let beyond = objective * unit;
@@ -164,110 +174,24 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Solves one budget exactly.
+    /// What the last outcome and everything before it amount to: stages are believed only within the
+    /// budget.
     ///
     /// # Errors
-    /// The solver refuses.
-    pub fn optimise(
+    /// A variable is not whole, or the solver contradicts a schedule that there is.
+    pub fn found(
         &self,
-        budget: Option<u64>,
-        strategy: &str,
-        start: Option<&Stages>,
-        time: Option<Duration>,
-    ) -> Result<Found, MethodError> {
-        if let Some(found) = self.at_once(budget) {
-            return Ok(found);
-        }
-        let began = Instant::now();
-        match strategy {
-            "plain" => {
-                let plain = Plain::new(&self.joint, budget, self.workspace);
-                let build = began.elapsed();
-                let outcome =
-                    self.solver.solve(&plain.model, &mut self.request(time)).map_err(|error| failed(&error))?;
-                let stages = outcome.incumbent.as_ref().map(|values| plain.stages(values, INTEGRALITY));
-                self.found(budget, &outcome, stages, plain.time_unit(), build, &plain.model)
-            }
-            "lazy" => self.lazily(budget, start, time),
-            _ => {
-                let compact = Compact::new(&self.joint, budget, self.workspace, Rows::All);
-                let build = began.elapsed();
-                let vector = start.map(|stages| compact.vector(stages));
-                let mut request = Request { start: vector.as_deref(), ..self.request(time) };
-                let outcome = self.solver.solve(&compact.model, &mut request).map_err(|error| failed(&error))?;
-                let stages = outcome.incumbent.as_ref().map(|values| compact.stages(values, INTEGRALITY));
-                self.found(budget, &outcome, stages, compact.time_unit(), build, &compact.model)
-            }
-        }
-    }
-
-    /// Memory rows as they are violated: first by the relaxation, then by whole solutions.
-    fn lazily(
-        &self,
-        budget: Option<u64>,
-        start: Option<&Stages>,
-        time: Option<Duration>,
-    ) -> Result<Found, MethodError> {
-        let began = Instant::now();
-        let compact = Compact::new(&self.joint, budget, self.workspace, Rows::Lazy);
-        let mut session: Box<dyn Session> = match self.solver.supports(Capability::Sessions) {
-            Ok(()) => self.solver.session(&compact.model).map_err(|error| failed(&error))?,
-            Err(_) => Box::new(Anew::new(self.solver, compact.model.clone())),
-        };
-        let build = began.elapsed();
-        let vector = start.map(|stages| compact.vector(stages));
-        let left = || time.map(|time| time.saturating_sub(began.elapsed()));
-        let (mut relaxed, mut rounds, mut added) = (true, 0, 0);
-        // Fewer rows, a lower optimum: every bound on the way is one.
-        let mut proved: Option<f64> = None;
-        loop {
-            let vector = vector.as_deref().filter(|_| !relaxed);
-            let mut request = Request { relaxation: relaxed, start: vector, ..self.request(left()) };
-            let mut outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
-            let solved = outcome.stop == Stop::Optimal || outcome.stop == Stop::GapReached;
-            let rows = outcome.incumbent.as_ref().filter(|_| solved).map(|values| compact.violated(values));
-            let rows = rows.filter(|rows| !rows.is_empty());
-            rounds += 1;
-            proved = outcome.dual_bound.into_iter().chain(proved).reduce(f64::max);
-            if let Some(rows) = rows {
-                added += rows.len();
-                session.add_rows(&rows).map_err(|error| failed(&error))?;
-                continue;
-            }
-            if relaxed && solved {
-                relaxed = false;
-                continue;
-            }
-            if relaxed && outcome.stop != Stop::Infeasible {
-                // Out of time before there was anything whole.
-                outcome.incumbent = None;
-            }
-            outcome.solve_seconds = began.elapsed().as_secs_f64() - build.as_secs_f64();
-            outcome.dual_bound = proved;
-            let whole = outcome.incumbent.as_ref().filter(|values| compact.violated(values).is_empty());
-            let stages = whole.map(|values| compact.stages(values, INTEGRALITY));
-            // A start that was given is a solution, also where the search had no time to look at it.
-            let stages = stages.or_else(|| start.filter(|_| outcome.stop != Stop::Infeasible).cloned().map(Ok));
-            let mut found = self.found(budget, &outcome, stages, compact.time_unit(), build, &compact.model)?;
-            found.note = format!("{}; {added} memory rows added in {rounds} rounds", found.note);
-            return Ok(found);
-        }
-    }
-
-    fn found(
-        &self,
-        budget: Option<u64>,
+        watch: &mut Watch<'_, '_>,
         outcome: &Outcome,
         stages: Option<Result<Stages, f64>>,
         unit: f64,
         build: Duration,
-        model: &Model,
     ) -> Result<Found, MethodError> {
         let mut note = format!(
             "{}: {}; {} columns, {} rows, {} nonzeros; {} nodes",
             outcome.solver,
             outcome.raw_status,
-            model.columns(),
+            outcome.size.columns,
             outcome.size.rows,
             outcome.size.nonzeros,
             outcome.nodes.map_or("unknown".into(), |nodes| nodes.to_string())
@@ -275,21 +199,26 @@ impl<'a> Program<'a> {
         let stages = stages.transpose().map_err(|worst| {
             MethodError::Internal(format!("a zero-one variable is {worst} away from a whole number"))
         })?;
-        let lower_bound = match outcome.stop {
-            Stop::Infeasible => None,
-            _ => outcome.dual_bound.map(|bound| self.bound(bound, unit)),
-        };
-        let claim = stages.as_ref().map(|stages| stages.claim(&self.joint, self.workspace));
-        let over = claim.filter(|claim| budget.is_some_and(|budget| claim.peak_bytes > budget));
-        if let Some(claim) = over {
-            // Within the solver's tolerance, but not within the budget.
-            note = format!("{note}; a solution that needs {} was rejected", claim.peak_bytes);
+        if outcome.stop == Stop::Infeasible && watch.best.is_some() {
+            return Err(MethodError::Internal(format!("{note}: infeasible, though there is a schedule")));
         }
-        let stages = stages.filter(|_| over.is_none());
-        let proved = claim.is_some_and(|claim| lower_bound.is_some_and(|bound| bound >= claim.time));
+        if outcome.stop != Stop::Infeasible {
+            watch.objective_bound(outcome.dual_bound, unit);
+        }
+        let mut over = false;
+        if let Some(stages) = &stages {
+            watch.schedule(stages);
+            let peak = stages.claim(&self.joint, self.workspace).peak_bytes;
+            over = watch.budget.is_some_and(|budget| peak > budget);
+            if over {
+                // Within the solver's tolerance, but not within the budget.
+                note = format!("{note}; a solution that needs {peak} was rejected");
+            }
+        }
         let termination = match outcome.stop {
-            _ if over.is_some() => Termination::NotFound,
-            Stop::Optimal | Stop::GapReached if proved => Termination::Optimal,
+            _ if watch.optimal() => Termination::Optimal,
+            _ if over && watch.best.is_none() => Termination::NotFound,
+            _ if over => Termination::Feasible,
             // Integer costs leave no gap below one; what is left is the solver's tolerance.
             Stop::Optimal if self.gap == 0.0 => Termination::Optimal,
             Stop::Optimal | Stop::GapReached => Termination::GapReached,
@@ -301,7 +230,21 @@ impl<'a> Program<'a> {
             Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Termination::Error,
         };
         let solve = Duration::from_secs_f64(outcome.build_seconds + outcome.solve_seconds);
-        Ok(Found { termination, stages, lower_bound, build, solve, note })
+        Ok(self.conclude(watch, termination, build, solve, note))
+    }
+
+    /// What is known, as it will be answered.
+    pub fn conclude(
+        &self,
+        watch: &Watch<'_, '_>,
+        termination: Termination,
+        build: Duration,
+        solve: Duration,
+        note: String,
+    ) -> Found {
+        let infeasible = termination == Termination::Infeasible;
+        let stages = watch.best.as_ref().map(|(_, stages)| stages.clone());
+        Found { termination, stages, lower_bound: watch.bound.filter(|_| !infeasible), build, solve, note }
     }
 }
 

@@ -80,17 +80,18 @@ impl Stages {
 
     /// Time and peak as the model counts them.
     pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
-        let mut peak_bytes = joint.base_bytes;
-        self.timeline(joint, workspace, |_, _, bytes| peak_bytes = peak_bytes.max(bytes));
-        let times = self.runs.iter().enumerate().flat_map(|(stage, runs)| {
-            runs.iter().filter_map(move |&position| joint.run(stage, position)).map(|way| way.time)
+        let (mut time, mut peak_bytes) = (0, joint.base_bytes);
+        self.walk(joint, &self.kept(joint), |stage, position, _, bytes| {
+            let Some(way) = joint.run(stage, position) else { return };
+            time += way.time;
+            peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
         });
-        Claimed { time: times.sum(), peak_bytes }
+        Claimed { time, peak_bytes }
     }
 
-    /// Tells stage, position and memory of every run, in order.
-    pub fn timeline(&self, joint: &Joint, workspace: bool, mut hears: impl FnMut(usize, usize, u64)) {
-        let kept = self.kept(joint);
+    /// Calls `visit` for every run with its stage, its position, what is there during it, and the bytes
+    /// of that (without what is there during the run only).
+    pub fn walk(&self, joint: &Joint, kept: &[Vec<bool>], mut visit: impl FnMut(usize, usize, &[bool], u64)) {
         for (stage, runs) in self.runs.iter().enumerate() {
             // Until when each value stays: the last reader in this stage, or beyond it.
             let mut until: Vec<Option<usize>> =
@@ -109,7 +110,7 @@ impl Stages {
                     bytes += if there[value] { 0 } else { joint.values[value].bytes };
                     there[value] = true;
                 }
-                hears(stage, position, bytes + way.transient(workspace));
+                visit(stage, position, &there, bytes);
                 for &value in way.reads.iter().chain(&joint.operators[position].makes) {
                     if there[value] && until[value].is_none_or(|until| until <= position) {
                         there[value] = false;

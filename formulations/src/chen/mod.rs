@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use remat_core::{Instance, Schedule, simulate};
 
 use crate::checkmate::joint::{Joint, JointOperator};
+use crate::checkmate::stages::Stages;
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
 use candidates::{Candidates, ForwardGraph};
@@ -177,6 +178,32 @@ impl Method for Chen {
         Ok(answers)
     }
 }
+
+/// For each budget the fastest stages among those of all values of b, on articulation points and on the
+/// linearized order, whose simulated peak is within it: a start for a search over stages.
+///
+/// # Errors
+/// A schedule is illegal: a slip of this module.
+pub fn fastest_within(instance: &Instance, budgets: &[Option<u64>]) -> Result<Vec<Option<Stages>>, MethodError> {
+    let problems: Vec<_> =
+        [&AP_GREEDY, &LINEARIZED_GREEDY].into_iter().filter_map(|m| Problem::new(m, instance).ok()).collect();
+    let mut plans = Vec::new();
+    for problem in &problems {
+        for bytes in spread(&rules::thresholds(&problem.candidates, &problem.sizes), MOST_STARTS) {
+            let checkpoints = rules::greedy(&problem.candidates, &problem.sizes, bytes);
+            plans.push((problem, problem.plan(checkpoints, String::new())?));
+        }
+    }
+    let best = |&budget: &Option<u64>| {
+        let fits = |(_, plan): &&(_, Plan)| budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
+        let (problem, plan) = plans.iter().filter(fits).min_by_key(|(_, plan)| plan.cost.time)?;
+        Some(Segments::new(instance, &problem.joint, &plan.checkpoints).stages(&problem.joint))
+    };
+    Ok(budgets.iter().map(best).collect())
+}
+
+/// Values of b that [`fastest_within`] tries at most.
+const MOST_STARTS: usize = 500;
 
 /// One choice of checkpoints and what it costs.
 struct Plan {

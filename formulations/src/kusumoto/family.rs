@@ -95,7 +95,9 @@ struct Profile {
     /// T(L).
     time: u64,
     size: usize,
-    boundary: Vec<usize>,
+    boundary: Set,
+    /// M(boundary(L)), which any sequence that reaches L has cached.
+    boundary_bytes: u64,
     /// M(delta+(L) \ L) + M(delta-(delta+(L)) \ L).
     beyond: u64,
     /// Gradients made once only L is left to do.
@@ -130,15 +132,17 @@ pub struct Steps<'a> {
     times: &'a [u64],
     memory: Memory,
     last_group: LastGroup,
+    /// No budget is larger.
+    most: u64,
     /// The steps themselves, where they are few enough to be kept.
     kept: Vec<Vec<Step>>,
 }
 
 /// Steps that are kept in memory (32 bytes each) rather than found anew for every budget.
-const KEPT_STEPS: usize = 1 << 23;
+const KEPT_STEPS: usize = 1 << 24;
 
 impl<'a> Steps<'a> {
-    /// The steps of a family whose first set is empty and whose last is V.
+    /// The steps of a family whose first set is empty and whose last is V, for budgets of up to `most`.
     ///
     /// # Errors
     /// The moment has come.
@@ -147,12 +151,13 @@ impl<'a> Steps<'a> {
         sets: Vec<Set>,
         times: &'a [u64],
         (memory, last_group): (Memory, LastGroup),
+        most: u64,
         deadline: Option<Instant>,
     ) -> Result<Self, Stop> {
         let profiles = sets.iter().map(|set| Profile::new(graph, times, set)).collect();
         let mut by_workspace: Vec<_> = (0..graph.nodes.len()).filter(|&n| graph.nodes[n].workspace > 0).collect();
         by_workspace.sort_by_key(|&node| std::cmp::Reverse(graph.nodes[node].workspace));
-        let mut steps = Self { graph, sets, profiles, by_workspace, times, memory, last_group, kept: Vec::new() };
+        let mut steps = Self { graph, sets, profiles, by_workspace, times, memory, last_group, most, kept: Vec::new() };
         let mut count = 0;
         let mut kept = Vec::with_capacity(steps.sets.len());
         for from in 0..steps.sets.len() {
@@ -172,11 +177,21 @@ impl<'a> Steps<'a> {
         Ok(steps)
     }
 
-    /// Number of steps of the family.
+    /// No budget is larger.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// M(boundary(L)): what any sequence that reaches a set has cached there.
+    pub fn boundary_bytes(&self, set: usize) -> u64 {
+        self.profiles[set].boundary_bytes
+    }
+
+    /// Number of steps of the family that some budget of up to `most` allows, as far as one can tell from the two sets.
     pub fn count(&self) -> usize {
         if self.kept.is_empty() {
-            let larger = |from: usize| (from + 1..self.sets.len()).filter(move |&to| self.leads(from, to)).count();
-            return (0..self.sets.len()).map(larger).sum();
+            let mut buffer = Vec::new();
+            return (0..self.sets.len()).map(|set| self.from(set, &mut buffer).len()).sum();
         }
         self.kept.iter().map(Vec::len).sum()
     }
@@ -192,7 +207,22 @@ impl<'a> Steps<'a> {
     }
 
     fn find(&self, from: usize, steps: &mut Vec<Step>) {
-        steps.extend((from + 1..self.sets.len()).filter(|&to| self.leads(from, to)).map(|to| self.step(from, to)));
+        let low = &self.profiles[from];
+        let Some(left) = self.most.checked_sub(self.graph.base_bytes + low.results + low.boundary_bytes) else {
+            return;
+        };
+        let times = if self.memory == Memory::Instance { 1 } else { 2 };
+        for to in from + 1..self.sets.len() {
+            // The cheap part of `need` first: it rules out most pairs when memory is scarce.
+            let high = &self.profiles[to];
+            let group = high.bytes.saturating_sub(low.bytes);
+            if group.saturating_mul(times) <= left && self.leads(from, to) {
+                let step = self.step(from, to);
+                if step.need.saturating_add(low.boundary_bytes) <= self.most {
+                    steps.push(step);
+                }
+            }
+        }
     }
 
     fn leads(&self, from: usize, to: usize) -> bool {
@@ -202,10 +232,10 @@ impl<'a> Steps<'a> {
     /// One step, whether or not both sets are in order.
     pub fn step(&self, from: usize, to: usize) -> Step {
         let (low, high) = (&self.profiles[from], &self.profiles[to]);
-        let fresh = || high.boundary.iter().filter(|&&node| !self.sets[from].contains(node));
-        let cached = fresh().map(|&node| self.graph.nodes[node].bytes).sum();
+        let fresh = || high.boundary.without(&self.sets[from]);
+        let cached = fresh().map(|node| self.graph.nodes[node].bytes).sum();
         let ends = to + 1 == self.sets.len() && self.last_group == LastGroup::Keep;
-        let time = high.time - low.time - fresh().map(|&node| self.times[node]).sum::<u64>();
+        let time = high.time - low.time - fresh().map(|node| self.times[node]).sum::<u64>();
         Step {
             to: u32::try_from(to).expect("families are bounded far below 2^32"),
             need: self.need(from, to),
@@ -218,11 +248,13 @@ impl<'a> Steps<'a> {
         let (low, high) = (&self.profiles[from], &self.profiles[to]);
         let group = high.bytes - low.bytes;
         let equation = 2 * group + high.beyond;
-        let instance = || group + low.gradients - high.gradients + high.crossing + self.workspace(from, to);
+        let tensors = group + low.gradients - high.gradients + high.crossing;
+        let largest = self.by_workspace.first().map_or(0, |&node| self.graph.nodes[node].workspace);
         let need = match self.memory {
             Memory::Equation => equation,
-            Memory::Instance => instance(),
-            Memory::Larger => equation.max(instance()),
+            Memory::Larger if tensors + largest <= equation => equation,
+            Memory::Larger => equation.max(tensors + self.workspace(from, to)),
+            Memory::Instance => tensors + self.workspace(from, to),
         };
         need + self.graph.base_bytes + low.results
     }
@@ -241,6 +273,8 @@ impl<'a> Steps<'a> {
 
 impl Profile {
     fn new(graph: &Graph, times: &[u64], set: &Set) -> Self {
+        let mut boundary = Set::empty(graph.nodes.len());
+        graph.boundary(set).into_iter().for_each(|node| boundary.insert(node));
         let bytes_of = |nodes: &Set| nodes.members().map(|node| graph.nodes[node].bytes).sum::<u64>();
         let beyond = graph.beyond(set);
         let mut needed_there = Set::empty(graph.nodes.len());
@@ -255,7 +289,8 @@ impl Profile {
             bytes: bytes_of(set),
             time: set.members().map(|node| times[node]).sum(),
             size: set.len(),
-            boundary: graph.boundary(set),
+            boundary_bytes: bytes_of(&boundary),
+            boundary,
             beyond: bytes_of(&beyond) + bytes_of(&needed_there),
             gradients: made().map(|tensor| tensor.bytes).sum(),
             crossing: carried.chain(late).map(|tensor| tensor.bytes).sum(),

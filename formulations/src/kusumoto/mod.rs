@@ -2,8 +2,9 @@
 //!
 //! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]) and
 //! prices the steps between them, [`program`] is Algorithm 1, [`strategy`] turns a sequence of lower
-//! sets into a schedule.
+//! sets into a schedule. [`chen`] is the method that it was compared with.
 
+pub mod chen;
 pub mod family;
 pub mod graph;
 pub mod program;
@@ -167,13 +168,17 @@ impl Method for Kusumoto {
         let is = |name: &str, word: &str| parameters.word(name) == word;
         let memory = if is("memory", "instance") { Memory::Instance } else { Memory::Larger };
         let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
-        let built = lower_sets(&graph, parameters, deadline)
-            .and_then(|(sets, exact)| Ok((Steps::new(&graph, sets, &times, (memory, last_group), deadline)?, exact)));
+        let settings = (memory, last_group);
+        let plan_for_least = is("budget", "least");
+        let built = lower_sets(&graph, parameters, deadline).and_then(|(sets, exact)| {
+            let most = most_useful(context, &graph, &times, settings, plan_for_least, deadline)?;
+            Ok((Steps::new(&graph, sets, &times, settings, most, deadline)?, exact))
+        });
         let (steps, exact) = match built {
             Ok(built) => built,
             Err(stop) => return Ok(context.budgets.iter().map(|&budget| stopped(budget, stop, started)).collect()),
         };
-        let least = if is("budget", "least") { Some(program::least_budget(&steps, deadline)) } else { None };
+        let least = plan_for_least.then(|| program::least_budget(&steps, deadline));
         let mut planner = Planner {
             context,
             graph: &graph,
@@ -206,6 +211,23 @@ fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64
         Some(steps) if !unit => times.iter().map(|&time| time.next_multiple_of((total / steps).max(1))).collect(),
         _ => times,
     }
+}
+
+/// The largest budget that a plan is asked for: steps that need more are left out. The least budget of all
+/// lower sets is no more than that of the pruned ones, which are few.
+fn most_useful(
+    context: &Context<'_>,
+    graph: &Graph,
+    times: &[u64],
+    settings: (Memory, LastGroup),
+    plan_for_least: bool,
+    deadline: Option<Instant>,
+) -> Result<u64, Stop> {
+    if plan_for_least {
+        let pruned = Steps::new(graph, family::pruned(graph), times, settings, u64::MAX, deadline)?;
+        return program::least_budget(&pruned, deadline);
+    }
+    Ok(context.budgets.iter().map(|budget| budget.unwrap_or(u64::MAX)).max().unwrap_or(u64::MAX))
 }
 
 /// The family of lower sets, and whether it is that of all.

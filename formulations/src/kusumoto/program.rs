@@ -107,6 +107,14 @@ impl List {
         }
     }
 
+    /// As `push`, unless an entry at the front, where the best usually are, is no worse.
+    fn offer(&mut self, entry: Entry) {
+        let mut front = self.entries.iter().take(4);
+        if !front.any(|known| known.cost <= entry.cost && known.cached <= entry.cached) {
+            self.push(entry);
+        }
+    }
+
     /// Leaves costs ascending and caches descending, both strictly.
     fn prune(&mut self) {
         self.entries.sort_unstable_by_key(|entry| (entry.cost, entry.cached));
@@ -156,18 +164,62 @@ fn allowances(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Resu
     Ok(allowances)
 }
 
-/// The least budget that some sequence meets, by bisection.
+/// The least budget that some sequence meets.
+///
+/// Per lower set, the pairs (budget, m) of ways to reach it none of which is worse than another; budgets
+/// below the bound that holds for all sequences are as good as the bound, so the lists stay short.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
+    let last = steps.sets.len() - 1;
     // One group for everything is a sequence.
-    let (mut low, mut high) = (0, steps.step(0, steps.sets.len() - 1).need);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if allowances(steps, middle, deadline)?[0].most.is_some() { high = middle } else { low = middle + 1 }
+    let most = steps.most().min(steps.step(0, last).need);
+    let bound = bound(steps, deadline)?;
+    if bound >= most {
+        return Ok(most);
     }
-    Ok(high)
+    let mut lists: Vec<List> = vec![List::default(); steps.sets.len()];
+    lists[0].entries.push(Entry { cost: bound.cast_signed(), cached: 0, from: (0, 0) });
+    let mut buffer = Vec::new();
+    for from in 0..last {
+        if out_of_time(deadline) {
+            return Err(Stop::Time);
+        }
+        let mut list = std::mem::take(&mut lists[from]);
+        list.prune();
+        if list.entries.is_empty() {
+            continue;
+        }
+        for step in steps.from(from, &mut buffer) {
+            for entry in &list.entries {
+                let budget = (entry.cached + step.need).cast_signed().max(entry.cost);
+                if budget <= most.cast_signed() {
+                    let cached = entry.cached + step.cached;
+                    lists[step.to as usize].offer(Entry { cost: budget, cached, from: (0, 0) });
+                }
+            }
+        }
+    }
+    lists[last].prune();
+    Ok(lists[last].entries.first().map_or(most, |entry| entry.cost.unsigned_abs()))
+}
+
+/// No sequence needs less: whatever it is, where it reaches a set it has cached that set's boundary.
+fn bound(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
+    let last = steps.sets.len() - 1;
+    let mut least = vec![u64::MAX; steps.sets.len()];
+    least[last] = 0;
+    let mut buffer = Vec::new();
+    for from in (0..last).rev() {
+        if out_of_time(deadline) {
+            return Err(Stop::Time);
+        }
+        let boundary = steps.boundary_bytes(from);
+        let over = |step: &super::family::Step| (step.need + boundary).max(least[step.to as usize]);
+        least[from] = steps.from(from, &mut buffer).iter().map(over).min().unwrap_or(u64::MAX);
+    }
+    Ok(least[0])
 }
 
 /// Overhead (1) and peak (2) of a sequence.

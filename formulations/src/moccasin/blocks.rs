@@ -392,7 +392,8 @@ fn spans(stages: usize, rows: &Rows) -> Vec<(usize, usize)> {
 /// The peak of each stage, and the position at which it is.
 pub fn stage_peaks(joint: &Joint, stages: &Stages, workspace: bool) -> Vec<(u64, usize)> {
     let mut peaks = vec![(0, 0); joint.len()];
-    stages.timeline(joint, workspace, |stage, position, bytes| {
+    stages.walk(joint, &stages.kept(joint), |stage, position, _, bytes| {
+        let bytes = bytes + joint.run(stage, position).map_or(0, |way| way.transient(workspace));
         if bytes > peaks[stage].0 {
             peaks[stage] = (bytes, position);
         }

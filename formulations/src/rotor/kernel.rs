@@ -264,8 +264,6 @@ pub struct Cuts<'a, C> {
     pub column_step: usize,
     /// Per cut, the slots that the checkpoint takes from the right part.
     pub shift: &'a [usize],
-    /// The tile's first slot, the padding in front included.
-    pub start: usize,
 }
 
 /// Rows of a table at equal distances.
@@ -275,6 +273,8 @@ pub struct Rows<'a, C> {
     pub values: &'a [C],
     /// Distance.
     pub step: usize,
+    /// Where in a row the tile is, the padding in front included.
+    pub at: usize,
 }
 
 /// `best = min(best, left + right)` over all cuts and slots.
@@ -282,11 +282,11 @@ pub struct Rows<'a, C> {
 pub fn minimise<C: Cost, V: Lanes<C>, const COLUMNS: usize>(best: &mut Best<V, COLUMNS>, cuts: &Cuts<'_, C>) {
     let mut registers = *best;
     for (index, &shift) in cuts.shift.iter().enumerate() {
-        if shift >= cuts.start {
+        if shift >= cuts.right.at {
             continue; // The checkpoint alone takes more than the whole tile has.
         }
-        let left = load::<C, V>(cuts.left.values, index * cuts.left.step + cuts.start);
-        let right = index * cuts.right.step + cuts.start - shift;
+        let left = load::<C, V>(cuts.left.values, index * cuts.left.step + cuts.left.at);
+        let right = index * cuts.right.step + cuts.right.at - shift;
         for (column, best) in registers.iter_mut().enumerate() {
             let right = load::<C, V>(cuts.right.values, right + column * cuts.column_step);
             for vector in 0..VECTORS {
@@ -337,78 +337,5 @@ pub fn forbid<C: Cost, V: Lanes<C>>(tile: Tile<V>, slots: usize) -> Tile<V> {
 pub fn store<C: Cost, V: Lanes<C>>(tile: Tile<V>, to: &mut [C]) {
     for (vector, lanes) in tile.into_iter().enumerate() {
         lanes.store(&mut to[vector * V::WIDTH..]);
-    }
-}
-
-/// `best = min(best, a + b)`, entry by entry, for rows of any equal length.
-pub fn min_plus<C: Cost>(vectors: Vectors, best: &mut [C], a: &[C], b: &[C]) {
-    match vectors {
-        Vectors::Portable => min_plus_with::<C, [C; 4]>(best, a, b),
-        // SAFETY: a value of `Vectors` says that the processor has the instructions.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 => unsafe { min_plus_avx2(best, a, b) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => unsafe { min_plus_avx512(best, a, b) },
-    }
-}
-
-/// `best = min(best, a)`, likewise.
-pub fn min_with<C: Cost>(vectors: Vectors, best: &mut [C], a: &[C]) {
-    match vectors {
-        Vectors::Portable => min_with_lanes::<C, [C; 4]>(best, a),
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 => unsafe { min_with_avx2(best, a) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => unsafe { min_with_avx512(best, a) },
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn min_with_avx512<C: Cost>(best: &mut [C], a: &[C]) {
-    min_with_lanes::<C, C::Wide>(best, a);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn min_with_avx2<C: Cost>(best: &mut [C], a: &[C]) {
-    min_with_lanes::<C, C::Medium>(best, a);
-}
-
-#[inline(always)]
-fn min_with_lanes<C: Cost, V: Lanes<C>>(best: &mut [C], a: &[C]) {
-    let whole = best.len() / V::WIDTH * V::WIDTH;
-    for start in (0..whole).step_by(V::WIDTH) {
-        V::load(&best[start..]).min(V::load(&a[start..])).store(&mut best[start..]);
-    }
-    for (best, &a) in best.iter_mut().zip(a).skip(whole) {
-        *best = std::cmp::Ord::min(*best, a);
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn min_plus_avx512<C: Cost>(best: &mut [C], a: &[C], b: &[C]) {
-    min_plus_with::<C, C::Wide>(best, a, b);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn min_plus_avx2<C: Cost>(best: &mut [C], a: &[C], b: &[C]) {
-    min_plus_with::<C, C::Medium>(best, a, b);
-}
-
-#[inline(always)]
-fn min_plus_with<C: Cost, V: Lanes<C>>(best: &mut [C], a: &[C], b: &[C]) {
-    let whole = best.len() / V::WIDTH * V::WIDTH;
-    for start in (0..whole).step_by(V::WIDTH) {
-        let sum = V::load(&a[start..]).add(V::load(&b[start..]));
-        V::load(&best[start..]).min(sum).store(&mut best[start..]);
-    }
-    for ((best, &a), &b) in best.iter_mut().zip(a).zip(b).skip(whole) {
-        *best = std::cmp::Ord::min(*best, a.plus(b));
     }
 }

@@ -1,11 +1,12 @@
 //! `rotor-persistent`, and the dynamic program that `revolve` shares with it.
 //!
-//! [`slots`] rounds a chain, [`ranges`] finds where the table is worth computing, [`table`] (with
-//! [`kernel`]) computes it, `trace` reads sequences off it, and [`solve`] answers any number of
-//! budgets from one table.
+//! [`slots`] counts a chain's memory in slots, [`ranges`] finds where the table is worth computing, [`table`] (with
+//! [`kernel`]) computes it, `trace` reads sequences off it, [`solve`] answers any number of budgets from
+//! one table, and [`refine`] takes as many slots as a proof of the loss needs.
 
 pub mod kernel;
 pub mod ranges;
+pub mod refine;
 pub mod slots;
 pub mod solve;
 pub mod table;
@@ -38,15 +39,18 @@ use ranges::Rule;
 /// makespans exceed 2^31.
 ///
 /// # Departures from the paper
-/// One table answers every budget of a sweep: slots are fractions of the largest budget. Sizes are
-/// rounded up (the paper says down, its code up). With `fit=exact` a budget is answered by the table's
+/// The number of slots is not given: tables on grids aligned to the stages (`slots.rs`), rounded up for
+/// sequences and down for bounds, are refined until the two are `loss` apart (`refine.rs`). With
+/// `slots=500`, as published: one table answers every budget of a sweep, slots are fractions of the largest
+/// budget, sizes are rounded up (the paper says down, its code up). With `fit=exact` a budget is answered by the table's
 /// sequence for the most slots whose peak in bytes meets it, not by the one for the budget's own slots,
 /// which leaves unused what rounding up adds. Each stage may offer several savings. Parameter gradients, which the paper leaves out, count from the backward that makes them.
 ///
 /// # Claim
-/// No slower than the optimum among memory-persistent sequences of the chain view when sizes are
-/// rounded up to whole slots (the largest budget over `slots`); that optimum itself with
-/// `fit=rounded`, and exact when a slot is one byte. `infeasible` is decided in exact bytes.
+/// `optimal`: no memory-persistent sequence of the chain view that meets the budget is faster, in exact bytes;
+/// `gap_reached`: none is faster by more than `loss`, the note has the figure. With a number of slots: no
+/// slower than the optimum when sizes are rounded up to whole slots (the largest budget over `slots`);
+/// that optimum itself with `fit=rounded`. `infeasible` is decided in exact bytes.
 ///
 /// # Reference
 /// Beaumont et al., "Optimal Re-Materialization Strategies for Heterogeneous Chains", ACM TOMS 2024
@@ -62,7 +66,7 @@ impl Method for RotorPersistent {
         About {
             title: "optimal memory-persistent sequence of a heterogeneous chain",
             claim: Claim::ChainPersistent,
-            claim_text: "optimal (or better) among memory-persistent sequences of the chain view with sizes rounded up to slots",
+            claim_text: "optimal within a proved loss among memory-persistent sequences of the chain view",
             reference: "rotor-toms-2024, Theorem 4.8, Algorithms 3 and 4",
             parameters: chain_method::SLOTS,
             budgets: BudgetUse::Used,

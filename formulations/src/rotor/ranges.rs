@@ -4,7 +4,7 @@
 //! is recomputed. Both are O(L^3) or less without a memory dimension, so the table (`table.rs`) skips
 //! every slot outside, and feasibility can be decided in exact bytes.
 
-use super::slots::{SlottedChain, SlottedSaving};
+use super::slots::{Account, SlottedChain, SlottedSaving};
 use super::triangle::Triangle;
 
 /// Which sequences are allowed.
@@ -16,6 +16,13 @@ pub enum Rule {
     SaveLast,
     /// All sequences of the chain model, by weakly persistent ones (Theorem 4.7, mended).
     Weak,
+}
+
+impl Rule {
+    /// What its tables count.
+    pub fn account(self) -> Account {
+        if self == Self::Weak { Account::WithInput } else { Account::BesideInput }
+    }
 }
 
 /// Limits of every subchain `s..=t`.
@@ -39,7 +46,7 @@ impl Ranges {
             passing: Triangle::new(n, 0),
             least: Triangle::new(n, usize::MAX),
             enough: Triangle::new(n, usize::MAX),
-            fastest: chain.savings.iter().map(|savings| fastest(savings)).collect(),
+            fastest: (0..n).map(|stage| chain.fastest_position(stage)).collect(),
         };
         for s in (0..n).rev() {
             for (t, limit) in chain.passing_limits(s) {
@@ -55,14 +62,16 @@ impl Ranges {
 
     fn least_of(&self, chain: &SlottedChain, rule: Rule, s: usize, t: usize) -> usize {
         let by_saving = |saving: &SlottedSaving| {
-            let limit = chain.all_limit(t, saving);
-            if s == t { limit } else { limit.max(self.least[(s + 1, t)].saturating_add(saving.saved)) }
+            let limit = chain.all_limit(s, t, saving);
+            let beside = || self.least[(s + 1, t)].saturating_add(chain.saved_slots(s, saving));
+            if s == t { limit } else { limit.max(beside()) }
         };
         let saving = chain.savings[s].iter().map(by_saving).min().unwrap_or(usize::MAX);
         if s == t {
             return saving;
         }
-        let split = |k| self.least[(s, k)].max(self.least[(k + 1, t)].saturating_add(chain.input[k + 1]));
+        let cuts = chain.cut_shifts(s);
+        let split = |k| self.least[(s, k)].max(self.least[(k + 1, t)].saturating_add(cuts[k + 1]));
         let passing = (s..t).map(split).min().unwrap_or(usize::MAX).max(self.passing[(s, t)]);
         match rule {
             Rule::Persistent | Rule::Weak => passing.min(saving),
@@ -72,16 +81,12 @@ impl Ranges {
 
     fn enough_of(&self, chain: &SlottedChain, rule: Rule, s: usize, t: usize) -> usize {
         let saving = &chain.savings[s][self.fastest[s]];
-        let limit = chain.all_limit(t, saving);
+        let limit = chain.all_limit(s, t, saving);
+        let beside = || self.enough[(s + 1, t)].saturating_add(chain.saved_slots(s, saving));
         match rule {
             _ if s == t => limit,
-            Rule::Persistent | Rule::Weak => limit.max(self.enough[(s + 1, t)].saturating_add(saving.saved)),
+            Rule::Persistent | Rule::Weak => limit.max(beside()),
             Rule::SaveLast => usize::MAX,
         }
     }
-}
-
-fn fastest(savings: &[SlottedSaving]) -> usize {
-    let key = |&position: &usize| (savings[position].time, savings[position].saved);
-    (0..savings.len()).min_by_key(key).unwrap_or(0)
 }

@@ -4,14 +4,16 @@ use remat_core::chain::{Chain, ChainStep};
 
 use super::kernel::Cost;
 use super::ranges::{Ranges, Rule};
-use super::slots::SlottedChain;
-use super::table::{Table, TableError};
-use crate::rotor_weak::{self, table::WeakTable};
+use super::slots::{Account, Rounding, SlottedChain};
+use super::table::{self, Table, TableError};
+use crate::rotor_weak::limits::Limits;
+use crate::rotor_weak::states::States;
+use crate::rotor_weak::table::{self as weak_table, WeakTable};
 
 /// Answer for one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// An optimal sequence for the rounded sizes.
+    /// The best sequence for the rounded sizes.
     Sequence(Vec<ChainStep>),
     /// Rounding up to slots leaves no sequence, though exact sizes might.
     LostToRounding,
@@ -40,53 +42,21 @@ pub struct Settings {
     pub fit: Fit,
 }
 
-/// The memory axis: capacity in slots of each budget.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Axis {
-    /// Bytes of a slot.
-    unit: u64,
-    /// Slots that each budget leaves beside the chain's input; none where not even that fits.
-    capacities: Vec<Option<usize>>,
-}
-
-impl Axis {
-    /// Cuts the largest useful budget, less the fixed bytes, into at most `slots` slots.
-    fn new(chain: &Chain, budgets: &[u64], slots: u64) -> Self {
-        let usable = |budget: u64| budget.checked_sub(chain.fixed_bytes);
-        // More than saving everything takes is of no use, and would only make the slots coarser.
-        let enough = chain.evaluate(&chain.store_all(|_| 0)).map_or(u64::MAX, |cost| cost.peak_bytes);
-        let largest = budgets.iter().filter_map(|&budget| usable(budget.min(enough))).max().unwrap_or(0);
-        let unit = largest.div_ceil(slots).max(1);
-        let input = chain.input_bytes.div_ceil(unit);
-        // Every size rounded up, saving everything takes at most some slots per stage more.
-        let useful = enough.saturating_add(unit.saturating_mul(8 * (chain.len() as u64 + 1)));
-        let capacity = |budget: u64| usize::try_from((usable(budget.min(useful))? / unit).checked_sub(input)?).ok();
-        Self { unit, capacities: budgets.iter().map(|&budget| capacity(budget)).collect() }
-    }
-}
-
-/// Best sequences for some budgets (bytes, the chain's fixed bytes and input included).
+/// Best sequences for some budgets (bytes, the chain's fixed bytes and input included), every size
+/// rounded up to slots as published.
 ///
 /// # Errors
 /// There is too little memory for the table.
 pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<Outcome>, TableError> {
     let Settings { slots, rule, fit } = settings;
-    let axis = Axis::new(chain, budgets, slots);
-    if let (Rule::Weak, Some(&Some(slots))) = (rule, axis.capacities.iter().max()) {
-        rotor_weak::table::fits::<u32>(chain.len(), slots)?;
-    }
-    let slotted = SlottedChain::new(chain, axis.unit);
-    let ranges = Ranges::new(&slotted, rule);
+    let unit = unit(chain, budgets, slots);
+    let program = Program::new(chain, SlottedChain::rounded(chain, unit, rule.account()), rule);
     let needed = least_bytes(chain, rule);
-    let least = least_slots(&slotted, &ranges, rule);
     let feasible: Vec<_> = budgets.iter().map(|&budget| budget >= needed).collect();
-    let problem = Problem { chain, slotted: &slotted, ranges: &ranges, rule, least };
-    let limits = axis.capacities.iter().zip(&feasible).map(|(&safe, &feasible)| {
-        let safe = safe.filter(|_| feasible)?;
-        problem.limits(safe, fit)
-    });
-    let wanted: Vec<Option<Limits>> = limits.collect();
-    let mut sequences = problem.narrow_or_wide(budgets, &wanted)?.unwrap_or_else(|| vec![None; budgets.len()]);
+    let window = |(&budget, &feasible): (&u64, &bool)| program.window(budget, fit).filter(|_| feasible);
+    let windows: Vec<_> = budgets.iter().zip(&feasible).map(window).collect();
+    refuse(&program, &windows)?;
+    let mut sequences = program.sequences(budgets, &windows)?;
     if fit == Fit::Exact {
         share(chain, budgets, &mut sequences);
     }
@@ -98,8 +68,32 @@ pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<O
     Ok(sequences.into_iter().zip(feasible).map(outcome).collect())
 }
 
+/// Tables beyond this are refused.
+const MOST_BYTES: usize = 16 << 30;
+
+fn refuse(program: &Program<'_>, windows: &[Option<Window>]) -> Result<(), TableError> {
+    let bytes = program.bytes(windows.iter().flatten().map(|window| window.most).max().unwrap_or(0));
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    let source = std::io::Error::new(std::io::ErrorKind::OutOfMemory, format!("at most {MOST_BYTES} are taken"));
+    Err(TableError::Memory { bytes, source })
+}
+
+/// Bytes of a slot when the largest useful of some budgets, less the fixed bytes, is cut into at most
+/// `slots` of them.
+pub(super) fn unit(chain: &Chain, budgets: &[u64], slots: u64) -> u64 {
+    // More than saving everything takes is of no use, and would only make the slots coarser.
+    let enough = chain.evaluate(&chain.store_all(|_| 0)).map_or(u64::MAX, |cost| cost.peak_bytes);
+    let usable = budgets.iter().filter_map(|&budget| budget.min(enough).checked_sub(chain.fixed_bytes));
+    usable.max().unwrap_or(0).div_ceil(slots).max(1)
+}
+
+/// A sequence per budget.
+pub(super) type Sequences = Vec<Option<Vec<ChainStep>>>;
+
 /// Gives each budget the fastest of all sequences found that meets it, so that more memory never costs time.
-fn share(chain: &Chain, budgets: &[u64], sequences: &mut [Option<Vec<ChainStep>>]) {
+pub(super) fn share(chain: &Chain, budgets: &[u64], sequences: &mut Sequences) {
     let cost = |sequence: &Option<Vec<ChainStep>>| chain.evaluate(sequence.as_ref()?).ok();
     let costs: Vec<_> = sequences.iter().map(cost).collect();
     let best = |&budget: &u64| {
@@ -115,128 +109,151 @@ fn share(chain: &Chain, budgets: &[u64], sequences: &mut [Option<Vec<ChainStep>>
 
 /// Least budget, in bytes, that any sequence of the rule's class meets: exact.
 pub fn least_bytes(chain: &Chain, rule: Rule) -> u64 {
-    let exact = SlottedChain::new(chain, 1);
-    let ranges = Ranges::new(&exact, rule);
-    let least = least_slots(&exact, &ranges, rule);
-    (least as u64).saturating_add(chain.fixed_bytes).saturating_add(chain.input_bytes)
-}
-
-/// Least memory of the whole chain beside its input, in slots.
-fn least_slots(chain: &SlottedChain, ranges: &Ranges, rule: Rule) -> usize {
-    let last = chain.len() - 1;
-    match rule {
-        Rule::Persistent | Rule::SaveLast => ranges.least[(0, last)],
-        Rule::Weak => rotor_weak::least::least(chain).row(0, 0, last)[0].saturating_sub(chain.input[0]),
-    }
+    let exact = SlottedChain::aligned(chain, 1, rule.account(), Rounding::Up);
+    let least = Program::new(chain, exact, rule).least as u64;
+    let input = if rule.account() == Account::BesideInput { chain.input_bytes } else { 0 };
+    least.saturating_add(chain.fixed_bytes).saturating_add(input)
 }
 
 /// Between how many slots the answer to a budget is looked for.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+pub(super) struct Window {
     /// A sequence for so many, if there is one, meets the budget for certain.
     safe: usize,
     /// More are not tried.
     most: usize,
 }
 
-struct Problem<'a> {
-    chain: &'a Chain,
-    slotted: &'a SlottedChain,
-    ranges: &'a Ranges,
-    rule: Rule,
-    /// Slots below which there is no sequence.
-    least: usize,
-}
-
 /// A table that sequences can be read off.
 trait Sequenced {
-    /// A best sequence with `m` slots beside the chain's input; none where there is none.
-    fn sequence(&self, m: usize) -> Option<Vec<ChainStep>>;
-    /// Whether there is one that the table's cells can tell from none.
-    fn is_finite(&self, m: usize) -> bool;
+    /// A best sequence within a slot; none where there is none.
+    fn sequence(&self, slot: usize) -> Option<Vec<ChainStep>>;
+    /// Its makespan, where the table's cells can tell it from none.
+    fn makespan(&self, slot: usize) -> Option<u64>;
 }
 
 impl<C: Cost> Sequenced for Table<'_, C> {
-    fn sequence(&self, m: usize) -> Option<Vec<ChainStep>> {
-        Table::sequence(self, m)
+    fn sequence(&self, slot: usize) -> Option<Vec<ChainStep>> {
+        Table::sequence(self, slot)
     }
-    fn is_finite(&self, m: usize) -> bool {
-        Table::is_finite(self, m)
+    fn makespan(&self, slot: usize) -> Option<u64> {
+        Table::makespan(self, slot)
     }
 }
 
 impl<C: Cost> Sequenced for WeakTable<'_, C> {
-    fn sequence(&self, m: usize) -> Option<Vec<ChainStep>> {
-        WeakTable::sequence(self, m + self.input())
+    fn sequence(&self, slot: usize) -> Option<Vec<ChainStep>> {
+        WeakTable::sequence(self, slot)
     }
-    fn is_finite(&self, m: usize) -> bool {
-        self.makespan(m + self.input()).is_some()
+    fn makespan(&self, slot: usize) -> Option<u64> {
+        WeakTable::makespan(self, slot)
     }
 }
 
-type Sequences = Vec<Option<Vec<ChainStep>>>;
+/// A chain in slots under a rule.
+pub(super) struct Program<'a> {
+    chain: &'a Chain,
+    slotted: SlottedChain,
+    rule: Rule,
+    /// Limits of subchains; the weak program has its own.
+    ranges: Option<Ranges>,
+    /// The slot below which there is no sequence.
+    least: usize,
+    /// The slot from which nothing is gained.
+    enough: usize,
+}
 
-impl Problem<'_> {
+impl<'a> Program<'a> {
+    pub(super) fn new(chain: &'a Chain, slotted: SlottedChain, rule: Rule) -> Self {
+        let last = slotted.len() - 1;
+        if rule == Rule::Weak {
+            let states = States::new(&slotted);
+            let limits = Limits::new(&slotted, &states);
+            let root = states.row(0, 0, last);
+            let (least, enough) = (limits.least[root], limits.enough[root]);
+            return Self { chain, slotted, rule, ranges: None, least, enough };
+        }
+        let ranges = Ranges::new(&slotted, rule);
+        let (least, enough) = (ranges.least[(0, last)], ranges.enough[(0, last)]);
+        Self { chain, slotted, rule, ranges: Some(ranges), least, enough }
+    }
+
+    /// Bytes of a table for so many slots.
+    pub(super) fn bytes(&self, slots: usize) -> usize {
+        match self.rule {
+            Rule::Weak => weak_table::bytes::<u32>(&self.slotted, slots),
+            Rule::Persistent | Rule::SaveLast => table::bytes::<u32>(self.slotted.len(), slots),
+        }
+    }
+
+    fn slot(&self, budget: u64) -> Option<usize> {
+        self.slotted.slot_of_budget(budget.checked_sub(self.chain.fixed_bytes)?)
+    }
+
     /// None where no number of slots is worth trying.
-    fn limits(&self, safe: usize, fit: Fit) -> Option<Limits> {
-        let root = (0, self.slotted.len() - 1);
+    pub(super) fn window(&self, budget: u64, fit: Fit) -> Option<Window> {
         // Each stage keeps at most one tensor or set of tensors, each rounded up by less than a slot.
         let slack = if fit == Fit::Exact { self.slotted.len() + 4 } else { 0 };
-        let safe = safe.min(self.ranges.enough[root]);
-        let most = (safe + slack).min(self.ranges.enough[root]);
-        (most >= self.least).then_some(Limits { safe, most })
+        let safe = self.slot(budget)?.min(self.enough);
+        let most = (safe + slack).min(self.enough);
+        (most >= self.least).then_some(Window { safe, most })
     }
 
-    fn narrow_or_wide(&self, budgets: &[u64], wanted: &[Option<Limits>]) -> Result<Option<Sequences>, TableError> {
-        let narrow = self.sequences::<u32>(budgets, wanted)?;
-        match narrow {
-            // What the narrow type calls infinite may be finite in the wide one.
-            Some((sequences, true)) => Ok(Some(sequences)),
-            _ => Ok(self.sequences::<i64>(budgets, wanted)?.map(|(sequences, _)| sequences)),
-        }
-    }
-
-    /// A sequence for each budget, and whether the table could tell all makespans from infinity; none
-    /// at all when times do not fit the type.
-    fn sequences<C: Cost>(
-        &self,
-        budgets: &[u64],
-        wanted: &[Option<Limits>],
-    ) -> Result<Option<(Sequences, bool)>, TableError> {
-        let Some(capacity) = wanted.iter().flatten().map(|limits| limits.most).max() else {
-            return Ok(Some((vec![None; budgets.len()], true)));
-        };
+    /// The table up to a slot, in the narrowest cells that can tell the makespans of some slots.
+    fn table(&self, capacity: usize, told: &[usize]) -> Result<Box<dyn Sequenced + '_>, TableError> {
+        let once: u64 = (0..self.slotted.len()).map(|stage| self.slotted.fastest(stage).time).sum();
         // A narrow table that is bound to overflow is not worth computing.
-        let once: u64 = self.slotted.savings.iter().zip(&self.ranges.fastest).map(|(s, &f)| s[f].time).sum();
-        if C::new(once.saturating_mul(2)).is_none() {
-            return Ok(None);
+        if <u32 as Cost>::new(once.saturating_mul(2)).is_some() {
+            match self.table_of::<u32>(capacity) {
+                Ok(table) if told.iter().all(|&slot| table.makespan(slot).is_some()) => return Ok(table),
+                Ok(_) | Err(TableError::Times) => {}
+                Err(error) => return Err(error),
+            }
         }
-        let sequenced: Result<Box<dyn Sequenced + '_>, TableError> = if self.rule == Rule::Weak {
-            WeakTable::<C>::new(self.slotted, capacity).map(|table| Box::new(table) as _)
-        } else {
-            Table::<C>::new(self.slotted, self.ranges, self.rule, capacity).map(|table| Box::new(table) as _)
+        self.table_of::<i64>(capacity)
+    }
+
+    fn table_of<C: Cost>(&self, capacity: usize) -> Result<Box<dyn Sequenced + '_>, TableError> {
+        Ok(match &self.ranges {
+            None => Box::new(WeakTable::<C>::new(&self.slotted, capacity)?),
+            Some(ranges) => Box::new(Table::<C>::new(&self.slotted, ranges, self.rule, capacity)?),
+        })
+    }
+
+    /// A sequence for each budget with a window, if there is one.
+    pub(super) fn sequences(&self, budgets: &[u64], windows: &[Option<Window>]) -> Result<Sequences, TableError> {
+        let Some(capacity) = windows.iter().flatten().map(|window| window.most).max() else {
+            return Ok(vec![None; budgets.len()]);
         };
-        let sequenced = match sequenced {
-            Ok(sequenced) => sequenced,
-            Err(TableError::Times) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let tellable = wanted.iter().flatten().all(|limits| sequenced.is_finite(limits.safe.max(self.least)));
-        let answer = |(&budget, limits): (&u64, &Option<Limits>)| self.fit(&*sequenced, budget, (*limits)?);
-        Ok(Some((budgets.iter().zip(wanted).map(answer).collect(), tellable)))
+        let told: Vec<_> = windows.iter().flatten().map(|window| window.safe.max(self.least)).collect();
+        let table = self.table(capacity, &told)?;
+        let answer = |(&budget, window): (&u64, &Option<Window>)| self.fit(&*table, budget, (*window)?);
+        Ok(budgets.iter().zip(windows).map(answer).collect())
+    }
+
+    /// The makespan of the table for each budget, none where the table has none.
+    pub(super) fn makespans(&self, budgets: &[u64]) -> Result<Vec<Option<u64>>, TableError> {
+        let slots: Vec<_> = budgets
+            .iter()
+            .map(|&budget| self.slot(budget).map(|slot| slot.min(self.enough)).filter(|&slot| slot >= self.least))
+            .collect();
+        let told: Vec<_> = slots.iter().flatten().copied().collect();
+        let Some(&capacity) = told.iter().max() else { return Ok(vec![None; budgets.len()]) };
+        let table = self.table(capacity, &told)?;
+        Ok(slots.into_iter().map(|slot| table.makespan(slot?)).collect())
     }
 
     /// The sequence for the most slots that meets the budget; bisection, as if peaks grew with slots,
     /// which they nearly do.
-    fn fit(&self, table: &dyn Sequenced, budget: u64, limits: Limits) -> Option<Vec<ChainStep>> {
-        let meets = |m: usize| {
-            let sequence = table.sequence(m)?;
+    fn fit(&self, table: &dyn Sequenced, budget: u64, window: Window) -> Option<Vec<ChainStep>> {
+        let meets = |slot: usize| {
+            let sequence = table.sequence(slot)?;
             let cost = self.chain.evaluate(&sequence).ok()?;
             (cost.peak_bytes <= budget).then_some(sequence)
         };
-        let mut low = limits.safe.max(self.least);
+        let mut low = window.safe.max(self.least);
         let mut best = meets(low);
-        let mut high = limits.most;
+        let mut high = window.most;
         while low < high {
             let middle = low + (high - low).div_ceil(2);
             match meets(middle) {

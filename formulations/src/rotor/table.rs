@@ -99,13 +99,13 @@ impl<'a, C: Cost> Table<'a, C> {
 
 /// One region of memory for all rows, on huge pages where the system has them: a tile of all the rows
 /// that a block reads touches more small pages than a processor remembers.
-struct Storage<C> {
+pub(crate) struct Storage<C> {
     map: MmapMut,
     cells: PhantomData<C>,
 }
 
 impl<C: Cost> Storage<C> {
-    fn new(length: usize) -> Result<Self, TableError> {
+    pub(crate) fn new(length: usize) -> Result<Self, TableError> {
         let bytes = length * size_of::<C>();
         let map = MmapMut::map_anon(bytes).map_err(|source| TableError::Memory { bytes, source })?;
         #[cfg(target_os = "linux")]
@@ -116,11 +116,11 @@ impl<C: Cost> Storage<C> {
         Ok(Self { map, cells: PhantomData })
     }
 
-    fn entries(&self) -> &[C] {
+    pub(crate) fn entries(&self) -> &[C] {
         bytemuck::cast_slice(&self.map)
     }
 
-    fn entries_mut(&mut self) -> &mut [C] {
+    pub(crate) fn entries_mut(&mut self) -> &mut [C] {
         bytemuck::cast_slice_mut(&mut self.map)
     }
 }
@@ -140,6 +140,17 @@ struct Layout {
 }
 
 impl Layout {
+    fn new<C>(stages: usize, capacity: usize) -> Self {
+        // Large blocks reuse more of what they read; small ones leave less to their edges, and more to a second thread.
+        let bits = if stages > 256 { 5 } else { 4 };
+        // Distances of an odd number of cache lines keep the rows of a block out of each other's way in
+        // caches that are indexed by address.
+        let line = LINE / size_of::<C>();
+        let odd = |entries: usize| (entries.div_ceil(line) | 1) * line;
+        let pitch = odd(MAX_TILE + (capacity + 1).next_multiple_of(MAX_TILE));
+        let side = (stages + 1).div_ceil(1 << bits);
+        Self { stages, pitch, stride: odd(pitch << bits), side, bits }
+    }
     /// The block of a cut, in either direction.
     #[inline(always)]
     fn block_of(self, cut: usize) -> usize {
@@ -171,6 +182,12 @@ impl Layout {
     }
 }
 
+/// Bytes of the table of a chain.
+pub fn bytes<C: Cost>(stages: usize, capacity: usize) -> usize {
+    let layout = Layout::new::<C>(stages, capacity);
+    layout.blocks() * layout.block_length() * size_of::<C>()
+}
+
 /// Passing forward times before each stage; none when a time does not fit the cost type.
 pub fn passing_before<C: Cost>(chain: &SlottedChain) -> Option<Vec<C>> {
     let mut sum = 0;
@@ -199,15 +216,7 @@ impl<'a, C: Cost> Frame<'a, C> {
     /// None when a time does not fit the cost type.
     fn new(chain: &'a SlottedChain, ranges: &'a Ranges, rule: Rule, capacity: usize) -> Option<Self> {
         let before = passing_before(chain)?;
-        // Large blocks reuse more of what they read; small ones leave less to their edges, and more to a second thread.
-        let bits = if chain.len() > 256 { 5 } else { 4 };
-        // Distances of an odd number of cache lines keep the rows of a block out of each other's way in
-        // caches that are indexed by address.
-        let line = LINE / size_of::<C>();
-        let odd = |entries: usize| (entries.div_ceil(line) | 1) * line;
-        let pitch = odd(MAX_TILE + (capacity + 1).next_multiple_of(MAX_TILE));
-        let side = (chain.len() + 1).div_ceil(1 << bits);
-        let layout = Layout { stages: chain.len(), pitch, stride: odd(pitch << bits), side, bits };
+        let layout = Layout::new::<C>(chain.len(), capacity);
         Some(Self { chain, ranges, rule, capacity, before, layout })
     }
 
@@ -369,11 +378,10 @@ impl<C: Cost> Block<'_, '_, C> {
         let left = &self.rows(self.row, block)[layout.row(start, cuts.start)..];
         let right = &self.rows(block, self.column)[layout.row(cuts.start, end)..];
         let operands = Cuts {
-            left: Rows { values: left, step: layout.pitch },
-            right: Rows { values: right, step: layout.stride },
+            left: Rows { values: left, step: layout.pitch, at: first + MAX_TILE },
+            right: Rows { values: right, step: layout.stride, at: first + MAX_TILE },
             column_step: layout.pitch,
-            shift: &self.frame.chain.input[cuts],
-            start: first + MAX_TILE,
+            shift: &self.frame.chain.cut_shifts(start)[cuts],
         };
         minimise(best, &operands);
     }
@@ -405,7 +413,7 @@ impl<C: Cost> Block<'_, '_, C> {
     #[inline(always)]
     fn save<V: Lanes<C>>(&self, saving: &SlottedSaving, start: usize, end: usize, first: usize) -> Tile<V> {
         let frame = self.frame;
-        let forbidden = frame.chain.all_limit(end - 1, saving).saturating_sub(first);
+        let forbidden = frame.chain.all_limit(start, end - 1, saving).saturating_sub(first);
         let from = first + MAX_TILE;
         let nothing = [V::splat(C::INFINITE); _];
         let (Some(time), Some(forward)) = (C::new(saving.time), C::new(frame.chain.forward_time[start])) else {
@@ -413,11 +421,13 @@ impl<C: Cost> Block<'_, '_, C> {
         };
         let with = if start + 1 == end {
             [V::splat(frame.before[start].plus(time)); _]
-        } else if saving.saved >= from {
-            return nothing;
         } else {
+            let saved = frame.chain.saved_slots(start, saving);
+            if saved >= from {
+                return nothing;
+            }
             let rows = &self.rows(frame.layout.block_of(start + 1), self.column)[frame.layout.row(start + 1, end)..];
-            shifted(load(rows, from - saving.saved), time.minus(forward))
+            shifted(load(rows, from - saved), time.minus(forward))
         };
         forbid(with, forbidden)
     }

@@ -8,9 +8,9 @@ use super::ranges::Rule;
 use super::table::Table;
 
 impl<C: Cost> Table<'_, C> {
-    /// Whether the table has a makespan for `m` slots beside the chain's input.
-    pub fn is_finite(&self, m: usize) -> bool {
-        self.get(0, self.frame.chain.len() - 1, m).is_some()
+    /// The makespan of the whole chain with `m` slots beside its input, if finite.
+    pub fn makespan(&self, m: usize) -> Option<u64> {
+        self.get(0, self.frame.chain.len() - 1, m)
     }
 
     /// An optimal sequence with `m` slots beside the chain's input; none where there is none.
@@ -38,11 +38,12 @@ impl<C: Cost> Table<'_, C> {
         pending: &mut Vec<Task>,
     ) -> Option<()> {
         let target = self.get(s, t, m)?;
+        let chain = self.frame.chain;
         if let Some(saving) = self.saving(s, t, m, target) {
             sequence.push(ChainStep::Save { stage: s, saving });
             pending.push(Task::Backward(s));
             if s < t {
-                pending.push(Task::Subchain(s + 1, t, m - self.frame.chain.savings[s][saving].saved));
+                pending.push(Task::Subchain(s + 1, t, m - chain.saved_slots(s, &chain.savings[s][saving])));
             }
             return Some(());
         }
@@ -50,7 +51,7 @@ impl<C: Cost> Table<'_, C> {
         sequence.push(ChainStep::Checkpoint { stage: s });
         sequence.extend((s + 1..=split).map(|stage| ChainStep::Pass { stage }));
         pending.push(Task::Subchain(s, split, m));
-        pending.push(Task::Subchain(split + 1, t, m - self.frame.chain.input[split + 1]));
+        pending.push(Task::Subchain(split + 1, t, m - chain.cut_shifts(s)[split + 1]));
         Some(())
     }
 
@@ -60,12 +61,12 @@ impl<C: Cost> Table<'_, C> {
             return None;
         }
         self.frame.chain.savings[s].iter().position(|saving| {
-            let rest = match m.checked_sub(saving.saved) {
+            let rest = match m.checked_sub(self.frame.chain.saved_slots(s, saving)) {
                 _ if s == t => Some(0),
                 Some(left) => self.get(s + 1, t, left),
                 None => None,
             };
-            m >= self.frame.chain.all_limit(t, saving) && rest.map(|rest| rest + saving.time) == Some(target)
+            m >= self.frame.chain.all_limit(s, t, saving) && rest.map(|rest| rest + saving.time) == Some(target)
         })
     }
 
@@ -74,7 +75,7 @@ impl<C: Cost> Table<'_, C> {
         if m < self.frame.ranges.passing[(s, t)] {
             return None;
         }
-        let right = self.get(k + 1, t, m.checked_sub(self.frame.chain.input[k + 1])?)?;
+        let right = self.get(k + 1, t, m.checked_sub(self.frame.chain.cut_shifts(s)[k + 1])?)?;
         let left = self.get(s, k, m)?;
         Some(self.frame.chain.forward_time[s..=k].iter().sum::<u64>() + right + left)
     }

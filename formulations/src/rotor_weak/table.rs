@@ -1,4 +1,5 @@
-//! The table of Theorem 4.7, its inner minimum separated: O(M L^4) instead of O(M L^6).
+//! The table of Theorem 4.7, its inner minimum separated and its states thinned out (`states.rs`): O(S L^4)
+//! at worst, O(S L^3 log L) on a random chain, instead of O(S L^6).
 //!
 //! Memory counts the floating activation: D(s, t, l, mu) = C_FL(s, t, l, mu - w_s), w_s the input of
 //! stage s. Then a move of the floating activation from s to r leaves mu alone, and the minimum over
@@ -6,161 +7,342 @@
 //!
 //! * E(r, t', l, nu) = min over r < s' <= t' of D(s', t', l, nu), grown as r goes down;
 //! * H(r, t, l, mu) = min over t < t' <= l of E(r, t', l, mu - w_r) + D(r, t, t' - 1, mu);
-//! * D(s, t, l, mu) = min over s <= r <= t with w_r >= w_s of H(r, t, l, mu).
+//! * D(s, t, l, mu) = min of H(s, t, l, mu) and, for s < t, D(r, t, l, mu), r the next of the stages
+//!   where the floating activation may be; for s = t, of H and of saving stage s.
 //!
-//! The printed recurrence leaves out one case: s < t = l, where the floating activation is used for
-//! the last time on the way to backward l. Then it is simply dropped, whatever its size:
+//! That a floating activation may be given up altogether on the way to backward t (the move to r = t,
+//! whatever stage t does then) is missing from the printed recurrence (METHODOLOGY.md).
 //!
-//! * D(s, l, l, mu) = D(l, l, l, mu), plus the forwards from s to l, which keep nothing.
-//!
-//! Without it the program misses optima (METHODOLOGY.md).
-//!
-//! As in `rotor/table.rs`, entries carry the passing forwards before their start, so that the sums
-//! over forwards disappear.
+//! As in `rotor/table.rs`, entries carry the passing forwards before their start, so that the sums over
+//! forwards disappear. Starts go down; for one start the tiles of the memory axis are independent.
 
 use rayon::prelude::*;
 
-use super::Tetrahedron;
-use super::least::{Limits, least};
-use crate::rotor::kernel::{Cost, Vectors, min_plus, min_with};
-use crate::rotor::slots::SlottedChain;
-use crate::rotor::table::{TableError, passing_before};
-
-/// Tables beyond this are refused: 339 stages in 500 slots take 13 GB.
-const MOST_BYTES: usize = 16 << 30;
+use super::limits::Limits;
+use super::states::States;
+use crate::rotor::kernel::{
+    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
+    store, tile_width,
+};
+use crate::rotor::slots::{SlottedChain, SlottedSaving};
+use crate::rotor::table::{Storage, TableError, passing_before};
 
 /// The table of one chain.
 pub struct WeakTable<'a, C> {
     pub(super) chain: &'a SlottedChain,
-    pub(super) limits: Limits<'a>,
+    pub(super) states: States,
+    pub(super) limits: Limits,
     pub(super) before: Vec<C>,
-    pub(super) entries: Tetrahedron<C>,
-    least: Tetrahedron<usize>,
-    capacity: usize,
-    vectors: Vectors,
+    /// By t and l: the makespan from stage t on when memory is unlimited, with the forwards before it.
+    unlimited: Vec<C>,
+    storage: Storage<C>,
+    /// Entries of a row: padding, slots, a tail.
+    pitch: usize,
+    /// Slots, whole tiles.
+    slots: usize,
 }
 
-/// Whether a table of so many stages and slots may be computed.
-///
-/// # Errors
-/// It would be too large.
-pub fn fits<C: Cost>(stages: usize, slots: usize) -> Result<(), TableError> {
-    let bytes = Tetrahedron::<C>::bytes(stages, slots);
-    if bytes <= MOST_BYTES {
-        return Ok(());
-    }
-    let source = std::io::Error::new(std::io::ErrorKind::OutOfMemory, format!("at most {MOST_BYTES} are taken"));
-    Err(TableError::Memory { bytes, source })
+/// Entries of a row for so many slots.
+fn pitch<C>(slots: usize) -> usize {
+    // An odd number of cache lines: see `rotor/table.rs`. The tail serves accounts that gain a slot.
+    let line = 64 / size_of::<C>();
+    (MAX_TILE + slots + line).div_ceil(line) * line | line
+}
+
+/// Bytes that the table of a chain takes in memory.
+pub fn bytes<C: Cost>(chain: &SlottedChain, capacity: usize) -> usize {
+    States::new(chain).touched() * pitch::<C>((capacity + 1).next_multiple_of(MAX_TILE)) * size_of::<C>()
 }
 
 impl<'a, C: Cost> WeakTable<'a, C> {
-    /// Computes the table for `capacity` slots and fewer, beside the chain's input.
+    /// Computes the table for `capacity` slots and fewer, the chain's input included.
     ///
     /// # Errors
     /// Times do not fit the cost type, or there is too little memory.
     pub fn new(chain: &'a SlottedChain, capacity: usize) -> Result<Self, TableError> {
+        Self::with_vectors(chain, capacity, Vectors::best())
+    }
+
+    /// As [`WeakTable::new`], with vectors of one's choice.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_vectors(chain: &'a SlottedChain, capacity: usize, vectors: Vectors) -> Result<Self, TableError> {
         let before = passing_before(chain).ok_or(TableError::Times)?;
-        let capacity = capacity + chain.input[0];
-        fits::<C>(chain.len(), capacity + 1)?;
+        let states = States::new(chain);
+        let slots = (capacity + 1).next_multiple_of(MAX_TILE);
+        let pitch = pitch::<C>(slots);
         let mut table = Self {
             chain,
-            limits: Limits::new(chain),
+            limits: Limits::new(chain, &states),
+            unlimited: unlimited(chain, &before),
             before,
-            entries: Tetrahedron::new(chain.len(), capacity + 1, C::INFINITE),
-            least: least(chain),
-            capacity,
-            vectors: Vectors::best(),
+            storage: Storage::new(states.rows() * pitch)?,
+            states,
+            pitch,
+            slots,
         };
-        for l in 0..chain.len() {
-            table.phase(l);
+        for s in (0..chain.len()).rev() {
+            for t in table.states.served(s) {
+                table.compute(s, t, vectors);
+            }
+            for t in table.states.served(s) {
+                table.offer(s, t);
+            }
         }
         Ok(table)
     }
 
-    /// Slots of the chain's input, which the table's memory axis includes.
-    pub fn input(&self) -> usize {
-        self.chain.input[0]
+    /// D(s, t, l, slot), if it is finite and below the cost type's infinity.
+    pub fn get(&self, (s, t, l): (usize, usize, usize), slot: usize) -> Option<u64> {
+        let value = self.row(self.states.row(s, t, l))[MAX_TILE + slot].get()?;
+        Some(value - self.before[s].get()?)
     }
 
     /// The makespan of the whole chain, if finite.
-    pub fn makespan(&self, mu: usize) -> Option<u64> {
-        self.entries.row(0, 0, self.chain.len() - 1)[mu].get()
+    pub fn makespan(&self, slot: usize) -> Option<u64> {
+        self.get((0, 0, self.chain.len() - 1), slot)
     }
 
-    /// All states whose first backward is that of stage `l`.
-    fn phase(&mut self, l: usize) {
-        let width = self.capacity + 1;
-        let mut e = vec![C::INFINITE; (l + 1) * width];
-        // H by (r, t), for this l.
-        let mut moved = vec![Vec::new(); l + 1];
-        for s in (0..=l).rev() {
-            let mut kept = vec![C::INFINITE; (l - s) * width];
-            kept.par_chunks_exact_mut(width).enumerate().for_each(|(index, row)| self.kept(row, &e, s, s + index, l));
-            moved[s] = kept;
-            let mut rows = vec![C::INFINITE; (l + 1 - s) * width];
-            rows.par_chunks_exact_mut(width)
-                .enumerate()
-                .for_each(|(index, row)| self.entry(row, &moved, s, s + index, l));
-            for (index, row) in rows.chunks_exact(width).enumerate() {
-                let t = s + index;
-                self.entries.row_mut(s, t, l).copy_from_slice(row);
-                min_with(self.vectors, &mut e[t * width..][..width], row);
+    fn row(&self, row: usize) -> &[C] {
+        &self.storage.entries()[row * self.pitch..][..self.pitch]
+    }
+
+    fn row_mut(&mut self, row: usize) -> &mut [C] {
+        &mut self.storage.entries_mut()[row * self.pitch..][..self.pitch]
+    }
+
+    /// The entry `shift` slots before one of a row: infinite before the first slot.
+    pub(super) fn entry(&self, row: usize, slot: usize, shift: i64) -> C {
+        match usize::try_from(slot.cast_signed() as i64 - shift) {
+            Ok(slot) => self.row(row)[MAX_TILE + slot],
+            Err(_) => C::INFINITE,
+        }
+    }
+
+    /// All rows (s, t, .).
+    fn compute(&mut self, s: usize, t: usize, vectors: Vectors) {
+        let tile = width::<C>(vectors);
+        let work = Work::new(self, s, t);
+        let tiles: Vec<usize> = (0..self.slots).step_by(tile).collect();
+        let columns: Vec<Vec<C>> = tiles.par_iter().map(|&first| work.run(first, vectors)).collect();
+        for l in t..self.chain.len() {
+            let unlimited = self.unlimited[t * self.chain.len() + l];
+            let slots = self.slots;
+            let row = self.row_mut(self.states.row(s, t, l));
+            row[..MAX_TILE].fill(C::INFINITE);
+            row[MAX_TILE + slots..].fill(unlimited);
+            for (&first, column) in tiles.iter().zip(&columns) {
+                row[MAX_TILE + first..][..tile].copy_from_slice(&column[(l - t) * tile..][..tile]);
             }
         }
     }
 
-    /// H(r, t, l, .).
-    fn kept(&self, row: &mut [C], e: &[C], r: usize, t: usize, l: usize) {
-        let input = self.chain.input[r];
-        let from = self.limits.kept(r, l).max(input).max(self.least.row(r, t, l)[0].min(self.capacity + 1));
-        if from > self.capacity {
+    /// Lets the states (s, t, .) be among the best of (., t, .).
+    fn offer(&mut self, s: usize, t: usize) {
+        let shift = self.chain.slots_between(t, s, 0);
+        for l in t..self.chain.len() {
+            let (own, best) = (self.states.row(s, t, l), self.states.best_row(t, l));
+            if own == best {
+                continue;
+            }
+            let pitch = self.pitch;
+            let slots = self.slots;
+            let entries = self.storage.entries_mut();
+            // The rows of the best come before all that are apart.
+            let (head, tail) = entries.split_at_mut(own * pitch);
+            let (own, best) = (&tail[..pitch], &mut head[best * pitch..][..pitch]);
+            if s == t {
+                best.copy_from_slice(own);
+                continue;
+            }
+            let from = (MAX_TILE as i64 - shift).unsigned_abs() as usize;
+            for (best, own) in best[MAX_TILE..][..slots].iter_mut().zip(&own[from..]) {
+                *best = (*best).min(*own);
+            }
+        }
+    }
+}
+
+/// The makespans from each stage on, by t and l, when nothing is recomputed.
+fn unlimited<C: Cost>(chain: &SlottedChain, before: &[C]) -> Vec<C> {
+    let n = chain.len();
+    let mut makespans = vec![C::INFINITE; n * n];
+    for t in 0..n {
+        let mut sum = before[t];
+        for l in t..n {
+            sum = sum.plus(C::new(chain.fastest(l).time).unwrap_or(C::INFINITE)).min(C::INFINITE);
+            makespans[t * n + l] = sum;
+        }
+    }
+    makespans
+}
+
+fn width<C: Cost>(vectors: Vectors) -> usize {
+    match vectors {
+        Vectors::Portable => tile_width::<C, [C; 4]>(),
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => tile_width::<C, C::Medium>(),
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => tile_width::<C, C::Wide>(),
+    }
+}
+
+/// What a tile of the rows (s, t, .) is computed from.
+struct Work<'t, 'a, C> {
+    table: &'t WeakTable<'a, C>,
+    s: usize,
+    t: usize,
+    /// Where the floating activation moves next.
+    next: usize,
+    /// By cut t': slots that the input of stage s takes from the account of t', plus one.
+    shifts: Vec<usize>,
+}
+
+impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
+    fn new(table: &'t WeakTable<'a, C>, s: usize, t: usize) -> Self {
+        let chain = table.chain;
+        let shift = |t2| chain.slots_between(s, t2, chain.input(s)) + 1;
+        let shifts = (0..chain.len()).map(|t2| usize::try_from(shift(t2)).expect("offsets differ by less than a slot"));
+        Self { table, s, t, next: table.states.next(s, t), shifts: shifts.collect() }
+    }
+
+    /// One tile of all rows, row by row.
+    fn run(&self, first: usize, vectors: Vectors) -> Vec<C> {
+        match vectors {
+            Vectors::Portable => self.run_with::<[C; 4]>(first),
+            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => unsafe { self.run_avx2(first) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => unsafe { self.run_avx512(first) },
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn run_avx512(&self, first: usize) -> Vec<C> {
+        self.run_with::<C::Wide>(first)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn run_avx2(&self, first: usize) -> Vec<C> {
+        self.run_with::<C::Medium>(first)
+    }
+
+    #[inline(always)]
+    fn run_with<V: Lanes<C>>(&self, first: usize) -> Vec<C> {
+        let n = self.table.chain.len();
+        let width = tile_width::<C, V>();
+        let mut rows = vec![C::INFINITE; (n - self.t) * width];
+        for group in (self.t..n).step_by(GROUP) {
+            let ends = group..(group + GROUP).min(n);
+            let mut best: Best<V, GROUP> = infinite();
+            if ends.len() == GROUP && ends.clone().any(|l| self.is_open::<V>(l, first)) {
+                self.cuts(&mut best, &rows, self.t + 1..group + 1, group, first);
+            }
+            for l in ends {
+                let mut tile: Best<V, 1> = [best[l - group]];
+                if self.is_open::<V>(l, first) {
+                    let from = if group + GROUP <= n { group + 1 } else { self.t + 1 };
+                    self.cuts(&mut tile, &rows, from.max(self.t + 1)..l + 1, l, first);
+                }
+                store(self.finish(tile[0], l, first), &mut rows[(l - self.t) * width..]);
+            }
+        }
+        rows
+    }
+
+    /// Whether a tile has slots that neither nothing nor everything fits.
+    #[inline(always)]
+    fn is_open<V: Lanes<C>>(&self, l: usize, first: usize) -> bool {
+        let row = self.table.states.row(self.s, self.t, l);
+        let limits = &self.table.limits;
+        limits.least[row] < first + tile_width::<C, V>() && first < limits.enough[row]
+    }
+
+    /// H by some cuts t', for consecutive l.
+    #[inline(always)]
+    fn cuts<V: Lanes<C>, const COLUMNS: usize>(
+        &self,
+        best: &mut Best<V, COLUMNS>,
+        rows: &[C],
+        cuts: std::ops::Range<usize>,
+        l: usize,
+        first: usize,
+    ) {
+        if cuts.is_empty() {
             return;
         }
-        for t2 in t + 1..=l {
-            let rest = &e[t2 * row.len()..][..row.len()];
-            let left = &self.entries.row(r, t, t2 - 1)[from..];
-            min_plus(self.vectors, &mut row[from..], left, &rest[from - input..][..left.len()]);
-        }
-        for value in &mut row[from..] {
-            // Infinite entries stay beyond what counts as finite: see `Cost`.
-            *value = value.minus(self.before[r]);
-        }
+        let table = self.table;
+        let right = table.states.best_row(cuts.start, l.max(cuts.start));
+        // Columns are consecutive l, from the first on that the first cut allows.
+        let right = (right + l - l.max(cuts.start)) * table.pitch;
+        let width = tile_width::<C, V>();
+        let operands = Cuts {
+            left: Rows { values: &rows[(cuts.start - 1 - self.t) * width..], step: width, at: 0 },
+            right: Rows {
+                values: &table.storage.entries()[right..],
+                step: table.chain.len() * table.pitch,
+                at: first + MAX_TILE + 1,
+            },
+            column_step: table.pitch,
+            shift: &self.shifts[cuts],
+        };
+        minimise(best, &operands);
     }
 
-    /// D(s, t, l, .).
-    fn entry(&self, row: &mut [C], moved: &[Vec<C>], s: usize, t: usize, l: usize) {
-        for (r, limit) in self.limits.moves(s, t, l) {
-            let candidate = &moved[r][(t - r) * row.len()..][..row.len()];
-            if let Some(row) = row.get_mut(limit..) {
-                min_with(self.vectors, row, &candidate[limit..]);
-            }
+    /// From the best cuts to the entries: the limit, moves, and the saving alternatives.
+    #[inline(always)]
+    fn finish<V: Lanes<C>>(&self, best: Tile<V>, l: usize, first: usize) -> Tile<V> {
+        let Self { table, s, t, .. } = *self;
+        let row = table.states.row(s, t, l);
+        if table.limits.least[row] >= first + tile_width::<C, V>() {
+            return [V::splat(C::INFINITE); _];
         }
-        if s < t && t == l {
-            let limit = self.limits.last(s, l);
-            if let Some(row) = row.get_mut(limit..) {
-                min_with(self.vectors, row, &self.entries.row(l, l, l)[limit..]);
-            }
+        if first >= table.limits.enough[row] {
+            return [V::splat(table.unlimited[t * table.chain.len() + l]); _];
         }
-        if s != t {
-            return;
+        let kept = if l == t { usize::MAX } else { table.limits.kept(s, l) };
+        let best = shifted(best, C::zeroed().minus(table.before[s]));
+        let mut best = forbid(best, kept.saturating_sub(first));
+        if s < t {
+            let row = table.states.row(self.next, t, l);
+            let moved = self.load(row, first, table.chain.slots_between(s, self.next, 0));
+            let limit = table.chain.through_limit(s, s..self.next, l);
+            return least(best, forbid(moved, limit.saturating_sub(first)));
         }
-        for saving in &self.chain.savings[s] {
-            let (Some(time), Some(forward)) = (C::new(saving.time), C::new(self.chain.forward_time[s])) else {
-                return; // `new` has checked that times fit.
-            };
-            let shift = self.chain.saved_shift(s, saving);
-            let from = (self.chain.all_limit(l, saving) + self.chain.input[s]).max(if s == l { 0 } else { shift });
-            let Some(row) = row.get_mut(from..) else { continue };
-            if s == l {
-                for value in row {
-                    *value = (*value).min(self.before[s].plus(time));
-                }
-            } else {
-                let rest = &self.entries.row(s + 1, s + 1, l)[from - shift..];
-                for (value, &rest) in row.iter_mut().zip(rest) {
-                    *value = (*value).min(rest.plus(time.minus(forward)));
-                }
-            }
+        for saving in &table.chain.savings[s] {
+            best = least(best, self.save(saving, l, first));
+        }
+        best
+    }
+
+    /// C_2: saving stage s = t.
+    #[inline(always)]
+    fn save<V: Lanes<C>>(&self, saving: &SlottedSaving, l: usize, first: usize) -> Tile<V> {
+        let Self { table, s, .. } = *self;
+        let chain = table.chain;
+        let (Some(time), Some(forward)) = (C::new(saving.time), C::new(chain.forward_time[s])) else {
+            return [V::splat(C::INFINITE); _]; // `passing_before` has checked that times fit.
+        };
+        let with = if s == l {
+            [V::splat(table.before[s].plus(time)); _]
+        } else {
+            let rest = self.load(table.states.row(s + 1, s + 1, l), first, chain.save_shift(s, saving));
+            shifted(rest, time.minus(forward))
+        };
+        forbid(with, chain.all_limit(s, l, saving).saturating_sub(first))
+    }
+
+    /// A tile of a row, some slots down.
+    #[inline(always)]
+    fn load<V: Lanes<C>>(&self, row: usize, first: usize, shift: i64) -> Tile<V> {
+        match usize::try_from((first + MAX_TILE) as i64 - shift) {
+            Ok(from) => load(&self.table.storage.entries()[row * self.table.pitch..], from),
+            Err(_) => [V::splat(C::INFINITE); _],
         }
     }
 }

@@ -57,9 +57,10 @@ class Classifier(nn.Module):
         self.transformer = transformer
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits of each row."""
+        """Logits of each row; given embeddings, a language model takes the last token of each row without
+        looking for padding in it."""
         with _rows_are_whole_sequences():
-            return self.transformer(input_ids=tokens).logits
+            return self.transformer(inputs_embeds=self.transformer.get_input_embeddings()(tokens)).logits
 
 
 @contextlib.contextmanager
@@ -86,6 +87,7 @@ def build(name: str) -> nn.Module:
         import transformers
     except ImportError as error:
         raise ProfilerError("models transformers:... need transformers (scripts/setup.sh --profiler installs it)") from error
+    transformers.utils.logging.set_verbosity_error()  # it warns that padding goes unnoticed: there is none
     prefix, options = CONFIGURATIONS[name]
     configuration = getattr(transformers, f"{prefix}Config")(**options, attn_implementation="eager")
     configuration.use_cache = False

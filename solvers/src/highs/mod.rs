@@ -2,8 +2,8 @@
 //!
 //! What it does otherwise than one might think: the time limit is overrun in presolve; there is no
 //! memory limit (run it in a child process); interruption is coarse at the root; PDLP says optimal
-//! with violations of several times the tolerance, so its objective is not kept as a bound; after an
-//! early limit its own log shows no incumbent although the start is kept.
+//! with violations of several times the tolerance, so its objective is not kept as a bound; a vector left
+//! from an earlier run is completed in a run of its own, whose bounds the callbacks pass on; after an early limit its own log shows no incumbent although the start is kept.
 
 mod callback;
 mod raw;
@@ -83,6 +83,7 @@ impl HighsSession {
         handle.set_text("parallel", if request.threads > 1 { "on" } else { "off" })?;
         handle.set_int("random_seed", request.seed & 0x7fff_ffff)?;
         handle.set_bool("solve_relaxation", request.relaxation)?;
+        handle.set_text("run_crossover", if request.crossover { "on" } else { "off" })?;
         let algorithm = match request.lp_algorithm {
             LpAlgorithm::Automatic => "choose",
             LpAlgorithm::DualSimplex => "simplex",
@@ -169,6 +170,11 @@ impl Session for HighsSession {
         self.set_options(request)?;
         let start = check_start(&self.model, request);
         let (presolve_seconds, presolved) = self.presolve(request.measure_presolve);
+        if self.mixed(request) {
+            // HiGHS would complete the vector of the last solve in a run of its own, with what is whole
+            // fixed, and report the bounds of that run as if they were those of the model.
+            self.handle.forget()?;
+        }
         if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
             self.handle.set_start(values)?;
         }
@@ -187,6 +193,7 @@ impl Session for HighsSession {
         let raw_status = if returned == ffi::STATUS_ERROR { format!("{words} (run failed)") } else { words };
         Ok(Outcome {
             stop,
+            linear: request.relaxation.then(|| self.handle.linear()).flatten(),
             incumbent: feasible.then(|| self.handle.values()),
             objective,
             dual_bound,

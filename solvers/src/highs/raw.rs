@@ -11,7 +11,7 @@ use highs_sys::HighsInt;
 use crate::backend::SolverError;
 use crate::highs::callback::{Hooks, trampoline};
 use crate::model::{Kind, Model, RowBlock};
-use crate::outcome::Size;
+use crate::outcome::{Linear, Size};
 
 /// Id of the backend.
 pub const ID: &str = "highs";
@@ -157,6 +157,13 @@ impl Handle {
         tolerated(status, || "a feasible start".into())
     }
 
+    /// Forgets vectors and bases of earlier runs.
+    pub fn forget(&mut self) -> Result<(), SolverError> {
+        // SAFETY: a live instance.
+        let status = unsafe { ffi::Highs_clearSolver(self.pointer) };
+        tolerated(status, || "to forget the last run".into())
+    }
+
     /// Presolves, for its sizes only.
     pub fn presolve(&mut self) -> Option<Size> {
         // SAFETY: a live instance.
@@ -247,6 +254,30 @@ impl Handle {
             );
         }
         values
+    }
+
+    /// The current vector and the multipliers of the rows; none where there are no multipliers.
+    pub fn linear(&self) -> Option<Linear> {
+        let mut status: HighsInt = 0;
+        let name = text("dual_solution_status");
+        // SAFETY: a live instance, a NUL-terminated string and a place for the value.
+        let known = unsafe { ffi::Highs_getIntInfoValue(self.pointer, name.as_ptr(), &raw mut status) };
+        if known != ffi::STATUS_OK || status == ffi::SOLUTION_STATUS_NONE {
+            return None;
+        }
+        let (mut values, mut multipliers) = (vec![0.0; self.columns], vec![0.0; self.rows]);
+        // SAFETY: room for one value per column and one per row; null where nothing is wanted.
+        let status = unsafe {
+            ffi::Highs_getSolution(
+                self.pointer,
+                values.as_mut_ptr(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+                multipliers.as_mut_ptr(),
+            )
+        };
+        let finite = values.iter().chain(&multipliers).all(|value| value.is_finite());
+        (status == ffi::STATUS_OK && finite).then_some(Linear { values, multipliers })
     }
 
     /// Size of the model as it stands.

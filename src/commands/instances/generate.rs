@@ -50,6 +50,12 @@ enum Kind {
         #[arg(long, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
         k: Option<u64>,
     },
+    /// A chain of forward operators, loss and backward operators that all cost 1 and make 1 (Checkmate's)
+    UnitChain {
+        /// Forward operators
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        layers: u32,
+    },
     /// A random chain of a documented 64-bit linear congruential generator
     RandomChain {
         /// Stages, the loss not counted
@@ -127,6 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let document = match arguments.kind {
         Kind::Figure4 { n, k } => generate::figure4(&name, n, k.unwrap_or(n - 2)),
         Kind::Rr9302Figure2 { n, k } => generate::rr9302_figure2(&name, n, k.unwrap_or(n - 1)),
+        Kind::UnitChain { layers } => generate::unit::unit_chain(&name, layers),
         Kind::RandomChain { stages, seed, kind } => {
             let kind = match kind {
                 ChainKind::Big => RandomKind::Big,

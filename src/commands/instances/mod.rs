@@ -2,6 +2,7 @@
 
 mod generate;
 mod import;
+mod import_monet;
 mod list;
 mod schema;
 mod show;
@@ -22,6 +23,8 @@ pub enum Command {
     Validate(validate::Arguments),
     /// Turn a chain file (fweight, bweight, cweight, cbweight, ftmp, btmp) into an instance
     Import(import::Arguments),
+    /// Turn a profile of MONeT's authors into an instance
+    ImportMonet(import_monet::Arguments),
     /// Generate an instance
     Generate(generate::Arguments),
     /// Print the JSON Schema of instance or schedule files
@@ -38,6 +41,7 @@ pub fn run(command: &Command) -> Result<(), Failure> {
         Command::Show(arguments) => show::run(arguments),
         Command::Validate(arguments) => validate::run(arguments),
         Command::Import(arguments) => import::run(arguments),
+        Command::ImportMonet(arguments) => import_monet::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
     }

@@ -1,0 +1,176 @@
+//! Schedules without a solver: a matrix S is repaired until it fits the budget, then filled up where
+//! memory is left. Deterministic; proves nothing.
+
+use crate::checkmate::joint::Joint;
+use crate::checkmate::stages::Stages;
+
+/// S by stage and value; one row more than there are stages, for the end.
+pub type Kept = Vec<Vec<bool>>;
+
+/// What the search knows of the problem.
+#[derive(Clone, Copy)]
+pub struct Primal<'a> {
+    /// The graph.
+    pub joint: &'a Joint,
+    /// Bytes that may be used.
+    pub budget: u64,
+    /// Whether workspaces count.
+    pub workspace: bool,
+}
+
+/// Stages and how far they are from the budget.
+#[derive(Clone)]
+struct Point {
+    stages: Stages,
+    kept: Kept,
+    time: u64,
+    /// Sum over stages of what exceeds the budget.
+    excess: u64,
+    /// Stage and position of the largest excess.
+    worst: (usize, usize),
+}
+
+/// How many ways of dropping something are looked at for each repair.
+const CANDIDATES: usize = 16;
+
+impl Primal<'_> {
+    /// Stages within the budget that keep what `keep` says as far as that fits; none if the repair gets
+    /// stuck.
+    pub fn repair(&self, keep: impl Fn(usize, usize) -> bool) -> Option<Stages> {
+        let point = self.fit(self.point(Stages::complete(self.joint, keep)))?;
+        Some(self.fill(point).stages)
+    }
+
+    /// The same, from stages.
+    pub fn improve(&self, stages: &Stages) -> Option<Stages> {
+        let point = self.fit(self.point(stages.clone()))?;
+        Some(self.fill(point).stages)
+    }
+
+    fn point(&self, stages: Stages) -> Point {
+        let kept = stages.kept(self.joint);
+        let (mut time, mut excess, mut worst, mut largest) = (0, 0, (0, 0), 0);
+        let mut of_stage = (0, 0);
+        stages.walk(self.joint, &kept, |stage, position, _, bytes| {
+            let Some(way) = self.joint.run(stage, position) else { return };
+            time += way.time;
+            let over = (bytes + way.transient(self.workspace)).saturating_sub(self.budget);
+            if of_stage.0 != stage {
+                excess += of_stage.1;
+                of_stage = (stage, 0);
+            }
+            of_stage.1 = of_stage.1.max(over);
+            if over > largest {
+                (largest, worst) = (over, (stage, position));
+            }
+        });
+        Point { stages, kept, time, excess: excess + of_stage.1, worst }
+    }
+
+    fn with(&self, kept: &Kept, values: &[usize], stages: std::ops::RangeInclusive<usize>, keep: bool) -> Point {
+        let changed = |stage: usize, at: usize| {
+            if stages.contains(&stage) && values.contains(&at) { keep } else { kept[stage][at] }
+        };
+        self.point(Stages::complete(self.joint, changed))
+    }
+
+    /// Drops what costs least for what it frees at the worst place, until everything fits.
+    fn fit(&self, mut point: Point) -> Option<Point> {
+        let mut rounds = 20 * self.joint.len();
+        while point.excess > 0 && rounds > 0 {
+            rounds -= 1;
+            let better =
+                self.drops(&point).into_iter().map(|(value, stages)| self.with(&point.kept, &[value], stages, false));
+            let worth = |next: &Point| {
+                let freed = point.excess.saturating_sub(next.excess);
+                next.time.saturating_sub(point.time).max(1) as f64 / freed as f64
+            };
+            let better = better.filter(|next| next.excess < point.excess);
+            point = better.min_by(|left, right| worth(left).total_cmp(&worth(right)))?;
+        }
+        (point.excess == 0).then_some(point)
+    }
+
+    /// What could be dropped so that it is not there at the worst place: values and the stages into
+    /// which they are no longer kept.
+    fn drops(&self, point: &Point) -> Vec<(usize, std::ops::RangeInclusive<usize>)> {
+        let (stage, position) = point.worst;
+        let mut there = Vec::new();
+        point.stages.walk(self.joint, &point.kept, |at, run, now, _| {
+            if (at, run) == point.worst {
+                there = now.to_vec();
+            }
+        });
+        let touched = |value: usize| {
+            let reads = self.joint.run(stage, position).is_some_and(|way| way.reads.contains(&value));
+            reads || self.joint.operators[position].makes.contains(&value)
+        };
+        let mut drops = Vec::new();
+        for (at, value) in self.joint.values.iter().enumerate() {
+            let Some(again) = self.joint.operators[value.producer].again.as_ref() else { continue };
+            if there.get(at) != Some(&true) || touched(at) {
+                continue;
+            }
+            let stages = if point.kept[stage + 1][at] {
+                stage + 1..=self.next_use(point, at, stage + 1)
+            } else if value.producer > position && point.kept[stage][at] {
+                stage..=stage
+            } else {
+                continue;
+            };
+            if *stages.end() < self.joint.len() {
+                drops.push((again.time as f64 / value.bytes.max(1) as f64, at, stages));
+            }
+        }
+        drops.sort_by(|left, right| left.0.total_cmp(&right.0));
+        drops.into_iter().take(CANDIDATES).map(|(_, value, stages)| (value, stages)).collect()
+    }
+
+    /// The first stage from one on that reads a value or makes it again.
+    fn next_use(&self, point: &Point, value: usize, from: usize) -> usize {
+        let uses = |stage: &usize| {
+            let runs = &point.stages.runs[*stage];
+            let reads =
+                |&position: &usize| self.joint.run(*stage, position).is_some_and(|way| way.reads.contains(&value));
+            runs.binary_search(&self.joint.values[value].producer).is_ok() || runs.iter().any(reads)
+        };
+        (from..self.joint.len()).find(uses).unwrap_or(self.joint.len())
+    }
+
+    /// Keeps what is made again, where that fits and saves time: the most time for the least memory
+    /// first.
+    fn fill(&self, mut point: Point) -> Point {
+        loop {
+            let mut gaps = self.gaps(&point);
+            gaps.sort_by(|left, right| right.0.total_cmp(&left.0));
+            let mut changed = false;
+            for (_, position, stages) in gaps {
+                let made = &self.joint.operators[position].makes;
+                let next = self.with(&point.kept, made, stages, true);
+                if next.excess == 0 && next.time < point.time {
+                    (point, changed) = (next, true);
+                }
+            }
+            if !changed {
+                return point;
+            }
+        }
+    }
+
+    /// Stages between two runs of an operator, and what keeping what it makes there is worth.
+    fn gaps(&self, point: &Point) -> Vec<(f64, usize, std::ops::RangeInclusive<usize>)> {
+        let mut gaps = Vec::new();
+        let mut last = vec![None; self.joint.len()];
+        for (stage, runs) in point.stages.runs.iter().enumerate() {
+            for &position in runs {
+                if let Some(before) = last[position].replace(stage) {
+                    let time = self.joint.run(stage, position).map_or(0, |way| way.time) as f64;
+                    let made = self.joint.operators[position].makes.iter();
+                    let bytes = made.map(|&value| self.joint.values[value].bytes).sum::<u64>() as f64;
+                    gaps.push((time / (bytes * (stage - before) as f64).max(1.0), position, before + 1..=stage));
+                }
+            }
+        }
+        gaps
+    }
+}

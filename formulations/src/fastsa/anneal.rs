@@ -1,0 +1,229 @@
+//! Simulated annealing: temperatures, limits, and the best sequence seen.
+
+use std::time::Instant;
+
+use super::graph::index;
+use super::mutate::{Outcome, Proposer};
+use super::objective::Goal;
+use super::profile::Profile;
+use super::random::Random;
+use super::state::{State, Step};
+
+/// Iterations between two looks at the clock and two temperatures.
+const ROUND: u64 = 1024;
+
+/// Temperatures and length of one annealing.
+#[derive(Clone, Copy, Debug)]
+pub struct Cooling {
+    /// Temperature at the beginning (h_i).
+    pub initial: f64,
+    /// Temperature at the end (h_f).
+    pub last: f64,
+    /// Iterations (N).
+    pub iterations: u64,
+}
+
+impl Cooling {
+    /// The temperature in an iteration: h_i exp(log(h_f / h_i) i / N).
+    pub fn temperature(&self, iteration: u64) -> f64 {
+        if self.initial <= 0.0 || self.iterations == 0 {
+            return 0.0;
+        }
+        let share = iteration as f64 / self.iterations as f64;
+        self.initial * ((self.last / self.initial).ln() * share).exp()
+    }
+}
+
+/// When to stop, and how to keep the sequence loose.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// When time is up.
+    pub deadline: Option<Instant>,
+    /// Whether to stop as soon as the budget is met.
+    pub stop_within_budget: bool,
+    /// Whether the steps are spread anew now and then, over as many times as they need.
+    pub respace: bool,
+    /// The budget, fixed bytes and inputs included.
+    pub budget: u64,
+}
+
+/// Why an annealing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All iterations are done.
+    Done,
+    /// The budget is met.
+    WithinBudget,
+    /// Time is up.
+    Deadline,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Proposals, valid or not.
+    pub iterations: u64,
+    /// Proposals that keep the rules.
+    pub valid: u64,
+    /// Proposals that were done.
+    pub accepted: u64,
+}
+
+/// The best sequence: of those within the budget the cheapest, or else the one with the lowest peak.
+#[derive(Clone, Debug, Default)]
+pub struct Best {
+    steps: Vec<Step>,
+    rank: Option<Rank>,
+    /// Whether it is the state's and has not been written down.
+    current: bool,
+    told: Option<Rank>,
+}
+
+/// Better is less: first the excess over the budget, then the cost, then the peak.
+pub type Rank = (u64, u64, u64);
+
+impl Best {
+    /// The best sequence: excess over the budget, cost and peak; its variants in order.
+    pub fn take(self) -> (Rank, Vec<u32>) {
+        (self.rank.unwrap_or((u64::MAX, 0, 0)), self.variants())
+    }
+
+    /// The variants in order.
+    pub fn variants(&self) -> Vec<u32> {
+        let mut steps = self.steps.clone();
+        steps.sort_unstable();
+        steps.iter().map(|step| step.variant).collect()
+    }
+
+    /// Hears of the state after an accepted mutation, before the sequence has it: the best one is written
+    /// down only when it is about to be left.
+    #[inline]
+    fn hear<P: Profile>(&mut self, state: &State<'_, P>, cost: u64, budget: u64) {
+        let peak = state.graph.base + state.profile.peak().unsigned_abs();
+        let rank = (peak.saturating_sub(budget), cost, peak);
+        if self.rank.is_none_or(|best| rank < best) {
+            self.rank = Some(rank);
+            self.current = true;
+        } else {
+            self.save(state);
+        }
+    }
+
+    /// Writes the best sequence down, if it is the state's and has not been.
+    #[inline]
+    fn save<P: Profile>(&mut self, state: &State<'_, P>) {
+        if std::mem::take(&mut self.current) {
+            self.steps.clear();
+            let step = |&time: &u32| Step { time, variant: state.sequence[time as usize] };
+            self.steps.extend(state.occupied.iter().map(step));
+        }
+    }
+}
+
+/// Hears of better sequences, now and then.
+pub trait Observer: Sync {
+    /// The best sequence so far, after some iterations of an annealing.
+    fn better(&self, rank: Rank, best: &Best, iterations: u64);
+}
+
+/// Rounds between two words to the observer: some tens of milliseconds.
+const ROUNDS_BETWEEN_WORDS: u64 = 128;
+
+/// The number of times that a sequence of some steps is spread over.
+pub fn roomy(steps: usize) -> u32 {
+    index((8 * steps).next_power_of_two().max(64))
+}
+
+/// One annealing.
+pub struct Annealing<'a> {
+    /// The objective function.
+    pub goal: &'a Goal,
+    /// Temperatures.
+    pub cooling: Cooling,
+    /// When to stop.
+    pub terms: Terms,
+    /// Whether only the order may change (appendix B.2).
+    pub reorder_only: bool,
+    /// Hears of better sequences.
+    pub observer: Option<&'a dyn Observer>,
+}
+
+impl Annealing<'_> {
+    /// Anneals a state; says why it stopped and what it did.
+    pub fn run<P: Profile>(&self, state: &mut State<'_, P>, random: &mut Random, best: &mut Best) -> (End, Tally) {
+        let Terms { budget, .. } = self.terms;
+        let proposer = Proposer::new(state, self.reorder_only);
+        let mut tally = Tally::default();
+        let mut respaced = 0;
+        best.hear(state, state.cost, budget);
+        let end = loop {
+            if let Some(end) = self.ended(state, tally.iterations) {
+                break end;
+            }
+            let crowded = 4 * state.occupied.len() > state.sequence.len();
+            if self.terms.respace && (crowded || tally.iterations - respaced >= 32 * u64::from(state.length())) {
+                state.respace(roomy(state.occupied.len()).max(state.length()));
+                respaced = tally.iterations;
+            }
+            self.round(state, &proposer, random, best, &mut tally);
+            if tally.iterations % (ROUND * ROUNDS_BETWEEN_WORDS) == 0 {
+                self.tell(state, best, tally.iterations);
+            }
+        };
+        best.save(state);
+        self.tell(state, best, tally.iterations);
+        (end, tally)
+    }
+
+    /// Tells the observer of a sequence within the budget that it does not know.
+    fn tell<P: Profile>(&self, state: &State<'_, P>, best: &mut Best, iterations: u64) {
+        let (Some(observer), Some(rank)) = (self.observer, best.rank) else { return };
+        if rank.0 == 0 && best.told != Some(rank) {
+            best.save(state);
+            best.told = Some(rank);
+            observer.better(rank, best, iterations);
+        }
+    }
+
+    fn ended<P: Profile>(&self, state: &State<'_, P>, iterations: u64) -> Option<End> {
+        let Terms { budget, deadline, stop_within_budget, .. } = self.terms;
+        let peak = state.graph.base + state.profile.peak().unsigned_abs();
+        if stop_within_budget && peak <= budget {
+            return Some(End::WithinBudget);
+        }
+        if iterations >= self.cooling.iterations {
+            return Some(End::Done);
+        }
+        deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(End::Deadline)
+    }
+
+    /// Some iterations at one temperature.
+    fn round<P: Profile>(
+        &self,
+        state: &mut State<'_, P>,
+        proposer: &Proposer,
+        random: &mut Random,
+        best: &mut Best,
+        tally: &mut Tally,
+    ) {
+        let value = |state: &State<'_, P>| self.goal.value(state.graph.base as f64 + state.profile.felt(), state.cost);
+        let temperature = self.cooling.temperature(tally.iterations);
+        let count = ROUND.min(self.cooling.iterations - tally.iterations);
+        let mut current = value(state);
+        tally.iterations += count;
+        for _ in 0..count {
+            let Some(mutation) = proposer.propose(state, random) else { continue };
+            match state.attempt(mutation, self.goal, || current + temperature * random.exponential()) {
+                Outcome::Invalid => {}
+                Outcome::Rejected => tally.valid += 1,
+                Outcome::Accepted { cost } => {
+                    tally.valid += 1;
+                    tally.accepted += 1;
+                    best.hear(state, cost, self.terms.budget);
+                    state.commit(mutation.add, mutation.remove);
+                    current = value(state);
+                }
+            }
+        }
+    }
+}

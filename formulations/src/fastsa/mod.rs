@@ -1,0 +1,93 @@
+//! `fastsa`: simulated annealing over sequences of operators, on the joint graph of an instance.
+//!
+//! [`graph`] and [`group`] make the nodes, [`state`] keeps a sequence with its memory ([`profile`], [`times`]),
+//! [`mutate`] proposes and judges, [`anneal`] cools, [`run`] is one annealing, and this file answers
+//! budgets. Builds on the simulator's rules; what it returns is simulated before it is claimed.
+
+pub mod anneal;
+pub mod answer;
+pub mod graph;
+pub mod group;
+pub mod mutate;
+pub mod objective;
+pub mod profile;
+pub mod random;
+pub mod run;
+mod settings;
+pub mod state;
+pub mod times;
+
+use remat_core::Instance;
+
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use answer::Sweep;
+use graph::Operators;
+use settings::{PARAMETERS, Settings};
+
+/// Simulated annealing over schedules.
+///
+/// # Problem
+/// Least f(S) = max(budget, M(S)) C(S) over all sequences S of nodes in which every input is produced
+/// before it is read: any order, any number of recomputations.
+///
+/// # Variables
+/// n_1, ..., n_T: a node or `nop` at each of T times. From them C(S), the sum of durations, and M(S), the
+/// largest memory, by a segment tree over life intervals.
+///
+/// # Constraints
+/// Section 2.2: a node is added where its inputs are produced before; removed where its outputs are produced
+/// before or not read before they are produced again; and moved where both hold. What may not be
+/// recomputed is only moved. METHODOLOGY.md, "What a schedule means", beyond that: state is updated in
+/// the first run and in no other; a buffer that is taken over is not read again.
+///
+/// # Size
+/// T <= 16 n; O(log T + degree) per mutation; 20 million and 2 million mutations.
+///
+/// # Departures from the paper
+/// * A value is in memory while it is produced (L_S as printed leaves that step out); this is the
+///   simulator's rule. What is not needed is left out first (the paper's dead code elimination).
+/// * Workspace counts, and a fifth mutation runs a step with another implementation, in-place ones
+///   included; `implementations=fastest` is the paper's model.
+/// * T follows the number of steps, which are spread evenly anew every 32 T mutations; `length=1048576` is
+///   the paper's, ten times as slow for cache misses. The temperature changes every 1024 mutations.
+/// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
+///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it;
+///   results are not fused away, and what may not be recomputed goes into one group only; the operators
+///   of all groups are at most 16 times those of the graph.
+/// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
+///   early. The best schedule seen within the budget is returned, not the last one; a budget that
+///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.
+///
+/// # Claim
+/// Heuristic. `infeasible` is proved: some operator that must run, or the results, need more by themselves.
+///
+/// # Reference
+/// Imanishi, Xu, Takagi, Wang & Castillo, "A fast heuristic to optimize time-space tradeoff for large
+/// models", `NeurIPS` 2023.
+pub struct FastSa;
+
+impl Method for FastSa {
+    fn id(&self) -> &'static str {
+        "fastsa"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "simulated annealing over order, recomputation and implementations",
+            claim: Claim::Heuristic,
+            claim_text: "a legal schedule within the budget, or none; nothing is proved",
+            reference: "FastSA (Imanishi et al., NeurIPS 2023)",
+            parameters: PARAMETERS,
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        Operators::new(instance, true).map(|_| ())
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let settings = Settings::new(context.parameters);
+        Sweep::new(context, settings)?.answers()
+    }
+}

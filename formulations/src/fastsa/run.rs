@@ -1,0 +1,116 @@
+//! One annealing from start to end: the stage on groups, the stage on operators.
+
+use std::time::Instant;
+
+use super::anneal::{Annealing, Best, Cooling, End, Observer, Tally, Terms, roomy};
+use super::graph::{Graph, Operators};
+use super::group::{Groups, decompose};
+use super::objective::Goal;
+use super::profile::Profile;
+use super::random::Random;
+use super::settings::Settings;
+use super::state::State;
+
+/// What all annealings of a call share.
+pub struct Problem<'a> {
+    /// The operators.
+    pub operators: &'a Operators,
+    /// Groups of them, where asked for.
+    pub groups: Option<&'a Groups>,
+    /// Parameters.
+    pub settings: Settings,
+}
+
+/// What one annealing found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Bytes beyond the budget, cost and peak: what is compared, in this order.
+    pub rank: (u64, u64, u64),
+    /// Variants of the operators' graph, in order.
+    pub variants: Vec<u32>,
+    /// What the stages did.
+    pub tallies: [Tally; 2],
+    /// Whether time was up.
+    pub interrupted: bool,
+}
+
+/// Limits of one annealing.
+#[derive(Clone, Copy)]
+pub struct Limits<'a> {
+    /// The budget, fixed bytes and inputs included.
+    pub budget: u64,
+    /// When time is up.
+    pub deadline: Option<Instant>,
+    /// Hears of better sequences of the operators' graph.
+    pub observer: Option<&'a dyn Observer>,
+}
+
+impl Problem<'_> {
+    /// Anneals once.
+    pub fn run<P: Profile>(&self, limits: &Limits<'_>, seed: u64, part: u64) -> Found {
+        let mut random = Random::part(seed, part);
+        let goal = Goal::new(self.settings.objective, limits.budget);
+        let mut best = Best::default();
+        let operators = self.operators;
+        let (variants, temperature, first) = match self.groups {
+            Some(groups) => {
+                // What is best among groups is not asked for: only operators are exact.
+                let (sequence, temperature, tally) =
+                    self.first::<P>(&groups.graph, &groups.start, &goal, limits, &mut random, &mut Best::default());
+                (decompose(operators, &groups.graph, &sequence), temperature, tally)
+            }
+            None => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
+        };
+        let length = self.length(variants.len());
+        let mut state = State::<P>::new(&operators.graph, &variants, length);
+        let initial = temperature * self.settings.second;
+        let [_, iterations] = self.settings.iterations;
+        let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
+        let annealing = self.annealing(&goal, cooling, limits, false);
+        let (end, second) = annealing.run(&mut state, &mut random, &mut best);
+        let (rank, variants) = best.take();
+        Found { rank, variants, tallies: [first, second], interrupted: end == End::Deadline }
+    }
+
+    /// The first stage; returns the sequence that it ends with, and its final temperature.
+    fn first<P: Profile>(
+        &self,
+        graph: &Graph,
+        start: &[u32],
+        goal: &Goal,
+        limits: &Limits<'_>,
+        random: &mut Random,
+        best: &mut Best,
+    ) -> (Vec<u32>, f64, Tally) {
+        let mut state = State::<P>::new(graph, start, self.length(start.len()));
+        let value = goal.value(graph.base as f64 + state.profile.felt(), state.cost);
+        let initial = value * self.settings.initial;
+        let [iterations, _] = self.settings.iterations;
+        let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
+        let limits = if self.groups.is_some() { Limits { observer: None, ..*limits } } else { *limits };
+        let (_, tally) = self.annealing(goal, cooling, &limits, true).run(&mut state, random, best);
+        let sequence = state.steps().iter().map(|step| step.variant).collect();
+        (sequence, cooling.last, tally)
+    }
+
+    fn annealing<'b>(&self, goal: &'b Goal, cooling: Cooling, limits: &Limits<'b>, first: bool) -> Annealing<'b> {
+        Annealing {
+            goal,
+            cooling,
+            terms: Terms {
+                deadline: limits.deadline,
+                stop_within_budget: first && self.settings.early_stop,
+                respace: self.settings.length.is_none(),
+                budget: limits.budget,
+            },
+            reorder_only: self.settings.reorder_only,
+            observer: limits.observer,
+        }
+    }
+
+    /// T: what is asked for, if the sequence has room in it.
+    fn length(&self, steps: usize) -> u32 {
+        let asked = self.settings.length.filter(|&length| 2 * steps < length as usize);
+        asked.unwrap_or_else(|| roomy(steps))
+    }
+}

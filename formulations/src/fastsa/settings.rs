@@ -1,0 +1,142 @@
+//! The parameters of `fastsa`, with the paper's values as defaults.
+
+use super::objective::Objective;
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+
+const MILLION: ParameterKind = ParameterKind::Integer { min: 0, max: 1_000_000_000_000 };
+const SWITCH: ParameterKind = ParameterKind::Choice(&["on", "off"]);
+
+/// All parameters.
+pub const PARAMETERS: &[ParameterSpec] = &[
+    ParameterSpec {
+        name: "objective",
+        default: "product",
+        kind: ParameterKind::Choice(&["product", "elu"]),
+        help: "product: equation (1); elu: that of footnote 2, for budgets that have to be met (Tables 1 and 2)",
+    },
+    ParameterSpec {
+        name: "tree",
+        default: "max",
+        kind: ParameterKind::Choice(&["max", "logaddexp"]),
+        help: "the peak, or the logarithm of the sum of exponentials of the memory at all steps (appendix C.2)",
+    },
+    ParameterSpec {
+        name: "mutations",
+        default: "all",
+        kind: ParameterKind::Choice(&["all", "order"]),
+        help: "all: recomputation and order; order: topological orders only (appendix B.2)",
+    },
+    ParameterSpec {
+        name: "grouping",
+        default: "on",
+        kind: SWITCH,
+        help: "whether the first stage works on groups of operators (Algorithm 1)",
+    },
+    ParameterSpec {
+        name: "implementations",
+        default: "all",
+        kind: ParameterKind::Choice(&["all", "fastest"]),
+        help: "all: the second stage may run a step with another implementation; fastest: the paper's model",
+    },
+    ParameterSpec {
+        name: "iterations",
+        default: "20000000",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
+        help: "mutations of the first stage (appendix D.4)",
+    },
+    ParameterSpec {
+        name: "early-stop",
+        default: "on",
+        kind: SWITCH,
+        help: "whether the first stage ends as soon as the budget is met",
+    },
+    ParameterSpec {
+        name: "second-iterations",
+        default: "2000000",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
+        help: "mutations of the second stage",
+    },
+    ParameterSpec {
+        name: "initial-ppm",
+        default: "1000",
+        kind: MILLION,
+        help: "initial temperature of the first stage, in millionths of the initial objective",
+    },
+    ParameterSpec {
+        name: "final-ppm",
+        default: "100",
+        kind: MILLION,
+        help: "final temperature of either stage, in millionths of its initial one",
+    },
+    ParameterSpec {
+        name: "second-initial-ppm",
+        default: "1000000",
+        kind: MILLION,
+        help: "initial temperature of the second stage, in millionths of the final one of the first",
+    },
+    ParameterSpec {
+        name: "length",
+        default: "auto",
+        kind: ParameterKind::IntegerOrAuto { min: 16, max: 1 << 28 },
+        help: "steps of the sequence, nop included (the paper: 1048576); auto: 8 to 16 per operator, spread anew now and then",
+    },
+    ParameterSpec {
+        name: "restarts",
+        default: "1",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
+        help: "annealings per budget and thread, each with a seed of its own; 0: until the time limit",
+    },
+];
+
+/// The parameters, read.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a parameter")]
+pub struct Settings {
+    /// Objective function.
+    pub objective: Objective,
+    /// Whether the objective sees the logaddexp instead of the peak.
+    pub soft: bool,
+    /// Whether only the order may change.
+    pub reorder_only: bool,
+    /// Whether the first stage works on groups.
+    pub grouping: bool,
+    /// Whether all implementations may be used.
+    pub alternatives: bool,
+    /// Whether the first stage ends when the budget is met.
+    pub early_stop: bool,
+    /// Iterations of the two stages.
+    pub iterations: [u64; 2],
+    /// Initial temperature over the initial objective.
+    pub initial: f64,
+    /// Final temperature over the initial one.
+    pub last: f64,
+    /// Initial temperature of the second stage over the final one of the first.
+    pub second: f64,
+    /// Steps of the sequence.
+    pub length: Option<u32>,
+    /// Annealings per budget and thread; none: as many as there is time for.
+    pub restarts: Option<u64>,
+}
+
+impl Settings {
+    /// Reads the parameters.
+    pub fn new(parameters: &Parameters) -> Self {
+        let number = |name| parameters.integer(name).unwrap_or(0);
+        let millionths = |name| number(name) as f64 / 1e6;
+        let is = |name, word| parameters.word(name) == word;
+        Self {
+            objective: if is("objective", "elu") { Objective::Elu } else { Objective::Product },
+            soft: is("tree", "logaddexp"),
+            reorder_only: is("mutations", "order"),
+            grouping: is("grouping", "on") && !is("mutations", "order"),
+            alternatives: is("implementations", "all") && !is("mutations", "order"),
+            early_stop: is("early-stop", "on"),
+            iterations: [number("iterations"), number("second-iterations")],
+            initial: millionths("initial-ppm"),
+            last: millionths("final-ppm"),
+            second: millionths("second-initial-ppm"),
+            length: parameters.integer("length").and_then(|length| u32::try_from(length).ok()),
+            restarts: parameters.integer("restarts").filter(|&restarts| restarts > 0),
+        }
+    }
+}

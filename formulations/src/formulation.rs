@@ -1,0 +1,138 @@
+//! Formulations that other solvers can be given: a model as text, and the way back from a solution to a
+//! schedule.
+//!
+//! A method joins by returning itself from [`Method::formulation`]; linear ones need no more than a
+//! [`LinearEncoding`]. Nothing here calls a solver.
+
+use std::io::{self, Write};
+
+use remat_core::{Instance, Schedule};
+use remat_solvers::export::{write_lp, write_mps};
+use remat_solvers::solution::{SolutionError, parse};
+use remat_solvers::{Model, Names};
+use thiserror::Error;
+
+use crate::method::{Claimed, Method, MethodError};
+use crate::parameters::Parameters;
+
+/// A method whose answer for one budget is that of one model.
+pub trait Formulation: Method {
+    /// The model for one budget; `None` means unlimited memory.
+    ///
+    /// # Errors
+    /// There is no model: the budget is impossible, or the parameters ask for none.
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError>;
+}
+
+/// Forms of text in which a model can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Free MPS.
+    Mps,
+    /// LP (the dialect of CPLEX).
+    Lp,
+}
+
+impl Format {
+    /// The ending of its files, which is also what it is called.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Mps => "mps",
+            Self::Lp => "lp",
+        }
+    }
+    /// What stands before a comment.
+    pub fn comment(self) -> &'static str {
+        match self {
+            Self::Mps => "*",
+            Self::Lp => "\\",
+        }
+    }
+}
+
+/// One model, and what its solutions mean.
+pub trait Encoding {
+    /// The forms in which it can be written.
+    fn formats(&self) -> &'static [Format];
+    /// What a reader of the model needs to know: units, what the columns are.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+    /// Writes it, behind a head of comments.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn write(&self, format: Format, out: &mut dyn Write, head: &[(&str, String)]) -> io::Result<()>;
+    /// The schedule that the text of a solution file says. Not simulated: that is the harness's part.
+    ///
+    /// # Errors
+    /// The text is no solution of this model, or the solution says no schedule.
+    fn decode(&self, text: &str) -> Result<Decoded, DecodeError>;
+}
+
+/// What a solution says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// What the formulation claims of it.
+    pub claimed: Claimed,
+    /// The solver's words about it, where the file has any.
+    pub status: Option<String>,
+}
+
+/// A solution file that says no schedule.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum DecodeError {
+    /// It cannot be read as a solution of the model.
+    #[error(transparent)]
+    Solution(#[from] SolutionError),
+    /// A whole variable is not whole.
+    #[error("a zero-one variable is {0} away from a whole number; solve the model as a mixed-integer program")]
+    Fractional(f64),
+    /// The model is a relaxation.
+    #[error("the model is a relaxation: its objective is a lower bound, and its solutions are no schedules")]
+    Relaxation,
+}
+
+/// A mixed-integer model as an [`Encoding`].
+pub struct LinearEncoding<'a> {
+    /// The model.
+    pub model: Model,
+    /// What its columns and rows are called.
+    pub names: Box<dyn Names + 'a>,
+    /// What a reader needs to know.
+    pub facts: Vec<(&'static str, String)>,
+    /// From a vector to a schedule.
+    pub read: Reader<'a>,
+}
+
+/// From a vector to a schedule and what is claimed of it.
+pub type Reader<'a> = Box<dyn Fn(&[f64]) -> Result<(Schedule, Claimed), DecodeError> + 'a>;
+
+impl Encoding for LinearEncoding<'_> {
+    fn formats(&self) -> &'static [Format] {
+        &[Format::Mps, Format::Lp]
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        self.facts.clone()
+    }
+
+    fn write(&self, format: Format, out: &mut dyn Write, head: &[(&str, String)]) -> io::Result<()> {
+        match format {
+            Format::Mps => write_mps(out, &self.model, self.names.as_ref(), head),
+            Format::Lp => write_lp(out, &self.model, self.names.as_ref(), head),
+        }
+    }
+
+    fn decode(&self, text: &str) -> Result<Decoded, DecodeError> {
+        let solution = parse(text)?;
+        let vector = solution.vector(&self.model, self.names.as_ref())?;
+        let (schedule, claimed) = (self.read)(&vector)?;
+        Ok(Decoded { schedule, claimed, status: solution.status })
+    }
+}

@@ -1,0 +1,149 @@
+//! The rows of MONeT's program other than memory: dependencies, retention, choices, in-place.
+
+use remat_solvers::Model;
+
+use crate::checkmate::term::{Sum, Term};
+use crate::monet::layout::{Held, Layout};
+use crate::monet::problem::Problem;
+
+/// Adds all of them.
+pub fn add(problem: &Problem, layout: &mut Layout) {
+    let mut model = std::mem::take(&mut layout.model);
+    for stage in 0..problem.stages.len() {
+        dependencies(problem, layout, &mut model, stage);
+        retention(problem, layout, &mut model, stage);
+        backward_dependencies(problem, layout, &mut model, stage);
+        choices(layout, &mut model, stage);
+        in_place(problem, layout, &mut model, stage);
+        intermediates(problem, layout, &mut model, stage);
+    }
+    layout.model = model;
+}
+
+/// `sum <= upper`, unless it always holds because nothing in it is a column.
+fn at_most(model: &mut Model, mut sum: Sum, upper: f64) {
+    sum.merge();
+    let bound = upper - sum.constant;
+    if sum.terms.is_empty() {
+        if bound < 0.0 {
+            // A row that no vector satisfies: the problem has no solution.
+            model.at_most(bound, []);
+        }
+        return;
+    }
+    let most: f64 = sum.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
+    if most > bound {
+        model.at_most(bound, sum.terms);
+    }
+}
+
+/// Equation 7, first half: what runs finds its inputs, kept or run in the same stage.
+fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
+    let terms = &layout.stages[stage];
+    for (at, node) in problem.nodes.iter().enumerate() {
+        for &input in &node.inputs {
+            if node.parent == Some(input) {
+                continue;
+            }
+            at_most(model, Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, terms.kept[input])]), 0.0);
+        }
+    }
+}
+
+/// Equation 7, second half, with p for r (C.3): what is kept was kept, or run and not overwritten.
+fn retention(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
+    let terms = &layout.stages[stage];
+    for node in 0..problem.nodes.len() {
+        let next = layout.next_kept(stage, node);
+        at_most(model, Sum::of([(1.0, next), (-1.0, terms.kept[node]), (-1.0, terms.present[node])]), 0.0);
+    }
+}
+
+/// Equation 8, summed over the variants that read a value (exactly one is chosen); and what is read
+/// without being kept (C.4: the product of s and delta, as one column per value).
+fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
+    let terms = &layout.stages[stage];
+    for &(node, held) in &terms.held {
+        let next = layout.next_kept(stage, node);
+        let readers = || {
+            let variants = problem.stages[stage].variants.iter().zip(&terms.variant);
+            variants.filter(move |(variant, _)| variant.reads.contains(&node)).map(|(_, &term)| (1.0, term))
+        };
+        let read = match held {
+            Held::Always => vec![(1.0, Term::One)],
+            Held::Term(_) => readers().collect(),
+        };
+        at_most(model, Sum::of(read.iter().copied().chain([(-1.0, terms.present[node]), (-1.0, next)])), 0.0);
+        if let Held::Term(held) = held {
+            at_most(model, Sum::of(read.into_iter().chain([(-1.0, next), (-1.0, held)])), 0.0);
+        }
+    }
+}
+
+/// Exactly one implementation of what runs, exactly one variant of the backward operator.
+fn choices(layout: &Layout, model: &mut Model, stage: usize) {
+    let terms = &layout.stages[stage];
+    let mut exactly = |whole: Term, parts: &[Term]| {
+        if parts.len() > 1 && whole != Term::Zero {
+            let mut sum = Sum::of(parts.iter().map(|&part| (1.0, part)).chain([(-1.0, whole)]));
+            sum.merge();
+            model.equal(-sum.constant, sum.terms);
+        }
+    };
+    for (&runs, ways) in terms.run.iter().zip(&terms.ways) {
+        exactly(runs, ways);
+    }
+    if terms.variant.len() > 1 {
+        exactly(Term::One, &terms.variant);
+    }
+    for (&chosen, ways) in terms.variant.iter().zip(&terms.backward) {
+        exactly(chosen, ways);
+    }
+}
+
+/// Equations 15 and 16, in their tighter form: p + q <= 1 and s + q <= 1; and what a node overwrites
+/// is read by no later node of the stage.
+fn in_place(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
+    let terms = &layout.stages[stage];
+    for (at, node) in problem.nodes.iter().enumerate() {
+        let (over, Some(target)) = (terms.over[at], node.over.map(|over| over.node)) else { continue };
+        if over == Term::Zero {
+            continue;
+        }
+        at_most(model, Sum::of([(1.0, over), (-1.0, terms.run[at])]), 0.0);
+        if node.parent.is_some() {
+            continue;
+        }
+        let (present, run, kept) = (terms.present[target], terms.run[target], terms.kept[target]);
+        at_most(model, Sum::of([(1.0, present), (-1.0, run)]), 0.0);
+        at_most(model, Sum::of([(1.0, present), (1.0, over), (-1.0, run), (-1.0, kept)]), 0.0);
+        at_most(model, Sum::of([(1.0, present), (1.0, over)]), 1.0);
+        at_most(model, Sum::of([(1.0, layout.next_kept(stage, target)), (1.0, over)]), 1.0);
+        let later = problem.nodes[target].readers.iter().filter(|&&reader| reader > at);
+        for &reader in later {
+            at_most(model, Sum::of([(1.0, terms.run[reader]), (1.0, over)]), 1.0);
+        }
+    }
+}
+
+/// An intermediate runs with its parent, one at a time, and in place exactly where the parent does.
+fn intermediates(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
+    let terms = &layout.stages[stage];
+    let mut together: Vec<Vec<usize>> = vec![Vec::new(); problem.nodes.len()];
+    for (at, node) in problem.nodes.iter().enumerate().filter(|&(at, _)| terms.run[at] != Term::Zero) {
+        let Some(parent) = node.parent else { continue };
+        together[parent].push(at);
+        let (run, over) = (terms.run[at], terms.over[at]);
+        if node.over.is_none() {
+            // Saved out of place only.
+            at_most(model, Sum::of([(1.0, run), (1.0, terms.over[parent])]), 1.0);
+            continue;
+        }
+        at_most(model, Sum::of([(1.0, over), (-1.0, terms.over[parent])]), 0.0);
+        at_most(model, Sum::of([(1.0, terms.over[parent]), (1.0, run), (-1.0, over)]), 1.0);
+    }
+    for (parent, children) in together.iter().enumerate().filter(|(_, children)| !children.is_empty()) {
+        let runs = children.iter().map(|&child| (1.0, terms.run[child]));
+        at_most(model, Sum::of(runs.chain([(-1.0, terms.run[parent])])), 0.0);
+    }
+}

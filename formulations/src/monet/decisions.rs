@@ -1,0 +1,254 @@
+//! What a solution says: which values are kept from stage to stage, and what each stage then does.
+//!
+//! Given what is kept, the stages are independent of each other, and each has a cheapest completion that is
+//! easily found ([`complete`]): the least recomputation, in place wherever it may be, and of each operator
+//! the fastest implementation that fits. Memory is counted exactly as the program's rows count it, in whole
+//! numbers. Knows no solver.
+
+use remat_core::liveness::{Compute, with_liveness};
+use remat_core::{Instance, Schedule};
+
+use crate::monet::problem::{Problem, Stage};
+
+/// What one stage does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Doing {
+    /// Nodes that run, with the position of their way, in order.
+    pub runs: Vec<(usize, usize)>,
+    /// Nodes that run in place.
+    pub over: Vec<usize>,
+    /// Variant and way of the backward operator.
+    pub backward: Option<(usize, usize)>,
+    /// Time of all that.
+    pub time: i64,
+    /// Largest memory.
+    pub peak: i64,
+}
+
+/// What is kept, and what the stages do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decisions {
+    /// For each stage and one more, which values are there when it begins.
+    pub kept: Vec<Vec<bool>>,
+    /// What each stage does.
+    pub stages: Vec<Doing>,
+}
+
+impl Decisions {
+    /// The cheapest completion of what is kept; what misses the capacity least where none meets it.
+    ///
+    /// None where something would have to run that must not.
+    pub fn complete(problem: &Problem, kept: Vec<Vec<bool>>, capacity: i64) -> Option<Self> {
+        let stages = (0..problem.stages.len())
+            .map(|stage| complete(problem, stage, &kept[stage], &kept[stage + 1], capacity))
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self { kept, stages })
+    }
+
+    /// Everything kept until its last use, nothing run twice.
+    pub fn store_all(problem: &Problem, capacity: i64) -> Option<Self> {
+        let stages = problem.stages.len();
+        let row = |stage: usize| {
+            let of = |node: &crate::monet::problem::Node| {
+                node.result
+                    || (stage > 0 && node.parent.is_none() && (1..=node.last + 1).contains(&stage) && node.last > 0)
+            };
+            problem.nodes.iter().map(|node| of(node) && stage > 0).collect::<Vec<bool>>()
+        };
+        let mut kept: Vec<Vec<bool>> = (0..=stages).map(row).collect();
+        for (at, node) in problem.nodes.iter().enumerate() {
+            kept[stages][at] = node.result;
+        }
+        Self::complete(problem, kept, capacity)
+    }
+
+    /// Time in the problem's unit.
+    pub fn time(&self) -> i64 {
+        self.stages.iter().map(|stage| stage.time).sum()
+    }
+
+    /// Largest memory in the problem's unit.
+    pub fn peak(&self) -> i64 {
+        self.stages.iter().map(|stage| stage.peak).max().unwrap_or(0)
+    }
+
+    /// The schedule: each stage's nodes in order, then its backward operator; freed as early as can be.
+    pub fn schedule(&self, instance: &Instance, problem: &Problem) -> Schedule {
+        with_liveness(instance, &self.computes(problem))
+    }
+
+    fn computes(&self, problem: &Problem) -> Vec<Compute> {
+        let mut computes = Vec::new();
+        for (stage, doing) in self.stages.iter().enumerate() {
+            for &(at, way) in doing.runs.iter().filter(|&&(at, _)| problem.nodes[at].parent.is_none()) {
+                // An intermediate is a way of its parent.
+                let child = doing.runs.iter().find(|&&(child, _)| problem.nodes[child].parent == Some(at));
+                let (node, way) = child.map_or((at, way), |&(child, way)| (child, way));
+                let over = problem.nodes[node].over.filter(|_| doing.over.contains(&at));
+                let plain = problem.ways(stage, node).get(way).map_or(0, |way| way.implementation);
+                computes.push((problem.nodes[at].operator, over.map_or(plain, |over| over.implementation)));
+            }
+            let stage = &problem.stages[stage];
+            if let (Some(operator), Some((variant, way))) = (stage.operator, doing.backward) {
+                computes.push((operator, stage.variants[variant].ways[way].implementation));
+            }
+        }
+        computes
+    }
+}
+
+/// The cheapest way through a stage between two sets of kept values; the least memory where none fits.
+pub fn complete(problem: &Problem, stage: usize, now: &[bool], next: &[bool], capacity: i64) -> Option<Doing> {
+    if stage == 0 {
+        return Passage::new(problem, stage, now, next, &[])?.doing(None, capacity);
+    }
+    let variants = problem.stages[stage].variants.iter().enumerate();
+    let doings = variants
+        .filter_map(|(at, variant)| Passage::new(problem, stage, now, next, &variant.reads)?.doing(Some(at), capacity));
+    doings.min_by_key(|doing| ((doing.peak - capacity).max(0), doing.time))
+}
+
+/// One stage with one variant of its backward operator.
+struct Passage<'a> {
+    problem: &'a Problem,
+    stage: usize,
+    now: &'a [bool],
+    next: &'a [bool],
+    /// Read by the backward operator, and not kept into the next stage.
+    held: Vec<bool>,
+    runs: Vec<bool>,
+}
+
+impl<'a> Passage<'a> {
+    /// What has to run; none where something of it must not.
+    fn new(problem: &'a Problem, stage: usize, now: &'a [bool], next: &'a [bool], reads: &[usize]) -> Option<Self> {
+        let count = problem.nodes.len();
+        let mut held = vec![false; count];
+        for &read in reads {
+            held[read] = !next[read];
+        }
+        let mut runs = vec![false; count];
+        for at in (0..count).rev() {
+            runs[at] |= held[at] || (next[at] && !now[at]) || (stage == 0 && problem.must_run(at));
+            if !runs[at] {
+                continue;
+            }
+            let node = &problem.nodes[at];
+            if problem.ways(stage, at).is_empty() {
+                return None;
+            }
+            for &input in &node.inputs {
+                runs[input] |= !now[input] || node.parent == Some(input);
+            }
+        }
+        Some(Self { problem, stage, now, next, held, runs })
+    }
+
+    /// Whether a node may run in place.
+    fn may_overwrite(&self, at: usize, child: Option<usize>) -> bool {
+        let node = &self.problem.nodes[at];
+        let Some(over) = node.over else { return false };
+        let target = over.node;
+        let read_later = self.problem.nodes[target].readers.iter().any(|&reader| reader > at && self.runs[reader]);
+        let child_too = child.is_none_or(|child| self.problem.nodes[child].over.is_some());
+        !self.next[target] && !self.held[target] && !read_later && child_too
+    }
+
+    fn doing(&self, variant: Option<usize>, capacity: i64) -> Option<Doing> {
+        let nodes = &self.problem.nodes;
+        let stage = &self.problem.stages[self.stage];
+        let mut doing = Doing::default();
+        let bytes = |at: usize, there: bool| if there { nodes[at].bytes } else { 0 };
+        // Kept values at and after a node as they came in; before it, as they go out.
+        let mut after: i64 = (0..nodes.len()).map(|at| bytes(at, self.now[at])).sum();
+        let (mut before, mut held) = (0, 0);
+        let mut children = vec![None; nodes.len()];
+        for at in (0..nodes.len()).filter(|&at| self.runs[at]) {
+            if let Some(parent) = nodes[at].parent {
+                if children[parent].is_some() {
+                    return None;
+                }
+                children[parent] = Some(at);
+            }
+        }
+        for at in 0..nodes.len() {
+            doing.peak = doing.peak.max(stage.before + before + held + after);
+            after -= bytes(at, self.now[at]);
+            if self.runs[at] {
+                let local = self.local(at);
+                let base = stage.before + before + held + after - local.0 + nodes[at].bytes + local.1;
+                self.run(at, base, children[at], capacity, &mut doing);
+            }
+            before += bytes(at, self.next[at]);
+            held += bytes(at, self.held[at]) + self.loss_read(at);
+        }
+        doing.time += self.backward(stage, variant, before + held, capacity, &mut doing);
+        Some(doing)
+    }
+
+    /// As released, what the loss reads is kept in the forward pass.
+    fn loss_read(&self, at: usize) -> i64 {
+        let nodes = &self.problem.nodes;
+        let reads = self.stage == 0
+            && self.problem.rules.released
+            && !self.next[at]
+            && nodes.last().is_some_and(|loss| loss.inputs.contains(&at));
+        if reads { nodes[at].bytes } else { 0 }
+    }
+
+    /// Of the local set of a node: what is counted before it anyway, and all.
+    fn local(&self, at: usize) -> (i64, i64) {
+        let nodes = &self.problem.nodes;
+        let (mut counted, mut all) = (0, 0);
+        for &local in self.problem.local(self.stage, at) {
+            all += nodes[local].bytes;
+            if self.next[local] || (self.held[local] && !self.problem.rules.released) {
+                counted += nodes[local].bytes;
+            }
+        }
+        (counted, all)
+    }
+
+    /// Adds a node: in place if that is no slower or needed, and the fastest way that fits.
+    fn run(&self, at: usize, base: i64, child: Option<usize>, capacity: i64, doing: &mut Doing) {
+        let node = &self.problem.nodes[at];
+        let ways = self.problem.ways(self.stage, at);
+        let fits = |way: &&crate::monet::problem::Way| base + way.beside <= capacity;
+        let least = || ways.iter().enumerate().min_by_key(|(_, way)| way.beside);
+        let (mut chosen, mut way) =
+            ways.iter().enumerate().find(|(_, way)| fits(way)).or_else(least).expect("a node that runs has a way");
+        let over = match node.parent {
+            // With the parent, which stands before it.
+            Some(parent) => node.over.filter(|_| doing.over.contains(&parent)),
+            None => node.over.filter(|over| {
+                let with = child.and_then(|child| self.problem.nodes[child].over).map_or(0, |over| over.time);
+                let quicker = over.time + with <= 0;
+                self.may_overwrite(at, child) && (quicker || base + way.beside > capacity || child.is_some())
+            }),
+        };
+        let mut beside = way.beside;
+        if let Some(over) = over {
+            // Relative to the first way.
+            (chosen, way) = (0, &ways[0]);
+            beside = way.beside + over.beside;
+            doing.over.push(at);
+            doing.time += over.time;
+        }
+        doing.time += way.time;
+        doing.runs.push((at, chosen));
+        doing.peak = doing.peak.max(base + beside);
+    }
+
+    /// Chooses the backward operator's implementation; its time.
+    fn backward(&self, stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, doing: &mut Doing) -> i64 {
+        let Some(at) = variant else { return 0 };
+        let base = stage.during + there;
+        let ways = &stage.variants[at].ways;
+        let fits = ways.iter().position(|way| base + way.beside <= capacity);
+        let least = || (0..ways.len()).min_by_key(|&way| ways[way].beside).expect("a variant has a way");
+        let way = fits.unwrap_or_else(least);
+        doing.backward = Some((at, way));
+        doing.peak = doing.peak.max(base + ways[way].beside);
+        ways[way].time
+    }
+}

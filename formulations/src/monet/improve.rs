@@ -1,0 +1,192 @@
+//! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of
+//! stages, each stage completed anew by [`complete`]. What misses the capacity is penalised by how much.
+//!
+//! Deterministic for a seed as long as time does not run out: the effort is counted in completed stages.
+
+use std::time::{Duration, Instant};
+
+use crate::checkmate::rounding::Random;
+use crate::monet::decisions::{Decisions, Doing, complete};
+use crate::monet::problem::Problem;
+
+/// Stages completed at most.
+const EFFORT: usize = 400_000;
+
+/// The best decisions within the capacity that the search comes across, from some values kept.
+pub fn improve(
+    problem: &Problem,
+    mut kept: Vec<Vec<bool>>,
+    capacity: i64,
+    seed: u64,
+    time: Option<Duration>,
+) -> Option<Decisions> {
+    for (stage, row) in kept.iter_mut().enumerate() {
+        for (node, there) in row.iter_mut().enumerate() {
+            *there = forced(problem, stage, node).unwrap_or(*there);
+        }
+    }
+    let mut search = Search::new(problem, kept, capacity, seed)?;
+    let effort = EFFORT.min(200 * problem.nodes.len() * problem.stages.len());
+    let began = Instant::now();
+    while search.completed < effort {
+        search.temperature = search.hottest * (1.0 - search.completed as f64 / effort as f64);
+        search.step();
+        if search.completed % 64 == 0 && time.is_some_and(|time| began.elapsed() > time) {
+            break;
+        }
+    }
+    search.best
+}
+
+/// Whether a value must or must not be there when a stage begins.
+fn forced(problem: &Problem, stage: usize, at: usize) -> Option<bool> {
+    let node = &problem.nodes[at];
+    if stage == 0 {
+        return Some(false);
+    }
+    if node.result {
+        return Some(true);
+    }
+    if stage == problem.stages.len() || stage > node.last + 1 || node.last == 0 {
+        return Some(false);
+    }
+    (stage <= node.last && node.again.is_empty() && node.parent.is_none()).then_some(true)
+}
+
+struct Search<'a> {
+    problem: &'a Problem,
+    capacity: i64,
+    kept: Vec<Vec<bool>>,
+    doings: Vec<Doing>,
+    energy: f64,
+    excess: i64,
+    weight: f64,
+    temperature: f64,
+    hottest: f64,
+    random: Random,
+    completed: usize,
+    best: Option<Decisions>,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: &'a Problem, kept: Vec<Vec<bool>>, capacity: i64, seed: u64) -> Option<Self> {
+        let start = Decisions::complete(problem, kept, capacity)?;
+        let least = problem.least_time().max(1) as f64;
+        let runs = problem.nodes.iter().filter_map(|node| node.again.first()).map(|way| way.time as f64);
+        let mean = runs.sum::<f64>() / problem.nodes.len().max(1) as f64;
+        let mut search = Self {
+            problem,
+            capacity,
+            kept: start.kept,
+            doings: start.stages,
+            energy: 0.0,
+            excess: 0,
+            // A hundredth of the memory too much is worse than a tenth of the time.
+            weight: 10.0 * least / capacity.max(1) as f64,
+            temperature: 0.0,
+            hottest: 0.3 * mean,
+            random: Random(seed),
+            completed: 0,
+            best: None,
+        };
+        search.energy = search.doings.iter().map(|doing| search.energy_of(doing)).sum();
+        search.excess = search.doings.iter().map(|doing| search.excess_of(doing)).sum();
+        search.remember();
+        Some(search)
+    }
+
+    fn excess_of(&self, doing: &Doing) -> i64 {
+        (doing.peak - self.capacity).max(0)
+    }
+
+    fn energy_of(&self, doing: &Doing) -> f64 {
+        doing.time as f64 + self.weight * self.excess_of(doing) as f64
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below the bound")]
+        let drawn = (self.random.next() * bound as f64) as usize;
+        drawn.min(bound.saturating_sub(1))
+    }
+
+    fn remember(&mut self) {
+        let time: i64 = self.doings.iter().map(|doing| doing.time).sum();
+        if self.excess == 0 && self.best.as_ref().is_none_or(|best| time < best.time()) {
+            self.best = Some(Decisions { kept: self.kept.clone(), stages: self.doings.clone() });
+        }
+    }
+
+    /// Tries one move.
+    fn step(&mut self) {
+        self.completed += 1;
+        let Some((node, from, to)) = self.interval() else { return };
+        let before: Vec<bool> = (from..=to).map(|stage| self.kept[stage][node]).collect();
+        let value = !self.kept[from][node];
+        for stage in from..=to {
+            self.kept[stage][node] = value;
+        }
+        let undo = |search: &mut Self| {
+            for (stage, &old) in (from..=to).zip(&before) {
+                search.kept[stage][node] = old;
+            }
+        };
+        let mut changed = Vec::with_capacity(to - from + 2);
+        let mut gain = 0.0;
+        for stage in from - 1..=to.min(self.problem.stages.len() - 1) {
+            self.completed += 1;
+            let (now, next) = (&self.kept[stage], &self.kept[stage + 1]);
+            let Some(doing) = complete(self.problem, stage, now, next, self.capacity) else { return undo(self) };
+            gain += self.energy_of(&self.doings[stage]) - self.energy_of(&doing);
+            changed.push(doing);
+        }
+        if gain < 0.0 && self.random.next() >= (gain / self.temperature.max(1e-9)).exp() {
+            return undo(self);
+        }
+        self.energy -= gain;
+        for (stage, doing) in (from - 1..).zip(changed) {
+            self.excess += self.excess_of(&doing) - self.excess_of(&self.doings[stage]);
+            self.doings[stage] = doing;
+        }
+        self.remember();
+    }
+
+    /// A node and an interval of stages in which it is kept throughout, or nowhere.
+    fn interval(&mut self) -> Option<(usize, usize, usize)> {
+        let stages = self.problem.stages.len();
+        let free = |stage: usize, node: usize| stage < stages && forced(self.problem, stage, node).is_none();
+        // Half of the moves are about something that runs again.
+        let again = self.random.next() < 0.5;
+        let stage = 1 + self.below(stages - 1);
+        let runs = &self.doings[stage].runs;
+        let node = if again && !runs.is_empty() {
+            let count = runs.len();
+            let at = self.below(count);
+            self.doings[stage].runs[at].0
+        } else {
+            self.below(self.problem.nodes.len())
+        };
+        if !free(stage, node) {
+            return None;
+        }
+        let value = self.kept[stage][node];
+        let same = |search: &Self, stage: usize| free(stage, node) && search.kept[stage][node] == value;
+        let (mut from, mut to) = (stage, stage);
+        while from > 1 && same(self, from - 1) {
+            from -= 1;
+        }
+        while same(self, to + 1) {
+            to += 1;
+        }
+        match self.below(3) {
+            // From the last run before, where it is to be kept.
+            0 if !value => {
+                let made =
+                    (from..=stage).rev().find(|&at| at < stage && self.doings[at].runs.iter().any(|run| run.0 == node));
+                Some((node, made.map_or(from, |at| at + 1), stage))
+            }
+            0 => Some((node, from, to)),
+            1 => Some((node, from, stage)),
+            _ => Some((node, stage, to)),
+        }
+    }
+}

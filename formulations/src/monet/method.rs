@@ -1,0 +1,196 @@
+//! The methods `monet` and `monet-lp`.
+
+use std::time::Instant;
+
+use remat_core::Instance;
+
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::monet::problem::{Modes, Problem, Rules};
+use crate::monet::program::Program;
+use crate::parameters::{ParameterKind, ParameterSpec};
+
+/// MONeT: checkpointing and implementations of operators in one integer program.
+///
+/// # Problem
+/// Forward operators in their order, one value each; stage 0 is the forward pass, stage k recomputes some
+/// operators in order and then runs the k-th backward operator. Least time within a budget over what is
+/// recomputed, what is kept, and which implementation each run uses.
+///
+/// # Variables
+/// r\[k,i\]: operator i runs in stage k. s\[k,i\]: its value is there when stage k begins (the paper's
+/// s^{k-1} of the stage before). Implementations of forward runs, of the backward operator (the paper's
+/// delta); q in place, p present (C.3); products of s and a backward implementation (C.4), as one column
+/// per value: read by the chosen implementation and not kept.
+///
+/// # Constraints
+/// Equations 7 and 8 with C.3 (`constraints.rs`), memory by equations 1, 5, 10 and 11 to 13 with the local
+/// set bounded as in Appendix B (`memory.rs`), the objective (9) in `layout.rs`.
+///
+/// # Size
+/// O(n^2) columns and O(n^2) memory rows of O(n) terms each, of which `strategy=lazy` needs a few hundred.
+///
+/// # Departures from the paper
+/// * What no later backward operator can need is fixed at 0; dominated implementations are left out;
+///   memory rows that cannot bind are left out; with `strategy=lazy` the others come when violated.
+/// * In place (15): p + q <= 1 and s + q <= 1 instead of coefficients 2, the same in whole numbers; what
+///   is overwritten is read by no later node of the stage.
+/// * An implementation that saves something extra (a mask) is a node that runs with its parent, beside the
+///   parent's inputs; as released those inputs are not counted, and such a schedule may need more than
+///   its budget, which the simulator then says, and it is not returned.
+/// * All outputs of one operator are kept or dropped together; outputs of the network stay; what must not
+///   run again is kept until its last use.
+/// * `local=dot` takes only readers that can run in that stage, which is within the paper's L-dot.
+/// * `rules=as-released` counts as the authors' program does: KiB and 0.01 ms, rounded up one by one; what
+///   the backward operator needs is counted beside the local set, too; the loss counts as a gradient.
+///   A view out of place (flatten) takes memory here and none there.
+///
+/// # Claim
+/// Optimal among schedules in such stages whose memory by these bounds is within the budget (as released:
+/// in the units above), within the solver's tolerances; bounds from relaxations hold in exact arithmetic.
+///
+/// # Reference
+/// Shah et al., "Memory Optimization for Deep Networks", ICLR 2021, sections 3 and 4, appendices B and C.
+pub struct Monet;
+
+/// The relaxation of [`Monet`]: a bound.
+///
+/// # Problem
+/// As [`Monet`], without integrality.
+///
+/// # Variables
+/// As [`Monet`], from 0 to 1.
+///
+/// # Constraints
+/// As [`Monet`]; memory rows as they are violated.
+///
+/// # Size
+/// As [`Monet`].
+///
+/// # Departures from the paper
+/// The paper has no relaxation of its own; the bound comes from the multipliers of an interior-point
+/// solution, in arithmetic with bounded rounding errors.
+///
+/// # Claim
+/// A lower bound on the time of every schedule of [`Monet`]'s class within the budget.
+///
+/// # Reference
+/// As [`Monet`].
+pub struct MonetLp;
+
+const MODES: ParameterSpec = ParameterSpec {
+    name: "modes",
+    default: "all",
+    kind: ParameterKind::Choice(&["noop", "conv", "output-activated", "intermediate-activated", "all"]),
+    help: "which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved \
+           for them, or all",
+};
+
+const IN_PLACE: ParameterSpec = ParameterSpec {
+    name: "in-place",
+    default: "on",
+    kind: ParameterKind::Choice(&["on", "off"]),
+    help: "whether forward operators may run in place",
+};
+
+const LOCAL: ParameterSpec = ParameterSpec {
+    name: "local",
+    default: "dot",
+    kind: ParameterKind::Choice(&["bar", "dot"]),
+    help: "bound on local memory: bar as in the paper's experiments, dot as in its Appendix B, which is tighter",
+};
+
+const RULES: ParameterSpec = ParameterSpec {
+    name: "rules",
+    default: "exact",
+    kind: ParameterKind::Choice(&["exact", "as-released"]),
+    help: "exact: bytes and the instance's times; as-released: as the authors' program counts (with local=bar)",
+};
+
+const STRATEGY: ParameterSpec = ParameterSpec {
+    name: "strategy",
+    default: "lazy",
+    kind: ParameterKind::Choice(&["plain", "lazy", "relaxed"]),
+    help: "plain: all rows, branch and bound; lazy: memory rows when violated, heuristics, then branch and bound; \
+           relaxed: the same without branch and bound",
+};
+
+const GAP: ParameterSpec = ParameterSpec {
+    name: "gap-ppm",
+    default: "0",
+    kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
+    help: "relative gap at which to stop, in parts per million of the time",
+};
+
+fn supports(instance: &Instance) -> Result<(), SkipReason> {
+    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true };
+    Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
+}
+
+impl Method for Monet {
+    fn id(&self) -> &'static str {
+        "monet"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "checkpointing and operator implementations in one integer program",
+            claim: Claim::FixedOrder,
+            claim_text: "optimal among schedules that recompute forward operators before each backward one, any \
+                         implementation, by MONeT's bound on local memory",
+            reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
+            parameters: &[MODES, IN_PLACE, LOCAL, RULES, STRATEGY, crate::checkmate::program::SOLVER, GAP],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        supports(instance)
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let program = Program::new(context, true)?;
+        let count = context.budgets.len();
+        let of = |at| {
+            let answer = program.solve(at, u32::try_from(count - at).unwrap_or(u32::MAX))?;
+            context.reporter.answer(at, &answer);
+            Ok(answer)
+        };
+        (0..count).map(of).collect()
+    }
+}
+
+impl Method for MonetLp {
+    fn id(&self) -> &'static str {
+        "monet-lp"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "the linear relaxation of monet, a bound",
+            claim: Claim::LowerBound,
+            claim_text: "a lower bound on the time of every schedule of monet's class, in exact arithmetic",
+            reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
+            parameters: &[MODES, IN_PLACE, LOCAL, RULES, crate::checkmate::program::SOLVER],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        supports(instance)
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let program = Program::new(context, false)?;
+        let count = context.budgets.len();
+        let of = |at| {
+            let began = Instant::now();
+            let answer = program.bound_only(at, u32::try_from(count - at).unwrap_or(u32::MAX))?;
+            let termination = match answer.termination {
+                Termination::Infeasible | Termination::TimeLimit | Termination::Error => answer.termination,
+                _ => Termination::NotFound,
+            };
+            Ok(Answer { termination, schedule: None, claimed: None, solve: began.elapsed(), ..answer })
+        };
+        (0..count).map(of).collect()
+    }
+}

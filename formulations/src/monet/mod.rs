@@ -1,0 +1,19 @@
+//! MONeT: `monet` and its relaxation `monet-lp`.
+//!
+//! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program,
+//! [`formulation`] the model with the memory rows that it has so far and [`separation`] those it lacks,
+//! [`decisions`] what a solution says, [`improve`] the local search, [`program`] what leads from budgets to
+//! answers.
+
+pub mod constraints;
+pub mod decisions;
+pub mod formulation;
+pub mod improve;
+pub mod layout;
+pub mod memory;
+pub mod method;
+pub mod problem;
+pub mod program;
+pub mod separation;
+
+pub use method::{Monet, MonetLp};

@@ -1,0 +1,548 @@
+//! MONeT's view of an instance: forward nodes with one value each, and one stage per backward operator.
+//!
+//! Built from an instance, a choice of [`Modes`] and [`Rules`]; all numbers are whole, in the units of the
+//! rules. What an implementation saves beside its operator's outputs (a mask, indices) is a node of its
+//! own, an *intermediate*, which can only run together with its parent. Knows neither model nor solver.
+
+use std::collections::BTreeMap;
+
+use remat_core::format::TensorKind;
+use remat_core::instance::{Implementation, Operator};
+use remat_core::{Instance, OperatorId, TensorId};
+
+use crate::method::SkipReason;
+
+/// Which alternatives may be chosen (the switches of the paper's ablation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Among implementations that read and make the same (convolution algorithms).
+    pub algorithms: bool,
+    /// Among backward implementations that read other outputs of the forward pass.
+    pub outputs: bool,
+    /// Among those that read what only some forward implementation saves.
+    pub intermediates: bool,
+    /// Forward operators in place.
+    pub in_place: bool,
+}
+
+/// How memory and time are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// As in the authors' program: KiB and 0.01 ms, each rounded up; what the backward operator of a stage
+    /// needs is counted beside the local set; the loss is a gradient too; intermediates count little.
+    pub released: bool,
+    /// Local memory by the tighter bound of Appendix B.
+    pub tight_local: bool,
+}
+
+impl Rules {
+    /// Bytes per unit of memory.
+    pub fn byte_unit(self) -> u64 {
+        if self.released { 1024 } else { 1 }
+    }
+    /// Time of the instance per unit of time.
+    pub fn time_unit(self) -> u64 {
+        if self.released { 10_000 } else { 1 }
+    }
+    fn bytes(self, bytes: u64) -> i64 {
+        i64::try_from(bytes.div_ceil(self.byte_unit())).expect("instances sum to less than 2^63")
+    }
+    fn time(self, time: u64) -> i64 {
+        i64::try_from(time.div_ceil(self.time_unit())).expect("instances sum to less than 2^63")
+    }
+}
+
+/// One way to run a node or a backward operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Position in the operator's implementations.
+    pub implementation: usize,
+    /// Duration.
+    pub time: i64,
+    /// Memory beside what else is counted; negative where an output takes an input's place.
+    pub beside: i64,
+}
+
+/// Running in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// The node whose value is overwritten.
+    pub node: usize,
+    /// Position of the implementation.
+    pub implementation: usize,
+    /// Time beyond that of the node's first way.
+    pub time: i64,
+    /// Memory beyond that of the node's first way.
+    pub beside: i64,
+}
+
+/// A forward operator, or an intermediate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The operator.
+    pub operator: OperatorId,
+    /// Of an intermediate, the node that it runs with.
+    pub parent: Option<usize>,
+    /// Size of its value.
+    pub bytes: i64,
+    /// Nodes that it reads.
+    pub inputs: Vec<usize>,
+    /// Nodes that read it, in order.
+    pub readers: Vec<usize>,
+    /// Ways of the first run.
+    pub first: Vec<Way>,
+    /// Ways of later runs; empty where it must not run again.
+    pub again: Vec<Way>,
+    /// In place, where it can.
+    pub over: Option<Over>,
+    /// Whether its value stays to the end.
+    pub result: bool,
+    /// The last stage in which its value can be of use.
+    pub last: usize,
+}
+
+/// One way of a backward operator, by what it reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Forward nodes that it reads.
+    pub reads: Vec<usize>,
+    /// The implementations that read just these, none worse than another in both time and memory.
+    pub ways: Vec<Way>,
+}
+
+/// A backward operator: stage k of 1..=K recomputes, then runs the k-th.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The operator; none in stage 0, the forward pass.
+    pub operator: Option<OperatorId>,
+    /// Memory of gradients and of all that is always there, while the stage recomputes.
+    pub before: i64,
+    /// The same while the backward operator runs, workspace and outputs (`beside`) not included.
+    pub during: i64,
+    /// What it can read.
+    pub variants: Vec<Variant>,
+}
+
+impl Stage {
+    /// Nodes that some variant reads, in order.
+    pub fn reads(&self) -> Vec<usize> {
+        let mut reads: Vec<usize> = self.variants.iter().flat_map(|variant| variant.reads.iter().copied()).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        reads
+    }
+}
+
+/// The problem.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// How things are counted.
+    pub rules: Rules,
+    /// Forward nodes, in order, intermediates after their parents.
+    pub nodes: Vec<Node>,
+    /// Stage 0 is the forward pass.
+    pub stages: Vec<Stage>,
+    /// Nodes that are local when one runs: its inputs and what spans it; by stage where the bound is by stage.
+    local: Vec<Vec<Vec<usize>>>,
+}
+
+impl Problem {
+    /// Derives the view.
+    ///
+    /// # Errors
+    /// The instance has no such view.
+    pub fn new(instance: &Instance, modes: Modes, rules: Rules) -> Result<Self, SkipReason> {
+        let mut builder = Builder { instance, modes, rules, nodes: vec![], of_tensor: BTreeMap::new() };
+        let order = |forward: bool| {
+            let side = instance.order().iter().copied();
+            side.filter(move |&id| instance.operator(id).phase.is_forward() == forward).collect::<Vec<_>>()
+        };
+        let backward = order(false);
+        let chosen = builder.read_variants(&backward);
+        for id in order(true) {
+            builder.forward(id, &chosen)?;
+        }
+        builder.connect();
+        let stages = builder.stages(&backward)?;
+        let mut nodes = builder.nodes;
+        last_uses(&mut nodes, &stages);
+        let bar = (0..nodes.len()).map(|at| local_set(&nodes, at, rules, |_| true)).collect();
+        let mut local = vec![bar];
+        if rules.tight_local {
+            local.extend((1..stages.len()).map(|stage| {
+                (0..nodes.len()).map(|at| local_set(&nodes, at, rules, |reader| nodes[reader].last >= stage)).collect()
+            }));
+        }
+        Ok(Self { rules, nodes, stages, local })
+    }
+
+    /// The local set of a node in a stage: L-bar, or as far as readers can run in that stage (L-dot).
+    pub fn local(&self, stage: usize, node: usize) -> &[usize] {
+        &self.local[stage.min(self.local.len() - 1)][node]
+    }
+
+    /// Ways of a node in a stage.
+    pub fn ways(&self, stage: usize, node: usize) -> &[Way] {
+        if stage == 0 { &self.nodes[node].first } else { &self.nodes[node].again }
+    }
+
+    /// Whether a node must run in stage 0.
+    pub fn must_run(&self, node: usize) -> bool {
+        self.nodes[node].parent.is_none()
+    }
+
+    /// Least time that any schedule takes: every node and backward operator once, the fastest way.
+    pub fn least_time(&self) -> i64 {
+        let once = |ways: &[Way], over: i64| ways.iter().map(|way| way.time).min().unwrap_or(0) + over.min(0);
+        let nodes = self.nodes.iter().filter(|node| node.parent.is_none());
+        let forward: i64 = nodes.map(|node| once(&node.first, node.over.map_or(0, |over| over.time))).sum();
+        let backward = self.stages.iter().map(|stage| {
+            let ways = stage.variants.iter().flat_map(|variant| &variant.ways);
+            ways.map(|way| way.time).min().unwrap_or(0)
+        });
+        forward + backward.sum::<i64>()
+    }
+
+    /// A budget in the problem's unit.
+    pub fn capacity(&self, budget: Option<u64>) -> Option<i64> {
+        budget.map(|budget| i64::try_from(budget / self.rules.byte_unit()).unwrap_or(i64::MAX))
+    }
+}
+
+/// Inputs of a node, and what earlier nodes make for later ones; an intermediate runs with its parent, and
+/// so beside the parent's inputs (as released it does not).
+fn local_set(nodes: &[Node], at: usize, rules: Rules, can_run: impl Fn(usize) -> bool) -> Vec<usize> {
+    let with = nodes[at].parent.filter(|_| !rules.released);
+    let reads = |reader: usize| reader == at || Some(reader) == with || (reader > at && can_run(reader));
+    let spans = |node: usize| nodes[node].readers.iter().any(|&reader| reads(reader));
+    (0..at).filter(|&node| spans(node)).collect()
+}
+
+/// The last stage in which each value can be read, by its stage's operator or by what runs for a later one.
+fn last_uses(nodes: &mut [Node], stages: &[Stage]) {
+    for node in nodes.iter_mut() {
+        node.last = 0;
+    }
+    for (at, stage) in stages.iter().enumerate().skip(1) {
+        for read in stage.reads() {
+            nodes[read].last = at;
+        }
+    }
+    for at in (0..nodes.len()).rev() {
+        let readers = nodes[at].readers.iter().map(|&reader| nodes[reader].last).max();
+        nodes[at].last = nodes[at].last.max(readers.unwrap_or(0));
+    }
+}
+
+struct Builder<'a> {
+    instance: &'a Instance,
+    modes: Modes,
+    rules: Rules,
+    nodes: Vec<Node>,
+    /// The node that makes a forward tensor.
+    of_tensor: BTreeMap<TensorId, usize>,
+}
+
+impl Builder<'_> {
+    /// Whether a tensor is made by some implementation of its producer only.
+    fn extra(&self, tensor: TensorId) -> bool {
+        let producer = self.instance.tensor(tensor).producer;
+        producer.is_some_and(|id| !self.instance.operator(id).outputs.contains(&tensor))
+    }
+
+    fn is_forward(&self, tensor: TensorId) -> bool {
+        let producer = self.instance.tensor(tensor).producer;
+        producer.is_some_and(|id| self.instance.operator(id).phase.is_forward())
+    }
+
+    /// The backward implementations that may be chosen, by operator; out of place and in place.
+    fn read_variants(&self, backward: &[OperatorId]) -> BTreeMap<OperatorId, Vec<usize>> {
+        let chosen = backward.iter().map(|&id| {
+            let operator = self.instance.operator(id);
+            let reads_extra = |way: &Implementation| way.reads.iter().any(|&read| self.extra(read));
+            let all: Vec<usize> = (0..operator.implementations.len()).collect();
+            let ways = |keep: &dyn Fn(&Implementation) -> bool| -> Vec<usize> {
+                all.iter().copied().filter(|&at| keep(&operator.implementations[at])).collect()
+            };
+            // The variant that is used where none is chosen: the fastest that needs nothing extra.
+            let plain = ways(&|way| !reads_extra(way));
+            let pool = if plain.is_empty() { all.clone() } else { plain };
+            let fastest = pool.iter().copied().min_by_key(|&at| (operator.implementations[at].time, at));
+            let reads = fastest.map(|at| operator.implementations[at].reads.clone()).unwrap_or_default();
+            let kept = ways(&|way| {
+                let same = way.reads == reads;
+                let allowed = if reads_extra(way) { self.modes.intermediates } else { self.modes.outputs };
+                let quickest = fastest.is_some_and(|at| operator.implementations[at].time >= way.time);
+                if same { self.modes.algorithms || quickest } else { allowed }
+            });
+            (id, kept)
+        });
+        chosen.collect()
+    }
+
+    fn way(&self, operator: &Operator, implementation: usize) -> Way {
+        let way = &operator.implementations[implementation];
+        let beside = self.rules.bytes(way.workspace_bytes);
+        Way { implementation, time: self.rules.time(way.time), beside }
+    }
+
+    /// A forward operator as a node, and its intermediates that some chosen backward implementation reads.
+    fn forward(&mut self, id: OperatorId, chosen: &BTreeMap<OperatorId, Vec<usize>>) -> Result<(), SkipReason> {
+        let operator = self.instance.operator(id);
+        let pool = |again: bool| {
+            let suits = |way: &Implementation| {
+                way.saves.is_empty() && way.in_place.is_none() && way.recompute == (again && operator.updates_state)
+            };
+            let all = operator.implementations.iter().enumerate();
+            let ways: Vec<Way> = all.filter(|(_, way)| suits(way)).map(|(at, _)| self.way(operator, at)).collect();
+            let quickest = ways.iter().copied().min_by_key(|way| (way.time, way.beside));
+            if self.modes.algorithms { undominated(ways) } else { quickest.into_iter().collect() }
+        };
+        let first = pool(false);
+        let again = if operator.recomputable { pool(true) } else { vec![] };
+        if first.is_empty() {
+            return Err(SkipReason(format!(
+                "operator {} has no implementation that is out of place and saves nothing extra",
+                operator.file_id
+            )));
+        }
+        let mut inputs: Vec<usize> = Vec::new();
+        for read in operator.implementations.iter().flat_map(|way| &way.reads) {
+            inputs.extend(self.of_tensor.get(read));
+        }
+        inputs.sort_unstable();
+        inputs.dedup();
+        let bytes: u64 = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
+        let at = self.nodes.len();
+        let over = self.over(operator, &first[0], &[], bytes);
+        let result = operator.outputs.iter().any(|&tensor| self.instance.is_result(tensor));
+        let bytes = self.rules.bytes(bytes);
+        let node =
+            Node { operator: id, parent: None, bytes, inputs, readers: vec![], first, again, over, result, last: 0 };
+        self.nodes.push(node);
+        self.of_tensor.extend(operator.outputs.iter().map(|&tensor| (tensor, at)));
+        self.intermediates(id, at, chosen);
+        Ok(())
+    }
+
+    /// The fastest in-place implementation that saves just these, relative to a way out of place.
+    fn over(&self, operator: &Operator, plain: &Way, saves: &[TensorId], output: u64) -> Option<Over> {
+        let all = operator.implementations.iter().enumerate();
+        let suits = |way: &Implementation| self.modes.in_place && way.saves == saves && !way.recompute;
+        let found = all.filter(|(_, way)| suits(way)).filter_map(|(at, way)| Some((at, way, way.in_place?)));
+        let (at, way, pair) = found.min_by_key(|(_, way, _)| way.time)?;
+        let node = *self.of_tensor.get(&pair.input)?;
+        // Only where the whole of the node's value is taken over.
+        let single =
+            self.instance.operator(self.nodes[node].operator).outputs.len() == 1 && operator.outputs.len() == 1;
+        let saved: u64 = saves.iter().map(|&id| self.instance.tensor(id).bytes).sum();
+        // As released, the workspace of an intermediate was measured with the mask inside.
+        let within = if self.rules.released { saved } else { 0 };
+        let workspace = way.workspace_bytes + within;
+        let beside = if self.rules.released {
+            ceil_div(i128::from(workspace) - i128::from(output), self.rules.byte_unit())
+        } else {
+            self.rules.bytes(workspace) - self.rules.bytes(output)
+        };
+        // An intermediate's time is what its saving takes longer than the parent's own run in place.
+        let without = operator.implementations.iter().filter(|way| way.in_place.is_some() && way.saves.is_empty());
+        let without = if saves.is_empty() { 0 } else { without.map(|way| way.time).min().unwrap_or(way.time) };
+        let time = self.rules.time(way.time.saturating_sub(without)) - plain.time;
+        single.then_some(Over { node, implementation: at, time, beside: beside - plain.beside })
+    }
+
+    /// One node per extra tensor that is worth it: saved by one implementation, and read by the backward pass.
+    fn intermediates(&mut self, id: OperatorId, parent: usize, chosen: &BTreeMap<OperatorId, Vec<usize>>) {
+        let operator = self.instance.operator(id);
+        let read = |tensor: TensorId| {
+            chosen.iter().any(|(&backward, ways)| {
+                let implementations = &self.instance.operator(backward).implementations;
+                ways.iter().any(|&way| implementations[way].reads.contains(&tensor))
+            })
+        };
+        let saving =
+            operator.implementations.iter().enumerate().filter(|(_, way)| {
+                way.in_place.is_none() && !way.recompute && way.saves.len() == 1 && read(way.saves[0])
+            });
+        let mut made = Vec::new();
+        for (at, way) in saving {
+            let saved = way.saves[0];
+            if made.iter().any(|&(other, _)| other == saved) {
+                continue;
+            }
+            let bytes = self.instance.tensor(saved).bytes;
+            let base = self.nodes[parent].first[0];
+            let extra = way.time.saturating_sub(operator.implementations[base.implementation].time);
+            // The authors' workspace of the intermediate is that of the whole run, its mask included.
+            let workspace = way.workspace_bytes + if self.rules.released { bytes } else { 0 };
+            let plain = Way { implementation: at, time: self.rules.time(extra), beside: self.rules.bytes(workspace) };
+            let output = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
+            let over = self.over(operator, &plain, &way.saves, output);
+            let node = Node {
+                operator: id,
+                parent: Some(parent),
+                bytes: self.rules.bytes(bytes),
+                inputs: vec![parent],
+                readers: vec![],
+                first: vec![plain],
+                again: if operator.updates_state || !operator.recomputable { vec![] } else { vec![plain] },
+                over,
+                result: false,
+                last: 0,
+            };
+            made.push((saved, node));
+        }
+        for (saved, node) in made {
+            self.of_tensor.insert(saved, self.nodes.len());
+            self.nodes.push(node);
+        }
+    }
+
+    fn connect(&mut self) {
+        for at in 0..self.nodes.len() {
+            for input in self.nodes[at].inputs.clone() {
+                self.nodes[input].readers.push(at);
+            }
+        }
+    }
+
+    /// Stage 0, and one stage per backward operator.
+    fn stages(&self, backward: &[OperatorId]) -> Result<Vec<Stage>, SkipReason> {
+        let chosen = self.read_variants(backward);
+        let base = self.instance.fixed_bytes() + self.instance.input_bytes();
+        let alive = Gradients::new(self.instance, backward);
+        let fixed = self.rules.bytes(base);
+        let mut stages = vec![Stage { operator: None, before: fixed, during: fixed, variants: vec![] }];
+        for (at, &id) in backward.iter().enumerate() {
+            let operator = self.instance.operator(id);
+            let written: u64 = operator
+                .outputs
+                .iter()
+                .filter(|&&tensor| !self.rules.released || !self.instance.is_result(tensor))
+                .map(|&tensor| self.instance.tensor(tensor).bytes)
+                .sum();
+            let mut variants: Vec<Variant> = Vec::new();
+            for &implementation in &chosen[&id] {
+                let way = &operator.implementations[implementation];
+                if way.in_place.is_some_and(|pair| alive.read_later(at, pair.input)) {
+                    continue;
+                }
+                let reads = self.forward_reads(way)?;
+                let taken = way.in_place.map_or(0, |pair| self.instance.tensor(pair.output).bytes);
+                let beside = i128::from(way.workspace_bytes) - i128::from(taken);
+                let beside = ceil_div(beside, self.rules.byte_unit()) + self.rules.bytes(written);
+                let way = Way { implementation, time: self.rules.time(way.time), beside };
+                match variants.iter_mut().find(|variant| variant.reads == reads) {
+                    Some(variant) => variant.ways.push(way),
+                    None => variants.push(Variant { reads, ways: vec![way] }),
+                }
+            }
+            for variant in &mut variants {
+                variant.ways = undominated(std::mem::take(&mut variant.ways));
+            }
+            if variants.is_empty() {
+                return Err(SkipReason(format!("backward operator {} has no usable implementation", operator.file_id)));
+            }
+            let (before, during) = alive.around(at, self.rules, base);
+            stages.push(Stage { operator: Some(id), before, during, variants });
+        }
+        Ok(stages)
+    }
+
+    /// Forward nodes that a backward implementation reads.
+    fn forward_reads(&self, way: &Implementation) -> Result<Vec<usize>, SkipReason> {
+        let mut reads = Vec::new();
+        for &read in way.reads.iter().filter(|&&read| self.is_forward(read)) {
+            let Some(&node) = self.of_tensor.get(&read) else {
+                let name = &self.instance.tensor(read).name;
+                return Err(SkipReason(format!("tensor {name:?} is saved together with others, or by no usable way")));
+            };
+            reads.push(node);
+        }
+        reads.sort_unstable();
+        reads.dedup();
+        Ok(reads)
+    }
+}
+
+fn ceil_div(value: i128, unit: u64) -> i64 {
+    let unit = i128::from(unit);
+    i64::try_from(value.div_euclid(unit) + i128::from(value.rem_euclid(unit) > 0)).expect("sizes fit 63 bits")
+}
+
+/// Ways that no other beats in both time and memory, fastest first.
+fn undominated(mut ways: Vec<Way>) -> Vec<Way> {
+    ways.sort_by_key(|way| (way.time, way.beside, way.implementation));
+    let mut least = i64::MAX;
+    ways.retain(|way| {
+        let better = way.beside < least;
+        least = least.min(way.beside);
+        better
+    });
+    ways
+}
+
+/// Which tensors of the backward pass are alive around each backward operator.
+struct Gradients<'a> {
+    instance: &'a Instance,
+    backward: &'a [OperatorId],
+    /// Position of the last backward operator that reads each tensor, in any implementation.
+    last_read: BTreeMap<TensorId, usize>,
+}
+
+impl<'a> Gradients<'a> {
+    fn new(instance: &'a Instance, backward: &'a [OperatorId]) -> Self {
+        let mut last_read = BTreeMap::new();
+        for (at, &id) in backward.iter().enumerate() {
+            for read in instance.operator(id).implementations.iter().flat_map(|way| &way.reads) {
+                last_read.insert(*read, at);
+            }
+        }
+        Self { instance, backward, last_read }
+    }
+
+    fn read_later(&self, at: usize, tensor: TensorId) -> bool {
+        self.instance.is_result(tensor) || self.last_read.get(&tensor).is_some_and(|&last| last > at)
+    }
+
+    /// Memory before and during a backward operator, without what it writes.
+    fn around(&self, at: usize, rules: Rules, base: u64) -> (i64, i64) {
+        let (mut gradients, mut kept) = (0, 0);
+        for &id in &self.backward[..at] {
+            let outputs = &self.instance.operator(id).outputs;
+            let needed = |tensor: TensorId| self.last_read.get(&tensor).is_some_and(|&last| last >= at);
+            // As released, the gradients of one operator go together.
+            let together = rules.released && outputs.iter().any(|&tensor| needed(tensor));
+            for &tensor in outputs {
+                let bytes = self.instance.tensor(tensor).bytes;
+                if self.instance.tensor(tensor).kind == TensorKind::ParamGradient || self.instance.is_result(tensor) {
+                    kept += bytes;
+                } else if together || needed(tensor) {
+                    gradients += bytes;
+                }
+            }
+        }
+        if !rules.released {
+            let all = rules.bytes(base + gradients + kept);
+            return (all, all);
+        }
+        let made: u64 = {
+            let outputs = self.instance.operator(self.backward[at]).outputs.iter();
+            outputs.filter(|&&id| self.instance.is_result(id)).map(|&id| self.instance.tensor(id).bytes).sum()
+        };
+        let local = rules.bytes(gradients + self.loss_bytes(at));
+        (local + rules.bytes(base + kept), local + rules.bytes(base + kept + made))
+    }
+
+    /// As released: what the loss makes is there as a gradient from its own making to its last reader.
+    fn loss_bytes(&self, at: usize) -> u64 {
+        let losses = self
+            .instance
+            .operators()
+            .iter()
+            .filter(|operator| operator.phase.is_forward() && operator.phase != remat_core::format::Phase::Forward);
+        let outputs = losses.flat_map(|operator| &operator.outputs);
+        let alive = outputs.filter(|tensor| self.last_read.get(tensor).is_some_and(|&last| last >= at));
+        alive.map(|&tensor| self.instance.tensor(tensor).bytes).sum()
+    }
+}

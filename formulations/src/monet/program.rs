@@ -1,0 +1,373 @@
+//! From an instance and budgets to answers: plain, or with memory rows as they are violated, heuristics
+//! that find schedules on the way, and bounds that hold in exact arithmetic.
+
+use std::time::{Duration, Instant};
+
+use remat_core::simulate;
+use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, safe_bound};
+
+use crate::method::{Answer, Claimed, Context, MethodError, Termination};
+use crate::monet::decisions::Decisions;
+use crate::monet::formulation::Formulation;
+use crate::monet::improve::improve;
+use crate::monet::problem::{Modes, Problem, Rules};
+use crate::report::Progress;
+
+/// What every method of MONeT has at hand.
+pub struct Program<'a> {
+    context: &'a Context<'a>,
+    /// The problem.
+    pub problem: Problem,
+    solver: &'static dyn Backend,
+    /// Relative gap at which to stop.
+    gap: f64,
+    /// Whether schedules are looked for.
+    schedules: bool,
+    deadline: Option<Instant>,
+}
+
+/// The best that is known of one budget.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// The best decisions.
+    pub best: Option<Decisions>,
+    /// Proved lower bound on the time, in the problem's unit.
+    pub bound: i64,
+    /// Whether no decisions meet the budget, proved.
+    pub infeasible: bool,
+    /// Words for the reader.
+    pub note: String,
+}
+
+impl<'a> Program<'a> {
+    /// Derives the problem.
+    ///
+    /// # Errors
+    /// The instance has no such view, or the solver is not built in.
+    pub fn new(context: &'a Context<'a>, schedules: bool) -> Result<Self, MethodError> {
+        let problem = Problem::new(context.instance, modes(context), rules(context))?;
+        let solver = backend(context.parameters.word("solver"))
+            .map_err(|error| MethodError::Parameter { name: "solver", message: error.to_string() })?;
+        let ppm = if schedules { context.parameters.integer("gap-ppm") } else { None };
+        let gap = ppm.unwrap_or(0) as f64 * 1e-6;
+        let deadline = context.limits.time.map(|time| Instant::now() + time);
+        Ok(Self { context, problem, solver, gap, schedules, deadline })
+    }
+
+    /// Time left.
+    fn left(&self) -> Option<Duration> {
+        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn request(&self, share: u32) -> Request<'_> {
+        let limits = self.context.limits;
+        let time = self.left().map(|left| left / share.max(1));
+        Request { time, relative_gap: self.gap, threads: limits.threads, seed: limits.seed, ..Request::default() }
+    }
+
+    /// Whether what is known is good enough.
+    fn enough(&self, known: &Known) -> bool {
+        known.best.as_ref().is_some_and(|best| {
+            let time = best.time();
+            (time - known.bound) as f64 <= self.gap * time as f64
+        })
+    }
+
+    /// Solves one budget.
+    ///
+    /// # Errors
+    /// The solver refuses, or a schedule is not legal: a slip of the method.
+    pub fn solve(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
+        let began = Instant::now();
+        let budget = self.context.budgets[index];
+        let capacity = self.capacity(budget)?;
+        let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
+        let store_all = Decisions::store_all(&self.problem, capacity);
+        if let Some(found) = store_all {
+            self.take(index, budget, capacity, &mut known, found)?;
+        }
+        if self.enough(&known) {
+            known.note = "nothing recomputed; no solver asked".into();
+            return self.answer(budget, known, began.elapsed(), Duration::ZERO, None);
+        }
+        let mut formulation = Formulation::new(&self.problem, capacity);
+        let build = began.elapsed();
+        let stop = if self.context.parameters.word("strategy") == "plain" {
+            formulation.add_all();
+            self.exactly(index, budget, &mut formulation, &mut known, budgets)?
+        } else {
+            self.lazily(index, budget, &mut formulation, &mut known, budgets)?
+        };
+        let solve = began.elapsed().saturating_sub(build);
+        self.answer(budget, known, build, solve, stop)
+    }
+
+    /// Bounds one budget.
+    ///
+    /// # Errors
+    /// The solver refuses.
+    pub fn bound_only(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
+        let began = Instant::now();
+        let budget = self.context.budgets[index];
+        let mut formulation = Formulation::new(&self.problem, self.capacity(budget)?);
+        formulation.add_first();
+        let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
+        let build = began.elapsed();
+        let stop = self.relax(index, budget, &mut formulation, &mut known, budgets)?;
+        self.answer(budget, known, build, began.elapsed().saturating_sub(build), stop)
+    }
+
+    /// A budget in the problem's unit; what store-all needs where there is none.
+    fn capacity(&self, budget: Option<u64>) -> Result<i64, MethodError> {
+        let unlimited = || Decisions::store_all(&self.problem, i64::MAX / 4).map(|decisions| decisions.peak());
+        let none = || MethodError::Internal("nothing runs even with unlimited memory".into());
+        self.problem.capacity(budget).or_else(unlimited).ok_or_else(none)
+    }
+
+    /// Keeps decisions that are better than what is known and whose schedule meets the budget.
+    fn take(
+        &self,
+        index: usize,
+        budget: Option<u64>,
+        capacity: i64,
+        known: &mut Known,
+        found: Decisions,
+    ) -> Result<bool, MethodError> {
+        let better = known.best.as_ref().is_none_or(|best| found.time() < best.time());
+        if found.peak() > capacity || !better {
+            return Ok(false);
+        }
+        let schedule = found.schedule(self.context.instance, &self.problem);
+        let simulation =
+            simulate(self.context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        if budget.is_some_and(|budget| simulation.peak_bytes > budget) {
+            let over = simulation.peak_bytes.saturating_sub(budget.unwrap_or(0));
+            known.note =
+                format!("a solution of {} was rejected: simulated, it is {over} over the budget", found.time());
+            return Ok(false);
+        }
+        let claimed = self.claimed(&found);
+        self.context.reporter.report(index, Progress::incumbent(schedule, claimed));
+        known.best = Some(found);
+        Ok(true)
+    }
+
+    /// What the program says of decisions; as released, its sizes are counted up and so is the time.
+    fn claimed(&self, decisions: &Decisions) -> Claimed {
+        let whole = |value: i64, unit: u64| u64::try_from(value).unwrap_or(0).saturating_mul(unit);
+        let rules = self.problem.rules;
+        Claimed {
+            time: whole(decisions.time(), rules.time_unit()),
+            peak_bytes: whole(decisions.peak(), rules.byte_unit()),
+        }
+    }
+
+    /// The mixed-integer program as it stands.
+    fn exactly(
+        &self,
+        index: usize,
+        budget: Option<u64>,
+        formulation: &mut Formulation<'_>,
+        known: &mut Known,
+        budgets: u32,
+    ) -> Result<Option<Stop>, MethodError> {
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let start = known.best.as_ref().map(|best| formulation.vector(best));
+            let mut request = Request { start: start.as_deref(), ..self.request(budgets) };
+            let model = &formulation.layout.model;
+            let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
+            if let Some(bound) = outcome.dual_bound {
+                self.raise(index, known, self.whole_bound(formulation, bound));
+            }
+            known.infeasible = outcome.stop == Stop::Infeasible;
+            known.note = format!(
+                "{}: {}; {} columns, {} rows, {} nonzeros; {rounds} rounds; {} nodes",
+                outcome.solver,
+                outcome.raw_status,
+                model.columns(),
+                model.rows.len(),
+                model.nonzeros(),
+                outcome.nodes.unwrap_or(0)
+            );
+            let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
+            let Some(vector) = outcome.incumbent else { return Ok(Some(outcome.stop)) };
+            if formulation.add_violated(&vector) > 0 {
+                if solved {
+                    continue;
+                }
+                return Ok(Some(outcome.stop));
+            }
+            let found = Decisions::complete(&self.problem, formulation.kept(&vector, 0.5), formulation.capacity);
+            let mut stop = outcome.stop;
+            if let Some(found) = found {
+                // The completion is at least as good as what the solver did with what it keeps.
+                let (time, rejected) = (found.time(), known.note.clone());
+                self.take(index, budget, formulation.capacity, known, found)?;
+                if known.best.as_ref().is_none_or(|best| best.time() > time) && stop == Stop::Optimal {
+                    // Within the program's rules, but not within the budget.
+                    known.note = format!("{}; {rejected}", known.note);
+                    stop = Stop::GapReached;
+                }
+            }
+            return Ok(Some(stop));
+        }
+    }
+
+    /// Memory rows as the relaxation violates them; schedules from what it keeps; then the whole program.
+    fn lazily(
+        &self,
+        index: usize,
+        budget: Option<u64>,
+        formulation: &mut Formulation<'_>,
+        known: &mut Known,
+        budgets: u32,
+    ) -> Result<Option<Stop>, MethodError> {
+        formulation.add_first();
+        let stop = self.relax(index, budget, formulation, known, budgets)?;
+        if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
+            return Ok(stop);
+        }
+        self.exactly(index, budget, formulation, known, budgets)
+    }
+
+    /// Solves the relaxation until no memory row is violated; a schedule from each vector on the way.
+    ///
+    /// # Errors
+    /// The solver refuses.
+    pub fn relax(
+        &self,
+        index: usize,
+        budget: Option<u64>,
+        formulation: &mut Formulation<'_>,
+        known: &mut Known,
+        budgets: u32,
+    ) -> Result<Option<Stop>, MethodError> {
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let request = self.request(budgets);
+            let large = formulation.layout.model.nonzeros() > 50_000;
+            let lp_algorithm = if large { LpAlgorithm::InteriorPoint } else { LpAlgorithm::Automatic };
+            let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..request };
+            let model = &formulation.layout.model;
+            let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
+            known.note = format!(
+                "{}: {}; relaxation in {rounds} rounds; {} columns, {} rows, {} nonzeros",
+                outcome.solver,
+                outcome.raw_status,
+                model.columns(),
+                model.rows.len(),
+                model.nonzeros()
+            );
+            if outcome.stop == Stop::Infeasible {
+                known.infeasible = true;
+                return Ok(Some(Stop::Infeasible));
+            }
+            let Some(linear) = outcome.linear else { return Ok(Some(outcome.stop)) };
+            let proved = safe_bound(model, &linear.multipliers);
+            self.raise(index, known, self.whole_bound(formulation, proved));
+            let seconds = self.left().map(|left| (left / budgets.max(1)).min(Duration::from_secs(60)));
+            if self.schedules {
+                let (kept, seed) = (formulation.kept(&linear.values, 0.5), self.context.limits.seed);
+                if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, seconds) {
+                    self.take(index, budget, formulation.capacity, known, found)?;
+                }
+            }
+            let added = formulation.add_violated(&linear.values);
+            if added == 0 || self.enough(known) {
+                return Ok(None);
+            }
+            if matches!(outcome.stop, Stop::TimeLimit | Stop::Interrupted) {
+                return Ok(Some(outcome.stop));
+            }
+        }
+    }
+
+    /// A bound of the model as a whole number of the problem's units.
+    fn whole_bound(&self, formulation: &Formulation<'_>, bound: f64) -> i64 {
+        let unscaled = bound * formulation.layout.scale.time;
+        if !unscaled.is_finite() {
+            return 0;
+        }
+        // Times are whole; what is left is the rounding of this product and of the scaled costs.
+        let certain = (unscaled - 1e-9 * unscaled.abs() - 1e-6 * formulation.layout.scale.time).ceil().max(0.0);
+        #[expect(clippy::cast_possible_truncation, reason = "not negative, and below any sum of times")]
+        let certain = certain as i64;
+        certain
+    }
+
+    fn raise(&self, index: usize, known: &mut Known, bound: i64) {
+        if bound > known.bound {
+            known.bound = bound;
+            let progress = Progress { lower_bound: self.bound(bound), ..Progress::default() };
+            self.context.reporter.report(index, progress.after(bound.unsigned_abs()));
+        }
+    }
+
+    /// The bound in the instance's unit. As released, times are rounded up one by one, which a bound on
+    /// their sum does not undo: there it is none.
+    fn bound(&self, bound: i64) -> Option<u64> {
+        (!self.problem.rules.released).then(|| u64::try_from(bound).unwrap_or(0))
+    }
+
+    fn answer(
+        &self,
+        budget: Option<u64>,
+        known: Known,
+        build: Duration,
+        solve: Duration,
+        stop: Option<Stop>,
+    ) -> Result<Answer, MethodError> {
+        let proved = known.best.as_ref().is_some_and(|best| best.time() <= known.bound);
+        let termination = match (&known.best, stop) {
+            (Some(_), _) if proved => Termination::Optimal,
+            (Some(_), _) if self.gap > 0.0 && self.enough(&known) => Termination::GapReached,
+            (Some(_), Some(Stop::Optimal)) => Termination::Optimal,
+            (None, _) if known.infeasible => Termination::Infeasible,
+            (_, Some(Stop::TimeLimit)) => Termination::TimeLimit,
+            (_, Some(Stop::MemoryLimit)) => Termination::MemoryLimit,
+            (_, Some(Stop::NodeLimit)) => Termination::NodeLimit,
+            (_, Some(Stop::Interrupted)) => Termination::Interrupted,
+            (_, Some(Stop::Error | Stop::Unbounded)) => Termination::Error,
+            (Some(_), _) => Termination::Feasible,
+            (None, _) => Termination::NotFound,
+        };
+        let objective = known.best.as_ref().map_or("none".into(), |best| best.time().to_string());
+        let words = format!("objective {objective}, bound {}; {}", known.bound, known.note);
+        let schedule = known.best.as_ref().map(|best| best.schedule(self.context.instance, &self.problem));
+        Ok(Answer {
+            budget,
+            termination,
+            schedule,
+            claimed: known.best.as_ref().map(|best| self.claimed(best)),
+            lower_bound: if known.infeasible { None } else { self.bound(known.bound) },
+            build,
+            solve,
+            note: words,
+        })
+    }
+}
+
+/// A solver that refuses is a slip of the method or of its parameters.
+fn failed(error: &SolverError) -> MethodError {
+    MethodError::Internal(error.to_string())
+}
+
+/// The switches.
+pub fn modes(context: &Context<'_>) -> Modes {
+    let word = context.parameters.word("modes");
+    Modes {
+        algorithms: matches!(word, "conv" | "all"),
+        outputs: matches!(word, "output-activated" | "all"),
+        intermediates: matches!(word, "intermediate-activated" | "all"),
+        in_place: context.parameters.word("in-place") == "on",
+    }
+}
+
+/// How things are counted.
+pub fn rules(context: &Context<'_>) -> Rules {
+    let released = context.parameters.word("rules") == "as-released";
+    Rules { released, tight_local: !released && context.parameters.word("local") == "dot" }
+}

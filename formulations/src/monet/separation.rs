@@ -1,0 +1,73 @@
+//! Which memory rows a vector violates: all places of a stage in one pass over its nodes.
+
+use crate::monet::layout::{Held, Layout};
+use crate::monet::memory::Place;
+use crate::monet::problem::Problem;
+
+/// Memory at every place of a stage, in a vector, in the problem's unit.
+pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) -> Vec<(Place, f64)> {
+    let terms = &layout.stages[stage];
+    let count = problem.nodes.len();
+    let bytes = |at: usize| problem.nodes[at].bytes as f64;
+    let now: Vec<f64> = (0..count).map(|at| bytes(at) * terms.kept[at].value(vector)).collect();
+    let next: Vec<f64> = (0..count).map(|at| bytes(at) * layout.next_kept(stage, at).value(vector)).collect();
+    let mut held = vec![0.0; count];
+    for &(read, term) in &terms.held {
+        held[read] = match term {
+            Held::Always => bytes(read) - next[read],
+            Held::Term(term) => bytes(read) * term.value(vector),
+        };
+    }
+    let released = problem.rules.released;
+    let mut found = Vec::with_capacity(2 * count + 1);
+    let (mut before, mut after) = (problem.stages[stage].before as f64, now.iter().sum::<f64>());
+    let loss_reads = problem.nodes.last().filter(|_| stage == 0 && released).map_or(&[][..], |loss| &loss.inputs);
+    for at in 0..count {
+        found.push((Place::Passing(at), before + after));
+        after -= now[at];
+        let run = terms.run[at].value(vector);
+        if run > 0.0 {
+            let mut memory = before + after + run * bytes(at);
+            for &local in problem.local(stage, at) {
+                memory += run * bytes(local) - next[local];
+                if !released {
+                    memory -= held[local];
+                }
+            }
+            for (way, term) in problem.ways(stage, at).iter().zip(&terms.ways[at]) {
+                memory += way.beside as f64 * term.value(vector);
+            }
+            if let Some(over) = problem.nodes[at].over {
+                memory += over.beside as f64 * terms.over[at].value(vector);
+            }
+            found.push((Place::Running(at), memory));
+        }
+        before += next[at] + held[at];
+        if loss_reads.contains(&at) {
+            before += bytes(at) - next[at];
+        }
+    }
+    if stage > 0 {
+        let mut memory = before - problem.stages[stage].before as f64 + problem.stages[stage].during as f64;
+        for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
+            for (way, term) in variant.ways.iter().zip(ways) {
+                memory += way.beside as f64 * term.value(vector);
+            }
+        }
+        found.push((Place::Backward, memory));
+    }
+    found
+}
+
+/// The places whose memory exceeds a capacity by more than a part in a million, with their stages.
+pub fn violated(problem: &Problem, layout: &Layout, vector: &[f64], capacity: f64) -> Vec<(usize, Place)> {
+    let tolerance = capacity.max(1.0) * 1e-6;
+    let stages = 0..problem.stages.len();
+    let of = |stage: usize| {
+        let all = values(problem, layout, stage, vector).into_iter();
+        all.filter(|&(_, memory)| memory > capacity + tolerance)
+            .map(move |(place, _)| (stage, place))
+            .collect::<Vec<_>>()
+    };
+    stages.flat_map(of).collect()
+}

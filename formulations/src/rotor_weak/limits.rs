@@ -1,0 +1,102 @@
+//! From which slot on a state of the weakly persistent program has a sequence, and from which on its
+//! fastest: the recurrence of `table.rs` with "how much memory" in place of "how much time", without a
+//! memory dimension.
+
+use super::states::States;
+use crate::rotor::slots::{SlottedChain, SlottedSaving};
+
+/// Slots of every state; `NEVER` where none suffices.
+pub struct Limits {
+    /// By row: below this there is no sequence.
+    pub least: Vec<usize>,
+    /// By row: from here on nothing is gained.
+    pub enough: Vec<usize>,
+    /// m_none^{s,l}, by s and l.
+    passing: Vec<usize>,
+    n: usize,
+}
+
+/// No number of slots.
+pub const NEVER: usize = usize::MAX;
+
+impl Limits {
+    /// The limits of all states.
+    pub fn new(chain: &SlottedChain, states: &States) -> Self {
+        let n = chain.len();
+        let mut passing = vec![0; n * n];
+        for s in 0..n {
+            for (l, limit) in chain.passing_limits(s) {
+                passing[s * n + l] = limit;
+            }
+        }
+        let mut limits = Self { least: vec![NEVER; states.rows()], enough: vec![NEVER; states.rows()], passing, n };
+        for s in (0..n).rev() {
+            for t in states.served(s) {
+                for l in t..n {
+                    let row = states.row(s, t, l);
+                    limits.least[row] = limits.least_of(chain, states, (s, t, l));
+                    limits.enough[row] = limits.enough_of(chain, states, (s, t, l));
+                }
+            }
+            for t in states.served(s) {
+                for l in t..n {
+                    let (own, best) = (states.row(s, t, l), states.best_row(t, l));
+                    let here = after(limits.least[own], chain.slots_between(t, s, 0));
+                    limits.least[best] = if s == t { here } else { limits.least[best].min(here) };
+                }
+            }
+        }
+        limits
+    }
+
+    /// Least slots to keep the input of stage `s` while running forwards from there to stage `l`.
+    pub fn kept(&self, s: usize, l: usize) -> usize {
+        self.passing[s * self.n + l]
+    }
+
+    fn least_of(&self, chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize)) -> usize {
+        let split = |t2: usize| {
+            let right = after(self.least[states.best_row(t2, l)], chain.slots_between(s, t2, chain.input(s)));
+            right.max(self.least[states.row(s, t, t2 - 1)])
+        };
+        let mut best = (t + 1..=l).map(split).min().map_or(NEVER, |least| least.max(self.kept(s, l)));
+        if s == t {
+            let with = |saving| self.saving(chain, states, (s, l), saving, &self.least);
+            return chain.savings[s].iter().map(with).min().unwrap_or(NEVER).min(best);
+        }
+        best = best.min(self.moved(chain, states, (s, t, l), &self.least));
+        best
+    }
+
+    fn enough_of(&self, chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize)) -> usize {
+        if s == t {
+            return self.saving(chain, states, (s, l), chain.fastest(s), &self.enough);
+        }
+        self.moved(chain, states, (s, t, l), &self.enough)
+    }
+
+    fn moved(&self, chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize), of: &[usize]) -> usize {
+        let r = states.next(s, t);
+        after(of[states.row(r, t, l)], chain.slots_between(s, r, 0)).max(chain.through_limit(s, s..r, l))
+    }
+
+    fn saving(
+        &self,
+        chain: &SlottedChain,
+        states: &States,
+        (s, l): (usize, usize),
+        saving: &SlottedSaving,
+        of: &[usize],
+    ) -> usize {
+        let limit = chain.all_limit(s, l, saving);
+        if s == l {
+            return limit;
+        }
+        limit.max(after(of[states.row(s + 1, s + 1, l)], chain.save_shift(s, saving)))
+    }
+}
+
+/// The first slot from which an account goes on, `shift` slots down, at `slot` or later.
+fn after(slot: usize, shift: i64) -> usize {
+    if slot == NEVER { NEVER } else { slot.saturating_add_signed(shift.try_into().unwrap_or(isize::MAX)) }
+}

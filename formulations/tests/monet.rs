@@ -1,0 +1,295 @@
+//! MONeT's program against an exhaustive search over its own stages, the oracle, and itself, on seeded
+//! random networks with random alternatives; a failure prints the seed.
+
+#[path = "../../core/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Dice, network};
+use remat_core::format::{ImplementationDocument, TensorKind};
+use remat_core::{Instance, simulate};
+use remat_formulations::monet::decisions::Decisions;
+use remat_formulations::monet::problem::{Modes, Problem, Rules, Way};
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+
+/// `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (word ^ (word >> 31)) % bound
+    }
+}
+
+fn instance(seed: u64) -> Instance {
+    let mut random = Random(seed);
+    // Masks double the nodes: a short network with them, or a longer one without.
+    let masks = seed.is_multiple_of(2);
+    let layers = if masks { 2 } else { 3 + random.below(2) };
+    let mut draw = |bound| random.below(bound);
+    let layers =
+        (0..layers).map(|_| (draw(20), draw(10), draw(8), u32::try_from(draw(1 << 32)).expect("below 2^32"))).collect();
+    let mut document = network(&Dice { layers });
+    if !masks {
+        document.tensors.retain(|tensor| tensor.kind != TensorKind::Saved);
+        for operator in &mut document.operators {
+            operator.implementations.retain(|way| !way.name.contains("mask"));
+            // A second algorithm: slower, without workspace.
+            let slower = ImplementationDocument::plain("slower", operator.implementations[0].time + 1, 0);
+            let inputs = operator.implementations[0].inputs.clone();
+            operator.implementations.push(ImplementationDocument { inputs, ..slower });
+        }
+    }
+    Instance::new(&document).expect("the generator makes valid instances")
+}
+
+const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true };
+
+fn problem(instance: &Instance, released: bool, tight_local: bool) -> Option<Problem> {
+    Problem::new(instance, ALL, Rules { released, tight_local }).ok()
+}
+
+fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
+    let method = find(method).expect("registered");
+    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
+    let limits = Limits { time: None, threads: 1, seed: 3 };
+    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
+}
+
+/// Budgets around which something changes.
+fn budgets(problem: &Problem) -> Vec<Option<u64>> {
+    let unit = problem.rules.byte_unit();
+    let most = Decisions::store_all(problem, i64::MAX / 4).expect("everything can be kept").peak().unsigned_abs();
+    let least = problem.stages[0].before.unsigned_abs();
+    (2..=8).map(|part| Some((least + (most - least) * part / 8) * unit)).collect()
+}
+
+/// A set of nodes as a number.
+type Set = usize;
+
+fn has(set: Set, node: usize) -> bool {
+    set >> node & 1 == 1
+}
+
+/// The exhaustive search: for every stage, every set kept into it, every set that runs, every set of those in
+/// place, every variant and every set kept out of it, the rules and equations as the paper states them.
+struct Twin<'a> {
+    problem: &'a Problem,
+    budget: i64,
+}
+
+impl Twin<'_> {
+    fn least_time(&self) -> Option<i64> {
+        let problem = self.problem;
+        let results = (0..problem.nodes.len()).filter(|&at| problem.nodes[at].result).map(|at| 1 << at).sum::<Set>();
+        let mut costs: BTreeMap<Set, i64> = [(0, 0)].into();
+        for stage in 0..problem.stages.len() {
+            let mut after: BTreeMap<Set, i64> = BTreeMap::new();
+            for (&now, &cost) in &costs {
+                for (next, time) in self.ways_through(stage, now) {
+                    let slot = after.entry(next).or_insert(i64::MAX);
+                    *slot = (*slot).min(cost + time);
+                }
+            }
+            // Results stay.
+            after.retain(|set, _| set & results == results);
+            costs = after;
+        }
+        costs.get(&results).copied()
+    }
+
+    /// Every set that can be kept out of a stage, with the least time.
+    fn ways_through(&self, stage: usize, now: Set) -> Vec<(Set, i64)> {
+        let nodes = &self.problem.nodes;
+        let all = 1 << nodes.len();
+        let forced = (0..nodes.len()).filter(|&at| stage == 0 && nodes[at].parent.is_none());
+        let forced = forced.map(|at| 1 << at).sum::<Set>();
+        let can_overwrite = (0..nodes.len()).filter(|&at| nodes[at].over.is_some()).map(|at| 1 << at).sum::<Set>();
+        let mut found = Vec::new();
+        for runs in (0..all).filter(|runs| runs & forced == forced && self.legal(stage, now, *runs)) {
+            for over in subsets(runs & can_overwrite).filter(|&over| self.legal_in_place(runs, over)) {
+                let gone = |at: usize| {
+                    (0..nodes.len()).any(|other| has(over, other) && nodes[other].over.is_some_and(|o| o.node == at))
+                };
+                let present = (0..nodes.len()).filter(|&at| has(runs, at) && !gone(at)).map(|at| 1 << at).sum::<Set>();
+                let overwritten = (0..nodes.len()).filter(|&at| gone(at)).map(|at| 1 << at).sum::<Set>();
+                for next in subsets((now | present) & !overwritten) {
+                    let times = self.variants(stage).into_iter().filter_map(|variant| {
+                        let readable = variant.0.iter().all(|&read| has(present | next, read));
+                        readable.then(|| self.time(stage, now, next, runs, over, &variant)).flatten()
+                    });
+                    found.extend(times.min().map(|time| (next, time)));
+                }
+            }
+        }
+        found
+    }
+
+    fn variants(&self, stage: usize) -> Vec<(Vec<usize>, Vec<Way>)> {
+        let variants = self.problem.stages[stage].variants.iter();
+        let variants: Vec<_> = variants.map(|variant| (variant.reads.clone(), variant.ways.clone())).collect();
+        if stage == 0 { vec![(vec![], vec![])] } else { variants }
+    }
+
+    /// Equation 7, and intermediates with their parents, one at a time.
+    fn legal(&self, stage: usize, now: Set, runs: Set) -> bool {
+        let nodes = &self.problem.nodes;
+        let node = |at: usize| {
+            let inputs = nodes[at].inputs.iter().all(|&input| {
+                let strict = nodes[at].parent == Some(input);
+                has(runs, input) || (has(now, input) && !strict)
+            });
+            let alone = nodes[at].parent.is_none_or(|parent| {
+                (0..nodes.len()).all(|other| other == at || !has(runs, other) || nodes[other].parent != Some(parent))
+            });
+            inputs && alone && !self.problem.ways(stage, at).is_empty()
+        };
+        (0..nodes.len()).all(|at| !has(runs, at) || node(at))
+    }
+
+    /// What is overwritten has no later reader; an intermediate is in place just where its parent is.
+    fn legal_in_place(&self, runs: Set, over: Set) -> bool {
+        let nodes = &self.problem.nodes;
+        let node = |at: usize| {
+            let readers = |target: usize| {
+                (at + 1..nodes.len()).any(|other| has(runs, other) && nodes[other].inputs.contains(&target))
+            };
+            let fits = !has(over, at) || !readers(nodes[at].over.expect("can").node);
+            fits && nodes[at].parent.is_none_or(|parent| !has(runs, at) || has(over, at) == has(over, parent))
+        };
+        (0..nodes.len()).all(node)
+    }
+
+    /// Equations 5, 12 and 13: the least time if everything fits.
+    fn time(
+        &self,
+        stage: usize,
+        now: Set,
+        next: Set,
+        runs: Set,
+        over: Set,
+        variant: &(Vec<usize>, Vec<Way>),
+    ) -> Option<i64> {
+        let nodes = &self.problem.nodes;
+        let description = &self.problem.stages[stage];
+        let size = |set: Set| (0..nodes.len()).filter(|&at| has(set, at)).map(|at| nodes[at].bytes).sum::<i64>();
+        let reads = variant.0.iter().map(|&at| 1 << at).sum::<Set>();
+        let mut time = 0;
+        for at in 0..nodes.len() {
+            let below: Set = (1 << at) - 1;
+            let passing = description.before + size(((next | reads) & below) | (now & !below));
+            if passing > self.budget {
+                return None;
+            }
+            if !has(runs, at) {
+                continue;
+            }
+            let local = self.problem.local(stage, at).iter().map(|&local| 1 << local).sum::<Set>();
+            // As released, what the backward operator needs is counted beside the local set.
+            let beside = if self.problem.rules.released { size(reads & !next & local & below) } else { 0 };
+            let loss = |input: &&usize| {
+                self.problem.rules.released && stage == 0 && !has(next, **input) && at + 1 == nodes.len()
+            };
+            let loss: i64 = nodes[at].inputs.iter().filter(loss).map(|&input| nodes[input].bytes).sum();
+            let above = now & !below & !(1 << at);
+            let there =
+                description.before + beside + loss + nodes[at].bytes + size((((next | reads) & below) | local) | above);
+            let extra = nodes[at].over.filter(|_| has(over, at));
+            let extra_bytes = extra.map_or(0, |extra| extra.beside);
+            let ways =
+                self.problem.ways(stage, at).iter().filter(|way| there + way.beside + extra_bytes <= self.budget);
+            time += ways.map(|way| way.time).min()? + extra.map_or(0, |extra| extra.time);
+        }
+        if stage == 0 {
+            return Some(time);
+        }
+        let there = description.during + size(next | reads);
+        let ways = variant.1.iter().filter(|way| there + way.beside <= self.budget);
+        Some(time + ways.map(|way| way.time).min()?)
+    }
+}
+
+fn subsets(of: Set) -> impl Iterator<Item = Set> {
+    let mut current = Some(of);
+    std::iter::from_fn(move || {
+        let set = current?;
+        current = (set > 0).then(|| (set - 1) & of);
+        Some(set)
+    })
+}
+
+#[test]
+fn both_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
+    let (mut compared, mut recomputed, mut infeasible) = (0, 0, 0);
+    for seed in 0..12 {
+        let instance = instance(seed);
+        let released = seed % 3 == 0;
+        let tight = seed % 3 == 1;
+        let Some(problem) = problem(&instance, released, tight) else { continue };
+        if problem.nodes.len() > 5 {
+            continue;
+        }
+        let budgets = budgets(&problem);
+        let words =
+            [("rules", if released { "as-released" } else { "exact" }), ("local", if tight { "dot" } else { "bar" })];
+        let twin = |capacity| Twin { problem: &problem, budget: capacity }.least_time();
+        let optima: Vec<_> = budgets.iter().map(|budget| twin(problem.capacity(*budget).expect("a budget"))).collect();
+        for strategy in ["plain", "lazy"] {
+            let given: Vec<_> = words.iter().copied().chain([("strategy", strategy)]).collect();
+            for (answer, &expected) in solve("monet", &instance, &budgets, &given).iter().zip(&optima) {
+                let context = format!("seed {seed}, {strategy}, budget {:?}: {}", answer.budget, answer.note);
+                let time = answer.claimed.map(|claimed| (claimed.time / problem.rules.time_unit()).cast_signed());
+                if released && answer.note.contains("rejected") {
+                    continue;
+                }
+                assert_eq!(time, expected, "{context}");
+                let termination = if expected.is_some() { Termination::Optimal } else { Termination::Infeasible };
+                assert_eq!(answer.termination, termination, "{context}");
+                compared += 1;
+                infeasible += usize::from(expected.is_none());
+                recomputed += usize::from(expected.is_some_and(|time| time > problem.least_time()));
+            }
+        }
+    }
+    assert!(compared > 50 && recomputed > 10 && infeasible > 2, "{compared} {recomputed} {infeasible}");
+}
+
+#[test]
+fn schedules_meet_their_claims_and_budgets_and_never_beat_the_oracle_or_the_relaxation() {
+    let mut within = 0;
+    for seed in 20..44 {
+        let instance = instance(seed);
+        let Some(problem) = problem(&instance, false, true) else { continue };
+        let budgets = budgets(&problem);
+        let small = instance.operators().len() <= 12;
+        let oracle = if small { solve("oracle", &instance, &budgets, &[]) } else { vec![] };
+        let relaxed = solve("monet-lp", &instance, &budgets, &[]);
+        let bar = solve("monet", &instance, &budgets, &[("local", "bar")]);
+        let noop = solve("monet", &instance, &budgets, &[("modes", "noop")]);
+        let mut before = u64::MAX;
+        for (at, answer) in solve("monet", &instance, &budgets, &[]).iter().enumerate() {
+            let context = format!("seed {seed}, budget {:?}: {}", budgets[at], answer.note);
+            let time = |answer: &Answer| answer.claimed.map_or(u64::MAX, |claimed| claimed.time);
+            assert!(time(answer) <= before, "more memory cost more: {context}");
+            before = time(answer);
+            assert!(time(answer) <= time(&bar[at]), "the tighter bound is worse: {context}");
+            assert!(time(answer) <= time(&noop[at]), "without alternatives it is better: {context}");
+            let Some(schedule) = &answer.schedule else { continue };
+            let simulation = simulate(&instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let claimed = answer.claimed.expect("a schedule has claims");
+            assert_eq!(simulation.time, claimed.time, "{context}");
+            assert!(simulation.peak_bytes <= claimed.peak_bytes, "{context}");
+            assert!(budgets[at].is_some_and(|budget| claimed.peak_bytes <= budget), "{context}");
+            assert!(relaxed[at].lower_bound.is_none_or(|bound| bound <= claimed.time), "{context}");
+            assert!(oracle.get(at).is_none_or(|oracle| time(oracle) <= claimed.time), "{context}");
+            within += 1;
+        }
+    }
+    assert!(within > 30, "{within}");
+}

@@ -1,0 +1,198 @@
+//! Aligned grids and their refinement against an exact program without slots: per subchain the staircase
+//! of makespan against memory, cut to its corners. It is slow, and obviously Theorem 4.8.
+
+use proptest::prelude::*;
+use remat_core::chain::{Chain, Saving, Stage};
+use remat_formulations::rotor::ranges::Rule;
+use remat_formulations::rotor::refine::{Goal, Refined, once, refine};
+use remat_formulations::rotor::solve::{Outcome, least_bytes};
+
+/// Corners (memory, makespan) of a staircase, memory ascending, makespan descending.
+type Staircase = Vec<(i64, u64)>;
+
+/// The makespan of a staircase within some memory.
+fn at(staircase: &Staircase, memory: i64) -> Option<u64> {
+    let position = staircase.partition_point(|corner| corner.0 <= memory);
+    position.checked_sub(1).map(|position| staircase[position].1)
+}
+
+/// Adds what two parts need and take together, the second beside `shift` bytes.
+fn sums(left: &Staircase, right: &Staircase, shift: i64, time: u64, limit: i64, found: &mut Staircase) {
+    let candidates = left.iter().map(|c| c.0).chain(right.iter().map(|c| c.0 + shift)).chain([limit]);
+    for memory in candidates.filter(|&memory| memory >= limit) {
+        if let (Some(left), Some(right)) = (at(left, memory), at(right, memory - shift)) {
+            found.push((memory, left + right + time));
+        }
+    }
+}
+
+fn corners(mut points: Staircase) -> Staircase {
+    points.sort_unstable();
+    let mut kept: Staircase = Vec::new();
+    for (memory, time) in points {
+        if kept.last().is_none_or(|last| time < last.1) {
+            kept.push((memory, time));
+        }
+    }
+    kept
+}
+
+/// The whole chain's staircase; memory beside its input.
+fn staircase(chain: &Chain) -> Staircase {
+    let n = chain.len();
+    let kept = chain.kept_after();
+    let bytes = |value: u64| value.cast_signed();
+    let phase = |t: usize| bytes(chain.stages[t].gradient_bytes + kept[t]);
+    let mut table: Vec<Vec<Staircase>> = vec![vec![Vec::new(); n]; n];
+    for s in (0..n).rev() {
+        for t in s..n {
+            let mut found = Vec::new();
+            for saving in &chain.stages[s].savings {
+                let saved = bytes(saving.saved_bytes);
+                let own = phase(s) + bytes(chain.gradient_out_of(s) + chain.stages[s].kept_bytes);
+                let limit =
+                    (saved + phase(t) + saving.forward_overhead).max(saved + own + saving.backward_overhead).max(0);
+                let time = saving.forward_time + saving.backward_time;
+                if s == t {
+                    found.push((limit, time));
+                } else {
+                    sums(&vec![(0, 0)], &table[s + 1][t], saved, time, limit, &mut found);
+                }
+            }
+            let passing = |j: usize| {
+                let stage = &chain.stages[j];
+                let input = if j > s { bytes(chain.input_of(j)) } else { 0 };
+                phase(t) + input + bytes(stage.activation_bytes) + stage.passing_overhead
+            };
+            let limit = (s..t).map(passing).max().unwrap_or(0).max(0);
+            for cut in s + 1..=t {
+                let time = chain.stages[s..cut].iter().map(|stage| stage.forward_time).sum();
+                let shift = bytes(chain.input_of(cut));
+                sums(&table[s][cut - 1], &table[cut][t], shift, time, limit, &mut found);
+            }
+            table[s][t] = corners(found);
+        }
+    }
+    table[0][n - 1].clone()
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    let numbers = (0..60u64, 0..500u64, 0..500u64, 0..20u64, -20..300i64);
+    let saving = (0..40u64, 0..60u64, 0..700u64, -20..400i64);
+    (numbers, prop::collection::vec(saving, 1..3)).prop_map(
+        |((forward_time, activation, gradient, kept, overhead), savings)| Stage {
+            name: String::new(),
+            forward_time,
+            activation_bytes: activation,
+            gradient_bytes: gradient,
+            kept_bytes: kept,
+            passing_overhead: overhead,
+            savings: savings
+                .into_iter()
+                .map(|(slower, backward, extra, backward_overhead)| Saving {
+                    name: String::new(),
+                    forward_time: forward_time + slower,
+                    backward_time: backward,
+                    saved_bytes: activation + extra,
+                    forward_overhead: overhead,
+                    backward_overhead,
+                })
+                .collect(),
+        },
+    )
+}
+
+fn chain() -> impl Strategy<Value = Chain> {
+    (prop::collection::vec(stage(), 2..12), 0..500u64, 0..400u64, 0..40u64).prop_map(
+        |(stages, input_bytes, input_gradient_bytes, fixed_bytes)| Chain {
+            fixed_bytes,
+            input_bytes,
+            input_gradient_bytes,
+            stages,
+        },
+    )
+}
+
+/// From nothing to more than everything needs.
+fn budgets(chain: &Chain) -> Vec<u64> {
+    let peak = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes;
+    let least = least_bytes(chain, Rule::Persistent);
+    (0..8).map(|k| least + peak.saturating_sub(least) * k / 7).chain([least.saturating_sub(1), peak + 1]).collect()
+}
+
+fn time(chain: &Chain, answer: &Refined, budget: u64) -> Option<u64> {
+    let Outcome::Sequence(sequence) = &answer.outcome else { return None };
+    let cost = chain.evaluate(sequence).expect("valid");
+    assert!(cost.peak_bytes <= budget);
+    Some(cost.time)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bounds_and_sequences_bracket_the_optimum_whatever_the_slots(chain in chain(), slots in 1..400u64) {
+        let exact = staircase(&chain);
+        let budgets = budgets(&chain);
+        let weak = once(&chain, &budgets, Rule::Weak, slots).expect("there is memory");
+        let persistent = once(&chain, &budgets, Rule::Persistent, slots).expect("there is memory");
+        for ((&budget, answer), weak) in budgets.iter().zip(&persistent).zip(&weak) {
+            let memory = budget.cast_signed() - (chain.fixed_bytes + chain.input_bytes).cast_signed();
+            let optimum = at(&exact, memory);
+            prop_assert_eq!(answer.outcome == Outcome::Infeasible, optimum.is_none());
+            let Some(optimum) = optimum else { continue };
+            prop_assert!(answer.lower_bound.is_some_and(|bound| bound <= optimum), "{:?} {}", answer, optimum);
+            prop_assert!(time(&chain, answer, budget).is_none_or(|time| time >= optimum));
+            prop_assert!(weak.lower_bound.is_some_and(|bound| bound <= optimum));
+        }
+    }
+
+    #[test]
+    fn refinement_ends_at_the_optimum(chain in chain()) {
+        let exact = staircase(&chain);
+        let budgets = budgets(&chain);
+        let goal = Goal { loss: 0.0, bytes: 1 << 28, deadline: None };
+        let solved = |rule| refine(&chain, &budgets, rule, goal).expect("there is memory");
+        for ((&budget, persistent), weak) in budgets.iter().zip(solved(Rule::Persistent)).zip(solved(Rule::Weak)) {
+            let memory = budget.cast_signed() - (chain.fixed_bytes + chain.input_bytes).cast_signed();
+            let optimum = at(&exact, memory);
+            prop_assert_eq!(time(&chain, &persistent, budget), optimum);
+            prop_assert_eq!(persistent.lower_bound, optimum);
+            let weak_time = time(&chain, &weak, budget);
+            prop_assert_eq!(weak.lower_bound, weak_time);
+            prop_assert!(optimum.is_none_or(|optimum| weak_time.is_some_and(|time| time <= optimum)));
+        }
+    }
+}
+
+/// Two budgets a tenth of each other, in one sweep and each for itself.
+#[test]
+fn a_sweep_proves_as_much_as_single_budgets() {
+    let stages = (0..60).map(|k| {
+        let size = 10_000 + 7919 * k % 5000;
+        let saving = Saving {
+            name: String::new(),
+            forward_time: 100 + k % 7,
+            backward_time: 200,
+            saved_bytes: 3 * size,
+            forward_overhead: 0,
+            backward_overhead: 0,
+        };
+        Stage {
+            name: String::new(),
+            forward_time: 100 + k % 7,
+            activation_bytes: size,
+            gradient_bytes: size,
+            kept_bytes: 0,
+            passing_overhead: 0,
+            savings: vec![saving],
+        }
+    });
+    let stages = stages.collect();
+    let chain = Chain { fixed_bytes: 0, input_bytes: 10_000, input_gradient_bytes: 0, stages };
+    let goal = Goal { loss: 0.001, bytes: 1 << 28, deadline: None };
+    let budgets = [200_000, 2_000_000];
+    for answer in refine(&chain, &budgets, Rule::Persistent, goal).expect("there is memory") {
+        assert!(answer.loss(&chain) <= 0.001, "{answer:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! `bench lift`: another solver's solution of an exported model, as a schedule that the simulator has
+//! checked.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use remat_core::io::write_json;
+use remat_core::schedule::ScheduleDocument;
+use remat_core::simulate;
+use remat_formulations::Spec;
+
+use super::export::{Head, encoding};
+use crate::failure::Failure;
+use crate::format;
+use crate::library::Library;
+use crate::output;
+use crate::run::plan::Subject;
+
+const AFTER_HELP: &str = "\
+Understood are the solution files of HiGHS (raw style), SCIP, CBC, Gurobi, COPT and CPLEX (XML), and lines of a \
+name and a value. Variables that are not listed are zero. The exit code is 0 only if the schedule is legal and \
+within the budget of the model.
+
+Examples:
+  bench lift model.sol
+  bench lift answer.txt --model model.lp -o schedule.json";
+
+/// Arguments of `bench lift`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Solution file
+    solution: PathBuf,
+    /// The model that was solved, as `bench export` wrote it [default: the solution's name with .mps or .lp]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// Instance file, or a name under instances/ [default: what the model says]
+    #[arg(long, value_name = "INSTANCE")]
+    instance: Option<String>,
+    /// Write the schedule to this file (.json, .json.zst or .json.gz)
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Lifts a solution.
+///
+/// # Errors
+/// A file does not fit, the solution says no schedule, or the schedule is illegal or over budget.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let model = model(arguments)?;
+    let head = head(&model)?;
+    let subject = subject(arguments, &head, &model)?;
+    let instance = &subject.instance;
+    let spec: Spec = head.method.parse().map_err(|error| Failure::input(format!("{}: {error}", model.display())))?;
+    let (encoding, setting) = encoding(&subject, &spec, head.budget)?;
+    let file = arguments.solution.display();
+    let text = std::fs::read_to_string(&arguments.solution)
+        .map_err(|error| Failure::input(format!("{file}: cannot read: {error}")))?;
+    let decoded = encoding.decode(&text).map_err(|error| Failure::input(format!("{file}: {error}")))?;
+    let simulation = simulate(instance, &decoded.schedule)
+        .map_err(|error| Failure::failed(format!("{file}: says an illegal schedule: {error}")))?;
+    let (units, baseline) = (instance.units(), subject.baseline.time);
+    let (time, peak) = (simulation.time, simulation.peak_bytes);
+    let bytes = |bytes: Option<u64>| bytes.map_or("unlimited".into(), |bytes| format::bytes(bytes, units.memory));
+    let overhead = 100.0 * (time as f64 / baseline.max(1) as f64 - 1.0);
+    let lines = [
+        ("instance", format!("{} ({})", instance.name(), instance.hash())),
+        ("method", setting.clone()),
+        ("solver says", decoded.status.unwrap_or_else(|| "nothing".into())),
+        ("budget", bytes(head.budget)),
+        (
+            "time",
+            format!(
+                "{} (claimed {}), {overhead:.1} % over store-all",
+                format::time(time, units.time),
+                format::time(decoded.claimed.time, units.time)
+            ),
+        ),
+        ("peak", format!("{} (claimed {})", bytes(Some(peak)), bytes(Some(decoded.claimed.peak_bytes)))),
+        ("recomputations", simulation.recomputations().to_string()),
+    ];
+    output::result(&lines.map(|(name, value)| format!("{name:<15}{value}\n")).concat())?;
+    if let Some(budget) = head.budget.filter(|&budget| peak > budget) {
+        return Err(Failure::failed(format!("{file}: the budget is {budget}, but the simulated peak is {peak}")));
+    }
+    let Some(path) = &arguments.output else { return Ok(()) };
+    let document = ScheduleDocument {
+        method: Some(setting),
+        budget_bytes: head.budget,
+        claimed_time: Some(decoded.claimed.time),
+        claimed_peak_bytes: Some(decoded.claimed.peak_bytes),
+        ..ScheduleDocument::new(instance, &decoded.schedule)
+    };
+    write_json(path, &document).map_err(Failure::writing)
+}
+
+/// The exported model that the solution is of.
+fn model(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    if let Some(path) = &arguments.model {
+        return Ok(path.clone());
+    }
+    let near = ["mps", "lp"].map(|ending| arguments.solution.with_extension(ending));
+    let found = near.iter().find(|path| path.is_file()).cloned();
+    found.ok_or_else(|| {
+        let [mps, lp] = near.map(|path| path.display().to_string());
+        Failure::input(format!("neither {mps} nor {lp} is there; name the exported model with --model"))
+    })
+}
+
+/// The comments at the head of the model; the rest, which may be large, is not read.
+fn head(model: &Path) -> Result<Head, Failure> {
+    let unreadable = |error: std::io::Error| Failure::input(format!("{}: cannot read: {error}", model.display()));
+    let mut text = String::new();
+    for line in BufReader::new(std::fs::File::open(model).map_err(unreadable)?).lines() {
+        let line = line.map_err(unreadable)?;
+        if !line.starts_with(['*', '\\']) {
+            break;
+        }
+        text = text + &line + "\n";
+    }
+    Head::read(&text).map_err(|error| Failure::input(format!("{}: {error}", model.display())))
+}
+
+/// The instance, which must be the one that was exported.
+fn subject(arguments: &Arguments, head: &Head, model: &Path) -> Result<Subject, Failure> {
+    let subject = Subject::read(Library::locate().find(arguments.instance.as_ref().unwrap_or(&head.instance))?)?;
+    let found = subject.instance.hash().to_string();
+    if found == head.hash {
+        return Ok(subject);
+    }
+    Err(Failure::input(format!(
+        "{} was made from an instance with hash {}, but {} has {found}; name the right one with --instance",
+        model.display(),
+        head.hash,
+        subject.path.display()
+    )))
+}
