@@ -267,5 +267,5 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
             lifted += 1;
         }
     }
-    assert!(lifted > 10, "{lifted}");
+    assert!(lifted >= 10, "{lifted}");
 }

@@ -44,8 +44,11 @@ fn read(name: &str) -> Option<Instance> {
     let folder = PathBuf::from(std::env::var_os("BENCH_REFERENCE_DATA")?);
     let places = [format!("checkmate/{name}-train.json"), format!("moccasin/{name}.json")];
     let path = places.iter().map(|place| folder.join(place)).find(|path| path.exists());
-    let shipped = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../instances/resnet/{name}.json.zst"));
-    let Some(path) = path else { return remat_core::io::read_instance(&shipped).ok() };
+    let Some(path) = path else {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../instances");
+        let shipped = [format!("resnet/{name}.json.zst"), format!("small/{name}.json")].map(|file| folder.join(file));
+        return shipped.iter().find_map(|path| remat_core::io::read_instance(path).ok());
+    };
     let file: NodeLinkFile = serde_json::from_value(read_json(&path).ok()?).expect("node-link JSON");
     let document = instance_of(name, &file, &Origin::Exact).expect("a graph");
     Some(Instance::new(&document).expect("valid"))
