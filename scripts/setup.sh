@@ -3,6 +3,7 @@
 #   scripts/setup.sh             rustfmt, clippy and just: all that bench and its tests need
 #   scripts/setup.sh --profiler  also torch (5 GB) and the profiler's other needs, in a virtual
 #                                environment outside of the checkout, so that all checkouts share it
+#   scripts/setup.sh --ortools   also OR-Tools (30 MB), whose CP-SAT the method moccasin can use, likewise
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,4 +44,12 @@ if [ "${1:-}" = --profiler ]; then
     "$venv/bin/python" -c 'import importlib.util as u, sys
 sys.exit(not all(map(u.find_spec, sys.argv[1:])))' torch torchvision numpy zstandard pytest timm transformers ||
         "$venv/bin/python" -m pip install --quiet torch torchvision numpy zstandard pytest timm transformers
+fi
+
+if [ "${1:-}" = --ortools ]; then
+    venv=$(scripts/ortools-venv.sh)
+    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    # Only the shared library is used, so none of the package's own needs.
+    [ -n "$(find "$venv" -name 'libortools.*' -print -quit)" ] ||
+        "$venv/bin/python" -m pip install --quiet --no-deps 'ortools>=9.12'
 fi

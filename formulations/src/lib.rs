@@ -15,6 +15,7 @@ pub mod chen;
 pub mod fastsa;
 pub mod griewank;
 pub mod kusumoto;
+pub mod moccasin;
 pub mod monet;
 pub mod oracle;
 pub mod revolve;

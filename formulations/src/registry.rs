@@ -22,6 +22,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
+    &crate::moccasin::Moccasin,
     &crate::fastsa::FastSa,
     &crate::monet::Monet,
     &crate::monet::MonetLp,

@@ -8,7 +8,8 @@ use remat_core::{Instance, simulate};
 use remat_formulations::{BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 5] = ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp"];
+const SOLVER_BACKED: [&str; 6] =
+    ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin"];
 
 fn instances() -> Vec<Instance> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");

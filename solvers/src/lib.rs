@@ -5,6 +5,7 @@
 //!   what it found and what it said kept apart;
 //! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
 //! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
+//! * [`cp`]: a constraint program beside it, with backends of its own;
 //! * [`fn@safe_bound`]: a lower bound that holds in exact arithmetic, from any multipliers;
 //! * [`export`] and [`solution`]: MPS and LP text for every other solver, and what such a solver answers.
 //!
@@ -13,6 +14,7 @@
 pub mod backend;
 #[cfg(feature = "cbc")]
 pub mod cbc;
+pub mod cp;
 pub mod export;
 pub mod highs;
 pub mod microlp;

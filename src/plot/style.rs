@@ -59,6 +59,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
+    ("moccasin", GREEN, Marker::Triangle),
     ("fastsa", BLUE, Marker::Diamond),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),

@@ -1,0 +1,271 @@
+//! `moccasin` against an exhaustive search with at most C runs, `checkmate-ilp` and the simulator, on
+//! seeded random networks; a failure prints the seed. CP-SAT's part says aloud when it is not installed.
+#![allow(clippy::print_stderr, reason = "what is skipped is said aloud")]
+
+#[path = "../../core/tests/common/mod.rs"]
+mod common;
+
+use std::collections::{BTreeMap, HashMap};
+
+use common::{Dice, network};
+use remat_core::format::{Phase, TensorKind};
+use remat_core::{Instance, simulate};
+use remat_formulations::checkmate::joint::Joint;
+use remat_formulations::checkmate::stages::Stages;
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_solvers::cp::cp_backend;
+
+/// `SplitMix64`.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (word ^ (word >> 31)) % bound
+    }
+}
+
+/// A random network; in every third one backward operators may run again, and only every fourth one
+/// offers masks, with which there is little to gain from running anything again.
+fn instance(seed: u64, layers: u64) -> Instance {
+    let mut random = Random(seed);
+    let word = |random: &mut Random| u32::try_from(random.below(1 << 32)).expect("below 2^32");
+    let layers =
+        (0..layers).map(|_| (random.below(20), random.below(10), random.below(8), word(&mut random))).collect();
+    let mut document = network(&Dice { layers });
+    if !seed.is_multiple_of(4) {
+        document.tensors.retain(|tensor| tensor.kind != TensorKind::Saved);
+        for operator in &mut document.operators {
+            operator.implementations.retain(|way| !way.name.contains("mask"));
+        }
+    }
+    if seed.is_multiple_of(3) {
+        for operator in document.operators.iter_mut().filter(|operator| operator.phase == Phase::Backward) {
+            operator.recomputable = Some(true);
+        }
+    }
+    Instance::new(&document).expect("the generator makes valid instances")
+}
+
+/// What is resident, and how often each operator has run.
+type State = (u64, Vec<u8>);
+
+/// The least time of any schedule in stages in which no operator runs more than C times: a table over
+/// stages, positions, resident sets and numbers of runs. Shares nothing with the method but the graph.
+fn oracle(joint: &Joint, budget: u64, workspace: bool, copies: u8) -> Option<u64> {
+    let (n, count) = (joint.len(), joint.values.len());
+    let bytes = |set: u64| (0..count).filter(|&v| set >> v & 1 == 1).map(|v| joint.values[v].bytes).sum::<u64>();
+    let mut states: HashMap<State, u64> = HashMap::from([((0, vec![0; n]), 0)]);
+    for stage in 0..n {
+        for position in 0..=stage {
+            let mut next: HashMap<State, u64> = if position == stage { HashMap::new() } else { states.clone() };
+            let Some(way) = joint.run(stage, position) else { continue };
+            let made: u64 = joint.operators[position].makes.iter().map(|v| 1 << v).sum();
+            for ((set, runs), time) in &states {
+                let readable = way.reads.iter().all(|v| set >> v & 1 == 1);
+                let fits = joint.base_bytes + bytes(set | made) + way.transient(workspace) <= budget;
+                if !readable || !fits || runs[position] >= copies {
+                    continue;
+                }
+                let mut runs = runs.clone();
+                runs[position] += 1;
+                let slot = next.entry((set | made, runs)).or_insert(u64::MAX);
+                *slot = (*slot).min(time + way.time);
+            }
+            states = drops(next, count);
+        }
+    }
+    let results: u64 = (0..count).filter(|&v| joint.values[v].result).map(|v| 1 << v).sum();
+    states.into_iter().filter(|((set, _), _)| set & results == results).map(|(_, time)| time).min()
+}
+
+/// Anything may be dropped at any time.
+fn drops(mut states: HashMap<State, u64>, count: usize) -> HashMap<State, u64> {
+    for value in 0..count {
+        let with: Vec<(State, u64)> =
+            states.iter().filter(|((set, _), _)| set >> value & 1 == 1).map(|(s, &t)| (s.clone(), t)).collect();
+        for ((set, runs), time) in with {
+            let slot = states.entry((set & !(1 << value), runs)).or_insert(u64::MAX);
+            *slot = (*slot).min(time);
+        }
+    }
+    states
+}
+
+fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
+    let method = find(method).expect("registered");
+    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
+    let limits = Limits { time: None, threads: 1, seed: 3 };
+    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
+}
+
+/// Budgets from one below what is feasible at all to one that store-all meets.
+fn budgets(joint: &Joint, number: u64) -> Vec<Option<u64>> {
+    let least = joint.least_peak(true);
+    let most = Stages::store_all(joint).claim(joint, true).peak_bytes;
+    let mut budgets: Vec<u64> = (0..=number).map(|at| least + (most - least) * at / number).collect();
+    budgets.extend([least.saturating_sub(1), most.saturating_sub(1).max(least)]);
+    budgets.sort_unstable();
+    budgets.dedup();
+    budgets.into_iter().map(Some).collect()
+}
+
+/// The answer's schedule simulates to what is claimed, within the budget; returns its time.
+fn checked(instance: &Instance, answer: &Answer, context: &str) -> Option<u64> {
+    let schedule = answer.schedule.as_ref()?;
+    let simulation = simulate(instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let claimed = answer.claimed.expect("a schedule has claims");
+    assert_eq!((simulation.time, simulation.peak_bytes), (claimed.time, claimed.peak_bytes), "{context}");
+    assert!(answer.budget.is_none_or(|budget| simulation.peak_bytes <= budget), "{context}: over budget");
+    Some(simulation.time)
+}
+
+/// Whether the method finds the search's optimum for every budget, and proves it.
+fn agrees(seed: u64, layers: u64, copies: u8, number: u64, given: &[(&str, &str)]) {
+    let instance = instance(seed, layers);
+    let joint = Joint::new(&instance).expect("supported");
+    let most = copies.to_string();
+    let given: Vec<_> = given.iter().copied().chain([("copies", most.as_str())]).collect();
+    for answer in solve("moccasin", &instance, &budgets(&joint, number), &given) {
+        let context = format!("seed {seed}, {given:?}, budget {:?} ({})", answer.budget, answer.note);
+        let expected = oracle(&joint, answer.budget.expect("given"), true, copies);
+        assert_eq!(checked(&instance, &answer, &context), expected, "{context}");
+        let termination = if expected.is_some() { Termination::Optimal } else { Termination::Infeasible };
+        assert_eq!(answer.termination, termination, "{context}");
+        assert!(answer.lower_bound.is_none_or(|bound| expected.is_none_or(|best| bound <= best)), "{context}");
+    }
+}
+
+fn cp_sat() -> bool {
+    let available = cp_backend("cp-sat").expect("listed").available();
+    if let Err(why) = &available {
+        eprintln!("skipped with cp-sat: {why}");
+    }
+    available.is_ok()
+}
+
+#[test]
+fn the_embedded_solver_finds_the_optimum_of_the_exhaustive_search_for_every_number_of_copies() {
+    for seed in 0..40 {
+        agrees(seed, 3, 1 + u8::try_from(seed % 3).expect("small"), 4, &[]);
+    }
+    (40..43).for_each(|seed| agrees(seed, 4, 2, 3, &[("start", "none")]));
+}
+
+#[test]
+fn cp_sat_finds_the_optimum_of_the_exhaustive_search_in_both_strategies_and_memory_statements() {
+    if !cp_sat() {
+        return;
+    }
+    for seed in 0..40 {
+        let copies = 1 + u8::try_from(seed % 3).expect("small");
+        agrees(seed, 3, copies, 4, &[("solver", "cp-sat")]);
+        let memory = if seed % 2 == 0 { "cumulative" } else { "reservoir" };
+        agrees(seed, 3, copies, 3, &[("solver", "cp-sat"), ("strategy", "as-published"), ("memory", memory)]);
+    }
+}
+
+#[test]
+fn the_published_model_needs_no_cp_sat_on_tiny_networks() {
+    for seed in 0..4 {
+        for memory in ["cumulative", "reservoir"] {
+            agrees(seed, 2, 2, 2, &[("strategy", "as-published"), ("memory", memory)]);
+        }
+    }
+}
+
+#[test]
+fn with_as_many_copies_as_operators_it_is_checkmate() {
+    for seed in 100..130 {
+        let instance = instance(seed, 5);
+        let joint = Joint::new(&instance).expect("supported");
+        let budgets = budgets(&joint, 3);
+        let checkmate = solve("checkmate-ilp", &instance, &budgets, &[]);
+        let moccasin = solve("moccasin", &instance, &budgets, &[("copies", "100")]);
+        for (checkmate, moccasin) in checkmate.iter().zip(&moccasin) {
+            let context = format!("seed {seed}, budget {:?}: {}", moccasin.budget, moccasin.note);
+            assert_eq!(moccasin.termination, checkmate.termination, "{context}");
+            let time = checkmate.claimed.map(|claimed| claimed.time);
+            assert_eq!(checked(&instance, moccasin, &context), time, "{context}");
+        }
+    }
+}
+
+#[test]
+fn starts_change_nothing_but_the_way() {
+    for seed in 130..140 {
+        let instance = instance(seed, 4);
+        let joint = Joint::new(&instance).expect("supported");
+        let budgets = budgets(&joint, 3);
+        let expected = solve("moccasin", &instance, &budgets, &[("start", "none")]);
+        for start in ["trivial", "chain", "greedy"] {
+            let answers = solve("moccasin", &instance, &budgets, &[("start", start)]);
+            for (answer, expected) in answers.iter().zip(&expected) {
+                let time = |answer: &Answer| answer.claimed.map(|claimed| claimed.time);
+                assert_eq!(time(answer), time(expected), "seed {seed}, {start}: {}", answer.note);
+            }
+        }
+    }
+}
+
+#[test]
+fn without_workspace_the_optimum_is_that_of_the_search_without_workspace() {
+    for seed in 140..150 {
+        let instance = instance(seed, 3);
+        let joint = Joint::new(&instance).expect("supported");
+        for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[("workspace", "off")]) {
+            let expected = oracle(&joint, answer.budget.expect("given"), false, 2);
+            assert_eq!(answer.claimed.map(|claimed| claimed.time), expected, "seed {seed}: {}", answer.note);
+        }
+    }
+}
+
+#[test]
+fn the_networks_have_budgets_at_which_the_number_of_copies_matters() {
+    let differs = |seed: u64| {
+        let instance = instance(seed, 3);
+        let joint = Joint::new(&instance).expect("supported");
+        let times = |copies| budgets(&joint, 4).into_iter().map(move |b| (b, copies));
+        let solved = |(budget, copies): (Option<u64>, u8)| oracle(&joint, budget.expect("given"), true, copies);
+        let by = |copies| times(copies).map(solved).collect::<Vec<_>>();
+        by(1) != by(2)
+    };
+    let forced = (0..40).filter(|&seed| differs(seed)).count();
+    assert!(forced > 12, "only {forced} of 40");
+}
+
+#[test]
+fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
+    use remat_formulations::moccasin::exchange::Exchange;
+    use remat_formulations::moccasin::published::{Memory, Phase as Minimised, Published};
+    let mut lifted = 0;
+    for seed in 150..160 {
+        let instance = instance(seed, 2);
+        let joint = Joint::new(&instance).expect("supported");
+        for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[]) {
+            let Some(schedule) = &answer.schedule else { continue };
+            let budget = answer.budget.expect("given");
+            let stages = Stages::lift(&instance, &joint, schedule).expect("it is in stages");
+            let room = budget - joint.base_bytes;
+            let model = Published::new(&joint, (room, room), 2, true, Memory::Cumulative, Minimised::Duration);
+            // The hint leaves out what follows from it; a solver fills that in.
+            let hint = model.hint(&stages);
+            let request = remat_solvers::cp::CpRequest { hint: &hint, ..Default::default() };
+            let solved = cp_backend("highs").expect("listed").solve(&model.model, &request).expect("solves");
+            let exchange = Exchange::new(&joint, budget, 2, true, Memory::Cumulative).expect("the inputs fit");
+            let text = exchange.text(&[("instance", instance.name().into())]);
+            assert!(text.starts_with("# instance: ") && text.contains("cumulative {"), "{text}");
+            let response = format!("status: OPTIMAL\nsolution: {:?}\n", solved.values.expect("feasible"));
+            let back = exchange.lift(&response).expect("a solution");
+            let time = back.claim(&joint, true).time;
+            assert_eq!(Some(time), answer.claimed.map(|claimed| claimed.time), "seed {seed}");
+            assert!(exchange.lift("status: UNKNOWN").is_err() && exchange.lift("solution: [1, 2]").is_err());
+            lifted += 1;
+        }
+    }
+    assert!(lifted >= 10, "{lifted}");
+}

@@ -1,0 +1,338 @@
+//! Constraint programs by mixed-integer programming: every rule spelled out in rows, for any backend of
+//! that layer. Exact for clauses and linear rules; conditions become big-M rows over the domains' ranges,
+//! cumulative and reservoir a row per moment with a binary per pair of intervals or events, which is
+//! right and small only for small models.
+
+use std::time::{Duration, Instant};
+
+use crate::backend::{Backend, SolverError};
+use crate::cp::backend::{CpBackend, CpCapability, judge_hint};
+use crate::cp::model::{CpModel, Event, Interval, Literal, Rule, Variable};
+use crate::cp::request::{CpOutcome, CpRequest, HintVerdict};
+use crate::model::{Column, Kind, Model};
+use crate::outcome::{Outcome, Stop};
+use crate::request::Request;
+
+/// A mixed-integer backend as a constraint solver.
+pub struct ByMip {
+    /// Id of the mixed-integer backend.
+    pub id: &'static str,
+    /// That backend.
+    pub solver: &'static dyn Backend,
+}
+
+impl CpBackend for ByMip {
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn available(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn supports(&self, capability: CpCapability) -> Result<(), &'static str> {
+        match capability {
+            CpCapability::Scheduling => Err("cumulative and reservoir become a binary per pair: small models only"),
+            CpCapability::PartialHints => Err("a start must be a whole solution; any other hint is ignored"),
+            CpCapability::Trace => Err("the last incumbent and bound only"),
+            CpCapability::Emphasis => Err("ignored"),
+            CpCapability::Interrupt => {
+                self.solver.supports(crate::backend::Capability::Interrupt).map_err(|unsupported| unsupported.reason)
+            }
+        }
+    }
+
+    fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
+        let began = Instant::now();
+        let (hint, verdict) = judge_hint(model, request);
+        let rows = Rows::of(model);
+        // Columns beyond the model's own have no value in a hint: only models without them can start.
+        let start: Option<Vec<f64>> = matches!(verdict, HintVerdict::Solution { .. })
+            .then(|| hint.iter().flatten().map(|&value| value as f64).collect())
+            .filter(|start: &Vec<f64>| start.len() == rows.model.columns());
+        let mut asked = Request {
+            time: request.time.map(|time| time.saturating_sub(began.elapsed()).max(Duration::from_millis(1))),
+            threads: request.threads,
+            seed: request.seed,
+            start: start.as_deref(),
+            interrupt: request.interrupt,
+            absolute_gap: 0.5 * rows.unit.min(1.0),
+            ..Request::default()
+        };
+        let outcome = self.solver.solve(&rows.model, &mut asked)?;
+        Ok(translate(model, &rows, hint, verdict, outcome, began.elapsed()))
+    }
+}
+
+fn translate(
+    model: &CpModel,
+    rows: &Rows<'_>,
+    hint: Vec<Option<i64>>,
+    verdict: HintVerdict,
+    outcome: Outcome,
+    took: Duration,
+) -> CpOutcome {
+    let whole = |values: &Vec<f64>| -> Vec<i64> {
+        #[expect(clippy::cast_possible_truncation, reason = "integer columns within finite domains")]
+        let value = |value: &f64| value.round() as i64;
+        values.iter().take(model.domains.len()).map(value).collect()
+    };
+    let found = outcome.incumbent.as_ref().map(whole);
+    let broken = found.as_ref().and_then(|values| model.broken(values));
+    let mut values = found.filter(|_| broken.is_none());
+    let mut stop = outcome.stop;
+    let mut raw_status = outcome.raw_status;
+    if let Some(what) = broken {
+        // Within the solver's tolerance, but not a solution in whole numbers.
+        raw_status = format!("{raw_status}, but {what}");
+        stop = Stop::Error;
+    }
+    let worth = values.as_ref().map_or(i64::MAX, |values| model.objective_of(values));
+    if let HintVerdict::Solution { objective } = verdict
+        && objective < worth
+        && !matches!(stop, Stop::Infeasible)
+    {
+        values = hint.into_iter().collect();
+    }
+    let objective = values.as_ref().map(|values| model.objective_of(values));
+    #[expect(clippy::cast_possible_truncation, reason = "bounds lie within the objective's range of whole numbers")]
+    let proved = |bound: f64| (bound / rows.unit - 1e-6 * (1.0 + (bound / rows.unit).abs())).ceil() as i64;
+    let bound = match stop {
+        Stop::Optimal => objective,
+        Stop::Infeasible | Stop::Error => None,
+        _ => outcome.dual_bound.filter(|bound| bound.is_finite()).map(proved),
+    };
+    CpOutcome {
+        stop: if stop == Stop::GapReached && bound == objective { Stop::Optimal } else { stop },
+        values,
+        objective,
+        bound,
+        raw_status,
+        seconds: took.as_secs_f64(),
+        conflicts: outcome.nodes,
+        trace: Vec::new(),
+        hint: verdict,
+        solver: outcome.solver,
+    }
+}
+
+/// A sum of columns and a constant.
+#[derive(Clone, Default)]
+struct Sum {
+    terms: Vec<(Column, f64)>,
+    constant: f64,
+}
+
+impl Sum {
+    fn add(&mut self, factor: f64, variable: Variable) {
+        self.terms.push((Column::from_index(variable.index()), factor));
+    }
+
+    /// Adds a multiple of a literal.
+    fn literal(&mut self, factor: f64, literal: Literal) {
+        if literal.negated {
+            self.constant += factor;
+            self.add(-factor, literal.variable);
+        } else {
+            self.add(factor, literal.variable);
+        }
+    }
+
+    /// Adds up the factors of equal columns: a column may occur once in a row.
+    fn merged(mut self) -> Self {
+        self.terms.sort_by_key(|&(column, _)| column);
+        self.terms.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            kept.1 += if same { next.1 } else { 0.0 };
+            same
+        });
+        self
+    }
+}
+
+/// The rows of a constraint program.
+struct Rows<'a> {
+    source: &'a CpModel,
+    model: Model,
+    /// What one unit of the objective became.
+    unit: f64,
+}
+
+impl<'a> Rows<'a> {
+    fn of(source: &'a CpModel) -> Self {
+        let mut rows = Self { source, model: Model::default(), unit: 1.0 };
+        for &(lower, upper) in &source.domains {
+            rows.model.column(lower as f64, upper as f64, 0.0, Kind::Integer);
+        }
+        let largest = source.objective.iter().map(|(_, factor)| factor.unsigned_abs()).max().unwrap_or(0);
+        // Solvers' tolerances are absolute: a power of two brings costs into their range.
+        while largest as f64 * rows.unit > 16_384.0 {
+            rows.unit /= 2.0;
+        }
+        for &(variable, factor) in &source.objective {
+            rows.model.costs[variable.index()] += factor as f64 * rows.unit;
+        }
+        for constraint in &source.constraints {
+            match &constraint.rule {
+                Rule::Linear { terms, lower, upper } => {
+                    let mut sum = Sum::default();
+                    for &(variable, factor) in terms {
+                        sum.add(factor as f64, variable);
+                    }
+                    rows.between(&constraint.enforced, &sum, *lower, *upper);
+                }
+                Rule::Among { variable, values } => rows.among(*variable, values),
+                Rule::Clause(literals) => {
+                    let mut sum = Sum::default();
+                    for &literal in literals {
+                        sum.literal(1.0, literal);
+                    }
+                    for &literal in &constraint.enforced {
+                        sum.literal(1.0, !literal);
+                    }
+                    rows.at_least(sum, 1.0);
+                }
+                Rule::AtMostOne(literals) => {
+                    let mut sum = Sum::default();
+                    for &literal in literals {
+                        sum.literal(-1.0, literal);
+                    }
+                    rows.at_least(sum, -1.0);
+                }
+                Rule::Cumulative { demands, capacity } => rows.cumulative(demands, *capacity),
+                Rule::Reservoir { events, from, lower, upper } => rows.reservoir(events, *from, (*lower, *upper)),
+            }
+        }
+        rows
+    }
+
+    fn at_least(&mut self, sum: Sum, lower: f64) {
+        let mut sum = sum.merged();
+        // Large bytes are scaled like large costs.
+        let largest = sum.terms.iter().map(|(_, factor)| factor.abs()).fold(0.0, f64::max);
+        let mut scale = 1.0;
+        while largest * scale > 16_384.0 {
+            scale /= 2.0;
+        }
+        for (_, factor) in &mut sum.terms {
+            *factor *= scale;
+        }
+        self.model.at_least((lower - sum.constant) * scale, sum.terms);
+    }
+
+    /// Least and greatest value of a sum over the domains.
+    fn range(&self, sum: &Sum) -> (f64, f64) {
+        sum.terms.iter().fold((sum.constant, sum.constant), |(least, most), &(column, factor)| {
+            let (lower, upper) = (self.model.lower[column.index()], self.model.upper[column.index()]);
+            let ends = (factor * lower, factor * upper);
+            (least + ends.0.min(ends.1), most + ends.0.max(ends.1))
+        })
+    }
+
+    /// `lower <= sum <= upper` where all literals hold.
+    fn between(&mut self, enforced: &[Literal], sum: &Sum, lower: i64, upper: i64) {
+        let (least, most) = self.range(sum);
+        let relaxed = |row: &mut Sum, slack: f64| {
+            for &literal in enforced {
+                row.literal(slack, !literal);
+            }
+        };
+        if lower as f64 > least {
+            let mut row = sum.clone();
+            relaxed(&mut row, lower as f64 - least);
+            self.at_least(row, lower as f64);
+        }
+        if (upper as f64) < most {
+            let terms = sum.terms.iter().map(|&(column, factor)| (column, -factor)).collect();
+            let mut row = Sum { terms, constant: -sum.constant };
+            relaxed(&mut row, most - upper as f64);
+            self.at_least(row, -(upper as f64));
+        }
+    }
+
+    fn binary(&mut self) -> Literal {
+        Literal::from(Variable::from_index(self.model.binary(0.0).index()))
+    }
+
+    /// A literal that is true exactly where `left <= right`.
+    fn no_later(&mut self, left: Variable, right: Variable) -> Literal {
+        let literal = self.binary();
+        let mut difference = Sum::default();
+        difference.add(1.0, left);
+        difference.add(-1.0, right);
+        let difference = difference.merged();
+        self.between(&[literal], &difference, i64::MIN, 0);
+        self.between(&[!literal], &difference, 1, i64::MAX);
+        literal
+    }
+
+    /// A literal that is true where all of these are, and false elsewhere.
+    fn all(&mut self, literals: &[Literal]) -> Literal {
+        let both = self.binary();
+        let mut reason = Sum::default();
+        reason.literal(1.0, both);
+        for &literal in literals {
+            reason.literal(1.0, !literal);
+            let mut sum = Sum::default();
+            sum.literal(1.0, literal);
+            sum.literal(1.0, !both);
+            self.at_least(sum, 1.0);
+        }
+        self.at_least(reason, 1.0);
+        both
+    }
+
+    /// A binary per value.
+    fn among(&mut self, variable: Variable, values: &[i64]) {
+        let (mut chosen, mut value) = (Sum::default(), Sum::default());
+        value.add(-1.0, variable);
+        for &candidate in values {
+            let literal = self.binary();
+            chosen.literal(1.0, literal);
+            value.literal(candidate as f64, literal);
+        }
+        self.between(&[], &chosen, 1, 1);
+        self.between(&[], &value.merged(), 0, 0);
+    }
+
+    /// Usage is greatest at some start: a row for each.
+    fn cumulative(&mut self, demands: &[(Interval, i64)], capacity: Variable) {
+        for &(at, _) in demands {
+            let moment = self.source.intervals[at.index()].start;
+            let mut sum = Sum::default();
+            sum.add(1.0, capacity);
+            for &(interval, demand) in demands {
+                let parts = self.source.intervals[interval.index()];
+                let mut conditions = vec![!self.no_later(parts.end, moment)];
+                if interval != at {
+                    conditions.push(self.no_later(parts.start, moment));
+                }
+                conditions.extend(parts.present);
+                let there = self.all(&conditions);
+                sum.literal(-(demand as f64), there);
+            }
+            self.at_least(sum, 0.0);
+        }
+    }
+
+    /// The level after all events of each moment, and before all of them.
+    fn reservoir(&mut self, events: &[Event], from: Option<Variable>, (lower, upper): (i64, i64)) {
+        let mut before = Sum::default();
+        if let Some(from) = from {
+            before.add(1.0, from);
+        }
+        self.between(&[], &before, lower, upper);
+        for at in events {
+            let mut level = before.clone();
+            for event in events {
+                let mut conditions: Vec<Literal> = event.active.into_iter().collect();
+                if event.time != at.time {
+                    conditions.push(self.no_later(event.time, at.time));
+                }
+                let happened = self.all(&conditions);
+                level.literal(event.change as f64, happened);
+            }
+            self.between(&[], &level.merged(), lower, upper);
+        }
+    }
+}
