@@ -187,7 +187,7 @@ impl Method for MonetLp {
             let answer = program.bound_only(at, u32::try_from(count - at).unwrap_or(u32::MAX))?;
             let termination = match answer.termination {
                 Termination::Infeasible | Termination::TimeLimit | Termination::Error => answer.termination,
-                _ => Termination::NotFound,
+                _ => Termination::BoundOnly,
             };
             Ok(Answer { termination, schedule: None, claimed: None, solve: began.elapsed(), ..answer })
         };
