@@ -85,7 +85,7 @@ impl<'a> Program<'a> {
     pub fn solve(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let budget = self.context.budgets[index];
-        let capacity = self.capacity(budget)?;
+        let capacity = self.capacity(budget);
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let store_all = Decisions::store_all(&self.problem, capacity);
         if let Some(found) = store_all {
@@ -114,7 +114,7 @@ impl<'a> Program<'a> {
     pub fn bound_only(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let budget = self.context.budgets[index];
-        let mut formulation = Formulation::new(&self.problem, self.capacity(budget)?);
+        let mut formulation = Formulation::new(&self.problem, self.capacity(budget));
         formulation.add_first();
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let build = began.elapsed();
@@ -122,11 +122,16 @@ impl<'a> Program<'a> {
         Ok(self.answer(budget, &known, build, began.elapsed().saturating_sub(build), stop))
     }
 
-    /// A budget in the problem's unit; what store-all needs where there is none.
-    fn capacity(&self, budget: Option<u64>) -> Result<i64, MethodError> {
-        let unlimited = || Decisions::store_all(&self.problem, i64::MAX / 4).map(|decisions| decisions.peak());
-        let none = || MethodError::Internal("nothing runs even with unlimited memory".into());
-        self.problem.capacity(budget).or_else(unlimited).ok_or_else(none)
+    /// A budget in the problem's unit; where there is none, more than anything can need.
+    fn capacity(&self, budget: Option<u64>) -> i64 {
+        let instance = self.context.instance;
+        let tensors: u64 = instance.tensors().iter().map(|tensor| tensor.bytes).sum();
+        let ways = instance.operators().iter().flat_map(|operator| &operator.implementations);
+        let workspace = ways.map(|way| way.workspace_bytes).max().unwrap_or(0);
+        // Local sets may count a tensor beside its copy that is kept.
+        let everything = instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace).saturating_mul(4);
+        let unlimited = Some(everything.min(1 << 60));
+        self.problem.capacity(budget.or(unlimited)).unwrap_or(i64::MAX / 4)
     }
 
     /// Keeps decisions that are better than what is known and whose schedule meets the budget.
