@@ -97,11 +97,11 @@ impl Twin<'_> {
                     *slot = (*slot).min(cost + time);
                 }
             }
-            // Results stay.
+            // Results stay; what else is kept beyond the last stage was read in it.
             after.retain(|set, _| set & results == results);
             costs = after;
         }
-        costs.get(&results).copied()
+        costs.into_values().min()
     }
 
     /// Every set that can be kept out of a stage, with the least time.

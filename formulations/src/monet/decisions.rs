@@ -55,10 +55,7 @@ impl Decisions {
             };
             problem.nodes.iter().map(|node| of(node) && stage > 0).collect::<Vec<bool>>()
         };
-        let mut kept: Vec<Vec<bool>> = (0..=stages).map(row).collect();
-        for (at, node) in problem.nodes.iter().enumerate() {
-            kept[stages][at] = node.result;
-        }
+        let kept: Vec<Vec<bool>> = (0..=stages).map(row).collect();
         Self::complete(problem, kept, capacity)
     }
 

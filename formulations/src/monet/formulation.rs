@@ -102,6 +102,9 @@ impl<'a> Formulation<'a> {
                 vector[column.index()] = f64::from(value);
             }
         };
+        for (&term, &kept) in self.layout.end.iter().zip(&decisions.kept[self.problem.stages.len()]) {
+            set(term, kept);
+        }
         for (stage, (terms, doing)) in self.layout.stages.iter().zip(&decisions.stages).enumerate() {
             let next = &decisions.kept[stage + 1];
             let runs = |node: usize| doing.runs.iter().find(|&&(at, _)| at == node).map(|&(_, way)| way);

@@ -47,7 +47,7 @@ fn forced(problem: &Problem, stage: usize, at: usize) -> Option<bool> {
     if node.result {
         return Some(true);
     }
-    if stage == problem.stages.len() || stage > node.last + 1 || node.last == 0 {
+    if stage > node.last + 1 || node.last == 0 {
         return Some(false);
     }
     (stage <= node.last && node.again.is_empty() && node.parent.is_none()).then_some(true)
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
     /// A node and an interval of stages in which it is kept throughout, or nowhere.
     fn interval(&mut self) -> Option<(usize, usize, usize)> {
         let stages = self.problem.stages.len();
-        let free = |stage: usize, node: usize| stage < stages && forced(self.problem, stage, node).is_none();
+        let free = |stage: usize, node: usize| stage <= stages && forced(self.problem, stage, node).is_none();
         // Half of the moves are about something that runs again.
         let again = self.random.next() < 0.5;
         let stage = 1 + self.below(stages - 1);

@@ -43,7 +43,7 @@ pub enum Held {
 pub struct Layout {
     /// One entry per stage.
     pub stages: Vec<StageTerms>,
-    /// Kept after the last stage: nothing but results.
+    /// Kept after the last stage: results, and what that stage may read.
     pub end: Vec<Term>,
     /// The model: columns and costs, no rows.
     pub model: Model,
@@ -60,13 +60,12 @@ impl Layout {
         let scale = Scale::new(largest.max(1).unsigned_abs(), longest.max(1).unsigned_abs());
         let (stages, end) = (Vec::with_capacity(problem.stages.len()), vec![Term::Zero; problem.nodes.len()]);
         let mut layout = Self { stages, end, model: Model::default(), scale, objective: Sum::default() };
-        for (at, node) in problem.nodes.iter().enumerate() {
-            layout.end[at] = if node.result { Term::One } else { Term::Zero };
-        }
         for stage in 0..problem.stages.len() {
             let terms = layout.stage(problem, stage);
             layout.stages.push(terms);
         }
+        // What the last stage reads without running it is kept beyond it, as after any other.
+        layout.end = (0..problem.nodes.len()).map(|node| layout.kept(problem, problem.stages.len(), node)).collect();
         layout.model.offset = layout.time(layout.objective.constant);
         layout
     }
