@@ -127,8 +127,8 @@ pub struct Event {
     pub time: Variable,
     /// By how much the level changes.
     pub change: i64,
-    /// Whether it happens; it does where there is no literal. Not negated: CP-SAT 9.15 finds right solutions
-    /// with negated ones, reads them otherwise in its own final check, and aborts the process.
+    /// Whether it happens; it does where there is no literal. Not negated: on two random programs with
+    /// such ones CP-SAT 9.15 aborted the process in its own final check.
     pub active: Option<Literal>,
 }
 
@@ -188,7 +188,7 @@ impl CpModel {
         assert!(enforced.is_empty() || conditional, "only linear rules and clauses may be conditional");
         if let Rule::Reservoir { events, .. } = &rule {
             let negated = events.iter().any(|event| event.active.is_some_and(|active| active.negated));
-            assert!(!negated, "CP-SAT misreads negated literals of events");
+            assert!(!negated, "CP-SAT aborts on negated literals of events");
         }
         self.constraints.push(Constraint { enforced, rule });
     }
