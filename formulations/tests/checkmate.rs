@@ -3,13 +3,11 @@
 
 mod networks;
 
-use std::collections::BTreeMap;
-
-use networks::{Random, instance};
-use remat_core::{Instance, simulate};
+use networks::{Random, budgets, checked, instance, solve};
+use remat_core::simulate;
 use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Termination};
 
 /// The least time of any schedule in stages: a table over stages, positions and resident sets.
 fn oracle(joint: &Joint, budget: u64, workspace: bool) -> Option<u64> {
@@ -45,35 +43,6 @@ fn oracle(joint: &Joint, budget: u64, workspace: bool) -> Option<u64> {
     }
     let results: usize = (0..count).filter(|&v| joint.values[v].result).map(|v| 1 << v).sum();
     cost[results]
-}
-
-fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
-    let method = find(method).expect("registered");
-    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 3 };
-    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
-}
-
-/// Budgets from one below what is feasible at all to one that store-all meets.
-fn budgets(joint: &Joint, number: u64) -> Vec<Option<u64>> {
-    let least = joint.least_peak(true);
-    let most = Stages::store_all(joint).claim(joint, true).peak_bytes;
-    let mut budgets: Vec<u64> = (0..=number).map(|at| least + (most - least) * at / number).collect();
-    budgets.extend([least.saturating_sub(1), most.saturating_sub(1).max(least)]);
-    budgets.sort_unstable();
-    budgets.dedup();
-    budgets.into_iter().map(Some).collect()
-}
-
-/// The answer's schedule simulates to what is claimed, within the budget; returns its time.
-fn checked(instance: &Instance, answer: &Answer, context: &str) -> Option<u64> {
-    let schedule = answer.schedule.as_ref()?;
-    let simulation = simulate(instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
-    let claimed = answer.claimed.expect("a schedule has claims");
-    assert_eq!((simulation.time, simulation.peak_bytes), (claimed.time, claimed.peak_bytes), "{context}");
-    assert!(answer.budget.is_none_or(|budget| simulation.peak_bytes <= budget), "{context}: over budget");
-    Some(simulation.time)
 }
 
 /// Whether every strategy finds the oracle's optimum for every budget.

@@ -2,53 +2,15 @@
 //! seeded random networks; a failure prints the seed. CP-SAT's part says aloud when it is not installed.
 #![allow(clippy::print_stderr, reason = "what is skipped is said aloud")]
 
-#[path = "../../core/tests/common/mod.rs"]
-mod common;
+mod networks;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use common::{Dice, network};
-use remat_core::format::{Phase, TensorKind};
-use remat_core::{Instance, simulate};
+use networks::{budgets, checked, instance_of, solve};
 use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Termination};
 use remat_solvers::cp::cp_backend;
-
-/// `SplitMix64`.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % bound
-    }
-}
-
-/// A random network; in every third one backward operators may run again, and only every fourth one
-/// offers masks, with which there is little to gain from running anything again.
-fn instance(seed: u64, layers: u64) -> Instance {
-    let mut random = Random(seed);
-    let word = |random: &mut Random| u32::try_from(random.below(1 << 32)).expect("below 2^32");
-    let layers =
-        (0..layers).map(|_| (random.below(20), random.below(10), random.below(8), word(&mut random))).collect();
-    let mut document = network(&Dice { layers });
-    if !seed.is_multiple_of(4) {
-        document.tensors.retain(|tensor| tensor.kind != TensorKind::Saved);
-        for operator in &mut document.operators {
-            operator.implementations.retain(|way| !way.name.contains("mask"));
-        }
-    }
-    if seed.is_multiple_of(3) {
-        for operator in document.operators.iter_mut().filter(|operator| operator.phase == Phase::Backward) {
-            operator.recomputable = Some(true);
-        }
-    }
-    Instance::new(&document).expect("the generator makes valid instances")
-}
 
 /// What is resident, and how often each operator has run.
 type State = (u64, Vec<u8>);
@@ -95,38 +57,9 @@ fn drops(mut states: HashMap<State, u64>, count: usize) -> HashMap<State, u64> {
     states
 }
 
-fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
-    let method = find(method).expect("registered");
-    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 3 };
-    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
-}
-
-/// Budgets from one below what is feasible at all to one that store-all meets.
-fn budgets(joint: &Joint, number: u64) -> Vec<Option<u64>> {
-    let least = joint.least_peak(true);
-    let most = Stages::store_all(joint).claim(joint, true).peak_bytes;
-    let mut budgets: Vec<u64> = (0..=number).map(|at| least + (most - least) * at / number).collect();
-    budgets.extend([least.saturating_sub(1), most.saturating_sub(1).max(least)]);
-    budgets.sort_unstable();
-    budgets.dedup();
-    budgets.into_iter().map(Some).collect()
-}
-
-/// The answer's schedule simulates to what is claimed, within the budget; returns its time.
-fn checked(instance: &Instance, answer: &Answer, context: &str) -> Option<u64> {
-    let schedule = answer.schedule.as_ref()?;
-    let simulation = simulate(instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
-    let claimed = answer.claimed.expect("a schedule has claims");
-    assert_eq!((simulation.time, simulation.peak_bytes), (claimed.time, claimed.peak_bytes), "{context}");
-    assert!(answer.budget.is_none_or(|budget| simulation.peak_bytes <= budget), "{context}: over budget");
-    Some(simulation.time)
-}
-
 /// Whether the method finds the search's optimum for every budget, and proves it.
 fn agrees(seed: u64, layers: u64, copies: u8, number: u64, given: &[(&str, &str)]) {
-    let instance = instance(seed, layers);
+    let instance = instance_of(seed, layers);
     let joint = Joint::new(&instance).expect("supported");
     let most = copies.to_string();
     let given: Vec<_> = given.iter().copied().chain([("copies", most.as_str())]).collect();
@@ -181,7 +114,7 @@ fn the_published_model_needs_no_cp_sat_on_tiny_networks() {
 #[test]
 fn with_as_many_copies_as_operators_it_is_checkmate() {
     for seed in 100..130 {
-        let instance = instance(seed, 5);
+        let instance = instance_of(seed, 5);
         let joint = Joint::new(&instance).expect("supported");
         let budgets = budgets(&joint, 3);
         let checkmate = solve("checkmate-ilp", &instance, &budgets, &[]);
@@ -198,7 +131,7 @@ fn with_as_many_copies_as_operators_it_is_checkmate() {
 #[test]
 fn starts_change_nothing_but_the_way() {
     for seed in 130..140 {
-        let instance = instance(seed, 4);
+        let instance = instance_of(seed, 4);
         let joint = Joint::new(&instance).expect("supported");
         let budgets = budgets(&joint, 3);
         let expected = solve("moccasin", &instance, &budgets, &[("start", "none")]);
@@ -215,7 +148,7 @@ fn starts_change_nothing_but_the_way() {
 #[test]
 fn without_workspace_the_optimum_is_that_of_the_search_without_workspace() {
     for seed in 140..150 {
-        let instance = instance(seed, 3);
+        let instance = instance_of(seed, 3);
         let joint = Joint::new(&instance).expect("supported");
         for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[("workspace", "off")]) {
             let expected = oracle(&joint, answer.budget.expect("given"), false, 2);
@@ -227,7 +160,7 @@ fn without_workspace_the_optimum_is_that_of_the_search_without_workspace() {
 #[test]
 fn the_networks_have_budgets_at_which_the_number_of_copies_matters() {
     let differs = |seed: u64| {
-        let instance = instance(seed, 3);
+        let instance = instance_of(seed, 3);
         let joint = Joint::new(&instance).expect("supported");
         let times = |copies| budgets(&joint, 4).into_iter().map(move |b| (b, copies));
         let solved = |(budget, copies): (Option<u64>, u8)| oracle(&joint, budget.expect("given"), true, copies);
@@ -244,7 +177,7 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
     use remat_formulations::moccasin::published::{Memory, Phase as Minimised, Published};
     let mut lifted = 0;
     for seed in 150..160 {
-        let instance = instance(seed, 2);
+        let instance = instance_of(seed, 2);
         let joint = Joint::new(&instance).expect("supported");
         for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[]) {
             let Some(schedule) = &answer.schedule else { continue };

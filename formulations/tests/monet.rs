@@ -1,30 +1,17 @@
 //! MONeT's program against an exhaustive search over its own stages, the oracle, and itself, on seeded
 //! random networks with random alternatives; a failure prints the seed.
 
-#[path = "../../core/tests/common/mod.rs"]
-mod common;
+mod networks;
 
 use std::collections::BTreeMap;
 
-use common::{Dice, network};
+use networks::common::{Dice, network};
+use networks::{Random, solve};
 use remat_core::format::{ImplementationDocument, TensorKind};
 use remat_core::{Instance, simulate};
 use remat_formulations::monet::decisions::Decisions;
 use remat_formulations::monet::problem::{Modes, Problem, Rules, Way};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
-
-/// `SplitMix64`.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (word ^ (word >> 31)) % bound
-    }
-}
+use remat_formulations::{Answer, Termination};
 
 fn instance(seed: u64) -> Instance {
     let mut random = Random(seed);
@@ -52,14 +39,6 @@ const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true,
 
 fn problem(instance: &Instance, released: bool, tight_local: bool) -> Option<Problem> {
     Problem::new(instance, ALL, Rules { released, tight_local }).ok()
-}
-
-fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
-    let method = find(method).expect("registered");
-    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 3 };
-    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
 }
 
 /// Budgets around which something changes.

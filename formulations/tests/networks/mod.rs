@@ -1,11 +1,17 @@
-//! Seeded random networks of 3 or 4 layers.
+//! Seeded random networks, and what tests of methods on them have in common.
+#![allow(dead_code, reason = "each test uses a part")]
 
 #[path = "../../../core/tests/common/mod.rs"]
-mod common;
+pub mod common;
+
+use std::collections::BTreeMap;
 
 use common::{Dice, network};
-use remat_core::Instance;
 use remat_core::format::{Phase, TensorKind};
+use remat_core::{Instance, simulate};
+use remat_formulations::checkmate::joint::Joint;
+use remat_formulations::checkmate::stages::Stages;
+use remat_formulations::{Answer, Context, Limits, Parameters, find};
 
 /// `SplitMix64`.
 pub struct Random(pub u64);
@@ -21,21 +27,24 @@ impl Random {
     }
 }
 
-/// A random network of 3 or 4 layers; in every third one backward operators may run again, and only
-/// every fourth one offers masks, with which there is little to gain from running anything again.
+/// A random network of 3 or 4 layers.
 pub fn instance(seed: u64) -> Instance {
     let mut random = Random(seed);
     let layers = 3 + random.below(2);
-    let layers = (0..layers)
-        .map(|_| {
-            (
-                random.below(20),
-                random.below(10),
-                random.below(8),
-                u32::try_from(random.below(1 << 32)).expect("below 2^32"),
-            )
-        })
-        .collect();
+    drawn(seed, layers, random)
+}
+
+/// A random network of so many layers.
+pub fn instance_of(seed: u64, layers: u64) -> Instance {
+    drawn(seed, layers, Random(seed))
+}
+
+/// In every third network backward operators may run again, and only every fourth one offers masks,
+/// with which there is little to gain from running anything again.
+fn drawn(seed: u64, layers: u64, mut random: Random) -> Instance {
+    let mut draw = |bound| random.below(bound);
+    let layers =
+        (0..layers).map(|_| (draw(20), draw(10), draw(8), u32::try_from(draw(1 << 32)).expect("below 2^32"))).collect();
     let mut document = network(&Dice { layers });
     if !seed.is_multiple_of(4) {
         document.tensors.retain(|tensor| tensor.kind != TensorKind::Saved);
@@ -49,4 +58,34 @@ pub fn instance(seed: u64) -> Instance {
         }
     }
     Instance::new(&document).expect("the generator makes valid instances")
+}
+
+/// The answers of a method with some parameters.
+pub fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
+    let method = find(method).expect("registered");
+    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
+    let limits = Limits { time: None, threads: 1, seed: 3 };
+    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
+}
+
+/// Budgets from one below what is feasible at all to one that store-all meets.
+pub fn budgets(joint: &Joint, number: u64) -> Vec<Option<u64>> {
+    let least = joint.least_peak(true);
+    let most = Stages::store_all(joint).claim(joint, true).peak_bytes;
+    let mut budgets: Vec<u64> = (0..=number).map(|at| least + (most - least) * at / number).collect();
+    budgets.extend([least.saturating_sub(1), most.saturating_sub(1).max(least)]);
+    budgets.sort_unstable();
+    budgets.dedup();
+    budgets.into_iter().map(Some).collect()
+}
+
+/// The answer's schedule simulates to what is claimed, within the budget; returns its time.
+pub fn checked(instance: &Instance, answer: &Answer, context: &str) -> Option<u64> {
+    let schedule = answer.schedule.as_ref()?;
+    let simulation = simulate(instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
+    let claimed = answer.claimed.expect("a schedule has claims");
+    assert_eq!((simulation.time, simulation.peak_bytes), (claimed.time, claimed.peak_bytes), "{context}");
+    assert!(answer.budget.is_none_or(|budget| simulation.peak_bytes <= budget), "{context}: over budget");
+    Some(simulation.time)
 }
