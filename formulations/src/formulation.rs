@@ -36,14 +36,20 @@ pub enum Format {
     Mps,
     /// LP (the dialect of CPLEX).
     Lp,
+    /// CP-SAT's `CpModelProto` as text.
+    CpModel,
 }
 
 impl Format {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Mps, Self::Lp, Self::CpModel];
+
     /// The ending of its files, which is also what it is called.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Mps => "mps",
             Self::Lp => "lp",
+            Self::CpModel => "cp-model",
         }
     }
     /// What stands before a comment.
@@ -51,6 +57,7 @@ impl Format {
         match self {
             Self::Mps => "*",
             Self::Lp => "\\",
+            Self::CpModel => "#",
         }
     }
 }
@@ -90,6 +97,9 @@ pub enum DecodeError {
     /// It cannot be read as a solution of the model.
     #[error(transparent)]
     Solution(#[from] SolutionError),
+    /// It is no response to the model.
+    #[error("{0}")]
+    Response(String),
     /// A whole variable is not whole.
     #[error("a zero-one variable is {0} away from a whole number; solve the model as a mixed-integer program")]
     Fractional(f64),
@@ -126,6 +136,7 @@ impl Encoding for LinearEncoding<'_> {
         match format {
             Format::Mps => write_mps(out, &self.model, self.names.as_ref(), head),
             Format::Lp => write_lp(out, &self.model, self.names.as_ref(), head),
+            Format::CpModel => Err(io::Error::from(io::ErrorKind::Unsupported)),
         }
     }
 

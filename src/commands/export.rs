@@ -22,7 +22,8 @@ The file begins with comments that say what it is; `bench lift` reads them, so k
 Examples:
   bench export resnet18-224-b32 --method checkmate-ilp --budget 0.7x --format mps -o model.mps
   bench export instance.json --method 'checkmate-ilp[strategy=plain]' --budget 8GiB --format lp -o model.lp
-  highs --solution_file model.sol model.mps && bench lift model.sol -o schedule.json";
+  highs --solution_file model.sol model.mps && bench lift model.sol -o schedule.json
+  bench export resnet18-224-b32 --method moccasin --budget 0.8x --format cp-model -o model.cp-model";
 
 /// Arguments of `bench export`.
 #[derive(Debug, Args)]
@@ -51,6 +52,8 @@ pub enum Kind {
     Mps,
     /// LP, the dialect of CPLEX
     Lp,
+    /// CP-SAT's CpModelProto as text
+    CpModel,
 }
 
 impl Kind {
@@ -58,6 +61,7 @@ impl Kind {
         match self {
             Self::Mps => Format::Mps,
             Self::Lp => Format::Lp,
+            Self::CpModel => Format::CpModel,
         }
     }
 }
@@ -110,7 +114,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (encoding, setting) = encoding(&subject, &arguments.method, bytes)?;
     let format = arguments.format.format();
     if !encoding.formats().contains(&format) {
-        return Err(Failure::input(format!("{} has no text in the form {:?}", arguments.method.id, format.ending())));
+        let forms: Vec<_> = encoding.formats().iter().map(|format| format.ending()).collect();
+        return Err(Failure::input(format!(
+            "{} has no text in the form {}; name another with --format: {}",
+            arguments.method.id,
+            format.ending(),
+            forms.join(", ")
+        )));
     }
     let mut head = vec![
         ("bench", VERSION.to_owned()),
@@ -157,7 +167,7 @@ impl Head {
     /// What is missing or wrong.
     pub fn read(text: &str) -> Result<Self, String> {
         let comment = |line: &str| {
-            let line = [Format::Mps, Format::Lp].iter().find_map(|format| line.strip_prefix(format.comment()));
+            let line = Format::ALL.iter().find_map(|format| line.strip_prefix(format.comment()));
             line.and_then(|line| line.trim().split_once(": ")).map(|(key, value)| (key.to_owned(), value.to_owned()))
         };
         let pairs: Vec<(String, String)> = text.lines().map_while(comment).collect();

@@ -8,7 +8,7 @@ use clap::Args;
 use remat_core::io::write_json;
 use remat_core::schedule::ScheduleDocument;
 use remat_core::simulate;
-use remat_formulations::Spec;
+use remat_formulations::{Format, Spec};
 
 use super::export::{Head, encoding};
 use crate::failure::Failure;
@@ -18,8 +18,8 @@ use crate::output;
 use crate::run::plan::Subject;
 
 const AFTER_HELP: &str = "\
-Understood are the solution files of HiGHS (raw style), SCIP, CBC, Gurobi, COPT and CPLEX (XML), and lines of a \
-name and a value. Variables that are not listed are zero. The exit code is 0 only if the schedule is legal and \
+Understood are the solution files of HiGHS (raw style), SCIP, CBC, Gurobi, COPT and CPLEX (XML), lines of a \
+name and a value, and for cp-model CP-SAT's CpSolverResponse as text. Variables that are not listed are zero. The exit code is 0 only if the schedule is legal and \
 within the budget of the model.
 
 Examples:
@@ -32,7 +32,7 @@ Examples:
 pub struct Arguments {
     /// Solution file
     solution: PathBuf,
-    /// The model that was solved, as `bench export` wrote it [default: the solution's name with .mps or .lp]
+    /// The model that was solved, as `bench export` wrote it [default: the solution's name with .mps, .lp or .cp-model]
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
     /// Instance file, or a name under instances/ [default: what the model says]
@@ -100,11 +100,11 @@ fn model(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(path) = &arguments.model {
         return Ok(path.clone());
     }
-    let near = ["mps", "lp"].map(|ending| arguments.solution.with_extension(ending));
+    let near = Format::ALL.map(|format| arguments.solution.with_extension(format.ending()));
     let found = near.iter().find(|path| path.is_file()).cloned();
     found.ok_or_else(|| {
-        let [mps, lp] = near.map(|path| path.display().to_string());
-        Failure::input(format!("neither {mps} nor {lp} is there; name the exported model with --model"))
+        let near = near.map(|path| path.display().to_string()).join(", ");
+        Failure::input(format!("none of {near} is there; name the exported model with --model"))
     })
 }
 
@@ -114,7 +114,7 @@ fn head(model: &Path) -> Result<Head, Failure> {
     let mut text = String::new();
     for line in BufReader::new(std::fs::File::open(model).map_err(unreadable)?).lines() {
         let line = line.map_err(unreadable)?;
-        if !line.starts_with(['*', '\\']) {
+        if !Format::ALL.iter().any(|format| line.starts_with(format.comment())) {
             break;
         }
         text = text + &line + "\n";

@@ -116,7 +116,7 @@ fn a_solution_that_cannot_be_used_is_one_error() {
     let missing = checkout.bench("lift elsewhere.sol");
     assert_eq!(
         missing.last_error(),
-        "error: neither elsewhere.mps nor elsewhere.lp is there; name the exported model with --model"
+        "error: none of elsewhere.mps, elsewhere.lp, elsewhere.cp-model is there; name the exported model with --model"
     );
     let relaxed = "export layers --method checkmate-lp --budget 0.85x -o relaxed.mps";
     checkout.ok(relaxed);
@@ -131,4 +131,19 @@ fn a_solution_that_cannot_be_used_is_one_error() {
     );
     let impossible = checkout.bench("export layers --method checkmate-ilp --budget 3");
     assert!(impossible.last_error().contains("infeasible, no model"), "{}", impossible.stderr);
+}
+
+#[test]
+fn moccasin_is_exported_for_cp_sat_and_a_response_to_another_model_is_refused() {
+    let checkout = imported();
+    let asked = "layers --method moccasin --budget 0.85x";
+    checkout.ok(&format!("export {asked} --format cp-model -o model.cp-model"));
+    let text = std::fs::read_to_string(checkout.path("model.cp-model")).unwrap();
+    assert!(text.starts_with("# bench: ") && text.contains("cumulative {"), "{text}");
+    std::fs::write(checkout.path("model.txt"), "status: OPTIMAL\nsolution: [1, 2, 3]\n").unwrap();
+    let done = checkout.bench("lift model.txt");
+    assert_eq!(done.code, Some(2));
+    assert!(done.last_error().contains("is no solution of this model"), "{}", done.stderr);
+    let done = checkout.bench(&format!("export {asked} --format lp"));
+    assert_eq!(done.last_error(), "error: moccasin has no text in the form lp; name another with --format: cp-model");
 }

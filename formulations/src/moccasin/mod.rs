@@ -5,6 +5,7 @@
 //! [`greedy`] a start, [`exchange`] the published model as text for other programs. Checkmate's joint graph and stages are shared: the paper's event grid is theirs.
 
 pub mod blocks;
+mod encoding;
 pub mod exchange;
 pub mod greedy;
 pub mod improve;
@@ -19,6 +20,7 @@ use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, cp_backend};
 use crate::checkmate::ilp::chain_starts;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
+use crate::formulation::Formulation;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::moccasin::improve::{Found, Search, Task};
 use crate::moccasin::published::{Memory, Phase, Published};
@@ -123,6 +125,10 @@ impl Method for Moccasin {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         Joint::new(instance).map(|_| ())
+    }
+
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
