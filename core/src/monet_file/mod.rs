@@ -1,7 +1,7 @@
 //! The JSON of the authors' P100 profiles of MONeT (one network, batch and mode per file), and the
 //! instance that such a file becomes.
 //!
-//! [`file`] is what stands in the file, [`convert`] what becomes of it. What the file cannot say in this
+//! [`file`] is what stands in the file, `convert` what becomes of it. What the file cannot say in this
 //! format is said in the instance's notes:
 //! * sizes are bytes; workspaces are MiB that are whole bytes; milliseconds become nanoseconds, rounded up,
 //!   so that any coarser rounding up of them gives what it gives of the milliseconds;
