@@ -89,6 +89,8 @@ pub enum Capability {
     Progress,
     /// Starts from a given vector.
     Start,
+    /// Says that memory ran out, or ends the process with words that do.
+    OutOfMemory,
     /// Uses more than one thread.
     Threads,
     /// Takes a seed.
@@ -105,7 +107,7 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::DualBound,
         Self::NodeCount,
         Self::NodeLimit,
@@ -114,6 +116,7 @@ impl Capability {
         Self::Interrupt,
         Self::Progress,
         Self::Start,
+        Self::OutOfMemory,
         Self::Threads,
         Self::Seed,
         Self::PresolvedSize,

@@ -38,6 +38,7 @@ impl Backend for Cbc {
             | Capability::Threads
             | Capability::Seed
             | Capability::Lp(LpAlgorithm::Automatic) => return Ok(()),
+            Capability::OutOfMemory => "its C++ exception ends the process as any other would",
             Capability::ToldApart => "it tells an unbounded linear program only by elimination",
             Capability::NodeCount => "its Rust interface passes no node count on",
             Capability::Interrupt => "its C interface cannot be stopped from outside; it runs on to its limits",

@@ -30,6 +30,7 @@ impl Backend for Microlp {
     fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
         let reason = match capability {
             Capability::TimeLimit
+            | Capability::OutOfMemory
             | Capability::Start
             | Capability::ToldApart
             | Capability::Lp(LpAlgorithm::Automatic | LpAlgorithm::DualSimplex) => return Ok(()),
