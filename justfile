@@ -1,5 +1,8 @@
 # Recipes of the project; `just --list` shows them. scripts/setup.sh installs what they need.
 
+# CBC takes part where its system library is (scripts/setup.sh installs it where apt is).
+cbc := if path_exists("/usr/include/coin/Cbc_C_Interface.h") == "true" { "--features cbc" } else { "" }
+
 export RUSTDOCFLAGS := "-D warnings"
 
 # Show the recipes
@@ -8,7 +11,7 @@ default:
 
 # Run the main job: the ResNet suite, its table and its plots
 resnet *flags:
-    cargo run --release -- run --suite resnet {{ flags }}
+    cargo run --release {{ cbc }} -- run --suite resnet {{ flags }}
 
 # Run all checks and tests; with --profiler also those of the Python profiler (needs torch)
 test *flags: fmt-check clippy test-rust doc
@@ -28,11 +31,7 @@ clippy:
 
 # Test the Rust side
 test-rust:
-    cargo test --workspace --quiet
-
-# Test every solver, CBC included (needs coinor-libcbc-dev, which scripts/setup.sh installs where apt is)
-test-solvers:
-    cargo test -p remat-solvers --features cbc --quiet
+    cargo test --workspace {{ cbc }} --quiet
 
 # Build the documentation; warnings are errors
 doc:
