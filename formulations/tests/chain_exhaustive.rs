@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use remat_core::chain::{Chain, ChainStep, Saving, Stage};
 use remat_formulations::rotor::ranges::Rule;
 use remat_formulations::rotor::slots::{Account, SlottedChain};
@@ -202,8 +204,10 @@ fn agrees_with_the_search(chain: &Chain, rule: Rule) -> Result<(), TestCaseError
     Ok(())
 }
 
-/// Every budget, one byte a slot: equal to the true optimum, and never above the persistent one.
-fn weak_agrees_with_the_search(chain: &Chain) -> Result<(), TestCaseError> {
+/// Every budget, one byte a slot: never below the true optimum, and never above the persistent one. At how
+/// many budgets it is above the true one.
+fn weak_against_the_search(chain: &Chain) -> Result<usize, TestCaseError> {
+    let mut missed = 0;
     let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 8;
     let slotted = SlottedChain::rounded(chain, 1, Account::WithInput);
     let least = least_bytes(chain, Rule::Weak);
@@ -212,7 +216,12 @@ fn weak_agrees_with_the_search(chain: &Chain) -> Result<(), TestCaseError> {
     for budget in chain.fixed_bytes..=most {
         let mu = usize::try_from(budget - chain.fixed_bytes).expect("small");
         let found = table.makespan(mu);
-        prop_assert_eq!(found, exhaustive(chain, budget, Class::Any), "budget {}", budget);
+        let best = exhaustive(chain, budget, Class::Any);
+        prop_assert_eq!(found.is_some(), best.is_some(), "budget {}", budget);
+        prop_assert!(found >= best, "budget {}", budget);
+        let persistent = exhaustive(chain, budget, Class::Persistent);
+        prop_assert!(persistent.is_none_or(|time| found.is_some_and(|found| found <= time)), "budget {}", budget);
+        missed += usize::from(found > best);
         prop_assert_eq!(found.is_some(), budget >= least);
         if let Some(time) = found {
             let cost = chain.evaluate(&table.sequence(mu).expect("finite")).expect("valid");
@@ -220,7 +229,7 @@ fn weak_agrees_with_the_search(chain: &Chain) -> Result<(), TestCaseError> {
             prop_assert!(cost.peak_bytes <= budget, "budget {}: peak {}", budget, cost.peak_bytes);
         }
     }
-    Ok(())
+    Ok(missed)
 }
 
 /// METHODOLOGY.md, "What the weakly persistent program misses".
@@ -267,8 +276,8 @@ proptest! {
     }
 
     #[test]
-    fn the_weakly_persistent_program_chooses_the_best_alternatives(chain in chain(1..4, 2)) {
-        weak_agrees_with_the_search(&chain)?;
+    fn the_weakly_persistent_program_is_between_the_best_of_all_and_the_best_persistent_with_alternatives(chain in chain(1..4, 2)) {
+        weak_against_the_search(&chain)?;
     }
 
     #[test]
@@ -336,12 +345,52 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_weakly_persistent_program_finds_the_true_optimum(chain in chain(1..7, 1)) {
-        weak_agrees_with_the_search(&chain)?;
+    fn the_weakly_persistent_program_is_between_the_best_of_all_and_the_best_persistent(chain in chain(1..7, 1)) {
+        weak_against_the_search(&chain)?;
     }
 
     #[test]
-    fn the_weakly_persistent_program_finds_the_true_optimum_of_tight_chains(chain in tight_chain()) {
-        weak_agrees_with_the_search(&chain)?;
+    fn the_weakly_persistent_program_is_between_them_on_tight_chains(chain in tight_chain()) {
+        weak_against_the_search(&chain)?;
     }
+}
+
+/// The same chains every time: the program misses next to nothing.
+#[test]
+fn the_weakly_persistent_program_nearly_always_finds_the_true_optimum() {
+    let mut runner = TestRunner::deterministic();
+    let mut missed = 0;
+    for _ in 0..150 {
+        for chain in [tight_chain().boxed(), chain(1..7, 1).boxed()] {
+            let drawn = chain.new_tree(&mut runner).expect("any chain will do").current();
+            missed += usize::from(weak_against_the_search(&drawn).expect("between the two") > 0);
+        }
+    }
+    assert!(missed <= 3, "{missed} of 300 chains");
+}
+
+/// METHODOLOGY.md: five stages, every forward takes 1, within 4 bytes 16 is possible.
+#[test]
+fn a_chain_on_which_the_weakly_persistent_program_misses_the_optimum() {
+    let stage = |activation_bytes, saved_bytes, gradient_bytes| Stage {
+        name: String::new(),
+        forward_time: 1,
+        activation_bytes,
+        gradient_bytes,
+        kept_bytes: 0,
+        passing_overhead: 0,
+        savings: vec![Saving {
+            name: String::new(),
+            forward_time: 1,
+            backward_time: 1,
+            saved_bytes,
+            forward_overhead: 0,
+            backward_overhead: 0,
+        }],
+    };
+    let stages = vec![stage(3, 3, 0), stage(1, 1, 0), stage(0, 1, 1), stage(1, 2, 0), stage(1, 3, 0)];
+    let chain = Chain { fixed_bytes: 0, input_bytes: 0, input_gradient_bytes: 0, stages };
+    let slotted = SlottedChain::rounded(&chain, 1, Account::WithInput);
+    let table = WeakTable::<u32>::new(&slotted, 4).expect("times fit");
+    assert_eq!((table.makespan(4), exhaustive(&chain, 4, Class::Any)), (Some(17), Some(16)));
 }
