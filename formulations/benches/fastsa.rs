@@ -14,8 +14,8 @@ use remat_formulations::fastsa::anneal::{Annealing, Best, Cooling, Terms, roomy}
 use remat_formulations::fastsa::graph::Operators;
 use remat_formulations::fastsa::objective::{Goal, Objective};
 use remat_formulations::fastsa::profile::{Peak, Profile, Soft};
-use remat_formulations::fastsa::random::Random;
 use remat_formulations::fastsa::state::State;
+use remat_formulations::random::Random;
 use remat_formulations::{Context, Limits, Parameters, find};
 
 const NETWORKS: [&str; 4] = ["resnet18-224-b32", "resnet50-224-b32", "resnet152-224-b32", "resnet1001-224-b1"];

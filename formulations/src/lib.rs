@@ -6,6 +6,7 @@
 pub mod formulation;
 pub mod method;
 pub mod parameters;
+pub mod random;
 mod registry;
 pub mod report;
 

@@ -16,8 +16,8 @@ use remat_formulations::fastsa::group::{decompose, group};
 use remat_formulations::fastsa::mutate::{Outcome, Proposer};
 use remat_formulations::fastsa::objective::{Goal, Objective};
 use remat_formulations::fastsa::profile::{Peak, Profile, Soft};
-use remat_formulations::fastsa::random::Random;
 use remat_formulations::fastsa::state::{State, Step};
+use remat_formulations::random::Random;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
 /// A random network of one of the shapes that the simulator's own tests use: masks, state, in-place.

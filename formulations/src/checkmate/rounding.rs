@@ -13,6 +13,7 @@ use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
 use crate::checkmate::stages::Stages;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::random::Random;
 
 /// Checkmate's approximation.
 ///
@@ -201,12 +202,12 @@ fn candidates(context: &Context<'_>, joint: &Joint, kept: &[Vec<f64>]) -> Vec<St
     let mut candidates = match context.parameters.word("rounding") {
         "deterministic" => vec![threshold(0.5)],
         "random" => {
-            let mut random = Random(context.limits.seed);
+            let mut random = Random::new(context.limits.seed);
             let samples = context.parameters.integer("samples").unwrap_or(100);
             (0..samples)
                 .map(|_| {
                     let draws: Vec<Vec<bool>> =
-                        kept.iter().map(|row| row.iter().map(|&share| random.next() < share).collect()).collect();
+                        kept.iter().map(|row| row.iter().map(|&share| random.unit() < share).collect()).collect();
                     Stages::complete(joint, |stage, value| draws[stage][value])
                 })
                 .collect()
@@ -215,19 +216,4 @@ fn candidates(context: &Context<'_>, joint: &Joint, kept: &[Vec<f64>]) -> Vec<St
     };
     candidates.dedup();
     candidates
-}
-
-/// `SplitMix64`.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    /// A number from 0 to 1, 1 excluded.
-    pub(crate) fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^= word >> 31;
-        (word >> 11) as f64 / (1_u64 << 53) as f64
-    }
 }

@@ -6,8 +6,8 @@ use super::graph::index;
 use super::mutate::{Outcome, Proposer};
 use super::objective::Goal;
 use super::profile::Profile;
-use super::random::Random;
 use super::state::{State, Step};
+use crate::random::Random;
 
 /// Iterations between two looks at the clock and two temperatures.
 const ROUND: u64 = 1024;

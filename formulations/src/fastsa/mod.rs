@@ -11,7 +11,6 @@ pub mod group;
 pub mod mutate;
 pub mod objective;
 pub mod profile;
-pub mod random;
 pub mod run;
 mod settings;
 pub mod state;

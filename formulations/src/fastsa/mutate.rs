@@ -7,8 +7,8 @@
 
 use super::objective::Goal;
 use super::profile::Profile;
-use super::random::Random;
 use super::state::{NOP, State, Step};
+use crate::random::Random;
 
 /// What may be proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -193,7 +193,7 @@ impl Profile for Soft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fastsa::random::Random;
+    use crate::random::Random;
 
     #[test]
     fn the_tree_is_the_array() {

@@ -7,9 +7,9 @@ use super::graph::{Graph, Operators};
 use super::group::{Groups, decompose};
 use super::objective::Goal;
 use super::profile::Profile;
-use super::random::Random;
 use super::settings::Settings;
 use super::state::State;
+use crate::random::Random;
 
 /// What all annealings of a call share.
 pub struct Problem<'a> {

@@ -1,7 +1,7 @@
 //! The improved search for one budget: a relaxation over blocks of stages that gains memory rows until
 //! its optimum fits, and neighbourhoods of the best schedule while that takes long.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use crate::checkmate::stages::Stages;
 use crate::method::{Claimed, MethodError, Termination};
 use crate::moccasin::blocks::{Blocks, Rows, Scope, stage_peaks};
 use crate::moccasin::greedy::{self, greedy};
+use crate::random::Random;
 use crate::report::Progress;
 
 /// What a search needs to know.
@@ -62,7 +63,7 @@ pub struct Search<'a> {
     solves: u64,
     largest: usize,
     conflicts: u64,
-    random: Cell<u64>,
+    random: RefCell<Random>,
     version: String,
 }
 
@@ -87,7 +88,7 @@ impl<'a> Search<'a> {
             solves: 0,
             largest: 0,
             conflicts: 0,
-            random: Cell::new(task.seed),
+            random: RefCell::new(Random::new(task.seed)),
             version: String::new(),
         };
         search.bound = search.fixed_time;
@@ -303,14 +304,9 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// A random position (`SplitMix64`).
+    /// A random position.
     fn draw(&self, below: usize) -> usize {
-        let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.random.set(state);
-        let mut word = state;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        usize::try_from((word ^ (word >> 31)) % below.max(1) as u64).unwrap_or(0)
+        usize::try_from(self.random.borrow_mut().bits() % below.max(1) as u64).unwrap_or(0)
     }
 
     fn found(self, termination: Termination) -> Found {

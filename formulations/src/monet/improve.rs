@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::checkmate::rounding::Random;
 use crate::monet::decisions::{Decisions, Doing, complete};
 use crate::monet::problem::Problem;
+use crate::random::Random;
 
 /// Stages completed at most.
 const EFFORT: usize = 400_000;
@@ -85,7 +85,7 @@ impl<'a> Search<'a> {
             weight: 10.0 * least / capacity.max(1) as f64,
             temperature: 0.0,
             hottest: 0.3 * mean,
-            random: Random(seed),
+            random: Random::new(seed),
             completed: 0,
             best: None,
         };
@@ -105,7 +105,7 @@ impl<'a> Search<'a> {
 
     fn below(&mut self, bound: usize) -> usize {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to below the bound")]
-        let drawn = (self.random.next() * bound as f64) as usize;
+        let drawn = (self.random.unit() * bound as f64) as usize;
         drawn.min(bound.saturating_sub(1))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Search<'a> {
             gain += self.energy_of(&self.doings[stage]) - self.energy_of(&doing);
             changed.push(doing);
         }
-        if gain < 0.0 && self.random.next() >= (gain / self.temperature.max(1e-9)).exp() {
+        if gain < 0.0 && self.random.unit() >= (gain / self.temperature.max(1e-9)).exp() {
             return undo(self);
         }
         self.energy -= gain;
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
         let stages = self.problem.stages.len();
         let free = |stage: usize, node: usize| stage <= stages && forced(self.problem, stage, node).is_none();
         // Half of the moves are about something that runs again.
-        let again = self.random.next() < 0.5;
+        let again = self.random.unit() < 0.5;
         let stage = 1 + self.below(stages - 1);
         let runs = &self.doings[stage].runs;
         let node = if again && !runs.is_empty() {

@@ -1,4 +1,4 @@
-//! `SplitMix64`: the random numbers of the annealer, the same on every machine.
+//! `SplitMix64`: the random numbers of the methods, the same on every machine.
 
 /// A generator.
 #[derive(Clone, Debug)]
@@ -33,9 +33,15 @@ impl Random {
         (((self.bits() >> 32) * u64::from(bound)) >> 32) as u32
     }
 
+    /// A number from 0 to 1, 1 excluded.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A random element of a list that is not empty and shorter than 2^32.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "lists of the annealer are shorter")]
+    #[expect(clippy::cast_possible_truncation, reason = "lists are shorter")]
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len() as u32) as usize]
     }
