@@ -9,6 +9,8 @@ pub mod methods;
 pub mod plot;
 pub mod run;
 pub mod solve;
+pub mod status;
 pub mod table;
+pub mod task;
 pub mod verify;
 pub mod worker;
