@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::format::{self, Format};
+use crate::output;
 use crate::published::Published;
 use crate::records::parts;
 use crate::run::pool::{self, safe};
@@ -115,15 +116,7 @@ fn of_file(path: &Path) -> Result<Vec<BatchRow>, Failure> {
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
-    let path = path_in(folder);
-    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    let partial = path.with_extension("csv.partial");
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
-    for row in rows {
-        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
-    }
-    writer.flush().map_err(|error| failed(error.to_string()))?;
-    std::fs::rename(&partial, &path).map_err(|error| failed(error.to_string()))
+    output::write_csv(&path_in(folder), rows)
 }
 
 /// The schedule of a row's largest batch: `schedules/max-batch/<network>/<method>@<memory>+forwards<n>+seed<seed>.json.zst`

@@ -1,0 +1,51 @@
+//! The instances that rows are about, read once each: where the manifest says they were, or else by name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use remat_core::Instance;
+use remat_core::io::read_instance;
+
+use super::manifest;
+use crate::library::Library;
+
+/// The instances of a folder of results.
+pub struct Instances {
+    library: Library,
+    paths: BTreeMap<String, PathBuf>,
+    read: BTreeMap<String, Instance>,
+}
+
+impl Instances {
+    /// Nothing is read yet but the manifest.
+    pub fn new(folder: &Path) -> Self {
+        let sessions = manifest::read(folder);
+        let entries = sessions.into_iter().flat_map(|session| session.instances);
+        let paths = entries.map(|entry| (entry.hash, entry.path)).collect();
+        Self { library: Library::locate(), paths, read: BTreeMap::new() }
+    }
+
+    /// The instance with a hash.
+    ///
+    /// # Errors
+    /// It is gone or has changed.
+    pub fn get(&mut self, name: &str, hash: &str) -> Result<&Instance, String> {
+        if !self.read.contains_key(hash) {
+            let there = self.paths.get(hash).filter(|path| path.is_file()).cloned();
+            let path = match there {
+                Some(path) => path,
+                None => self.library.find(name).map_err(|failure| failure.to_string())?,
+            };
+            let instance = read_instance(&path).map_err(|error| error.to_string())?;
+            let found = instance.hash().to_string();
+            if found != hash {
+                return Err(format!(
+                    "{} has changed: its hash is {found}, the row is about {hash}; run the suite again",
+                    path.display()
+                ));
+            }
+            self.read.insert(found, instance);
+        }
+        self.read.get(hash).ok_or_else(|| "no such instance".into())
+    }
+}
