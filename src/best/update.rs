@@ -66,8 +66,12 @@ fn offer(row: &Record) -> Option<Entry> {
         return None;
     }
     let who = label(&row.method, &row.parameters);
-    // An infeasible problem has any bound.
-    let bound = row.lower_bound_ns.filter(|_| status != Status::Infeasible);
+    // An infeasible problem has any bound; who proves an optimum proves a bound.
+    let bound = match status {
+        Status::Infeasible => None,
+        Status::Optimal => row.lower_bound_ns.max(row.simulated_time_ns),
+        _ => row.lower_bound_ns,
+    };
     let mut entry = Entry {
         instance: row.instance.clone(),
         instance_hash: row.instance_hash.clone(),
@@ -182,9 +186,10 @@ mod tests {
 
     #[test]
     fn nothing_ever_gets_worse() {
-        let best = entry(Some(10), Some(8), Termination::Optimal);
+        let best = entry(Some(10), None, Termination::Optimal);
+        assert_eq!(best.bound, Some(10));
         for worse in [
-            entry(Some(11), Some(7), Termination::Optimal),
+            entry(Some(11), Some(7), Termination::Feasible),
             entry(Some(10), None, Termination::Feasible),
             entry(None, Some(8), Termination::BoundOnly),
             entry(None, None, Termination::Infeasible),
