@@ -3,6 +3,7 @@
 //! The methods live in `remat-formulations`, the judge in `remat-core`; this binary runs the former
 //! in child processes, lets the latter check what they return, and writes down what came out.
 
+mod aggregate;
 mod baseline;
 mod cli;
 mod commands;
@@ -20,6 +21,7 @@ mod run;
 mod size;
 mod suite;
 mod table;
+mod trajectory;
 
 use std::process::ExitCode;
 

@@ -146,7 +146,7 @@ fn report(
     output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
     if !arguments.no_plots {
         let plots = folder.join("plots");
-        let written = plot::write_all(&rows, Some(suite), &plots)?;
+        let written = plot::write_all(&rows, Some(suite), folder, &plots)?;
         output::info(&format!("{} in {}", count(written, "plot"), plots.display()));
     }
     let failed = records::errors(&rows);

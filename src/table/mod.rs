@@ -135,7 +135,7 @@ pub fn summarise(records: &[Record]) -> Table {
 }
 
 /// The budgets of some rows as written, fractions before sizes, each ascending.
-fn written_budgets(records: &[Record]) -> Vec<&str> {
+pub fn written_budgets(records: &[Record]) -> Vec<&str> {
     let mut budgets: Vec<&str> = Vec::new();
     for record in records.iter().filter(|record| !record.budget.is_empty()) {
         if !budgets.contains(&record.budget.as_str()) {
