@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, export, instances, lift, max_batch, methods, plot, run, solve, table, verify};
+use crate::commands::{check, export, instances, lift, max_batch, methods, plot, report, run, solve, table, verify};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -48,8 +48,10 @@ pub enum Command {
     Table(table::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time
     MaxBatch(max_batch::Arguments),
-    /// Plot throughput against peak memory of recorded results, as SVG and PNG
+    /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
+    /// Write recorded results as one HTML page: tables, plots, schedules step by step
+    Report(report::Arguments),
     /// List the methods: claim, parameters, reference
     Methods(methods::Arguments),
     /// List, show, check, import and generate instances

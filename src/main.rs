@@ -16,7 +16,9 @@ mod max_batch;
 mod output;
 mod plot;
 mod published;
+mod recorded;
 mod records;
+mod report;
 mod run;
 mod size;
 mod suite;
@@ -29,8 +31,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command, run as run_command,
-    solve, table as table_command, verify, worker,
+    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command,
+    report as report_command, run as run_command, solve, table as table_command, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Report(arguments) => report_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Worker => worker::run(),

@@ -6,8 +6,8 @@
 pub mod arena;
 mod claims;
 pub mod measures;
-mod overview;
-mod planning;
+pub mod overview;
+pub mod planning;
 
 pub use arena::Arena;
 

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use remat_formulations::Termination;
-
 use super::arena::{Arena, Contestant, Outcome};
 use super::measures::{SHIFT_SECONDS, mean, penalised, profile, share_at, shifted_geometric_mean};
 use super::{Table, number, seconds};
-use crate::records::{Ending, Record, Skipped};
+use crate::records::{Ending, Record};
 use crate::table::grid::Grid;
 use crate::table::{rank, series_label};
 
@@ -98,30 +96,39 @@ fn summary_row(arena: &Arena, at: usize) -> Vec<String> {
     ]
 }
 
-/// Every status, with its word in the table.
-const STATUSES: [(Ending, &str); 12] = [
-    (Ending::Ran(Termination::Optimal), "optimal"),
-    (Ending::Ran(Termination::GapReached), "gap reached"),
-    (Ending::Ran(Termination::Feasible), "feasible"),
-    (Ending::Ran(Termination::BoundOnly), "bound only"),
-    (Ending::Ran(Termination::NotFound), "not found"),
-    (Ending::Ran(Termination::Infeasible), "infeasible"),
-    (Ending::Ran(Termination::TimeLimit), "time limit"),
-    (Ending::Ran(Termination::MemoryLimit), "memory limit"),
-    (Ending::Ran(Termination::NodeLimit), "node limit"),
-    (Ending::Ran(Termination::Interrupted), "interrupted"),
-    (Ending::Ran(Termination::Error), "error"),
-    (Ending::Skipped(Skipped::Skipped), "skipped"),
+/// The words of the column `termination` in the order of the table; one that is not among them comes last.
+const STATUSES: [&str; 13] = [
+    "optimal",
+    "gap_reached",
+    "feasible",
+    "bound_only",
+    "not_found",
+    "infeasible",
+    "time_limit",
+    "cpu_limit",
+    "memory_limit",
+    "node_limit",
+    "interrupted",
+    "error",
+    "skipped",
 ];
+
+/// The word of a status, as in the records.
+pub fn word(ending: Ending) -> String {
+    let value = serde_json::to_value(ending).expect("a status is a word");
+    value.as_str().expect("a status is a word").to_owned()
+}
 
 /// Rows by status; statuses that nobody has are left out.
 pub fn statuses(records: &[Record]) -> Table {
-    let shown: Vec<_> =
-        STATUSES.iter().filter(|(ending, _)| records.iter().any(|row| row.termination == *ending)).collect();
-    let names: Vec<&str> = std::iter::once("rows").chain(shown.iter().map(|(_, name)| *name)).collect();
-    let mut grid = Grouped::new(&names);
+    let mut shown: Vec<String> = records.iter().map(|row| word(row.termination)).collect();
+    shown.sort_by_key(|word| (STATUSES.iter().position(|known| known == word).unwrap_or(STATUSES.len()), word.clone()));
+    shown.dedup();
+    let names: Vec<String> = shown.iter().map(|word| word.replace('_', " ")).collect();
+    let columns: Vec<&str> = std::iter::once("rows").chain(names.iter().map(String::as_str)).collect();
+    let mut grid = Grouped::new(&columns);
     for ((claim, _, label), rows) in by_method(records) {
-        let counts = shown.iter().map(|(ending, _)| rows.iter().filter(|row| row.termination == *ending).count());
+        let counts = shown.iter().map(|status| rows.iter().filter(|row| word(row.termination) == *status).count());
         let cells: Vec<_> = std::iter::once(rows.len()).chain(counts).map(|count| count.to_string()).collect();
         grid.row(claim.label(), &label, cells);
     }

@@ -6,6 +6,7 @@ mod axis;
 mod figure;
 mod legend;
 mod marks;
+mod overall;
 mod progress;
 pub mod style;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 
 use remat_core::format::{MemoryUnit, TimeUnit};
 
+use crate::aggregate::Arena;
 use crate::failure::Failure;
 use crate::records::Record;
 use crate::run::pool::safe;
@@ -33,7 +35,8 @@ pub struct Named {
     pub figure: Figure,
 }
 
-/// The figures of some rows: per instance the curves that the suite asks for, and progress per budget.
+/// The figures of some rows: over all cases, then per instance the curves that the suite asks for, and
+/// progress per budget.
 ///
 /// # Errors
 /// A trace in `results`, the folder of the rows, cannot be read.
@@ -41,7 +44,7 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     let curves = suite.map(|suite| suite.curves).unwrap_or_default();
     let device = suite.and_then(|suite| suite.device.as_ref());
     let trajectories = trajectory::read_all(records, results)?;
-    let mut figures = Vec::new();
+    let mut figures = overall::figures(&Arena::new(records, &trajectories));
     for (name, rows) in by_instance(records) {
         if let Some(figure) = figure_of(&name, &rows, curves, device) {
             figures.push(Named { file: safe(&name), instance: name.clone(), figure });

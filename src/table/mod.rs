@@ -18,7 +18,8 @@ use crate::size::Budget;
 use crate::suite::Suite;
 use grid::Grid;
 
-const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
+/// What the reader of the summary table must know.
+pub const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
 Methods that ignore budgets: the fastest point whose simulated peak meets the budget. \
 *: stopped by a limit; of several seeds the median, and how many have a schedule where not all do. Budgets with an x: times store-all's simulated peak.";
 
@@ -272,7 +273,8 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
     row.cells.iter().map(|cell| cell.text()).chain(counts)
 }
 
-fn grid(table: &Table) -> Grid {
+/// All instances in one grid.
+pub fn grid(table: &Table) -> Grid {
     let mut header = vec!["instance", "claim", "method"];
     header.extend(table.budgets.iter().map(String::as_str));
     header.extend(["solved", "timeout", "error"]);

@@ -107,7 +107,11 @@ pub fn one(
     }
 }
 
-fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
+/// The published figures that a suite names; none where it names none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
     let path = suite.and_then(|suite| suite.published.as_ref());
     path.map(|path| Published::read(&library.root.join(path))).transpose().map(Option::unwrap_or_default)
 }

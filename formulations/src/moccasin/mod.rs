@@ -115,7 +115,7 @@ impl Method for Moccasin {
     fn about(&self) -> About {
         About {
             title: "optimal schedule in the instance's order with at most C runs each, by constraint programming",
-            claim: Claim::FixedOrder,
+            claim: Claim::AtMostRuns,
             claim_text: "optimal among schedules in stages of the instance's order with at most C runs of each operator",
             reference: "Moccasin (Bartan et al., ICML 2023)",
             parameters: &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START],
