@@ -139,14 +139,14 @@ fn cp_sat_finds_the_optimum_of_the_exhaustive_search_in_both_strategies_and_memo
 #[test]
 fn at_every_budget_of_a_layered_graph_it_is_the_oracle_with_as_many_copies() {
     let mut budgets = 0;
-    for seed in 0..10 {
-        let instance = graph(7, seed);
-        // Seven copies are as good as any number: there are seven stages.
-        for copies in ["1", "2", "3", "7"] {
+    for seed in 0..8 {
+        let instance = graph(6, seed);
+        // Six copies are as good as any number: there are six stages.
+        for copies in ["1", "2", "6"] {
             budgets += agrees_at_every_budget(&instance, copies, &[]);
         }
     }
-    assert!(budgets > 100, "only {budgets} budgets");
+    assert!(budgets > 60, "only {budgets} budgets");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn at_every_budget_of_a_layered_graph_cp_sat_finds_the_oracle_s_optimum() {
     if !cp_sat() {
         return;
     }
-    for seed in 10..18 {
+    for seed in 10..16 {
         for copies in ["2", "3"] {
             agrees_at_every_budget(&graph(7, seed), copies, &[("solver", "cp-sat")]);
         }
@@ -249,12 +249,13 @@ fn in_another_order_it_is_at_least_as_good_as_the_schedule_that_the_order_comes_
 
 #[test]
 fn starts_change_nothing_but_the_way() {
-    for seed in 130..140 {
+    for seed in 130..136 {
         let instance = instance_of(seed, 4);
         let joint = Joint::new(&instance).expect("supported");
         let budgets = budgets(&joint, 3);
         let expected = solve("moccasin", &instance, &budgets, &[("start", "none")]);
-        for start in starts() {
+        // fastsa takes seconds per budget.
+        for start in starts().filter(|&start| start != "fastsa" || seed == 130) {
             let answers = solve("moccasin", &instance, &budgets, &[("start", start)]);
             for (answer, expected) in answers.iter().zip(&expected) {
                 let time = |answer: &Answer| answer.claimed.map(|claimed| claimed.time);

@@ -19,6 +19,9 @@ use crate::moccasin::starts;
 use crate::random::Random;
 use crate::report::Progress;
 
+/// Most operators with which dropping greedily is worth its time; beyond, annealing is faster.
+const GREEDY_OPERATORS: usize = 400;
+
 /// What a search needs to know.
 pub struct Task<'a> {
     /// The joint graph.
@@ -129,10 +132,12 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Looks for a start by itself.
+    /// Looks for a start by itself, where a greedy step takes milliseconds.
     pub fn start_greedily(&mut self) {
         let limits = starts::limits(6, self.limits());
-        if let Some(stages) = greedy(self.task.joint, limits) {
+        if self.task.joint.len() <= GREEDY_OPERATORS
+            && let Some(stages) = greedy(self.task.joint, limits)
+        {
             self.offer(stages);
         }
     }
@@ -148,7 +153,9 @@ impl<'a> Search<'a> {
     fn anneal(&mut self) {
         let Task { joint, seed, .. } = *self.task;
         let start = self.best.as_ref().map_or_else(|| Stages::store_all(joint), |(_, stages)| stages.clone());
-        let plan = Plan::of(joint);
+        // Later rounds refine what is known.
+        let initial = if self.annealings > 0 && self.best.is_some() { 0.2 } else { 1.0 };
+        let plan = Plan { initial, ..Plan::of(joint) };
         let seed = seed.wrapping_add(self.annealings);
         self.annealings += 1;
         anneal(joint, starts::limits(5, self.limits()), plan, &start, seed, &mut |stages| {
