@@ -5,13 +5,9 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-<<<<<<< HEAD
-use crate::commands::{check, export, instances, lift, max_batch, methods, plot, report, run, solve, table, verify};
-=======
 use crate::commands::{
-    check, export, instances, lift, max_batch, methods, plot, run, solve, status, table, task, verify,
+    check, export, instances, lift, max_batch, methods, plot, report, run, solve, status, table, task, verify,
 };
->>>>>>> runs
 
 const AFTER_HELP: &str = "\
 Exit codes:
