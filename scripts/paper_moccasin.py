@@ -87,6 +87,12 @@ def moments(results: Path, record: dict[str, str]) -> tuple[float, float]:
     name += "" if record["seed"] == "0" else f"+seed{record['seed']}"
     safe = lambda text: re.sub(r"[^A-Za-z0-9\-_.,=\[\]@+]", "_", text)
     path = results / "traces" / safe(record["instance"]) / f"{safe(name)}.csv"
+    if not path.exists():
+        # Long names leave the parameters at their defaults out.
+        given = set(record["parameters"].split(","))
+        for other in path.parent.glob(f"{record['method']}[[]*@{record['budget']}.csv"):
+            if set(other.name.split("[")[1].split("]")[0].split(",")) <= given:
+                path = other
     end = float(record["wall_seconds"])
     if not path.exists():
         return end, end

@@ -164,12 +164,19 @@ pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
     path_of(folder, record, "csv")
 }
 
+/// Longest name of a file without what is put in front while it is written; common file systems take 255 bytes.
+const LONGEST_NAME: usize = 200;
+
 fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
     let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
-    let file = format!("{}{parameters}{budget}{seed}.{extension}", record.method);
-    folder.join(safe(&record.instance)).join(safe(&file))
+    let tail = format!("{budget}{seed}.{extension}");
+    let whole = format!("{}{parameters}", record.method);
+    // Of a long list of parameters those at their defaults are left out; nothing else can be meant.
+    let short = || crate::table::label(&record.method, &record.parameters);
+    let head = if whole.len() + tail.len() > LONGEST_NAME { short() } else { whole };
+    folder.join(safe(&record.instance)).join(safe(&format!("{head}{tail}")))
 }
 
 /// A text as one component of a path: anything unusual becomes an underscore.
@@ -184,6 +191,18 @@ pub fn safe(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::records::tests::example;
+
+    #[test]
+    fn long_lists_of_parameters_leave_the_defaults_out() {
+        let method = remat_formulations::find("fastsa").expect("registered");
+        let parameters: Vec<_> =
+            method.about().parameters.iter().map(|p| format!("{}={}", p.name, p.default)).collect();
+        let mut record = example("fastsa", Some(("0.5x", 7)));
+        record.parameters = parameters.join(",").replace("iterations=20000000", "iterations=5000000");
+        assert!(record.parameters.len() > LONGEST_NAME);
+        let path = schedule_path(Path::new("out"), &record);
+        assert!(path.ends_with("fastsa[iterations=5000000]@0.5x.json.zst"), "{}", path.display());
+    }
 
     #[test]
     fn schedules_have_safe_file_names() {

@@ -229,9 +229,7 @@ impl Walk<'_> {
 
     /// Adds a later run to the change, if it can be one.
     fn toggled(&mut self, position: usize, stage: usize) -> bool {
-        let possible = stage > position
-            && stage < self.joint.len()
-            && !self.timeline.later(position).contains(&stage);
+        let possible = stage > position && stage < self.joint.len() && !self.timeline.later(position).contains(&stage);
         if possible {
             self.moves.push((position, stage));
         }

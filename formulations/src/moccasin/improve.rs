@@ -11,8 +11,8 @@ use remat_solvers::cp::{CpBackend, CpCapability, CpOutcome, CpRequest, Emphasis}
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
 use crate::method::{Claimed, MethodError, Termination};
-use crate::moccasin::blocks::{Blocks, Rows, Scope, stage_peaks};
 use crate::moccasin::anneal::{Plan, anneal};
+use crate::moccasin::blocks::{Blocks, Rows, Scope, stage_peaks};
 use crate::moccasin::greedy::{self, greedy};
 use crate::moccasin::neighbourhoods::again;
 use crate::moccasin::starts;
@@ -245,7 +245,12 @@ impl<'a> Search<'a> {
         blocks
     }
 
-    pub(super) fn solve(&mut self, blocks: &Blocks<'_>, emphasis: Emphasis, slice: Duration) -> Result<CpOutcome, MethodError> {
+    pub(super) fn solve(
+        &mut self,
+        blocks: &Blocks<'_>,
+        emphasis: Emphasis,
+        slice: Duration,
+    ) -> Result<CpOutcome, MethodError> {
         let hint = self.best.as_ref().map(|(_, stages)| blocks.hint(stages)).unwrap_or_default();
         let time = self.left().map_or(slice, |left| left.min(slice));
         let request = CpRequest {

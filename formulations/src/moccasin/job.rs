@@ -140,7 +140,8 @@ impl<'a> Job<'a> {
             "anneal" => self.annealed(&Stages::store_all(self.joint), limits),
             id => {
                 let time = limits.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let context = Context { limits: crate::method::Limits { time, ..self.context.limits }, ..*self.context };
+                let context =
+                    Context { limits: crate::method::Limits { time, ..self.context.limits }, ..*self.context };
                 let start = starts::of_method(id, &context, self.joint, self.budget, self.copies())?;
                 let Some(stages) = start.stages else { return Ok(start) };
                 return Ok(self.repaired(&format!("the schedule of {id}"), stages));
@@ -202,12 +203,7 @@ impl<'a> Job<'a> {
         Ok(Found { note: format!("{}{}", start.words, found.note), ..found })
     }
 
-    fn phase(
-        &self,
-        published: &Published<'_>,
-        hint: &[(Variable, i64)],
-        parts: u32,
-    ) -> Result<CpOutcome, MethodError> {
+    fn phase(&self, published: &Published<'_>, hint: &[(Variable, i64)], parts: u32) -> Result<CpOutcome, MethodError> {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / parts);
         let request = CpRequest {
             time: left,

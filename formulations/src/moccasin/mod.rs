@@ -105,8 +105,7 @@ const COPIES: ParameterSpec = ParameterSpec {
 };
 
 /// The parameters.
-const PARAMETERS: &[ParameterSpec] =
-    &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START];
+const PARAMETERS: &[ParameterSpec] = &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START];
 
 impl Method for Moccasin {
     fn id(&self) -> &'static str {
@@ -159,4 +158,3 @@ fn solver(context: &Context<'_>) -> Result<&'static dyn CpBackend, MethodError> 
     solver.available().map_err(refused)?;
     Ok(solver)
 }
-

@@ -11,9 +11,7 @@ use super::job::Job;
 use super::{COPIES, MEMORY, SOLVER, STRATEGY, solver, starts};
 use crate::checkmate::joint::Joint;
 use crate::fastsa::FastSa;
-use crate::method::{
-    About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason, Termination,
-};
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::report::{Progress, Reporter, Silent};
 

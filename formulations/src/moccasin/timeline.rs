@@ -53,7 +53,10 @@ impl<'a> Timeline<'a> {
         let own = joint.operators.iter().map(|operator| {
             let made: u64 = operator.makes.iter().map(|&value| joint.values[value].bytes).sum();
             let with = |transient: u64| signed(made + transient);
-            [with(operator.first.transient(workspace)), with(operator.again.as_ref().map_or(0, |r| r.transient(workspace)))]
+            [
+                with(operator.first.transient(workspace)),
+                with(operator.again.as_ref().map_or(0, |r| r.transient(workspace))),
+            ]
         });
         let own: Vec<[i64; 2]> = own.collect();
         let mut moments: Vec<Moment> = (0..joint.len()).map(|stage| moment(stage, stage)).collect();
