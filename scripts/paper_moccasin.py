@@ -88,10 +88,9 @@ def moments(results: Path, record: dict[str, str]) -> tuple[float, float]:
     safe = lambda text: re.sub(r"[^A-Za-z0-9\-_.,=\[\]@+]", "_", text)
     path = results / "traces" / safe(record["instance"]) / f"{safe(name)}.csv"
     if not path.exists():
-        # Long names leave the parameters at their defaults out.
-        given = set(record["parameters"].split(","))
-        for other in path.parent.glob(f"{record['method']}[[]*@{record['budget']}.csv"):
-            if set(other.name.split("[")[1].split("]")[0].split(",")) <= given:
+        # Long names end in a hash: then what the trace ends with says whose it is.
+        for other in path.parent.glob(f"{safe(name)[:100].replace('[', '[[]')}*~*.csv"):
+            if other.read_text().rstrip().splitlines()[-1].split(",")[1] == record["simulated_time_ns"]:
                 path = other
     end = float(record["wall_seconds"])
     if not path.exists():
