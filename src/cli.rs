@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, export, instances, lift, max_batch, methods, plot, report, run, solve, table, verify};
+use crate::commands::{
+    check, export, instances, lift, max_batch, methods, plot, report, run, solve, status, table, task, verify,
+};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -34,6 +36,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a suite: every method on every instance, each run in a process of its own
     Run(run::Arguments),
+    /// Show how far a run is: rows queued, running, done and failed
+    Status(status::Arguments),
     /// Run one method on one instance
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
@@ -57,6 +61,9 @@ pub enum Command {
     /// List, show, check, import and generate instances
     #[command(subcommand)]
     Instances(instances::Command),
+    /// Work on one task of a batch (started by a cluster)
+    #[command(hide = true)]
+    Task(task::Arguments),
     /// Work on one job from standard input (started by `run` and `solve`)
     #[command(hide = true)]
     Worker,

@@ -5,12 +5,14 @@
 
 mod aggregate;
 mod baseline;
+mod cache;
 mod cli;
 mod commands;
 mod failure;
 mod fault;
 mod format;
 mod host;
+mod launcher;
 mod library;
 mod max_batch;
 mod output;
@@ -32,12 +34,14 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command,
-    report as report_command, run as run_command, solve, table as table_command, verify, worker,
+    report as report_command, run as run_command, solve, status, table as table_command, task, verify, worker,
 };
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(arguments) => run_command::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Task(arguments) => task::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

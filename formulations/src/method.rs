@@ -161,8 +161,10 @@ pub enum Termination {
     NotFound,
     /// No schedule of the method's class meets the budget, proved.
     Infeasible,
-    /// The time limit was reached.
+    /// The limit on wall time was reached.
     TimeLimit,
+    /// The limit on CPU time was reached.
+    CpuLimit,
     /// The memory limit was reached.
     MemoryLimit,
     /// The node limit was reached.

@@ -10,6 +10,8 @@ pub mod plot;
 pub mod report;
 pub mod run;
 pub mod solve;
+pub mod status;
 pub mod table;
+pub mod task;
 pub mod verify;
 pub mod worker;

@@ -158,7 +158,7 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
         method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
         cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
         solved: rows.iter().filter(|row| row.is_solved()).count(),
-        timeout: rows.iter().filter(|row| row.termination == Ending::Ran(Termination::TimeLimit)).count(),
+        timeout: rows.iter().filter(|row| is_timeout(row)).count(),
         error: rows.iter().filter(|row| is_error(row)).count(),
     });
     let heading = rows.first().map(|row| heading(row)).unwrap_or_default();
@@ -174,6 +174,10 @@ fn heading(row: &Record) -> String {
         format::bytes(row.store_all_peak_bytes, row.memory_unit),
         row.times
     )
+}
+
+fn is_timeout(row: &Record) -> bool {
+    matches!(row.termination, Ending::Ran(Termination::TimeLimit | Termination::CpuLimit))
 }
 
 fn is_error(row: &Record) -> bool {
@@ -219,7 +223,10 @@ pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
 }
 
 fn stopped(row: &Record) -> bool {
-    matches!(row.termination, Ending::Ran(Termination::TimeLimit | Termination::MemoryLimit | Termination::NodeLimit))
+    matches!(
+        row.termination,
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit | Termination::MemoryLimit | Termination::NodeLimit)
+    )
 }
 
 /// Why there is no number.
@@ -228,7 +235,7 @@ fn reason(ending: Ending) -> &'static str {
         Ending::Skipped(_) => "skipped",
         Ending::Ran(Termination::Infeasible) => "infeasible",
         Ending::Ran(Termination::BoundOnly) => "bound only",
-        Ending::Ran(Termination::TimeLimit) => "timeout",
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit) => "timeout",
         Ending::Ran(Termination::MemoryLimit) => "memory",
         Ending::Ran(Termination::NodeLimit) => "node limit",
         Ending::Ran(Termination::Interrupted) => "interrupted",
