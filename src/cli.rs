@@ -5,7 +5,10 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, export, instances, lift, max_batch, methods, plot, reproduce, run, solve, table, verify};
+use crate::commands::{
+    check, export, instances, lift, max_batch, methods, plot, report, reproduce, run, solve, status, table, task,
+    verify,
+};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -34,6 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a suite: every method on every instance, each run in a process of its own
     Run(run::Arguments),
+    /// Show how far a run is: rows queued, running, done and failed
+    Status(status::Arguments),
     /// Run one method on one instance
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
@@ -48,15 +53,20 @@ pub enum Command {
     Table(table::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time
     MaxBatch(max_batch::Arguments),
-    /// Plot throughput against peak memory of recorded results, as SVG and PNG
+    /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
     /// Reproduce the tables and figures of the papers, each beside ours
     Reproduce(reproduce::Arguments),
+    /// Write recorded results as one HTML page: tables, plots, schedules step by step
+    Report(report::Arguments),
     /// List the methods: claim, parameters, reference
     Methods(methods::Arguments),
     /// List, show, check, import and generate instances
     #[command(subcommand)]
     Instances(instances::Command),
+    /// Work on one task of a batch (started by a cluster)
+    #[command(hide = true)]
+    Task(task::Arguments),
     /// Work on one job from standard input (started by `run` and `solve`)
     #[command(hide = true)]
     Worker,

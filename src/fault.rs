@@ -18,6 +18,8 @@ pub enum Fault {
     Hang,
     /// Report schedules, then never return.
     HangLate,
+    /// Use CPU time for ever, in two processes.
+    Burn,
     /// Ask for more memory than there is.
     OutOfMemory,
     /// Panic.
@@ -40,6 +42,7 @@ pub fn asked(method: &str) -> Option<Fault> {
         "abort" => Fault::Abort,
         "hang" => Fault::Hang,
         "hang-late" => Fault::HangLate,
+        "burn" => Fault::Burn,
         "oom" => Fault::OutOfMemory,
         "panic" => Fault::Panic,
         "garbage" => Fault::Garbage,
@@ -60,6 +63,7 @@ impl Fault {
         match self {
             Self::Abort => std::process::abort(),
             Self::Hang => forever(),
+            Self::Burn => burn(),
             Self::OutOfMemory => {
                 let mut hoard: Vec<Vec<u8>> = Vec::new();
                 loop {
@@ -99,6 +103,16 @@ impl Fault {
             }
             _ => {}
         }
+    }
+}
+
+/// The child does most of the work: a limit on this process alone would not notice.
+fn burn() -> ! {
+    let child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+    // Without a shell this process is all that there is.
+    let _ = child.map(|mut child| child.wait());
+    loop {
+        std::hint::spin_loop();
     }
 }
 

@@ -3,25 +3,31 @@
 //! The methods live in `remat-formulations`, the judge in `remat-core`; this binary runs the former
 //! in child processes, lets the latter check what they return, and writes down what came out.
 
+mod aggregate;
 mod baseline;
+mod cache;
 mod cli;
 mod commands;
 mod failure;
 mod fault;
 mod format;
 mod host;
+mod launcher;
 mod library;
 mod max_batch;
 mod method_pages;
 mod output;
 mod plot;
 mod published;
+mod recorded;
 mod records;
+mod report;
 mod reproduce;
 mod run;
 mod size;
 mod suite;
 mod table;
+mod trajectory;
 
 use std::process::ExitCode;
 
@@ -30,12 +36,15 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command,
-    reproduce as reproduce_command, run as run_command, solve, table as table_command, verify, worker,
+    report as report_command, reproduce as reproduce_command, run as run_command, solve, status,
+    table as table_command, task, verify, worker,
 };
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(arguments) => run_command::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Task(arguments) => task::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
@@ -45,6 +54,7 @@ fn main() -> ExitCode {
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
         Command::Reproduce(arguments) => reproduce_command::run(&arguments),
+        Command::Report(arguments) => report_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Worker => worker::run(),

@@ -112,6 +112,10 @@ pub enum Claim {
     AllSchedules,
     /// Optimal among schedules that follow the instance's order stage by stage.
     FixedOrder,
+    /// Optimal among those of them in which each operator runs at most so often.
+    AtMostRuns,
+    /// Optimal among schedules of a class that also choose each operator's implementation.
+    OperatorChoice,
     /// A lower bound, no schedule.
     LowerBound,
     /// Legal schedules, without a claim of optimality.
@@ -125,9 +129,11 @@ impl Claim {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
             Self::Chain => "chain",
-            Self::LowerSets => "lower sets",
-            Self::AllSchedules => "all schedules",
+            Self::LowerSets => "one-shot, lower sets",
+            Self::AllSchedules => "free order",
             Self::FixedOrder => "fixed order",
+            Self::AtMostRuns => "at most C runs",
+            Self::OperatorChoice => "operator choice",
             Self::LowerBound => "lower bound",
             Self::Heuristic => "heuristic",
         }
@@ -159,8 +165,10 @@ pub enum Termination {
     NotFound,
     /// No schedule of the method's class meets the budget, proved.
     Infeasible,
-    /// The time limit was reached.
+    /// The limit on wall time was reached.
     TimeLimit,
+    /// The limit on CPU time was reached.
+    CpuLimit,
     /// The memory limit was reached.
     MemoryLimit,
     /// The node limit was reached.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remat_core::io::{read_instance, read_schedule};
-use remat_core::{Instance, simulate};
+use remat_core::io::read_schedule;
+use remat_core::simulate;
 
 use crate::cli::count;
 use crate::failure::Failure;
-use crate::library::Library;
 use crate::output;
+use crate::recorded::Instances;
 use crate::records::{self, Record, folder_of};
-use crate::run::{manifest, pool::schedule_path};
+use crate::run::pool::schedule_path;
 use crate::table::label;
 
 /// Arguments of `bench check`.
@@ -75,42 +75,4 @@ fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), S
     same("time", row.simulated_time_ns, simulation.time)?;
     same("peak", row.simulated_peak_bytes, simulation.peak_bytes)?;
     same("recomputations", row.recomputations, simulation.recomputations())
-}
-
-/// The instances of a folder of results, read once each.
-struct Instances {
-    library: Library,
-    paths: BTreeMap<String, PathBuf>,
-    read: BTreeMap<String, Instance>,
-}
-
-impl Instances {
-    /// The manifest says where each instance was.
-    fn new(folder: &Path) -> Self {
-        let sessions = manifest::read(folder);
-        let entries = sessions.into_iter().flat_map(|session| session.instances);
-        let paths = entries.map(|entry| (entry.hash, entry.path)).collect();
-        Self { library: Library::locate(), paths, read: BTreeMap::new() }
-    }
-
-    fn get(&mut self, row: &Record) -> Result<&Instance, String> {
-        if !self.read.contains_key(&row.instance_hash) {
-            let there = self.paths.get(&row.instance_hash).filter(|path| path.is_file()).cloned();
-            let path = match there {
-                Some(path) => path,
-                None => self.library.find(&row.instance).map_err(|failure| failure.to_string())?,
-            };
-            let instance = read_instance(&path).map_err(|error| error.to_string())?;
-            let found = instance.hash().to_string();
-            if found != row.instance_hash {
-                return Err(format!(
-                    "{} has changed: its hash is {found}, the row is about {}; run the suite again",
-                    path.display(),
-                    row.instance_hash
-                ));
-            }
-            self.read.insert(found, instance);
-        }
-        self.read.get(&row.instance_hash).ok_or_else(|| "no such instance".into())
-    }
 }

@@ -149,11 +149,9 @@ fn draw(
     records: &[crate::records::Record],
 ) -> Result<(), Failure> {
     let Some(cells) = entry.runs.first() else { return Ok(()) };
-    let argument = cells.suite_argument(library);
-    let mut suite = suite::read(library, &argument.to_string_lossy())?.suite;
-    suite.curves = curves;
+    let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
     let folder = outcome::path_of(library, &entry.id, pass).with_extension("");
-    let written = plot::write_all(records, Some(&suite), &folder)?;
+    let written = plot::write(&plot::curves(records, curves, suite.device.as_ref()), &folder)?;
     output::info(&format!("{} in {}", count(written, "plot"), folder.display()));
     Ok(())
 }

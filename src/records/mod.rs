@@ -1,11 +1,14 @@
 //! `records.csv`: one row per instance, method, parameters and budget, flushed to the disk one by one.
 //!
 //! A row is a line (texts hold no line breaks), so a writer that was killed leaves at most one torn
-//! last line, which the next one drops. A lock file keeps a second writer out. This file must not
-//! know how rows come about.
+//! last line, which the next one drops. A lock file keeps a second writer out; workers on several
+//! machines share it and write [`parts`]. This file must not know how rows come about.
 
+pub mod parts;
 mod writer;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
@@ -33,9 +36,13 @@ pub enum Skipped {
     Skipped,
 }
 
+/// Version of the columns below; it changes whenever they, or their meaning, do.
+pub const SCHEMA_VERSION: u32 = 2;
+
 /// One row. [`COLUMNS`] documents the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    pub schema_version: u32,
     pub suite: String,
     pub instance: String,
     pub instance_hash: String,
@@ -66,11 +73,14 @@ pub struct Record {
     pub peak_rss_bytes: u64,
     pub threads: usize,
     pub time_limit_seconds: Option<f64>,
+    pub cpu_limit_seconds: Option<f64>,
     pub memory_limit_bytes: Option<u64>,
     pub seed: u64,
     pub note: String,
     pub error: String,
+    pub cached: bool,
     pub version: String,
+    pub sources: String,
     pub git_revision: String,
     pub host: String,
     pub timestamp: String,
@@ -78,6 +88,7 @@ pub struct Record {
 
 /// Name and meaning of each column, in order.
 pub const COLUMNS: &[(&str, &str)] = &[
+    ("schema_version", "version of these columns; 2 here"),
     ("suite", "name of the suite"),
     ("instance", "name of the instance"),
     ("instance_hash", "hash of its contents, as `bench instances show` prints it"),
@@ -94,7 +105,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("budget", "the budget as written in the suite, e.g. 0.5x"),
     (
         "termination",
-        "optimal, gap_reached, feasible, bound_only, not_found, infeasible, time_limit, memory_limit, node_limit, interrupted, error, or skipped",
+        "optimal, gap_reached, feasible, bound_only, not_found, infeasible, time_limit, cpu_limit, memory_limit, node_limit, interrupted, error, or skipped",
     ),
     ("claimed_time_ns", "time that the method's own model claims"),
     ("claimed_peak_bytes", "peak that the method's own model claims"),
@@ -107,15 +118,21 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("build_seconds", "seconds of building the model; work that serves several budgets is in the first"),
     ("solve_seconds", "seconds of solving, likewise"),
     ("wall_seconds", "wall seconds of the child process, all budgets together, reading included"),
-    ("cpu_seconds", "CPU seconds of the child process, likewise"),
-    ("peak_rss_bytes", "peak resident memory of the child process"),
+    ("cpu_seconds", "CPU seconds of the child process and of those that it started, from the system, likewise"),
+    (
+        "peak_rss_bytes",
+        "peak resident memory, from the system: the largest of these processes, or their sum where it was seen to be more",
+    ),
     ("threads", "threads that the method was allowed"),
     ("time_limit_seconds", "wall limit of the run; empty for none"),
+    ("cpu_limit_seconds", "limit on the CPU time of the run, its processes and threads together; empty for none"),
     ("memory_limit_bytes", "address-space limit of the run; empty for none"),
     ("seed", "seed of every random choice"),
     ("note", "what the method says besides"),
-    ("error", "what went wrong, where the termination is error, time_limit, memory_limit or interrupted"),
+    ("error", "what went wrong, where the termination is error, time_limit, cpu_limit, memory_limit or interrupted"),
+    ("cached", "whether the row was taken from the cache; it describes the run that made it, limits and host included"),
     ("version", "version of bench"),
+    ("sources", "hash of the sources that decide answers, of the locked dependencies and of the build's options"),
     ("git_revision", "revision of the checkout"),
     ("host", "host name, processor, logical cores"),
     ("timestamp", "end of the run, UTC"),
@@ -152,6 +169,11 @@ impl Record {
             seed: self.seed,
             version: self.version.clone(),
         }
+    }
+
+    /// Whether the run failed, rather than came to an answer or to a limit.
+    pub fn is_error(&self) -> bool {
+        self.termination == Ending::Ran(Termination::Error)
     }
 
     /// Whether the row carries a checked schedule that meets the budget.
@@ -226,19 +248,15 @@ pub fn folder_of(argument: &Path) -> PathBuf {
     if argument.is_dir() { argument.to_owned() } else { argument.parent().map(Path::to_owned).unwrap_or_default() }
 }
 
-/// The rows of a `records.csv`, or of the one in a folder; a torn last line is left out.
+/// The rows of a `records.csv`, or of a folder with those that workers put into its parts; a torn last
+/// line is left out, and of rows with the same identity the last counts.
 ///
 /// # Errors
 /// The file cannot be read, or is none of ours.
 pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
-    let bytes = std::fs::read(&path).map_err(|error| {
-        Failure::input(format!(
-            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
-            path.display()
-        ))
-    })?;
-    let records = parse(&path, &bytes)?.records;
+    let parted = argument.is_dir() && !parts::folders(argument).is_empty();
+    let records = if parted { read_any(argument)? } else { latest(of_file(&path)?) };
     if records.is_empty() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
@@ -248,9 +266,58 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     Ok(records)
 }
 
+/// The rows of a folder and of its parts; none where there is none.
+///
+/// # Errors
+/// A file cannot be read, or is none of ours.
+pub fn read_any(folder: &Path) -> Result<Vec<Record>, Failure> {
+    let path = folder.join("records.csv");
+    let mut records = if path.exists() { of_file(&path)? } else { vec![] };
+    let parts = parts::rows(folder)?;
+    if !parts.is_empty() {
+        records.extend(parts);
+        records = in_order(folder, records);
+    }
+    Ok(latest(records))
+}
+
+/// Rows of workers, which finish in any order, by instance: the manifest lists them in the suite's order.
+fn in_order(folder: &Path, mut records: Vec<Record>) -> Vec<Record> {
+    let sessions = crate::run::manifest::read(folder);
+    let hashes: Vec<_> = sessions.iter().flat_map(|session| &session.instances).map(|entry| &entry.hash).collect();
+    records.sort_by_cached_key(|record| hashes.iter().position(|hash| **hash == record.instance_hash));
+    records
+}
+
+fn of_file(path: &Path) -> Result<Vec<Record>, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::input(format!(
+            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
+            path.display()
+        ))
+    })?;
+    Ok(parse(path, &bytes)?.records)
+}
+
+/// Rows without those that later ones of the same identity replace, each at the place of the first.
+fn latest(records: Vec<Record>) -> Vec<Record> {
+    let mut positions: HashMap<Key, usize> = HashMap::new();
+    let mut kept: Vec<Record> = Vec::with_capacity(records.len());
+    for record in records {
+        match positions.entry(record.key()) {
+            Entry::Occupied(position) => kept[*position.get()] = record,
+            Entry::Vacant(vacant) => {
+                vacant.insert(kept.len());
+                kept.push(record);
+            }
+        }
+    }
+    kept
+}
+
 /// How many rows ended in an error.
 pub fn errors(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.termination == Ending::Ran(Termination::Error)).count()
+    records.iter().filter(|record| record.is_error()).count()
 }
 
 #[cfg(test)]
@@ -261,6 +328,7 @@ pub mod tests {
     /// A row as tests need it.
     pub fn example(method: &str, budget: Option<(&str, u64)>) -> Record {
         Record {
+            schema_version: SCHEMA_VERSION,
             suite: "s".into(),
             instance: "net".into(),
             instance_hash: "0123456789abcdef".into(),
@@ -291,11 +359,14 @@ pub mod tests {
             peak_rss_bytes: 1 << 20,
             threads: 1,
             time_limit_seconds: None,
+            cpu_limit_seconds: None,
             memory_limit_bytes: None,
             seed: 0,
             note: String::new(),
             error: String::new(),
+            cached: false,
             version: "0".into(),
+            sources: "s".into(),
             git_revision: String::new(),
             host: "a, \"b\"".into(),
             timestamp: "2026-11-21T10:09:08Z".into(),

@@ -15,7 +15,7 @@ use crate::max_batch::rows::BatchRow;
 use crate::published::Figure;
 use crate::records::{Ending, Record};
 use crate::size::Budget;
-use crate::table::{median, ratios, series_label};
+use crate::table::{median, ratios, reason, series_label};
 
 /// What ours is.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,11 +210,9 @@ fn cell<'a>(rows: &[&'a Record], budget: &str) -> Result<Cell<'a>, Failure> {
 
 fn why_none(row: &Record) -> String {
     match row.termination {
-        Ending::Ran(Termination::Infeasible) => "infeasible".into(),
-        Ending::Ran(Termination::TimeLimit) => "nothing within the time limit".into(),
         Ending::Ran(Termination::Error) => format!("error: {}", row.error),
         Ending::Skipped(_) => format!("skipped: {}", row.note),
-        Ending::Ran(_) => "not found".into(),
+        ending => reason(ending).into(),
     }
 }
 
