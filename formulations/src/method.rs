@@ -33,6 +33,10 @@ pub trait Method: Sync {
     fn formulation(&self) -> Option<&dyn Formulation> {
         None
     }
+    /// Name of the type, with its module: its doc comment is the method's page.
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
     /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
     fn is_random(&self, _parameters: &Parameters) -> bool {
         false
