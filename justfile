@@ -84,6 +84,11 @@ bench-checkmate seconds="600":
     run solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs > results/checkmate/public-strategies.csv
     run solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks > results/checkmate/networks.csv
 
+# Moccasin's table into results/paper-moccasin.md, in hours with the five minutes per budget that it gives
+paper-moccasin seconds="300" jobs="1":
+    cargo build --release
+    scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
+
 # Everything that CI runs
 ci: (test "--profiler")
 

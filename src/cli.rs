@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
 use crate::commands::{
-    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, run, solve, status, table,
-    task, verify,
+    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, report, reproduce, run, solve,
+    status, table, task, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -55,8 +55,12 @@ pub enum Command {
     Best(best::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time
     MaxBatch(max_batch::Arguments),
-    /// Plot throughput against peak memory of recorded results, as SVG and PNG
+    /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
+    /// Reproduce the tables and figures of the papers, each beside ours
+    Reproduce(reproduce::Arguments),
+    /// Write recorded results as one HTML page: tables, plots, schedules step by step
+    Report(report::Arguments),
     /// List the methods: claim, parameters, reference
     Methods(methods::Arguments),
     /// List, show, check, import and generate instances

@@ -3,6 +3,7 @@
 //! The methods live in `remat-formulations`, the judge in `remat-core`; this binary runs the former
 //! in child processes, lets the latter check what they return, and writes down what came out.
 
+mod aggregate;
 mod baseline;
 mod best;
 mod cache;
@@ -15,14 +16,19 @@ mod host;
 mod launcher;
 mod library;
 mod max_batch;
+mod method_pages;
 mod output;
 mod plot;
 mod published;
+mod recorded;
 mod records;
+mod report;
+mod reproduce;
 mod run;
 mod size;
 mod suite;
 mod table;
+mod trajectory;
 
 use std::process::ExitCode;
 
@@ -31,7 +37,8 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     best as best_command, check, completions, doctor, export, instances, lift, max_batch as max_batch_command, methods,
-    plot as plot_command, run as run_command, solve, status, table as table_command, task, verify, worker,
+    plot as plot_command, report as report_command, reproduce as reproduce_command, run as run_command, solve, status,
+    table as table_command, task, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -51,6 +58,8 @@ fn main() -> ExitCode {
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Reproduce(arguments) => reproduce_command::run(&arguments),
+        Command::Report(arguments) => report_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Worker => worker::run(),

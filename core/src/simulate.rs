@@ -97,12 +97,40 @@ pub enum Violation {
     NeverRan(String, &'static str),
 }
 
+/// Watches a simulation: what enters and leaves memory, and the memory during each step.
+///
+/// What a step allocates, and the buffer that it takes over, come before its memory; what a `free` drops
+/// comes after it. The inputs are allocated before the first step.
+pub trait Observer {
+    /// A tensor is in memory from here on.
+    fn allocated(&mut self, _tensor: TensorId) {}
+    /// A tensor is gone.
+    fn dropped(&mut self, _tensor: TensorId) {}
+    /// Memory during a step, of which so much is workspace.
+    fn during(&mut self, _bytes: u64, _workspace: u64) {}
+}
+
+/// Watches nothing.
+impl Observer for () {}
+
 /// Simulates a schedule.
 ///
 /// # Errors
 /// The first illegal step.
 pub fn simulate(instance: &Instance, schedule: &Schedule) -> Result<Simulation, SimulationError> {
-    let mut machine = Machine::new(instance);
+    simulate_observed(instance, schedule, &mut ())
+}
+
+/// Simulates a schedule while somebody watches.
+///
+/// # Errors
+/// The first illegal step.
+pub fn simulate_observed(
+    instance: &Instance,
+    schedule: &Schedule,
+    observer: &mut impl Observer,
+) -> Result<Simulation, SimulationError> {
+    let mut machine = Machine::new(instance, observer);
     let mut simulation = Simulation {
         time: 0,
         peak_bytes: machine.bytes,
@@ -151,8 +179,9 @@ fn tensor_name(instance: &Instance, id: TensorId) -> String {
 }
 
 /// Memory and the iteration's progress between two steps.
-struct Machine<'a> {
+struct Machine<'a, O> {
     instance: &'a Instance,
+    observer: &'a mut O,
     resident: Vec<bool>,
     /// Fixed bytes and all resident tensors.
     bytes: u64,
@@ -169,10 +198,11 @@ struct During {
     wasted: bool,
 }
 
-impl<'a> Machine<'a> {
-    fn new(instance: &'a Instance) -> Self {
+impl<'a, O: Observer> Machine<'a, O> {
+    fn new(instance: &'a Instance, observer: &'a mut O) -> Self {
         let mut machine = Self {
             instance,
+            observer,
             resident: vec![false; instance.tensors().len()],
             bytes: instance.fixed_bytes(),
             bytes_by_kind: [0; TensorKind::ALL.len()],
@@ -190,6 +220,7 @@ impl<'a> Machine<'a> {
         self.resident[id.index()] = true;
         self.bytes += tensor.bytes;
         self.bytes_by_kind[tensor.kind as usize] += tensor.bytes;
+        self.observer.allocated(id);
     }
 
     fn drop_tensor(&mut self, id: TensorId) {
@@ -197,6 +228,7 @@ impl<'a> Machine<'a> {
         self.resident[id.index()] = false;
         self.bytes -= tensor.bytes;
         self.bytes_by_kind[tensor.kind as usize] -= tensor.bytes;
+        self.observer.dropped(id);
     }
 
     fn step(&mut self, step: Step) -> Result<During, Violation> {
@@ -257,7 +289,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn during(&self, workspace: u64, wasted: bool) -> During {
+    fn during(&mut self, workspace: u64, wasted: bool) -> During {
+        self.observer.during(self.bytes + workspace, workspace);
         During { bytes: self.bytes + workspace, bytes_by_kind: self.bytes_by_kind, workspace, wasted }
     }
 

@@ -29,7 +29,7 @@ pub use formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };
-pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
+pub use parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
 pub use report::{Progress, Reporter, Silent};
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::format::{self, Format};
-use crate::run::instances::Instances;
+use crate::recorded::Instances;
 use crate::run::pool::safe;
 use crate::table::grid::Grid;
 pub use update::update;
@@ -153,7 +153,7 @@ pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
 
 /// Whether the simulator says of a schedule what an entry says.
 fn confirm(entry: &Entry, schedule: &Path, instances: &mut Instances) -> Result<(), String> {
-    let instance = instances.get(&entry.instance, &entry.instance_hash)?;
+    let instance = instances.named(&entry.instance, &entry.instance_hash)?;
     let (_, schedule) = read_schedule(schedule, instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
     if Some(simulation.time) != entry.time || Some(simulation.peak_bytes) != entry.peak_bytes {

@@ -6,8 +6,8 @@ use remat_formulations::Termination;
 
 use super::{Entry, Status, confirm, read, write};
 use crate::failure::Failure;
+use crate::recorded::Instances;
 use crate::records::{self, Ending, Record, folder_of};
-use crate::run::instances::Instances;
 use crate::run::pool::{self, schedule_path};
 use crate::table::label;
 

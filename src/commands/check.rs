@@ -13,8 +13,8 @@ use crate::library::Library;
 use crate::max_batch::Network;
 use crate::max_batch::rows::{self, BatchRow};
 use crate::output;
+use crate::recorded::Instances;
 use crate::records::{self, Record, folder_of};
-use crate::run::instances::Instances;
 use crate::run::pool::schedule_path;
 use crate::table::label;
 
@@ -71,7 +71,7 @@ fn latest(rows: &[Record]) -> Vec<&Record> {
 
 /// What differs between a row and its schedule, if anything.
 fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), String> {
-    let instance = instances.get(&row.instance, &row.instance_hash)?;
+    let instance = instances.get(row)?;
     let path = schedule_path(&folder.join("schedules"), row);
     let (_, schedule) = read_schedule(&path, instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;

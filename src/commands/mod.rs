@@ -10,6 +10,8 @@ pub mod lift;
 pub mod max_batch;
 pub mod methods;
 pub mod plot;
+pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod solve;
 pub mod status;

@@ -30,8 +30,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = records::read(&arguments.results)?;
     let suite = suite::kept_in(&arguments.results);
-    let out = arguments.out.clone().unwrap_or_else(|| records::folder_of(&arguments.results).join("plots"));
-    let written = plot::write_all(&rows, suite.as_ref(), &out)?;
+    let folder = records::folder_of(&arguments.results);
+    let out = arguments.out.clone().unwrap_or_else(|| folder.join("plots"));
+    let written = plot::write_all(&rows, suite.as_ref(), &folder, &out)?;
     output::info(&format!("{} in {}", count(written, "plot"), out.display()));
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::format::{self, Format};
 use crate::output;
 use crate::published::Published;
 use crate::records::parts;
-use crate::run::pool::{self, safe};
+use crate::run::pool::{self, safe, short};
 use crate::table::grid::Grid;
 use crate::table::{rank, wrap};
 
@@ -123,8 +123,8 @@ pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
 /// (no seed 0).
 pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
     let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
-    let file = format!("{}@{}+forwards{}{seed}.json.zst", row.label, row.memory_bytes, row.extra_forwards);
-    results.join("schedules/max-batch").join(safe(&row.network)).join(safe(&file))
+    let name = safe(&format!("{}@{}+forwards{}{seed}", row.label, row.memory_bytes, row.extra_forwards));
+    results.join("schedules/max-batch").join(safe(&row.network)).join(format!("{}.json.zst", short(name)))
 }
 
 /// Keeps the schedule of a row.

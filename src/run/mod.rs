@@ -3,7 +3,6 @@
 pub mod child;
 pub mod execute;
 mod group;
-pub mod instances;
 pub mod job;
 pub mod judge;
 pub mod logs;

@@ -191,8 +191,21 @@ fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
     let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
-    let file = format!("{}{parameters}{budget}{seed}.{extension}", record.method);
-    folder.join(safe(&record.instance)).join(safe(&file))
+    let name = short(safe(&format!("{}{parameters}{budget}{seed}", record.method)));
+    folder.join(safe(&record.instance)).join(format!("{name}.{extension}"))
+}
+
+/// Bytes of a file's name before its extension. File systems take 255; a temporary file has some more.
+const LONGEST_NAME: usize = 200;
+
+/// A name of ASCII characters that a file system takes: what is too long ends in a hash of the whole.
+pub fn short(name: String) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    let kept = LONGEST_NAME - 17;
+    format!("{}~{}", &name[..kept], &hash[..16])
 }
 
 /// A text as one component of a path: anything unusual becomes an underscore.
@@ -218,5 +231,17 @@ mod tests {
         record.seed = 3;
         let path = schedule_path(Path::new("out"), &record);
         assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
+    }
+
+    /// FastSA's parameters once made a name of 262 bytes, which no file system takes.
+    #[test]
+    fn long_parameters_make_names_that_are_short_and_differ() {
+        let mut record = example("fastsa", Some(("0.5x", 7)));
+        record.parameters = "option=value,".repeat(20);
+        let first = schedule_path(Path::new("out"), &record);
+        record.budget = "0.6x".into();
+        let second = schedule_path(Path::new("out"), &record);
+        let length = |path: &Path| path.file_name().map_or(0, std::ffi::OsStr::len);
+        assert!(first != second && length(&first) == LONGEST_NAME + ".json.zst".len(), "{first:?} {second:?}");
     }
 }

@@ -18,7 +18,8 @@ use crate::size::Budget;
 use crate::suite::Suite;
 use grid::Grid;
 
-const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
+/// What the reader of the summary table must know.
+pub const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
 Methods that ignore budgets: the fastest point whose simulated peak meets the budget. \
 *: stopped by a limit; of several seeds the median, and how many have a schedule where not all do. Budgets with an x: times store-all's simulated peak.";
 
@@ -135,7 +136,7 @@ pub fn summarise(records: &[Record]) -> Table {
 }
 
 /// The budgets of some rows as written, fractions before sizes, each ascending.
-fn written_budgets(records: &[Record]) -> Vec<&str> {
+pub fn written_budgets(records: &[Record]) -> Vec<&str> {
     let mut budgets: Vec<&str> = Vec::new();
     for record in records.iter().filter(|record| !record.budget.is_empty()) {
         if !budgets.contains(&record.budget.as_str()) {
@@ -229,7 +230,7 @@ fn stopped(row: &Record) -> bool {
 }
 
 /// Why there is no number.
-fn reason(ending: Ending) -> &'static str {
+pub fn reason(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "skipped",
         Ending::Ran(Termination::Infeasible) => "infeasible",
@@ -279,7 +280,8 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
     row.cells.iter().map(|cell| cell.text()).chain(counts)
 }
 
-fn grid(table: &Table) -> Grid {
+/// All instances in one grid.
+pub fn grid(table: &Table) -> Grid {
     let mut header = vec!["instance", "claim", "method"];
     header.extend(table.budgets.iter().map(String::as_str));
     header.extend(["solved", "timeout", "error"]);

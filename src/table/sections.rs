@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{ratios, render, summarise};
+use crate::aggregate::{self, Aggregate};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::library::Library;
@@ -20,6 +21,20 @@ pub enum Section {
     Ratios,
     /// Largest batches, beside published ones.
     Batches,
+    /// Over all cases: schedules, proofs, means with their shift, PAR2.
+    Summary,
+    /// Rows by status.
+    Statuses,
+    /// The fastest schedule of each case, and whose.
+    VirtualBest,
+    /// Performance profiles of Dolan and Moré.
+    Profile,
+    /// Quality after planning for 1, 10 and 100 s, and the primal integral.
+    Quality,
+    /// Planning time to 5, 2 and 1 % of the best, and of the bound.
+    Gaps,
+    /// Claimed against simulated (and executed) time and peak.
+    Claims,
 }
 
 /// All sections that a suite has, in the formats for people; the overheads alone in the others.
@@ -62,6 +77,10 @@ pub fn one(
     suite: Option<&Suite>,
 ) -> Result<String, Failure> {
     let published = published(library, suite)?;
+    let aggregated = |which: Aggregate| {
+        let arena = aggregate::arena(records, folder)?;
+        Ok(which.table(&arena, records).render(format))
+    };
     match section {
         Section::Overheads => Ok(render(&summarise(records), format, suite)),
         Section::Ratios => ratios::render(records, &published, format).ok_or_else(|| {
@@ -78,10 +97,21 @@ pub fn one(
             }
             Ok(rows::render(&rows, &published, format))
         }
+        Section::Summary => aggregated(Aggregate::Summary),
+        Section::Statuses => aggregated(Aggregate::Statuses),
+        Section::VirtualBest => aggregated(Aggregate::VirtualBest),
+        Section::Profile => aggregated(Aggregate::Profile),
+        Section::Quality => aggregated(Aggregate::Quality),
+        Section::Gaps => aggregated(Aggregate::Gaps),
+        Section::Claims => aggregated(Aggregate::Claims),
     }
 }
 
-fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
+/// The published figures that a suite names; none where it names none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
     let path = suite.and_then(|suite| suite.published.as_ref());
     path.map(|path| Published::read(&library.root.join(path))).transpose().map(Option::unwrap_or_default)
 }

@@ -1,4 +1,4 @@
-//! The instances that rows are about, read once each: where the manifest says they were, or else by name.
+//! The instances that recorded rows are about, found again by their hashes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use remat_core::Instance;
 use remat_core::io::read_instance;
 
-use super::manifest;
 use crate::library::Library;
+use crate::records::Record;
+use crate::run::manifest;
 
-/// The instances of a folder of results.
+/// The instances of a folder of results, read once each.
 pub struct Instances {
     library: Library,
     paths: BTreeMap<String, PathBuf>,
@@ -17,7 +18,7 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// Nothing is read yet but the manifest.
+    /// Of a folder; its manifest says where each instance was.
     pub fn new(folder: &Path) -> Self {
         let sessions = manifest::read(folder);
         let entries = sessions.into_iter().flat_map(|session| session.instances);
@@ -25,11 +26,19 @@ impl Instances {
         Self { library: Library::locate(), paths, read: BTreeMap::new() }
     }
 
-    /// The instance with a hash.
+    /// The instance that a row is about.
     ///
     /// # Errors
-    /// It is gone or has changed.
-    pub fn get(&mut self, name: &str, hash: &str) -> Result<&Instance, String> {
+    /// It is gone, or no longer what the row says.
+    pub fn get(&mut self, row: &Record) -> Result<&Instance, String> {
+        self.named(&row.instance, &row.instance_hash)
+    }
+
+    /// The instance with a hash, looked for by name where the manifest does not know it.
+    ///
+    /// # Errors
+    /// It is gone, or no longer what it was.
+    pub fn named(&mut self, name: &str, hash: &str) -> Result<&Instance, String> {
         if !self.read.contains_key(hash) {
             let there = self.paths.get(hash).filter(|path| path.is_file()).cloned();
             let path = match there {
