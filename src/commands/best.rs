@@ -13,8 +13,8 @@ use crate::output;
 
 const AFTER_HELP: &str = "\
 A value is about an instance, a class of methods (their claim) and a budget in bytes. status: optimal, if \
-who found the time proved that no schedule of its class is faster; best, if not; infeasible, if it is \
-proved that there is none; unknown, if there is only a bound. An update takes nothing that is worse, and \
+who found the time proved that no schedule of its class is faster; best, if not; infeasible, if who is named proves \
+that there is none of its own kind; unknown, if there is only a bound. An update takes nothing that is worse, and \
 no schedule that the simulator does not confirm.
 
 Examples:

@@ -38,9 +38,15 @@ fn a_row_whose_schedule_says_otherwise_is_refused() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");
     let path = checkout.path("run/records.csv");
-    let time = rows(&path)[0]["simulated_time_ns"].clone();
-    let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::write(&path, text.replace(&format!(",{time},"), ",1,")).unwrap();
+    let mut reader = csv::Reader::from_path(&path).unwrap();
+    let headers = reader.headers().unwrap().clone();
+    let column = headers.iter().position(|name| name == "simulated_time_ns").unwrap();
+    let row: Vec<_> = reader.records().next().unwrap().unwrap().iter().map(str::to_owned).collect();
+    let edited = row.iter().enumerate().map(|(at, value)| if at == column { "1" } else { value.as_str() });
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_path(&path).unwrap();
+    writer.write_record(&headers).unwrap();
+    writer.write_record(edited).unwrap();
+    writer.flush().unwrap();
     let done = checkout.bench("best --update run");
     assert_eq!(done.code, Some(1));
     assert!(done.stdout.contains("the entry says 1"), "{}", done.stdout);
