@@ -1,0 +1,224 @@
+//! `strategy=coarse`: the model over blocks of stages is solved, what its solution comes to is improved into a
+//! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or runs something
+//! twice. Every round leaves a bound on all schedules; over single stages the model is exact.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
+
+use crate::checkmate::coarse::Block;
+use crate::method::MethodError;
+use crate::monet::decisions::Decisions;
+use crate::monet::formulation::Formulation;
+use crate::monet::improve::improve;
+use crate::monet::problem::Problem;
+use crate::monet::program::{Known, Program, failed, whole_bound};
+
+/// Nodes of the first round without a time limit; each round may use twice as many as the last.
+const NODES: u64 = 50;
+
+/// The state of a refinement of one budget.
+pub struct Refinement<'p, 'a> {
+    program: &'p Program<'a>,
+    known: &'p mut Known,
+    index: usize,
+    capacity: i64,
+    began: Instant,
+    time: Option<Duration>,
+    /// Which part of the gap that is left a relaxation may leave.
+    part: f64,
+    round: usize,
+}
+
+impl<'p, 'a> Refinement<'p, 'a> {
+    /// A refinement within some time.
+    pub fn new(program: &'p Program<'a>, known: &'p mut Known, index: usize, time: Option<Duration>) -> Self {
+        let capacity = program.capacity_of(index);
+        Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0 }
+    }
+
+    /// Refines for so many rounds, or until the time is up; none where the question is still open.
+    ///
+    /// # Errors
+    /// The solver refuses.
+    pub fn run(mut self, rounds: usize) -> Result<Option<Stop>, MethodError> {
+        let problem = &self.program.problem;
+        let mut blocks = first_blocks(problem);
+        let mut before: Option<Formulation<'_>> = None;
+        while self.round < rounds {
+            self.round += 1;
+            let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
+            if let Some(before) = &before {
+                formulation.add_known(before);
+            }
+            let outcome = self.solve(&mut formulation)?;
+            let model = &formulation.layout.model;
+            self.known.note = format!(
+                "{}: {}; {} blocks of stages in {} rounds; {} columns, {} rows, {} nonzeros",
+                outcome.solver,
+                outcome.raw_status,
+                blocks.len(),
+                self.round,
+                model.columns(),
+                model.rows.len(),
+                model.nonzeros()
+            );
+            if outcome.stop == Stop::Infeasible {
+                self.known.infeasible = self.known.best.is_none();
+                return Ok(Some(Stop::Infeasible));
+            }
+            let said = outcome.incumbent.as_ref().map(|values| formulation.kept(values, 0.5));
+            let said = said.and_then(|kept| Decisions::complete(problem, kept, self.capacity));
+            if let Some(said) = &said {
+                self.search(said)?;
+            }
+            if self.program.enough(self.known) {
+                return Ok(Some(Stop::Optimal));
+            }
+            if self.left().is_some_and(|left| left < Duration::from_millis(200)) {
+                return Ok(Some(Stop::TimeLimit));
+            }
+            let finer = said.and_then(|said| self.finer(&formulation, &said, &outcome));
+            before = Some(formulation);
+            let Some(finer) = finer else { break };
+            blocks = finer;
+        }
+        Ok(None)
+    }
+
+    /// Schedules from what a solution comes to.
+    fn search(&mut self, said: &Decisions) -> Result<(), MethodError> {
+        let program = self.program;
+        program.take(self.index, self.capacity, self.known, said.clone())?;
+        if program.enough(self.known) {
+            return Ok(());
+        }
+        let seconds = self.left().map(|left| left / 4);
+        let seed = program.seed() + self.round as u64;
+        if let Some(found) = improve(&program.problem, said.kept.clone(), self.capacity, seed, seconds) {
+            program.take(self.index, self.capacity, self.known, found)?;
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.time.map(|time| time.saturating_sub(self.began.elapsed()))
+    }
+
+    /// Memory rows as they are violated, first by the relaxation.
+    fn solve(&mut self, formulation: &mut Formulation<'_>) -> Result<Outcome, MethodError> {
+        let program = self.program;
+        let mut session: Box<dyn Session> = match program.solver.supports(Capability::Sessions) {
+            Ok(()) => program.solver.session(&formulation.layout.model).map_err(|error| failed(&error))?,
+            Err(_) => Box::new(Anew::new(program.solver, formulation.layout.model.clone())),
+        };
+        let share = self.left().map(|left| left / 3);
+        let began = Instant::now();
+        let mut relaxed = true;
+        loop {
+            let start = self.known.best.as_ref().filter(|_| !relaxed).map(|best| formulation.vector(best));
+            let wanted = self.gap_wanted() / formulation.layout.scale.time;
+            let (index, known) = (self.index, &mut *self.known);
+            let mut observer = |event: &remat_solvers::Progress<'_>| {
+                if let Some(bound) = event.bound.filter(|_| !relaxed) {
+                    program.raise(index, known, whole_bound(formulation, bound));
+                }
+                if program.enough(known) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let mut request = Request {
+                time: share.map(|share| share.saturating_sub(began.elapsed())),
+                relaxation: relaxed,
+                start: start.as_deref(),
+                observer: Some(&mut observer),
+                absolute_gap: wanted,
+                relative_gap: 0.0,
+                nodes: self.time.is_none().then(|| NODES << self.round.min(20)),
+                ..program.request(1)
+            };
+            let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+            if std::env::var_os("MONET_TRACE").is_some() {
+                eprintln!("   {:?} relaxed {relaxed} {:?} obj {:?} bound {:?} nodes {:?} rows {}", began.elapsed(), outcome.stop, outcome.objective.map(|o| o * formulation.layout.scale.time), outcome.dual_bound.map(|b| b * formulation.layout.scale.time), outcome.nodes, formulation.layout.model.rows.len());
+            }
+            if outcome.stop == Stop::Infeasible {
+                return Ok(outcome);
+            }
+            if let Some(bound) = outcome.dual_bound {
+                program.raise(self.index, self.known, whole_bound(formulation, bound));
+            }
+            let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
+            let before = formulation.layout.model.rows.len();
+            let added = match &outcome.incumbent {
+                Some(values) if solved => formulation.add_violated(values),
+                _ => 0,
+            };
+            if added > 0 {
+                let rows = formulation.rows_from(before);
+                session.add_rows(&rows).map_err(|error| failed(&error))?;
+            } else if relaxed && solved && !program.enough(self.known) {
+                relaxed = false;
+            } else {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// A part of the gap that is left: there is no use in solving a relaxation better than the schedules
+    /// that come of it.
+    fn gap_wanted(&self) -> f64 {
+        let best = self.known.best.as_ref().map(|best| (best.time() - self.known.bound).max(0) as f64);
+        // Without a schedule any solution within a few per mille says enough.
+        (best.unwrap_or(self.known.bound as f64 / 50.0) / self.part).max(0.5)
+    }
+
+    /// The blocks of the next round; none where this way ends.
+    fn finer(&mut self, formulation: &Formulation<'_>, said: &Decisions, outcome: &Outcome) -> Option<Vec<Block>> {
+        let blocks = &formulation.layout.blocks;
+        let capacity = self.capacity;
+        if let Some(finer) = split(blocks, said, |need, _| need > capacity) {
+            return Some(finer);
+        }
+        let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
+        if left * formulation.layout.scale.time > 1e-6 * said.time() as f64 + 1.0 {
+            // A better solution of the same relaxation may be another one.
+            self.part *= 4.0;
+            return Some(blocks.clone());
+        }
+        split(blocks, said, |_, repeats| repeats)
+    }
+}
+
+/// The forward pass, and all the rest.
+fn first_blocks(problem: &Problem) -> Vec<Block> {
+    let mut blocks = vec![Block { first: 0, last: 0 }];
+    if problem.stages.len() > 1 {
+        blocks.push(Block { first: 1, last: problem.stages.len() - 1 });
+    }
+    blocks
+}
+
+/// Blocks split at their stage of greatest need, where `wanted` says so of that need and of whether some node
+/// runs twice in the block; none if nothing was split.
+fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(i64, bool) -> bool) -> Option<Vec<Block>> {
+    let mut finer = Vec::with_capacity(blocks.len() + 1);
+    for &block in blocks {
+        let worst = (block.first..=block.last).max_by_key(|&stage| said.stages[stage].peak).unwrap_or(block.first);
+        if block.first == block.last || !wanted(said.stages[worst].peak, repeats(said, block)) {
+            finer.push(block);
+            continue;
+        }
+        // The row of a block's last stage is exact.
+        let last = if worst < block.last { worst } else { worst - 1 };
+        finer.push(Block { last, ..block });
+        finer.push(Block { first: last + 1, ..block });
+    }
+    (finer.len() > blocks.len()).then_some(finer)
+}
+
+/// Whether a node runs twice in a block, which the model counts once.
+fn repeats(said: &Decisions, block: Block) -> bool {
+    let mut nodes: Vec<usize> =
+        said.stages[block.first..=block.last].iter().flat_map(|doing| doing.runs.iter().map(|run| run.0)).collect();
+    nodes.sort_unstable();
+    nodes.windows(2).any(|pair| pair[0] == pair[1])
+}
