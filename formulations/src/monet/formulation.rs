@@ -14,9 +14,6 @@ use crate::monet::memory::{Place, memory, places};
 use crate::monet::problem::Problem;
 use crate::monet::separation::violated;
 
-/// So many violated rows of either kind are taken from a block of several stages at a time.
-const ALIKE: usize = 3;
-
 /// A model of a problem within a capacity.
 pub struct Formulation<'a> {
     /// The problem.
@@ -25,6 +22,8 @@ pub struct Formulation<'a> {
     pub layout: Layout,
     /// Budget in the problem's unit.
     pub capacity: i64,
+    /// By stage, what its rows leave free of the capacity; 0 but in heuristics.
+    pub margin: Vec<i64>,
     present: BTreeSet<(usize, Place)>,
 }
 
@@ -38,7 +37,8 @@ impl<'a> Formulation<'a> {
     pub fn coarse(problem: &'a Problem, capacity: i64, blocks: Vec<Block>) -> Self {
         let mut layout = Layout::new(problem, capacity, blocks);
         constraints::add(problem, &mut layout);
-        Self { problem, layout, capacity, present: BTreeSet::new() }
+        let margin = vec![0; problem.stages.len()];
+        Self { problem, layout, capacity, margin, present: BTreeSet::new() }
     }
 
     /// Adds the rows of another model of the same problem that mean the same here: those of equal blocks.
@@ -73,23 +73,31 @@ impl<'a> Formulation<'a> {
 
     /// Adds the rows that a vector violates; how many.
     pub fn add_violated(&mut self, vector: &[f64]) -> usize {
-        let mut found = violated(self.problem, &self.layout, vector, self.capacity as f64);
+        self.add_worst(vector, usize::MAX)
+    }
+
+    /// Adds of the rows that a vector violates the worst of each kind in every block; how many.
+    pub fn add_worst(&mut self, vector: &[f64], alike: usize) -> usize {
+        let mut found = self.violated(vector);
         found.sort_by(|left, right| right.2.total_cmp(&left.2));
-        let exact = self.layout.spans.iter().all(Option::is_none);
         // Rows of one block are much alike: the worst of each kind will do.
         let mut taken: BTreeMap<(usize, bool), usize> = BTreeMap::new();
         found.retain(|&(stage, place, _)| {
             let block = self.layout.block_of(stage);
             let count = taken.entry((block, place == Place::Backward)).or_default();
             *count += 1;
-            exact || *count <= ALIKE
+            *count <= alike
         });
         found.into_iter().filter(|&(stage, place, _)| self.add(stage, place)).count()
     }
 
     /// Whether a vector is within the capacity everywhere.
     pub fn violates_nothing(&self, vector: &[f64]) -> bool {
-        violated(self.problem, &self.layout, vector, self.capacity as f64).is_empty()
+        self.violated(vector).is_empty()
+    }
+
+    fn violated(&self, vector: &[f64]) -> Vec<(usize, Place, f64)> {
+        violated(self.problem, &self.layout, vector, |stage| (self.capacity - self.margin[stage]) as f64)
     }
 
     /// Adds a row unless it is there or cannot be violated; whether it did.
@@ -114,7 +122,7 @@ impl<'a> Formulation<'a> {
 
     fn row(&self, stage: usize, place: Place) -> Option<RowBlock> {
         let sum = memory(self.problem, &self.layout, stage, place);
-        let room = self.capacity as f64 - sum.constant;
+        let room = (self.capacity - self.margin[stage]) as f64 - sum.constant;
         let most: f64 = sum.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
         let unit = self.layout.scale.memory;
         let mut block = RowBlock::default();

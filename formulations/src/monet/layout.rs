@@ -53,8 +53,8 @@ pub struct Layout {
     pub model: Model,
     /// Divisors of memory and time.
     pub scale: Scale,
-    /// Every term with its cost in the problem's unit; constants included.
-    pub objective: Sum,
+    /// For each block what it costs, in the problem's unit; constants included.
+    pub costs: Vec<Sum>,
     /// The blocks of stages; of one stage each where the model is exact.
     pub blocks: Vec<Block>,
     /// For each block of several stages, what is there while it goes on.
@@ -69,19 +69,17 @@ pub fn single_stages(problem: &Problem) -> Vec<Block> {
 }
 
 impl Layout {
-    /// Makes the columns over blocks of stages, which cover all of them in order.
+    /// Makes the columns of the model that is exact over single stages, and a relaxation over others
+    /// (`coarse.rs`). Blocks cover all stages in order.
     pub fn new(problem: &Problem, largest: i64, blocks: Vec<Block>) -> Self {
-        let longest = problem.nodes.iter().flat_map(|node| &node.again).map(|way| way.time).max().unwrap_or(1);
-        let scale = Scale::new(largest.max(1).unsigned_abs(), longest.max(1).unsigned_abs());
-        let (stages, end) = (Vec::with_capacity(problem.stages.len()), vec![Term::Zero; problem.nodes.len()]);
-        let (model, objective, largest_of) = (Model::default(), Sum::default(), Vec::new());
-        let spans = vec![None; blocks.len()];
-        let mut layout = Self { stages, end, model, scale, objective, blocks, spans, largest_of };
+        let mut layout = Self::empty(problem, largest, blocks);
         for at in 0..layout.blocks.len() {
             let Block { first, last } = layout.blocks[at];
+            layout.costs.push(Sum::default());
             for stage in first..=last {
                 let mut terms = StageTerms::default();
                 if stage == first {
+                    terms.kept = layout.kept_into(problem, stage);
                     layout.forward(problem, stage, &mut terms);
                 }
                 layout.backward(problem, stage, &mut terms);
@@ -92,9 +90,22 @@ impl Layout {
             }
         }
         // What the last stage reads without running it is kept beyond it, as after any other.
-        layout.end = (0..problem.nodes.len()).map(|node| layout.kept(problem, problem.stages.len(), node)).collect();
-        layout.model.offset = layout.time(layout.objective.constant);
+        layout.end = layout.kept_into(problem, problem.stages.len());
+        layout.model.offset = layout.time(layout.costs.iter().map(|costs| costs.constant).sum());
         layout
+    }
+
+    fn empty(problem: &Problem, largest: i64, blocks: Vec<Block>) -> Self {
+        let longest = problem.nodes.iter().flat_map(|node| &node.again).map(|way| way.time).max().unwrap_or(1);
+        let scale = Scale::new(largest.max(1).unsigned_abs(), longest.max(1).unsigned_abs());
+        let (stages, end) = (Vec::with_capacity(problem.stages.len()), vec![Term::Zero; problem.nodes.len()]);
+        let (model, costs, largest_of) = (Model::default(), Vec::new(), Vec::new());
+        let spans = vec![None; blocks.len()];
+        Self { stages, end, model, scale, costs, blocks, spans, largest_of }
+    }
+
+    fn kept_into(&mut self, problem: &Problem, stage: usize) -> Vec<Term> {
+        (0..problem.nodes.len()).map(|node| self.kept(problem, stage, node)).collect()
     }
 
     fn time(&self, time: f64) -> f64 {
@@ -104,12 +115,19 @@ impl Layout {
     fn column(&mut self, cost: i64, kind: Kind) -> Term {
         let scaled = self.time(cost as f64);
         let term = Term::Column(self.model.column(0.0, 1.0, scaled, kind));
-        self.objective.add(cost as f64, term);
+        self.charge(cost, term);
         term
     }
 
+    /// Charges the block that is being made.
+    fn charge(&mut self, cost: i64, term: Term) {
+        if let Some(costs) = self.costs.last_mut() {
+            costs.add(cost as f64, term);
+        }
+    }
+
     fn cost(&mut self, cost: i64, term: Term) {
-        self.objective.add(cost as f64, term);
+        self.charge(cost, term);
         if let Term::Column(column) = term {
             self.model.costs[column.index()] += cost as f64 / self.scale.time;
         }
@@ -127,10 +145,9 @@ impl Layout {
         }
     }
 
-    /// What is kept, and what runs.
+    /// What runs.
     fn forward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
         let count = problem.nodes.len();
-        terms.kept = (0..count).map(|node| self.kept(problem, stage, node)).collect();
         terms.run = (0..count).map(|node| self.run(problem, stage, node)).collect();
         for (node, &runs) in terms.run.iter().enumerate() {
             let costs: Vec<i64> = problem.ways(stage, node).iter().map(|way| way.time).collect();

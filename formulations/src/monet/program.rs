@@ -114,9 +114,9 @@ impl<'a> Program<'a> {
         let build = began.elapsed();
         let stop = if strategy == "plain" {
             formulation.add_all();
-            self.exactly(index, budget, &mut formulation, &mut known, budgets)?
+            self.exactly(index, &mut formulation, &mut known, budgets)?
         } else {
-            self.lazily(index, budget, &mut formulation, &mut known, budgets)?
+            self.lazily(index, &mut formulation, &mut known, budgets)?
         };
         let solve = began.elapsed().saturating_sub(build);
         Ok(self.answer(budget, &known, build, solve, stop))
@@ -133,7 +133,7 @@ impl<'a> Program<'a> {
         formulation.add_first();
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let build = began.elapsed();
-        let stop = self.relax(index, budget, &mut formulation, &mut known, budgets)?;
+        let stop = self.relax(index, &mut formulation, &mut known, budgets)?;
         Ok(self.answer(budget, &known, build, began.elapsed().saturating_sub(build), stop))
     }
 
@@ -192,7 +192,6 @@ impl<'a> Program<'a> {
     fn exactly(
         &self,
         index: usize,
-        budget: Option<u64>,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
         budgets: u32,
@@ -261,13 +260,12 @@ impl<'a> Program<'a> {
     fn lazily(
         &self,
         index: usize,
-        budget: Option<u64>,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
         budgets: u32,
     ) -> Result<Option<Stop>, MethodError> {
         formulation.add_first();
-        let stop = self.relax(index, budget, formulation, known, budgets)?;
+        let stop = self.relax(index, formulation, known, budgets)?;
         if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
             return Ok(stop);
         }
@@ -276,7 +274,7 @@ impl<'a> Program<'a> {
         if self.problem.stages.len() * nodes * nodes <= ALL_ROWS {
             formulation.add_all();
         }
-        self.exactly(index, budget, formulation, known, budgets)
+        self.exactly(index, formulation, known, budgets)
     }
 
     /// Solves the relaxation until no memory row is violated; a schedule from each vector on the way.
@@ -286,7 +284,6 @@ impl<'a> Program<'a> {
     pub fn relax(
         &self,
         index: usize,
-        budget: Option<u64>,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
         budgets: u32,

@@ -1,6 +1,9 @@
 //! `strategy=coarse`: the model over blocks of stages is solved, what its solution comes to is improved into a
-//! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or runs something
-//! twice. Every round leaves a bound on all schedules; over single stages the model is exact.
+//! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or costs more. Every
+//! round leaves a bound on all schedules; over single stages the model is exact.
+//!
+//! Between the rounds the same model over short blocks looks for schedules (`Refinement::search_short`): where
+//! what it says does not fit, its rows leave that much free next time.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -17,6 +20,12 @@ use crate::monet::program::{Known, Program, failed, whole_bound};
 
 /// Nodes of the first round without a time limit; each round may use twice as many as the last.
 const NODES: u64 = 50;
+/// So many violated rows of either kind are taken from a block at a time.
+const ALIKE: usize = 3;
+/// What the stages of a short block read together, as parts of the capacity: one after the other.
+const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
+/// How often what does not fit is tried again with more left free.
+const TRIES: usize = 5;
 
 /// The state of a refinement of one budget.
 pub struct Refinement<'p, 'a> {
@@ -53,25 +62,17 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 formulation.add_known(before);
             }
             let outcome = self.solve(&mut formulation)?;
-            let model = &formulation.layout.model;
-            self.known.note = format!(
-                "{}: {}; {} blocks of stages in {} rounds; {} columns, {} rows, {} nonzeros",
-                outcome.solver,
-                outcome.raw_status,
-                blocks.len(),
-                self.round,
-                model.columns(),
-                model.rows.len(),
-                model.nonzeros()
-            );
+            self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
                 self.known.infeasible = self.known.best.is_none();
                 return Ok(Some(Stop::Infeasible));
             }
-            let said = outcome.incumbent.as_ref().map(|values| formulation.kept(values, 0.5));
-            let said = said.and_then(|kept| Decisions::complete(problem, kept, self.capacity));
+            let said = self.said(&formulation, &outcome);
             if let Some(said) = &said {
                 self.search(said)?;
+            }
+            if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
+                self.search_short()?;
             }
             if self.program.enough(self.known) {
                 return Ok(Some(Stop::Optimal));
@@ -85,6 +86,26 @@ impl<'p, 'a> Refinement<'p, 'a> {
             blocks = finer;
         }
         Ok(None)
+    }
+
+    fn note(&mut self, formulation: &Formulation<'_>, outcome: &Outcome) {
+        let model = &formulation.layout.model;
+        self.known.note = format!(
+            "{}: {}; {} blocks of stages in {} rounds; {} columns, {} rows, {} nonzeros",
+            outcome.solver,
+            outcome.raw_status,
+            formulation.layout.blocks.len(),
+            self.round,
+            model.columns(),
+            model.rows.len(),
+            model.nonzeros()
+        );
+    }
+
+    /// What a solution comes to, stage by stage.
+    fn said(&self, formulation: &Formulation<'_>, outcome: &Outcome) -> Option<Decisions> {
+        let kept = formulation.kept(outcome.incumbent.as_ref()?, 0.5);
+        Decisions::complete(&self.program.problem, kept, self.capacity)
     }
 
     /// Schedules from what a solution comes to.
@@ -102,6 +123,42 @@ impl<'p, 'a> Refinement<'p, 'a> {
         Ok(())
     }
 
+    /// Schedules from the model over short blocks, shorter from round to round: what does not fit when it is
+    /// expanded is left free there next time. Where nothing is left free its bound is one.
+    fn search_short(&mut self) -> Result<(), MethodError> {
+        let problem = &self.program.problem;
+        let share = SHORT[(self.round - 1).min(SHORT.len() - 1)];
+        let blocks = short_blocks(problem, self.capacity, share);
+        let mut margin = vec![0; problem.stages.len()];
+        let mut before: Option<Formulation<'_>> = None;
+        for _ in 0..TRIES {
+            let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
+            formulation.margin.clone_from(&margin);
+            if let Some(before) = &before {
+                formulation.add_known(before);
+            }
+            let outcome = self.solve(&mut formulation)?;
+            let Some(said) = self.said(&formulation, &outcome) else { return Ok(()) };
+            if std::env::var_os("MONET_TRACE").is_some() {
+                eprintln!("   {:?} short {share} {} blocks: said {} over {} bound {}", self.began.elapsed(), blocks.len(), said.time(), said.peak() - self.capacity, self.known.bound);
+            }
+            self.search(&said)?;
+            if std::env::var_os("MONET_TRACE").is_some() {
+                eprintln!("   {:?} searched: {:?}", self.began.elapsed(), self.known.best.as_ref().map(Decisions::time));
+            }
+            if said.peak() <= self.capacity || self.program.enough(self.known) {
+                return Ok(());
+            }
+            for block in &blocks {
+                let stages = block.first..=block.last;
+                let over = said.stages[stages.clone()].iter().map(|doing| doing.peak - self.capacity).max().unwrap_or(0);
+                margin[stages].iter_mut().for_each(|margin| *margin += over.max(0));
+            }
+            before = Some(formulation);
+        }
+        Ok(())
+    }
+
     fn left(&self) -> Option<Duration> {
         self.time.map(|time| time.saturating_sub(self.began.elapsed()))
     }
@@ -113,15 +170,16 @@ impl<'p, 'a> Refinement<'p, 'a> {
             Ok(()) => program.solver.session(&formulation.layout.model).map_err(|error| failed(&error))?,
             Err(_) => Box::new(Anew::new(program.solver, formulation.layout.model.clone())),
         };
-        let share = self.left().map(|left| left / 3);
+        let bounding = formulation.margin.iter().all(|&margin| margin == 0);
+        let share = self.left().map(|left| left / if bounding { 4 } else { 12 });
         let began = Instant::now();
         let mut relaxed = true;
         loop {
-            let start = self.known.best.as_ref().filter(|_| !relaxed).map(|best| formulation.vector(best));
+            let start = self.known.best.as_ref().filter(|_| !relaxed && bounding).map(|best| formulation.vector(best));
             let wanted = self.gap_wanted() / formulation.layout.scale.time;
             let (index, known) = (self.index, &mut *self.known);
             let mut observer = |event: &remat_solvers::Progress<'_>| {
-                if let Some(bound) = event.bound.filter(|_| !relaxed) {
+                if let Some(bound) = event.bound.filter(|_| !relaxed && bounding) {
                     program.raise(index, known, whole_bound(formulation, bound));
                 }
                 if program.enough(known) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -137,19 +195,16 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 ..program.request(1)
             };
             let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
-            if std::env::var_os("MONET_TRACE").is_some() {
-                eprintln!("   {:?} relaxed {relaxed} {:?} obj {:?} bound {:?} nodes {:?} rows {}", began.elapsed(), outcome.stop, outcome.objective.map(|o| o * formulation.layout.scale.time), outcome.dual_bound.map(|b| b * formulation.layout.scale.time), outcome.nodes, formulation.layout.model.rows.len());
-            }
             if outcome.stop == Stop::Infeasible {
                 return Ok(outcome);
             }
-            if let Some(bound) = outcome.dual_bound {
+            if let Some(bound) = outcome.dual_bound.filter(|_| bounding) {
                 program.raise(self.index, self.known, whole_bound(formulation, bound));
             }
             let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
             let before = formulation.layout.model.rows.len();
             let added = match &outcome.incumbent {
-                Some(values) if solved => formulation.add_violated(values),
+                Some(values) if solved => formulation.add_worst(values, ALIKE),
                 _ => 0,
             };
             if added > 0 {
@@ -167,24 +222,30 @@ impl<'p, 'a> Refinement<'p, 'a> {
     /// that come of it.
     fn gap_wanted(&self) -> f64 {
         let best = self.known.best.as_ref().map(|best| (best.time() - self.known.bound).max(0) as f64);
-        // Without a schedule any solution within a few per mille says enough.
-        (best.unwrap_or(self.known.bound as f64 / 50.0) / self.part).max(0.5)
+        // Without a schedule, or with a bad one, a solution within a few per mille says enough.
+        let most = self.known.bound as f64 / 50.0;
+        (best.unwrap_or(most).min(most) / self.part).max(0.5)
     }
 
     /// The blocks of the next round; none where this way ends.
     fn finer(&mut self, formulation: &Formulation<'_>, said: &Decisions, outcome: &Outcome) -> Option<Vec<Block>> {
-        let blocks = &formulation.layout.blocks;
+        let layout = &formulation.layout;
         let capacity = self.capacity;
-        if let Some(finer) = split(blocks, said, |need, _| need > capacity) {
+        if let Some(finer) = split(&layout.blocks, said, |_, need| need > capacity) {
             return Some(finer);
         }
         let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
-        if left * formulation.layout.scale.time > 1e-6 * said.time() as f64 + 1.0 {
+        if left * layout.scale.time > 1e-6 * said.time() as f64 + 1.0 {
             // A better solution of the same relaxation may be another one.
             self.part *= 4.0;
-            return Some(blocks.clone());
+            return Some(layout.blocks.clone());
         }
-        split(blocks, said, |_, repeats| repeats)
+        let values = outcome.incumbent.as_ref()?;
+        split(&layout.blocks, said, |at, _| {
+            let Block { first, last } = layout.blocks[at];
+            let time: i64 = said.stages[first..=last].iter().map(|doing| doing.time).sum();
+            time as f64 > layout.costs[at].value(values) + 0.5
+        })
     }
 }
 
@@ -197,13 +258,32 @@ fn first_blocks(problem: &Problem) -> Vec<Block> {
     blocks
 }
 
-/// Blocks split at their stage of greatest need, where `wanted` says so of that need and of whether some node
-/// runs twice in the block; none if nothing was split.
-fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(i64, bool) -> bool) -> Option<Vec<Block>> {
+/// Stages together as long as what they read is no more than a part of the capacity.
+fn short_blocks(problem: &Problem, capacity: i64, share: f64) -> Vec<Block> {
+    let mut blocks = vec![Block { first: 0, last: 0 }];
+    let mut union: Vec<usize> = Vec::new();
+    for stage in 1..problem.stages.len() {
+        let reads = problem.stages[stage].reads();
+        union.extend(reads.iter().filter(|read| !union.contains(read)).copied().collect::<Vec<_>>());
+        let bytes: i64 = union.iter().map(|&node| problem.nodes[node].bytes).sum();
+        match blocks.last_mut().filter(|block| block.first > 0 && bytes as f64 <= share * capacity as f64) {
+            Some(block) => block.last = stage,
+            None => {
+                blocks.push(Block { first: stage, last: stage });
+                union = reads;
+            }
+        }
+    }
+    blocks
+}
+
+/// Blocks split at their stage of greatest need, where `wanted` says so of block and need; none if nothing was
+/// split.
+fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(usize, i64) -> bool) -> Option<Vec<Block>> {
     let mut finer = Vec::with_capacity(blocks.len() + 1);
-    for &block in blocks {
+    for (at, &block) in blocks.iter().enumerate() {
         let worst = (block.first..=block.last).max_by_key(|&stage| said.stages[stage].peak).unwrap_or(block.first);
-        if block.first == block.last || !wanted(said.stages[worst].peak, repeats(said, block)) {
+        if block.first == block.last || !wanted(at, said.stages[worst].peak) {
             finer.push(block);
             continue;
         }
@@ -213,12 +293,4 @@ fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(i64, bool) -> bool)
         finer.push(Block { first: last + 1, ..block });
     }
     (finer.len() > blocks.len()).then_some(finer)
-}
-
-/// Whether a node runs twice in a block, which the model counts once.
-fn repeats(said: &Decisions, block: Block) -> bool {
-    let mut nodes: Vec<usize> =
-        said.stages[block.first..=block.last].iter().flat_map(|doing| doing.runs.iter().map(|run| run.0)).collect();
-    nodes.sort_unstable();
-    nodes.windows(2).any(|pair| pair[0] == pair[1])
 }

@@ -65,16 +65,20 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) 
     found
 }
 
-/// The places whose memory exceeds a capacity by more than a part in a million, with their stages and by how
-/// much.
-pub fn violated(problem: &Problem, layout: &Layout, vector: &[f64], capacity: f64) -> Vec<(usize, Place, f64)> {
-    let tolerance = capacity.max(1.0) * 1e-6;
-    let stages = 0..problem.stages.len();
-    let of = |stage: usize| {
-        let all = values(problem, layout, stage, vector).into_iter();
-        all.filter(|&(_, memory)| memory > capacity + tolerance)
-            .map(move |(place, memory)| (stage, place, memory - capacity))
-            .collect::<Vec<_>>()
-    };
-    stages.flat_map(of).collect()
+/// The places whose memory exceeds the stage's capacity by more than a part in a million, with their stages and
+/// by how much.
+pub fn violated(
+    problem: &Problem,
+    layout: &Layout,
+    vector: &[f64],
+    capacity: impl Fn(usize) -> f64,
+) -> Vec<(usize, Place, f64)> {
+    let mut found = Vec::new();
+    for stage in 0..problem.stages.len() {
+        let capacity = capacity(stage);
+        let most = capacity + capacity.max(1.0) * 1e-6;
+        let all = values(problem, layout, stage, vector).into_iter().filter(|&(_, memory)| memory > most);
+        found.extend(all.map(|(place, memory)| (stage, place, memory - capacity)));
+    }
+    found
 }
