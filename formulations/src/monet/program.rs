@@ -11,7 +11,7 @@ use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, s
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
-use crate::monet::improve::improve;
+use crate::monet::improve::{Effort, improve};
 use crate::monet::refine::Refinement;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::report::Progress;
@@ -315,7 +315,7 @@ impl<'a> Program<'a> {
             let seconds = self.left().map(|left| (left / budgets.max(1)).min(Duration::from_secs(60)));
             if self.schedules {
                 let (kept, seed) = (formulation.kept(&linear.values, 0.5), self.context.limits.seed);
-                if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, seconds) {
+                if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, Effort::usual(seconds)) {
                     self.take(index, formulation.capacity, known, found)?;
                 }
             }

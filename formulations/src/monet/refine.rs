@@ -14,7 +14,7 @@ use crate::checkmate::coarse::Block;
 use crate::method::MethodError;
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
-use crate::monet::improve::improve;
+use crate::monet::improve::{Effort, improve};
 use crate::monet::problem::Problem;
 use crate::monet::program::{Known, Program, failed, whole_bound};
 
@@ -25,7 +25,9 @@ const ALIKE: usize = 3;
 /// What the stages of a short block read together, as parts of the capacity: one after the other.
 const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
 /// How often what does not fit is tried again with more left free.
-const TRIES: usize = 5;
+const TRIES: usize = 3;
+/// Steps of the local search in the first round; twice as many in each that follows.
+const EFFORT: usize = 400_000;
 
 /// The state of a refinement of one budget.
 pub struct Refinement<'p, 'a> {
@@ -61,7 +63,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             if let Some(before) = &before {
                 formulation.add_known(before);
             }
-            let outcome = self.solve(&mut formulation)?;
+            let outcome = self.solve(&mut formulation, false)?;
             self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
                 self.known.infeasible = self.known.best.is_none();
@@ -108,23 +110,29 @@ impl<'p, 'a> Refinement<'p, 'a> {
         Decisions::complete(&self.program.problem, kept, self.capacity)
     }
 
-    /// Schedules from what a solution comes to.
+    /// Schedules from what a solution comes to, and from the best that is known; more is tried from round to
+    /// round.
     fn search(&mut self, said: &Decisions) -> Result<(), MethodError> {
         let program = self.program;
         program.take(self.index, self.capacity, self.known, said.clone())?;
-        if program.enough(self.known) {
-            return Ok(());
-        }
-        let seconds = self.left().map(|left| left / 4);
-        let seed = program.seed() + self.round as u64;
-        if let Some(found) = improve(&program.problem, said.kept.clone(), self.capacity, seed, seconds) {
-            program.take(self.index, self.capacity, self.known, found)?;
+        let best = self.known.best.as_ref().map(|best| best.kept.clone());
+        let starts = [(Some(said.kept.clone()), 0.3), (best, 0.1)];
+        for (kept, heat) in starts.into_iter().filter_map(|(kept, heat)| Some((kept?, heat))) {
+            if program.enough(self.known) {
+                break;
+            }
+            let steps = EFFORT << self.round.min(6);
+            let effort = Effort { steps, heat, time: self.left().map(|left| left / 6) };
+            let seed = program.seed() + self.round as u64;
+            if let Some(found) = improve(&program.problem, kept, self.capacity, seed, effort) {
+                program.take(self.index, self.capacity, self.known, found)?;
+            }
         }
         Ok(())
     }
 
-    /// Schedules from the model over short blocks, shorter from round to round: what does not fit when it is
-    /// expanded is left free there next time. Where nothing is left free its bound is one.
+    /// Schedules from the relaxation of the model over short blocks, shorter from round to round: what does not
+    /// fit when it is expanded is left free there next time. Where nothing is left free its bound is one.
     fn search_short(&mut self) -> Result<(), MethodError> {
         let problem = &self.program.problem;
         let share = SHORT[(self.round - 1).min(SHORT.len() - 1)];
@@ -137,7 +145,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             if let Some(before) = &before {
                 formulation.add_known(before);
             }
-            let outcome = self.solve(&mut formulation)?;
+            let outcome = self.solve(&mut formulation, true)?;
             let Some(said) = self.said(&formulation, &outcome) else { return Ok(()) };
             if std::env::var_os("MONET_TRACE").is_some() {
                 eprintln!("   {:?} short {share} {} blocks: said {} over {} bound {}", self.began.elapsed(), blocks.len(), said.time(), said.peak() - self.capacity, self.known.bound);
@@ -152,7 +160,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             for block in &blocks {
                 let stages = block.first..=block.last;
                 let over = said.stages[stages.clone()].iter().map(|doing| doing.peak - self.capacity).max().unwrap_or(0);
-                margin[stages].iter_mut().for_each(|margin| *margin += over.max(0));
+                margin[stages].iter_mut().for_each(|margin| *margin += over.max(0) / 2);
             }
             before = Some(formulation);
         }
@@ -164,14 +172,14 @@ impl<'p, 'a> Refinement<'p, 'a> {
     }
 
     /// Memory rows as they are violated, first by the relaxation.
-    fn solve(&mut self, formulation: &mut Formulation<'_>) -> Result<Outcome, MethodError> {
+    fn solve(&mut self, formulation: &mut Formulation<'_>, only_relaxed: bool) -> Result<Outcome, MethodError> {
         let program = self.program;
         let mut session: Box<dyn Session> = match program.solver.supports(Capability::Sessions) {
             Ok(()) => program.solver.session(&formulation.layout.model).map_err(|error| failed(&error))?,
             Err(_) => Box::new(Anew::new(program.solver, formulation.layout.model.clone())),
         };
         let bounding = formulation.margin.iter().all(|&margin| margin == 0);
-        let share = self.left().map(|left| left / if bounding { 4 } else { 12 });
+        let share = self.left().map(|left| left / if only_relaxed { 12 } else { 6 });
         let began = Instant::now();
         let mut relaxed = true;
         loop {
@@ -210,7 +218,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             if added > 0 {
                 let rows = formulation.rows_from(before);
                 session.add_rows(&rows).map_err(|error| failed(&error))?;
-            } else if relaxed && solved && !program.enough(self.known) {
+            } else if relaxed && solved && !only_relaxed && !program.enough(self.known) {
                 relaxed = false;
             } else {
                 return Ok(outcome);
