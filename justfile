@@ -84,6 +84,11 @@ bench-checkmate seconds="600":
     run solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs > results/checkmate/public-strategies.csv
     run solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks > results/checkmate/networks.csv
 
+# Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
+fastsa *parts="models times tables convergence stability quality":
+    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
+    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
+
 # Everything that CI runs
 ci: (test "--profiler")
 
