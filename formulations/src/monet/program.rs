@@ -12,8 +12,8 @@ use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
 use crate::monet::improve::{Effort, improve};
-use crate::monet::refine::Refinement;
 use crate::monet::problem::{Modes, Problem, Rules};
+use crate::monet::refine::Refinement;
 use crate::report::Progress;
 
 /// Stages times nodes squared, about the terms of all memory rows, up to which branch and bound gets all.

@@ -148,18 +148,30 @@ impl<'p, 'a> Refinement<'p, 'a> {
             let outcome = self.solve(&mut formulation, true)?;
             let Some(said) = self.said(&formulation, &outcome) else { return Ok(()) };
             if std::env::var_os("MONET_TRACE").is_some() {
-                eprintln!("   {:?} short {share} {} blocks: said {} over {} bound {}", self.began.elapsed(), blocks.len(), said.time(), said.peak() - self.capacity, self.known.bound);
+                eprintln!(
+                    "   {:?} short {share} {} blocks: said {} over {} bound {}",
+                    self.began.elapsed(),
+                    blocks.len(),
+                    said.time(),
+                    said.peak() - self.capacity,
+                    self.known.bound
+                );
             }
             self.search(&said)?;
             if std::env::var_os("MONET_TRACE").is_some() {
-                eprintln!("   {:?} searched: {:?}", self.began.elapsed(), self.known.best.as_ref().map(Decisions::time));
+                eprintln!(
+                    "   {:?} searched: {:?}",
+                    self.began.elapsed(),
+                    self.known.best.as_ref().map(Decisions::time)
+                );
             }
             if said.peak() <= self.capacity || self.program.enough(self.known) {
                 return Ok(());
             }
             for block in &blocks {
                 let stages = block.first..=block.last;
-                let over = said.stages[stages.clone()].iter().map(|doing| doing.peak - self.capacity).max().unwrap_or(0);
+                let over =
+                    said.stages[stages.clone()].iter().map(|doing| doing.peak - self.capacity).max().unwrap_or(0);
                 margin[stages].iter_mut().for_each(|margin| *margin += over.max(0) / 2);
             }
             before = Some(formulation);
