@@ -39,7 +39,7 @@ def main(results: Path, seconds: str, jobs: str, out: Path) -> None:
     """Reads the records, writes both files."""
     with (results / "records.csv").open(newline="") as file:
         records = list(csv.DictReader(file))
-    latest = {(r["instance"], r["budget"], r["method"], r["parameters"], r["seed"]): r for r in records}
+    latest = {(r["instance"], r["budget"], label(r)): r for r in records}
     rows = [line(results, record) for record in latest.values()]
     names = list(dict.fromkeys(row[0] for row in rows))
     rows.sort(key=lambda row: (names.index(row[0]), -float(row[1].rstrip("x"))))

@@ -61,7 +61,16 @@ impl Method for MoccasinReordered {
             claim: Claim::Heuristic,
             claim_text: "a legal schedule within the budget, or none; the best of the order found, where the note says so",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
-            parameters: &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION, MUTATIONS],
+            parameters: &[
+                STRATEGY,
+                SOLVER,
+                MEMORY,
+                COPIES,
+                crate::checkmate::program::WORKSPACE,
+                START,
+                RELAXATION,
+                MUTATIONS,
+            ],
             budgets: BudgetUse::Used,
         }
     }
