@@ -258,9 +258,53 @@ pub fn kinds() -> Vec<&'static str> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::records::tests::example;
+    use remat_core::generate::figure4;
+    use remat_core::liveness::with_liveness;
+    use remat_core::plan::Plan;
+
+    /// What the viewer does, with sums that it leaves to the simulator.
+    #[test]
+    fn what_is_replayed_fills_the_memory_of_every_step() {
+        let instance = Instance::new(&figure4("n", 6, 4)).unwrap();
+        let schedule = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+        let mut watcher = Watcher::default();
+        let simulation = simulate_observed(&instance, &schedule, &mut watcher).unwrap();
+        let row = example("store-all", None);
+        let data = schedule_data(&row, &instance, &schedule, &simulation, watcher);
+        let steps: Vec<&str> = data.changes.split(';').collect();
+        // The last entry has what the last step, a free, leaves behind.
+        assert_eq!(steps.len(), schedule.steps.len() + 1);
+        let sizes = instance_data(&instance).tensors;
+        let (mut there, mut memory) = (instance.fixed_bytes().cast_signed(), 0);
+        for (step, changes) in steps[..schedule.steps.len()].iter().enumerate() {
+            let mut rest = *changes;
+            while !rest.is_empty() {
+                let end = rest[1..].find(['+', '-']).map_or(rest.len(), |at| at + 1);
+                let size = sizes[rest[1..end].parse::<usize>().unwrap()].1.cast_signed();
+                there += if rest.starts_with('+') { size } else { -size };
+                rest = &rest[end..];
+            }
+            memory += data.memory[step];
+            let workspace = data.workspace.get(step).copied().unwrap_or(0).cast_signed();
+            assert_eq!(there + workspace, memory, "step {step}");
+        }
+        assert_eq!(data.phases.chars().filter(|&phase| phase == 'r').count(), 0);
+    }
+
+    #[test]
+    fn data_within_a_script_element_cannot_end_it() {
+        let mut document = figure4("n", 6, 4);
+        document.operators[0].name = "</script><b>".into();
+        let instance = instance_data(&Instance::new(&document).unwrap());
+        let embedded = Embedded { instances: vec![instance], ..Embedded::default() };
+        assert!(!embedded.json().contains('<'));
+        let read: serde_json::Value = serde_json::from_str(&embedded.json()).unwrap();
+        assert_eq!(read["instances"][0]["operators"][0][0], "</script><b>");
+    }
 
     #[test]
     fn every_series_has_a_schedule_before_any_has_two() {
