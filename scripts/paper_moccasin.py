@@ -46,7 +46,10 @@ def main(results: Path, seconds: str, jobs: str, out: Path) -> None:
     with out.with_suffix(".csv").open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
     host = next((record["host"] for record in latest.values()), "")
-    out.with_suffix(".md").write_text(document(rows, seconds, jobs, host))
+    page = document(rows, seconds, jobs, host)
+    for figure in sorted(out.parent.glob(f"{out.name}-*.svg")):
+        page += f"\n![Incumbents and bounds over planning time: {figure.stem.removeprefix(out.name + '-')}]({figure.name})\n"
+    out.with_suffix(".md").write_text(page)
 
 
 def line(results: Path, record: dict[str, str]) -> list[str]:
