@@ -4,9 +4,9 @@ use remat_core::instance::{Instance, TensorId};
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Schedule, Step};
 
-use super::family::LastGroup;
 use super::graph::Graph;
 use super::set::Set;
+use super::steps::LastGroup;
 
 /// When tensors are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
