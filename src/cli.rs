@@ -6,7 +6,8 @@ use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
 use crate::commands::{
-    check, export, instances, lift, max_batch, methods, plot, report, run, solve, status, table, task, verify,
+    check, export, instances, lift, max_batch, methods, plot, report, reproduce, run, solve, status, table, task,
+    verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -54,6 +55,8 @@ pub enum Command {
     MaxBatch(max_batch::Arguments),
     /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
+    /// Reproduce the tables and figures of the papers, each beside ours
+    Reproduce(reproduce::Arguments),
     /// Write recorded results as one HTML page: tables, plots, schedules step by step
     Report(report::Arguments),
     /// List the methods: claim, parameters, reference

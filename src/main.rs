@@ -15,12 +15,14 @@ mod host;
 mod launcher;
 mod library;
 mod max_batch;
+mod method_pages;
 mod output;
 mod plot;
 mod published;
 mod recorded;
 mod records;
 mod report;
+mod reproduce;
 mod run;
 mod size;
 mod suite;
@@ -34,7 +36,8 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command,
-    report as report_command, run as run_command, solve, status, table as table_command, task, verify, worker,
+    report as report_command, reproduce as reproduce_command, run as run_command, solve, status,
+    table as table_command, task, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Reproduce(arguments) => reproduce_command::run(&arguments),
         Command::Report(arguments) => report_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),

@@ -33,6 +33,10 @@ pub trait Method: Sync {
     fn formulation(&self) -> Option<&dyn Formulation> {
         None
     }
+    /// Name of the type, with its module: its doc comment is the method's page.
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
     /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
     fn is_random(&self, _parameters: &Parameters) -> bool {
         false
@@ -100,8 +104,8 @@ pub enum Claim {
     Baseline,
     /// Optimal among memory-persistent sequences of the chain view.
     ChainPersistent,
-    /// Optimal among all sequences of the chain view.
-    Chain,
+    /// Optimal among weakly persistent sequences of the chain view (floating activations).
+    ChainWeak,
     /// Optimal among canonical strategies: groups between lower sets, each recomputed once.
     LowerSets,
     /// Optimal among all schedules of the instance, or among those that keep its order.
@@ -124,7 +128,7 @@ impl Claim {
         match self {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
-            Self::Chain => "chain",
+            Self::ChainWeak => "chain, weakly persistent",
             Self::LowerSets => "one-shot, lower sets",
             Self::AllSchedules => "free order",
             Self::FixedOrder => "fixed order",

@@ -8,6 +8,7 @@ pub mod max_batch;
 pub mod methods;
 pub mod plot;
 pub mod report;
+pub mod reproduce;
 pub mod run;
 pub mod solve;
 pub mod status;

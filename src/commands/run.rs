@@ -102,6 +102,9 @@ pub struct Arguments {
     /// Make no plots
     #[arg(long)]
     no_plots: bool,
+    /// Leave out the suite's searches for the largest batch
+    #[arg(long)]
+    no_batches: bool,
     /// Format of the table on standard output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -168,7 +171,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let runs = plan::expand(&library, &file.suite, &overrides)?;
     let ids: Vec<_> = overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
-    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?;
+    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?.filter(|_| !arguments.no_batches);
     if arguments.list {
         let searches = campaign.as_ref().map_or(String::new(), Campaign::listing);
         return output::result(&format!("{searches}{}", listing(&runs)));

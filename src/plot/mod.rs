@@ -56,14 +56,30 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     Ok(figures)
 }
 
+/// The curves alone: a figure per instance that has a point.
+pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) -> Vec<Named> {
+    let figure = |(name, rows): (String, Vec<&Record>)| {
+        let figure = figure_of(&name, &rows, curves, device)?;
+        Some(Named { file: safe(&name), instance: name, figure })
+    };
+    by_instance(records).into_iter().filter_map(figure).collect()
+}
+
 /// Writes every figure as SVG and PNG; returns how many.
 ///
 /// # Errors
 /// As [`figures`]; the folder or a file cannot be written.
 pub fn write_all(records: &[Record], suite: Option<&Suite>, results: &Path, folder: &Path) -> Result<usize, Failure> {
+    write(&figures(records, suite, results)?, folder)
+}
+
+/// Writes figures into a folder; returns how many.
+///
+/// # Errors
+/// The folder or a file cannot be written.
+pub fn write(figures: &[Named], folder: &Path) -> Result<usize, Failure> {
     let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
-    let figures = figures(records, suite, results)?;
-    for named in &figures {
+    for named in figures {
         let path = folder.join(&named.file);
         let parent = path.parent().unwrap_or(folder);
         std::fs::create_dir_all(parent).map_err(|error| failed(error.to_string()))?;

@@ -230,7 +230,7 @@ fn stopped(row: &Record) -> bool {
 }
 
 /// Why there is no number.
-fn reason(ending: Ending) -> &'static str {
+pub fn reason(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "skipped",
         Ending::Ran(Termination::Infeasible) => "infeasible",

@@ -82,6 +82,33 @@ fn caption(published: &Published) -> String {
     format!("{CAPTION}{source}")
 }
 
+/// A method's ratio on an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mean {
+    /// Name of the instance.
+    pub instance: String,
+    /// Over the optimum, or over the best known where that is not proved.
+    pub to_best: f64,
+    /// Over the proved bound.
+    pub to_bound: Option<f64>,
+    /// Budgets at which the method has a schedule.
+    pub solved: usize,
+    /// Budgets at which any has.
+    pub budgets: usize,
+}
+
+/// The ratios of a method, by instance; of several settings the first that has a schedule counts.
+pub fn means(records: &[Record], method: &str) -> Vec<Mean> {
+    let budgets = written_budgets(records);
+    let of = |(name, rows): (String, Vec<&Record>)| {
+        let ratios = instance_ratios(name, &rows, &budgets);
+        let row = ratios.rows.iter().find(|row| row.method == method && row.to_best.is_some())?;
+        let (to_best, to_bound, solved) = (row.to_best?, row.to_bound, row.solved);
+        Some(Mean { instance: ratios.name, to_best, to_bound, solved, budgets: ratios.budgets })
+    };
+    by_instance(records).into_iter().filter_map(of).collect()
+}
+
 fn instance_ratios(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRatios {
     let methods = instance_rows(String::new(), rows, budgets).methods;
     let references: Vec<_> =

@@ -4,8 +4,10 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests panic where they fail, and say what they skip")]
 
 mod batches;
+mod cache;
 mod check;
 mod checkout;
+mod cluster;
 mod errors;
 mod export;
 mod faults;
@@ -14,4 +16,5 @@ mod instances;
 mod interruptions;
 mod report;
 mod results;
+mod slurm;
 mod verify;

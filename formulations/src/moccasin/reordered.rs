@@ -8,7 +8,7 @@ use remat_core::{Instance, OperatorId, Schedule, Step};
 use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
-use super::{COPIES, MEMORY, SOLVER, STRATEGY, solver, starts};
+use super::{COPIES, MEMORY, RELAXATION, SOLVER, STRATEGY, solver, starts};
 use crate::checkmate::joint::Joint;
 use crate::fastsa::FastSa;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason, Termination};
@@ -61,7 +61,7 @@ impl Method for MoccasinReordered {
             claim: Claim::Heuristic,
             claim_text: "a legal schedule within the budget, or none; the best of the order found, where the note says so",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
-            parameters: &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, MUTATIONS],
+            parameters: &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION, MUTATIONS],
             budgets: BudgetUse::Used,
         }
     }
