@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, export, instances, lift, max_batch, methods, plot, run, solve, table, verify};
+use crate::commands::{check, export, instances, lift, max_batch, methods, plot, replay, run, solve, table, verify};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -50,6 +50,8 @@ pub enum Command {
     MaxBatch(max_batch::Arguments),
     /// Plot throughput against peak memory of recorded results, as SVG and PNG
     Plot(plot::Arguments),
+    /// Execute the schedules of recorded results for real, and compare with the simulator
+    Replay(replay::Arguments),
     /// List the methods: claim, parameters, reference
     Methods(methods::Arguments),
     /// List, show, check, import and generate instances

@@ -16,6 +16,7 @@ mod output;
 mod plot;
 mod published;
 mod records;
+mod replay;
 mod run;
 mod size;
 mod suite;
@@ -27,8 +28,8 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command, run as run_command,
-    solve, table as table_command, verify, worker,
+    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command,
+    replay as replay_command, run as run_command, solve, table as table_command, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Replay(arguments) => replay_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Worker => worker::run(),

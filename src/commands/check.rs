@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The last row of each key: a later one has replaced the schedules of those before.
-fn latest(rows: &[Record]) -> Vec<&Record> {
+pub fn latest(rows: &[Record]) -> Vec<&Record> {
     let last: BTreeMap<_, _> =
         rows.iter().enumerate().map(|(at, row)| (schedule_path(Path::new(""), row), at)).collect();
     let mut positions: Vec<_> = last.into_values().collect();
@@ -78,7 +78,7 @@ fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), S
 }
 
 /// The instances of a folder of results, read once each.
-struct Instances {
+pub struct Instances {
     library: Library,
     paths: BTreeMap<String, PathBuf>,
     read: BTreeMap<String, Instance>,
@@ -86,20 +86,25 @@ struct Instances {
 
 impl Instances {
     /// The manifest says where each instance was.
-    fn new(folder: &Path) -> Self {
+    pub fn new(folder: &Path) -> Self {
         let sessions = manifest::read(folder);
         let entries = sessions.into_iter().flat_map(|session| session.instances);
         let paths = entries.map(|entry| (entry.hash, entry.path)).collect();
         Self { library: Library::locate(), paths, read: BTreeMap::new() }
     }
 
+    /// The file of a row's instance: where it was, or where a library has it by name.
+    ///
+    /// # Errors
+    /// It is in neither place.
+    pub fn path(&self, row: &Record) -> Result<PathBuf, String> {
+        let there = self.paths.get(&row.instance_hash).filter(|path| path.is_file()).cloned();
+        there.map_or_else(|| self.library.find(&row.instance).map_err(|failure| failure.to_string()), Ok)
+    }
+
     fn get(&mut self, row: &Record) -> Result<&Instance, String> {
         if !self.read.contains_key(&row.instance_hash) {
-            let there = self.paths.get(&row.instance_hash).filter(|path| path.is_file()).cloned();
-            let path = match there {
-                Some(path) => path,
-                None => self.library.find(&row.instance).map_err(|failure| failure.to_string())?,
-            };
+            let path = self.path(row)?;
             let instance = read_instance(&path).map_err(|error| error.to_string())?;
             let found = instance.hash().to_string();
             if found != row.instance_hash {

@@ -7,6 +7,7 @@ pub mod lift;
 pub mod max_batch;
 pub mod methods;
 pub mod plot;
+pub mod replay;
 pub mod run;
 pub mod solve;
 pub mod table;

@@ -1,6 +1,7 @@
 //! Figures of recorded results, one per instance: throughput against peak memory, as in Figure 6 of
 //! rotor-toms-2024, or overhead against budget, as in Checkmate's. This file chooses what is drawn; `figure.rs` draws it and knows no record.
 
+pub mod executed;
 mod figure;
 pub mod style;
 

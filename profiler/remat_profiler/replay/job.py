@@ -12,12 +12,10 @@ from torch import nn
 
 from ..errors import ProfilerError
 from ..trace import TracedIteration
-from . import agreement, measure, record, reference
+from . import DEFAULT_REPEATS, agreement, measure, record, reference
 from .implementations import LOSSY, ROUNDED
 from .machine import Account, Machine
 from .plan import Plan, expectation, plan
-
-DEFAULT_REPEATS = 10
 
 
 @dataclass(frozen=True)
