@@ -11,7 +11,7 @@ use super::figure::{Figure, Series};
 use super::style::{self, Marker, Style};
 use crate::failure::Failure;
 use crate::records::Record;
-use crate::replay::Executed;
+use crate::replay::Execution;
 use crate::run::pool::safe;
 use crate::table::{by_instance, rank, series_label};
 
@@ -19,7 +19,7 @@ use crate::table::{by_instance, rank, series_label};
 ///
 /// # Errors
 /// The folder or a file cannot be written.
-pub fn write_all(records: &[Record], executed: &[Executed], folder: &Path) -> Result<usize, Failure> {
+pub fn write_all(records: &[Record], executed: &[Execution], folder: &Path) -> Result<usize, Failure> {
     let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
     let mut devices: Vec<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
     devices.sort_unstable();
@@ -47,14 +47,14 @@ struct Triple {
     executed: (f64, f64),
 }
 
-fn figure_of(name: &str, rows: &[&Record], executed: &[Executed], device: &str) -> Option<Figure> {
+fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str) -> Option<Figure> {
     let first = rows.first()?;
     let (scale, unit) = match first.memory_unit {
         MemoryUnit::Bytes if first.store_all_peak_bytes >= GIB => (GIB as f64, "GiB"),
         MemoryUnit::Bytes => ((1u64 << 20) as f64, "MiB"),
         MemoryUnit::Abstract => return None,
     };
-    let here: Vec<&Executed> = executed.iter().filter(|execution| execution.device == device).collect();
+    let here: Vec<&Execution> = executed.iter().filter(|execution| execution.device == device).collect();
     let find = |row: &Record| here.iter().find(|execution| execution.is_of(row)).copied();
     let store_all = rows.iter().filter(|row| row.method == "store-all").find_map(|row| find(row)?.executed_time_ns)?;
     let triples: Vec<_> = rows.iter().filter_map(|row| triple(row, find(row)?, store_all, scale)).collect();
@@ -70,7 +70,7 @@ fn figure_of(name: &str, rows: &[&Record], executed: &[Executed], device: &str) 
     })
 }
 
-fn triple(row: &Record, execution: &Executed, store_all: u64, scale: f64) -> Option<Triple> {
+fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple> {
     let simulated_time = |time: u64| time as f64 / row.store_all_time_ns as f64;
     let bytes = |bytes: u64| bytes as f64 / scale;
     let claimed = row.claimed_peak_bytes.zip(row.claimed_time_ns);
@@ -133,7 +133,7 @@ mod tests {
         let all: Vec<&Record> = rows.iter().collect();
         let figure = figure_of("net", &all, &executed, "cpu");
         assert!(figure.is_none(), "no device has a name");
-        let named = executed.map(|execution| Executed { device_name: "A".into(), ..execution });
+        let named = executed.map(|execution| Execution { device_name: "A".into(), ..execution });
         let figure = figure_of("net", &all, &named, "cpu").unwrap();
         let points: Vec<_> =
             figure.series.iter().map(|series| (series.label.as_str(), series.points.clone())).collect();

@@ -41,7 +41,7 @@ impl Device {
 
 /// One row of `executed.csv`. [`COLUMNS`] documents the fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Executed {
+pub struct Execution {
     pub instance: String,
     pub instance_hash: String,
     pub method: String,
@@ -79,14 +79,17 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("executed_peak_bytes", "peak of the framework's allocator, fixed bytes and inputs included"),
     ("executed_storage_peak_bytes", "peak of the executor's own count of storages; no scratch memory"),
     ("executed_reserved_bytes", "peak of what the allocator reserved; cuda only"),
-    ("executed_equal", "whether loss, gradients and buffers are those of the framework's own iteration"),
+    (
+        "executed_equal",
+        "whether loss, gradients and buffers are those of the framework's own iteration; empty where that does not fit the device",
+    ),
     ("executed_bitwise", "tensors that are, to the bit"),
     ("executed_within_tolerance", "tensors that are within the tolerance"),
     ("executed_note", "what the executor says besides"),
     ("executed_error", "why nothing was measured"),
 ];
 
-impl Executed {
+impl Execution {
     /// Whether this is an execution of the schedule of a row.
     pub fn is_of(&self, row: &Record) -> bool {
         let here = (&self.instance_hash, &self.method, &self.parameters, &self.budget, self.seed);
@@ -103,7 +106,7 @@ pub fn path_in(folder: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn read(folder: &Path) -> Result<Vec<Executed>, Failure> {
+pub fn read(folder: &Path) -> Result<Vec<Execution>, Failure> {
     let path = path_in(folder);
     if !path.exists() {
         return Ok(vec![]);
@@ -116,7 +119,7 @@ pub fn read(folder: &Path) -> Result<Vec<Executed>, Failure> {
 ///
 /// # Errors
 /// The folder cannot be written.
-pub fn write(folder: &Path, rows: &[Executed]) -> Result<(), Failure> {
+pub fn write(folder: &Path, rows: &[Execution]) -> Result<(), Failure> {
     let path = path_in(folder);
     let partial = folder.join("executed.csv.partial");
     let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
@@ -133,9 +136,9 @@ pub mod tests {
     use crate::records::tests::example;
 
     /// An execution of [`example`]'s schedule.
-    pub fn execution(method: &str, budget: &str, time: u64, peak: u64) -> Executed {
+    pub fn execution(method: &str, budget: &str, time: u64, peak: u64) -> Execution {
         let row = example(method, None);
-        Executed {
+        Execution {
             instance: row.instance,
             instance_hash: row.instance_hash,
             method: method.into(),
@@ -145,7 +148,7 @@ pub mod tests {
             executed_peak_bytes: Some(peak),
             executed_storage_peak_bytes: Some(peak),
             executed_equal: Some(true),
-            ..Executed::default()
+            ..Execution::default()
         }
     }
 
@@ -154,7 +157,7 @@ pub mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).unwrap(), []);
         let rows =
-            [execution("a", "0.5x", 7, 8), Executed { executed_error: "x, \"y\"".into(), ..Executed::default() }];
+            [execution("a", "0.5x", 7, 8), Execution { executed_error: "x, \"y\"".into(), ..Execution::default() }];
         write(folder.path(), &rows).unwrap();
         assert_eq!(read(folder.path()).unwrap(), rows);
         let text = std::fs::read_to_string(path_in(folder.path())).unwrap();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::Executed;
+use super::Execution;
 use crate::records::one_line;
 
 /// A record; of one that failed only the error is there.
@@ -40,7 +40,7 @@ struct Framework {
 
 #[derive(Debug, Deserialize)]
 struct Equality {
-    equal: bool,
+    equal: Option<bool>,
     bitwise: u64,
     within_tolerance: u64,
 }
@@ -52,6 +52,7 @@ struct Times {
 }
 
 #[derive(Debug, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the file")]
 struct Memory {
     allocated_peak_bytes: u64,
     reserved_peak_bytes: Option<u64>,
@@ -62,7 +63,7 @@ struct Memory {
 ///
 /// # Errors
 /// The file cannot be read, or is no such record.
-pub fn executed(path: &Path) -> Result<Executed, String> {
+pub fn executed(path: &Path) -> Result<Execution, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: cannot read: {error}", path.display()))?;
     let document: Document = serde_json::from_str(&text)
         .map_err(|error| format!("{}: is no record of a replay: {error}", path.display()))?;
@@ -76,9 +77,9 @@ pub fn executed(path: &Path) -> Result<Executed, String> {
     Ok(row(&document))
 }
 
-fn row(document: &Document) -> Executed {
+fn row(document: &Document) -> Execution {
     let (equality, times, memory) = (document.equality.as_ref(), document.time_ns.as_ref(), document.memory.as_ref());
-    Executed {
+    Execution {
         method: document.method.clone(),
         device: document.device.kind.clone(),
         device_name: document.device.name.clone(),
@@ -88,12 +89,12 @@ fn row(document: &Document) -> Executed {
         executed_peak_bytes: memory.map(|memory| memory.allocated_peak_bytes),
         executed_storage_peak_bytes: memory.and_then(|memory| memory.storage_peak_bytes),
         executed_reserved_bytes: memory.and_then(|memory| memory.reserved_peak_bytes),
-        executed_equal: equality.map(|equality| equality.equal),
+        executed_equal: equality.and_then(|equality| equality.equal),
         executed_bitwise: equality.map(|equality| equality.bitwise),
         executed_within_tolerance: equality.map(|equality| equality.within_tolerance),
         executed_note: one_line(&document.notes.join("; ")),
         executed_error: one_line(&document.error),
-        ..Executed::default()
+        ..Execution::default()
     }
 }
 
@@ -102,7 +103,7 @@ fn row(document: &Document) -> Executed {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Executed, String> {
+    fn of(text: &str) -> Result<Execution, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.json");
         std::fs::write(&path, text).unwrap();

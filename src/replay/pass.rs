@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use remat_core::io::{read_json, write_json};
 use serde_json::Value;
 
-use super::{Device, Executed, executed, executor, read, write};
+use super::{Device, Execution, executed, executor, read, write};
 use crate::cli::count;
 use crate::commands::check::{Instances, latest};
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ struct Task {
     schedule: String,
     record: PathBuf,
     /// The identity of the row that the record becomes.
-    row: Executed,
+    row: Execution,
 }
 
 /// Replays every schedule of a folder on a device of this machine.
@@ -81,7 +81,7 @@ pub fn collect(rows: &[Record], folder: &Path, device: Device) -> Result<(), Fai
     for task in tasks(rows, folder, device)?.into_iter().filter(|task| task.record.exists()) {
         let measured = executed(&task.record).map_err(Failure::input)?;
         let Task { row, .. } = task;
-        all.push(Executed {
+        all.push(Execution {
             instance: row.instance,
             instance_hash: row.instance_hash,
             method: row.method,
@@ -91,7 +91,8 @@ pub fn collect(rows: &[Record], folder: &Path, device: Device) -> Result<(), Fai
             ..measured
         });
     }
-    let bad = all[there..].iter().filter(|row| row.executed_equal != Some(true)).count();
+    let bad =
+        all[there..].iter().filter(|row| row.executed_equal == Some(false) || !row.executed_error.is_empty()).count();
     let (made, path) = (count(all.len() - there, "execution"), super::path_in(folder));
     output::info(&format!("{made} on {} in {}; {bad} failed or differ", device.name(), path.display()));
     write(folder, &all)
@@ -173,15 +174,15 @@ fn baseline(row: &Record, instance: &Path, folder: &Path, device: Device, name: 
     }
 }
 
-fn identity(row: &Record) -> Executed {
-    Executed {
+fn identity(row: &Record) -> Execution {
+    Execution {
         instance: row.instance.clone(),
         instance_hash: row.instance_hash.clone(),
         method: row.method.clone(),
         parameters: row.parameters.clone(),
         budget: row.budget.clone(),
         seed: row.seed,
-        ..Executed::default()
+        ..Execution::default()
     }
 }
 

@@ -8,7 +8,7 @@ use super::grid::Grid;
 use super::{label, rank, wrap};
 use crate::format::Format;
 use crate::records::Record;
-use crate::replay::Executed;
+use crate::replay::Execution;
 
 const CAPTION: &str = "Simulated against executed, in % of executed: mean of the magnitudes, and mean with sign \
 (above 0: the simulator says more). equal: gradients, loss and buffers are those of the framework's own iteration. \
@@ -31,7 +31,7 @@ struct Line {
 }
 
 /// The text of the table.
-pub fn render(records: &[Record], executed: &[Executed], format: Format) -> String {
+pub fn render(records: &[Record], executed: &[Execution], format: Format) -> String {
     let grid = grid(&lines(records, executed));
     match format {
         Format::Text => grid.render(format) + &wrap(CAPTION, 110),
@@ -41,7 +41,7 @@ pub fn render(records: &[Record], executed: &[Executed], format: Format) -> Stri
     }
 }
 
-fn lines(records: &[Record], executed: &[Executed]) -> Vec<Line> {
+fn lines(records: &[Record], executed: &[Execution]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for execution in executed {
         let Some(row) = records.iter().rfind(|row| execution.is_of(row)) else { continue };
@@ -68,8 +68,8 @@ fn lines(records: &[Record], executed: &[Executed]) -> Vec<Line> {
 }
 
 /// The measured time of store-all on the same instance and device.
-fn reference(execution: &Executed, executed: &[Executed]) -> Option<u64> {
-    let same = |other: &&Executed| {
+fn reference(execution: &Execution, executed: &[Execution]) -> Option<u64> {
+    let same = |other: &&Execution| {
         other.method == "store-all"
             && (&other.instance_hash, &other.device) == (&execution.instance_hash, &execution.device)
     };
@@ -77,13 +77,13 @@ fn reference(execution: &Executed, executed: &[Executed]) -> Option<u64> {
 }
 
 impl Line {
-    fn count(&mut self, execution: &Executed, row: &Record, store_all: Option<u64>) {
+    fn count(&mut self, execution: &Execution, row: &Record, store_all: Option<u64>) {
         self.executions += 1;
         self.exact_storages += usize::from(execution.executed_storage_peak_bytes == row.simulated_peak_bytes);
-        if execution.executed_equal != Some(true) {
+        if execution.executed_equal == Some(false) {
             return;
         }
-        self.equal += 1;
+        self.equal += usize::from(execution.executed_equal == Some(true));
         self.time.extend(error(row.simulated_time_ns, execution.executed_time_ns));
         self.peak.extend(error(row.simulated_peak_bytes, execution.executed_peak_bytes));
         let ratio = |time: Option<u64>, reference: u64| Some(time? as f64 / reference as f64);

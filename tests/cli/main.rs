@@ -12,5 +12,6 @@ mod faults;
 mod help;
 mod instances;
 mod interruptions;
+mod replay;
 mod results;
 mod verify;

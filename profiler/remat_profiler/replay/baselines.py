@@ -49,7 +49,7 @@ def measured(bench: Bench, text: str) -> dict:
 
     with _budgeted(options):
         outcome = bench.outcome(iteration)
-        compared = reference.compare(bench.expected, outcome, reference.TOLERANCE)
+        compared = bench.compared(outcome, reference.TOLERANCE)
         bench.fresh()
         peaks = measure.peaks(iteration, bench.device, bench.resident_bytes)
         times = measure.times(iteration, bench.device, bench.settings.repeats)

@@ -94,7 +94,7 @@ def _bench(path: Path, settings: Settings) -> Bench | ProfilerError:
     except ProfilerError as error:
         return error
     except torch.OutOfMemoryError as error:
-        return ProfilerError(f"plain training does not fit, so there is nothing to compare with: {str(error).splitlines()[0]}")
+        return ProfilerError(f"the network and its inputs do not fit: {str(error).splitlines()[0]}")
 
 
 def _one(line: Line, made: Bench | ProfilerError, root: Path, settings: Settings) -> dict:
@@ -112,7 +112,7 @@ def _one(line: Line, made: Bench | ProfilerError, root: Path, settings: Settings
 def _words(made: dict) -> str:
     if "error" in made:
         return f"error: {made['error']}"
-    same = "equal" if made["equality"]["equal"] else "DIFFERENT"
+    same = {True: "equal", False: "DIFFERENT", None: "not compared"}[made["equality"]["equal"]]
     return f"{same}, {made['time_ns']['median'] / 1e6:.2f} ms, peak {made['memory']['allocated_peak_bytes']}"
 
 
@@ -140,6 +140,6 @@ def errors_of(path: Path) -> list[str]:
     for line in read_list(path):
         if line.record.exists():
             made = json.loads(line.record.read_text(encoding="utf-8"))
-            if "error" in made or not made["equality"]["equal"]:
+            if "error" in made or made["equality"]["equal"] is False:
                 found.append(f"{line.record.name}: {_words(made)}")
     return found

@@ -69,7 +69,7 @@ def _replay(options: argparse.Namespace) -> int:
     made = replay(bench(instance, settings), schedule, options.timeline)
     record.write(made, options.output)
     print(summary(made))
-    return 0 if made["equality"]["equal"] else 1
+    return 1 if made["equality"]["equal"] is False else 0
 
 
 def _baseline(options: argparse.Namespace) -> int:
@@ -102,7 +102,9 @@ def summary(made: dict) -> str:
     """A record in a few lines, for people."""
     equality, memory, taken = made["equality"], made["memory"], made["time_ns"]
     lines = [f"{made['instance']}, {made['method'] or 'schedule'} on {made['device']['name']}"]
-    if equality["equal"]:
+    if equality["equal"] is None:
+        lines.append(f"  not compared: {equality['words']}")
+    elif equality["equal"]:
         lines.append(f"  equal to the framework's iteration: {equality['bitwise']} tensors to the bit, "
                      f"{equality['within_tolerance']} within {equality['tolerance']:g}")
     else:
