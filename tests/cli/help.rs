@@ -14,6 +14,7 @@ fn help_texts_are_as_reviewed() {
         "table",
         "max-batch",
         "plot",
+        "reproduce",
         "methods",
         "instances",
         "instances list",

@@ -12,5 +12,6 @@ mod faults;
 mod help;
 mod instances;
 mod interruptions;
+mod reproduce;
 mod results;
 mod verify;
