@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command")
 
     trace = commands.add_parser("trace", help="trace one training iteration into an instance file")
-    trace.add_argument("--model", required=True, metavar="FAMILY:NAME", help="e.g. torchvision:resnet50, or FILE.py:NAME: your own")
+    trace.add_argument("--model", required=True, metavar="FAMILY:NAME", help="e.g. torchvision:resnet50")
     trace.add_argument("--batch", type=int, required=True, help="samples per iteration, e.g. 32")
     trace.add_argument("--shape", required=True, help="shape of one sample, e.g. 3x224x224")
     trace.add_argument("--device", required=True, help="cpu, cuda, model:<gpu> (e.g. model:v100), flops or unit")

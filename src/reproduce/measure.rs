@@ -30,7 +30,9 @@ pub enum Ours {
     },
     /// A method ran and has no schedule; why.
     None(String),
-    /// Nothing was run that says; why.
+    /// What says it was not run in this pass.
+    NotRun,
+    /// It cannot be had; why.
     Missing(String),
 }
 
@@ -45,7 +47,7 @@ impl Ours {
             Self::Value { value, .. } if value.abs() >= 1000.0 => format!("{value:.0}"),
             Self::Value { value, .. } => three_digits(*value),
             Self::None(_) => "none".into(),
-            Self::Missing(_) => String::new(),
+            Self::NotRun | Self::Missing(_) => String::new(),
         }
     }
 
@@ -66,7 +68,6 @@ pub struct Evidence {
 
 /// What the profiler calls the statistics of a batch norm that it splits.
 const STATISTICS: &str = "remat_profiler.batch_norm_statistics";
-const NOT_RUN: &str = "not run in this pass";
 
 impl Evidence {
     /// Nothing yet.
@@ -115,7 +116,7 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
     }
     let instances = evidence.rows(figure)?;
     if instances.is_empty() {
-        return Ok(vec![(figure.instance.clone(), Ours::Missing(NOT_RUN.into()))]);
+        return Ok(vec![(figure.instance.clone(), Ours::NotRun)]);
     }
     let over_all = match quantity {
         Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)?),
@@ -151,7 +152,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Our
         _ => match cell(rows, &figure.budget)? {
             Cell::Row(row) => of_row(figure, quantity, row),
             Cell::None(why) => Ok(Ours::None(why)),
-            Cell::Missing => Ok(Ours::Missing(NOT_RUN.into())),
+            Cell::Missing => Ok(Ours::NotRun),
         },
     }
 }
@@ -281,7 +282,7 @@ fn batch(figure: &Figure, evidence: &Evidence) -> Result<Ours, Failure> {
     let pattern = glob(last_part(&figure.instance))?;
     let asked = |row: &&BatchRow| row.method == figure.method && pattern.matches_name(last_part(&row.network));
     Ok(match evidence.batches.iter().find(asked) {
-        None => Ours::Missing(NOT_RUN.into()),
+        None => Ours::NotRun,
         Some(BatchRow { largest: Some(largest), .. }) => Ours::plain(*largest as f64),
         Some(row) => Ours::None(row.note.clone()),
     })
@@ -299,7 +300,7 @@ fn ratio(figure: &Figure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Fa
     });
     let mut found: Vec<_> = found.collect();
     if found.is_empty() {
-        found.push((figure.instance.clone(), Ours::Missing(NOT_RUN.into())));
+        found.push((figure.instance.clone(), Ours::NotRun));
     }
     Ok(found)
 }

@@ -71,12 +71,12 @@ fn printed_figures_stand_beside_ours_and_are_kept() {
     let checkout = checkout();
     let done = checkout.ok("reproduce mini-table-1");
     assert!(done.stderr.contains("bench run --suite mini --instances small/counter --budgets 15"), "{}", done.stderr);
-    assert!(done.stdout.contains("1 match, 1 worse, 2 not comparable (quick pass)"), "{}", done.stdout);
+    assert!(done.stdout.contains("1 match exactly, 1 worse, 2 not run (quick pass)"), "{}", done.stdout);
     let kept = rows(&checkout.path("results/reproduce/mini-table-1-quick.csv"));
     let columns = |column: &str| kept.iter().map(|row| row[column].clone()).collect::<Vec<_>>();
-    assert_eq!(columns("verdict"), ["match", "worse", "not-comparable", "not-comparable"]);
+    assert_eq!(columns("verdict"), ["match", "worse", "not-run", "not-run"]);
     assert_eq!(columns("ours"), ["13.0", "13.0", "", ""]);
-    assert_eq!(columns("note")[1..], ["doubtful", "not run in this pass", "not run in this pass"]);
+    assert_eq!(columns("note")[1..], ["doubtful", "", ""]);
     assert!(checkout.path("results/reproduce/mini-table-1-quick/counter.svg").is_file());
 }
 
@@ -87,7 +87,7 @@ fn a_second_run_goes_on_where_the_first_ended_and_a_full_one_counts_more() {
     let again = checkout.ok("reproduce mini-table-2");
     assert!(again.stderr.contains("0 runs for 0 rows"), "{}", again.stderr);
     let list = checkout.ok("reproduce --list").stdout;
-    assert!(list.contains("1 match, 1 worse, 2 not comparable (quick pass)"), "{list}");
+    assert!(list.contains("1 match exactly, 1 worse, 2 not run (quick pass)"), "{list}");
     checkout.ok("reproduce --all --full");
     let list = checkout.ok("reproduce --list").stdout;
     assert_eq!(list.matches("(full pass)").count(), 2, "{list}");
@@ -125,7 +125,7 @@ fn a_catalogue_or_a_figure_that_breaks_a_rule_is_named() {
     assert!(wrong.last_error().ends_with("mini-2026: Table 3 has 0 entries; each has one"), "{}", wrong.last_error());
     std::fs::write(&catalogue, CATALOGUE.replace("shows = \"Makespans\"", "show = \"Makespans\"")).unwrap();
     let wrong = checkout.bench("reproduce --list");
-    assert!(wrong.last_error().contains("mini.toml: line 9: unknown field `show`"), "{}", wrong.last_error());
+    assert!(wrong.last_error().contains("mini.toml: line 10: unknown field `show`"), "{}", wrong.last_error());
 }
 
 #[test]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ..errors import ProfilerError
-from . import chainer, keras, own, preact, timm, toy, transformers, unet, vision
+from . import chainer, keras, preact, timm, toy, transformers, unet, vision
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def builder(model: str) -> Callable[[], nn.Module]:
         return _own(model, *name.split(":", 1))
     if not separator or family_name not in FAMILIES:
         known = ", ".join([*FAMILIES, OWN])
-        raise ProfilerError(f"unknown model '{model}': expected FAMILY:NAME with FAMILY one of {known}, or FILE.py:NAME")
+        raise ProfilerError(f"unknown model '{model}': expected FAMILY:NAME with FAMILY one of {known}")
     family = FAMILIES[family_name]
     if name not in family.names():
         raise ProfilerError(f"unknown model '{model}': '{family_name}' has no '{name}' (see --list)")
