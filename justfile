@@ -103,6 +103,11 @@ paper-moccasin seconds="300" jobs="1":
     cargo build --release
     scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
 
+# Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
+fastsa *parts="models times tables convergence stability quality":
+    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
+    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
+
 # Everything that CI runs
 ci: (test "--profiler")
 

@@ -16,6 +16,8 @@ pub enum Fault {
     Abort,
     /// Never return.
     Hang,
+    /// Never return, unless the cluster has begun the task again.
+    HangFirst,
     /// Report schedules, then never return.
     HangLate,
     /// Use CPU time for ever, in two processes.
@@ -41,6 +43,7 @@ pub fn asked(method: &str) -> Option<Fault> {
     let fault = match kind {
         "abort" => Fault::Abort,
         "hang" => Fault::Hang,
+        "hang-first" => Fault::HangFirst,
         "hang-late" => Fault::HangLate,
         "burn" => Fault::Burn,
         "oom" => Fault::OutOfMemory,
@@ -62,7 +65,8 @@ impl Fault {
     pub fn before(self) {
         match self {
             Self::Abort => std::process::abort(),
-            Self::Hang => forever(),
+            Self::HangFirst if std::env::var_os("SLURM_RESTART_COUNT").is_some() => {}
+            Self::Hang | Self::HangFirst => forever(),
             Self::Burn => burn(),
             Self::OutOfMemory => {
                 let mut hoard: Vec<Vec<u8>> = Vec::new();

@@ -104,8 +104,8 @@ pub enum Claim {
     Baseline,
     /// Optimal among memory-persistent sequences of the chain view.
     ChainPersistent,
-    /// Optimal among all sequences of the chain view.
-    Chain,
+    /// Optimal among weakly persistent sequences of the chain view (floating activations).
+    ChainWeak,
     /// Optimal among canonical strategies: groups between lower sets, each recomputed once.
     LowerSets,
     /// Optimal among all schedules of the instance, or among those that keep its order.
@@ -128,7 +128,7 @@ impl Claim {
         match self {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
-            Self::Chain => "chain",
+            Self::ChainWeak => "chain, weakly persistent",
             Self::LowerSets => "one-shot, lower sets",
             Self::AllSchedules => "free order",
             Self::FixedOrder => "fixed order",

@@ -73,7 +73,10 @@ mod tests {
     fn errors_are_relative_to_what_is_found() {
         let claim = |claimed: u64| Record { claimed_peak_bytes: Some(claimed), ..example("revolve", Some(("1x", 1))) };
         let rows = [claim(1 << 30), claim((1 << 30) + (1 << 29)), claim((1 << 30) + (1 << 28))];
-        insta::assert_snapshot!(table(&rows).grid.render(Format::Csv), @"");
+        insta::assert_snapshot!(table(&rows).grid.render(Format::Csv), @r#"
+        claim,method,schedules,"claimed time, median %","claimed time, largest %","claimed peak, median %","claimed peak, largest %"
+        baseline,revolve,3,0.00,0.00,25.00,50.00
+        "#);
     }
 
     #[test]

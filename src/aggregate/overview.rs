@@ -232,21 +232,47 @@ mod tests {
 
     #[test]
     fn means_count_failures_at_their_limit() {
-        insta::assert_snapshot!(summary(&arena()).grid.render(Format::Csv), @"");
+        insta::assert_snapshot!(summary(&arena()).grid.render(Format::Csv), @"
+        claim,method,cases,schedule,answered,proved,best,time/best,overhead %,planning s,PAR2 s
+        baseline,sequential,2,1,1,0,0,1.100,10.0,1.00,-
+        fixed order,checkmate-ilp,2,1,1,1,1,1.000,0.0,5.00,11.0
+        heuristic,revolve,2,2,2,0,1,1.118,58.1,1.45,1.50
+        ");
     }
 
     #[test]
     fn every_row_has_one_status() {
-        insta::assert_snapshot!(statuses(&rows()).grid.render(Format::Csv), @"");
+        insta::assert_snapshot!(statuses(&rows()).grid.render(Format::Csv), @"
+        claim,method,rows,optimal,feasible,time limit
+        baseline,sequential,2,0,2,0
+        fixed order,checkmate-ilp,2,1,0,1
+        heuristic,revolve,2,0,2,0
+        ");
     }
 
     #[test]
     fn the_virtual_best_names_its_owner() {
-        insta::assert_snapshot!(virtual_best(&arena()).grid.render(Format::Csv), @"");
+        insta::assert_snapshot!(virtual_best(&arena()).grid.render(Format::Csv), @"
+        instance,budget,overhead %,schedules,bound %,best
+        net,0.5x,100.0,1/3,-,revolve
+        net,1x,0.0,3/3,-,checkmate-ilp
+        ");
     }
 
     #[test]
     fn profiles_are_shares_of_cases() {
-        insta::assert_snapshot!(profiles(&arena()).grid.render(Format::Latex), @"");
+        insta::assert_snapshot!(profiles(&arena()).grid.render(Format::Latex), @r"
+        \begin{tabular}{llrrrrrrrrr}
+          \toprule
+          claim & method & cases & $<$= 1 & $<$= 1.01 & $<$= 1.02 & $<$= 1.05 & $<$= 1.1 & $<$= 1.2 & $<$= 1.5 & $<$= 2 \\
+          \midrule
+          baseline & sequential & 2 & 0 & 0 & 0 & 0 & 50 & 50 & 50 & 50 \\
+          \midrule
+          fixed order & checkmate-ilp & 2 & 50 & 50 & 50 & 50 & 50 & 50 & 50 & 50 \\
+          \midrule
+          heuristic & revolve & 2 & 50 & 50 & 50 & 50 & 50 & 50 & 100 & 100 \\
+          \bottomrule
+        \end{tabular}
+        ");
     }
 }

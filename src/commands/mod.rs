@@ -1,6 +1,9 @@
 //! The subcommands, one file each: arguments, and what is done with them.
 
+pub mod best;
 pub mod check;
+pub mod completions;
+pub mod doctor;
 pub mod export;
 pub mod instances;
 pub mod lift;

@@ -84,7 +84,11 @@ impl Ranged for Coordinate {
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match self.scale {
             Scale::Linear => RangedCoordf64::from(self.range.clone()).key_points(hint),
-            Scale::Logarithmic => logarithmic_ticks(&self.range, hint.max_num_points()),
+            Scale::Logarithmic => {
+                let ticks = logarithmic_ticks(&self.range, hint.max_num_points());
+                // A range too narrow for round powers has round differences.
+                if ticks.len() > 2 { ticks } else { RangedCoordf64::from(self.range.clone()).key_points(hint) }
+            }
         }
     }
 
@@ -143,6 +147,8 @@ mod tests {
     fn a_logarithmic_axis_places_ratios() {
         let axis = Axis::fixed("s", 1.0..100.0, Scale::Logarithmic).coordinate();
         assert_eq!([1.0, 10.0, 100.0].map(|value| axis.map(&value, (0, 200))), [0, 100, 200]);
+        let narrow = Axis::fixed("ratio", 1.0..1.4, Scale::Logarithmic).coordinate();
+        assert_eq!(narrow.key_points(6).into_iter().map(tick).collect::<Vec<_>>(), ["1", "1.1", "1.2", "1.3", "1.4"]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ const ENTRY: i32 = 27;
 const LINE: i32 = 17;
 /// Above the first entry.
 const TOP: i32 = 22;
+/// Characters of a small line that fit.
+const LINE_CHARACTERS: usize = 28;
 
 /// Height that the legend takes, in units of the SVG.
 pub fn height(figure: &Figure) -> u32 {
@@ -84,7 +86,22 @@ fn text<B: DrawingBackend>(area: &Area<'_, B>, words: &str, (x, y): (i32, i32), 
 /// The lines below the name: parameters, and series with the very same points.
 fn small_lines(series: &Series) -> Vec<String> {
     let parameters = Some(parts_of(&series.label).1).filter(|parameters| !parameters.is_empty());
-    parameters.into_iter().chain(series.also.iter().map(|label| format!("= {label}"))).collect()
+    let equal = series.also.iter().map(|label| format!("= {label}"));
+    parameters.into_iter().chain(equal).flat_map(|text| broken(&text)).collect()
+}
+
+/// A text in lines that fit beside the axes, broken after commas and before brackets.
+fn broken(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in text.replace('[', "\0[").replace(',', ",\0").split('\0').filter(|part| !part.is_empty()) {
+        if lines.last().is_some_and(|line| !line.is_empty() && line.len() + part.len() > LINE_CHARACTERS) {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(part);
+        }
+    }
+    lines
 }
 
 /// A label as a name and its parameters.
@@ -92,5 +109,18 @@ fn parts_of(label: &str) -> (String, String) {
     match label.split_once('[') {
         Some((name, parameters)) => (name.to_owned(), format!("[{parameters}")),
         None => (label.to_owned(), String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_parameters_are_broken_where_they_may_be() {
+        assert_eq!(broken("[dp=approximate]"), ["[dp=approximate]"]);
+        assert_eq!(broken("= kusumoto-2019[dp=approximate]"), ["= kusumoto-2019", "[dp=approximate]"]);
+        let long = broken("[early-stop=off,initial-ppm=5000,iterations=5000000]");
+        assert_eq!(long, ["[early-stop=off,", "initial-ppm=5000,", "iterations=5000000]"]);
     }
 }

@@ -193,8 +193,8 @@ impl Embedding {
         let left_out = match report.schedules.left_out {
             0 => String::new(),
             more => format!(
-                " {} left out: all together may have {} steps here (--schedule-steps), and every method on every instance \
-                 has one before any has two, from the middle of its budgets.",
+                " {} left out: all together may have {} steps here (--schedule-steps), and of those \
+                 that fit, every method on every instance has one before any has two, short ones first.",
                 count(more, "schedule"),
                 report.embedding.schedule_steps
             ),

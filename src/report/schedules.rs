@@ -108,12 +108,15 @@ impl Embedded {
 }
 
 /// Embeds schedules of rows until they have `most` steps together: of each series (an instance and a method)
-/// one, then of each another, and so on, so that every series is there before any is complete.
+/// one, then of each another, and so on, in each turn the short ones first: so every series that fits is there
+/// before any is complete.
 pub fn embed(rows: &[&Record], folder: &Path, most: usize) -> Embedded {
     let mut embedded = Embedded::default();
     let mut instances = Instances::new(folder);
     let mut steps = 0;
-    for at in in_turns(rows) {
+    let schedules = folder.join("schedules");
+    let size = |row: &Record| std::fs::metadata(schedule_path(&schedules, row)).map_or(0, |file| file.len());
+    for at in in_turns(rows, size) {
         let row = rows[at];
         if steps >= most {
             embedded.left_out += 1;
@@ -134,19 +137,20 @@ pub fn embed(rows: &[&Record], folder: &Path, most: usize) -> Embedded {
 }
 
 /// The rows with a schedule: the first of every series, then the second, and so on. The first is the one in the
-/// middle of its series, where neither everything fits nor nothing does.
-fn in_turns(rows: &[&Record]) -> Vec<usize> {
+/// middle of its series, where neither everything fits nor nothing does. In each turn by size.
+fn in_turns(rows: &[&Record], size: impl Fn(&Record) -> u64) -> Vec<usize> {
     let mut series: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
     for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.simulated_time_ns.is_some()) {
         series.entry((&row.instance, series_label(row))).or_default().push(at);
     }
-    let mut turns: Vec<(usize, usize)> = Vec::new();
+    let mut turns: Vec<(usize, u64, usize)> = Vec::new();
     for positions in series.values() {
         let middle = positions.len() / 2;
-        turns.extend(positions.iter().enumerate().map(|(index, &at)| (index.abs_diff(middle), at)));
+        let turn = |(index, &at): (usize, &usize)| (index.abs_diff(middle), size(rows[at]), at);
+        turns.extend(positions.iter().enumerate().map(turn));
     }
     turns.sort_unstable();
-    turns.into_iter().map(|(_, at)| at).collect()
+    turns.into_iter().map(|(.., at)| at).collect()
 }
 
 fn one(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(ScheduleData, usize), String> {
@@ -258,15 +262,61 @@ pub fn kinds() -> Vec<&'static str> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::records::tests::example;
+    use remat_core::generate::figure4;
+    use remat_core::liveness::with_liveness;
+    use remat_core::plan::Plan;
+
+    /// What the viewer does, with sums that it leaves to the simulator.
+    #[test]
+    fn what_is_replayed_fills_the_memory_of_every_step() {
+        let instance = Instance::new(&figure4("n", 6, 4)).unwrap();
+        let schedule = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+        let mut watcher = Watcher::default();
+        let simulation = simulate_observed(&instance, &schedule, &mut watcher).unwrap();
+        let row = example("store-all", None);
+        let data = schedule_data(&row, &instance, &schedule, &simulation, watcher);
+        let steps: Vec<&str> = data.changes.split(';').collect();
+        // The last entry has what the last step, a free, leaves behind.
+        assert_eq!(steps.len(), schedule.steps.len() + 1);
+        let sizes = instance_data(&instance).tensors;
+        let (mut there, mut memory) = (instance.fixed_bytes().cast_signed(), 0);
+        for (step, changes) in steps[..schedule.steps.len()].iter().enumerate() {
+            let mut rest = *changes;
+            while !rest.is_empty() {
+                let end = rest[1..].find(['+', '-']).map_or(rest.len(), |at| at + 1);
+                let size = sizes[rest[1..end].parse::<usize>().unwrap()].1.cast_signed();
+                there += if rest.starts_with('+') { size } else { -size };
+                rest = &rest[end..];
+            }
+            memory += data.memory[step];
+            let workspace = data.workspace.get(step).copied().unwrap_or(0).cast_signed();
+            assert_eq!(there + workspace, memory, "step {step}");
+        }
+        assert_eq!(data.phases.chars().filter(|&phase| phase == 'r').count(), 0);
+    }
+
+    #[test]
+    fn data_within_a_script_element_cannot_end_it() {
+        let mut document = figure4("n", 6, 4);
+        document.operators[0].name = "</script><b>".into();
+        let instance = instance_data(&Instance::new(&document).unwrap());
+        let embedded = Embedded { instances: vec![instance], ..Embedded::default() };
+        assert!(!embedded.json().contains('<'));
+        let read: serde_json::Value = serde_json::from_str(&embedded.json()).unwrap();
+        assert_eq!(read["instances"][0]["operators"][0][0], "</script><b>");
+    }
 
     #[test]
     fn every_series_has_a_schedule_before_any_has_two() {
         let rows: Vec<_> = ["a", "a", "a", "b"].map(|method| example(method, Some(("1x", 1)))).into();
         let without = Record { simulated_time_ns: None, ..example("c", None) };
         let all: Vec<&Record> = rows.iter().chain(std::iter::once(&without)).collect();
-        assert_eq!(in_turns(&all), [1, 3, 0, 2]);
+        assert_eq!(in_turns(&all, |_| 1), [1, 3, 0, 2]);
+        let small_b = |row: &Record| if row.method == "b" { 1 } else { 2 };
+        assert_eq!(in_turns(&all, small_b), [3, 1, 0, 2]);
     }
 }

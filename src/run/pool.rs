@@ -199,7 +199,7 @@ fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
 const LONGEST_NAME: usize = 200;
 
 /// A name of ASCII characters that a file system takes: what is too long ends in a hash of the whole.
-fn short(name: String) -> String {
+pub fn short(name: String) -> String {
     if name.len() <= LONGEST_NAME {
         return name;
     }

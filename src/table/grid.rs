@@ -143,6 +143,8 @@ fn escape_latex(text: &str) -> String {
     for c in text.chars() {
         match c {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', c]),
+            // Text fonts have other characters in these places.
+            '<' | '>' => escaped.extend(['$', c, '$']),
             '~' => escaped.push_str("\\textasciitilde{}"),
             '^' => escaped.push_str("\\textasciicircum{}"),
             '\\' => escaped.push_str("\\textbackslash{}"),

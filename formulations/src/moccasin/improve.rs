@@ -42,7 +42,12 @@ pub struct Task<'a> {
     pub seed: u64,
     /// Hears of progress.
     pub hears: &'a dyn Fn(&Progress, Option<&Stages>),
+    /// Another relaxation, asked once for so long where the own one takes long.
+    pub opinion: Option<&'a Opinion<'a>>,
 }
+
+/// Works for some time, and returns a schedule and a proved bound on the time of all schedules.
+pub type Opinion<'a> = dyn Fn(Option<Duration>) -> Result<(Option<Stages>, Option<u64>), MethodError> + 'a;
 
 /// What a search leaves.
 pub struct Found {
@@ -83,6 +88,8 @@ pub struct Search<'a> {
     build: Duration,
     /// How often schedules have been annealed.
     annealings: u64,
+    /// Whether the other relaxation has been asked.
+    asked: bool,
 }
 
 /// How a relaxation ended.
@@ -110,6 +117,7 @@ impl<'a> Search<'a> {
             version: String::new(),
             build: Duration::ZERO,
             annealings: 0,
+            asked: false,
         };
         search.bound = search.fixed_time;
         let store_all = Stages::store_all(task.joint);
@@ -163,6 +171,21 @@ impl<'a> Search<'a> {
         });
     }
 
+    /// Asks the other relaxation, the first time only, for a third of the time that is left.
+    fn second_opinion(&mut self) -> Result<(), MethodError> {
+        let Some(opinion) = self.task.opinion.filter(|_| !self.asked) else { return Ok(()) };
+        self.asked = true;
+        let (stages, bound) = opinion(self.left().map(|left| left / 3))?;
+        if let Some(bound) = bound.filter(|&bound| bound > self.bound) {
+            self.bound = bound;
+            (self.task.hears)(&Progress::bound(bound).after(self.solves), None);
+        }
+        if let Some(stages) = stages {
+            self.offer(stages);
+        }
+        Ok(())
+    }
+
     fn limits(&self) -> greedy::Limits {
         let Task { budget, workspace, copies, deadline, .. } = *self.task;
         greedy::Limits { budget, workspace, copies, deadline }
@@ -196,6 +219,7 @@ impl<'a> Search<'a> {
                     Relaxed::Stopped => {
                         // Hard enough to be worth a few seconds; later rounds draw other numbers.
                         self.anneal();
+                        self.second_opinion()?;
                         self.neighbourhoods(began.elapsed().max(Duration::from_secs(1)))?;
                     }
                 }
@@ -312,14 +336,15 @@ impl<'a> Search<'a> {
     fn found(self, termination: Termination) -> Found {
         let rows: usize = self.rows.values().map(BTreeSet::len).sum();
         let note = format!(
-            "{}: {} solves of up to {} variables; {rows} memory rows in {} of {} stages; {} conflicts; {} annealings",
+            "{}: {} solves of up to {} variables; {rows} memory rows in {} of {} stages; {} conflicts; {} annealings{}",
             self.version,
             self.solves,
             self.largest,
             self.rows.len(),
             self.task.joint.len(),
             self.conflicts,
-            self.annealings
+            self.annealings,
+            if self.asked { "; Checkmate's relaxation" } else { "" }
         );
         let infeasible = termination == Termination::Infeasible;
         Found {

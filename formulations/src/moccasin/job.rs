@@ -5,15 +5,17 @@ use std::time::{Duration, Instant};
 use remat_solvers::Stop;
 use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, Variable};
 
+use crate::checkmate::CheckmateIlp;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
-use crate::method::{Answer, Context, MethodError, Termination};
+use crate::method::{Answer, Context, Limits, Method, MethodError, Termination};
 use crate::moccasin::anneal::{Plan, anneal};
 use crate::moccasin::greedy;
 use crate::moccasin::improve::{Found, Search, Task};
 use crate::moccasin::published::{Memory, Phase, Published};
 use crate::moccasin::starts::{self, Start};
-use crate::report::Progress;
+use crate::parameters::Parameters;
+use crate::report::{Progress, Silent};
 
 /// One budget.
 pub struct Job<'a> {
@@ -140,8 +142,7 @@ impl<'a> Job<'a> {
             "anneal" => self.annealed(&Stages::store_all(self.joint), limits),
             id => {
                 let time = limits.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let context =
-                    Context { limits: crate::method::Limits { time, ..self.context.limits }, ..*self.context };
+                let context = Context { limits: Limits { time, ..self.context.limits }, ..*self.context };
                 let start = starts::of_method(id, &context, self.joint, self.budget, self.copies())?;
                 let Some(stages) = start.stages else { return Ok(start) };
                 return Ok(self.repaired(&format!("the schedule of {id}"), stages));
@@ -172,6 +173,7 @@ impl<'a> Job<'a> {
 
     fn improved(&self) -> Result<Found, MethodError> {
         let hears = |progress: &Progress, stages: Option<&Stages>| self.hears(progress, stages);
+        let opinion = |time| self.coarse(time);
         let task = Task {
             joint: self.joint,
             budget: self.budget.unwrap_or(u64::MAX),
@@ -182,6 +184,7 @@ impl<'a> Job<'a> {
             threads: self.context.limits.threads,
             seed: self.context.limits.seed,
             hears: &hears,
+            opinion: (self.word("relaxation") == "both" && self.given.is_none()).then_some(&opinion),
         };
         let mut search = Search::new(&task);
         let start = self.start()?;
@@ -201,6 +204,21 @@ impl<'a> Job<'a> {
         }
         let found = search.run()?;
         Ok(Found { note: format!("{}{}", start.words, found.note), ..found })
+    }
+
+    /// What Checkmate's relaxation over blocks of stages says: its bound holds for any number of runs.
+    fn coarse(&self, time: Option<Duration>) -> Result<(Option<Stages>, Option<u64>), MethodError> {
+        let given = [("strategy", "coarse"), ("workspace", self.word("workspace"))];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let parameters = Parameters::new(CheckmateIlp.about().parameters, &given)
+            .map_err(|error| MethodError::Internal(format!("parameters of checkmate-ilp: {error}")))?;
+        let limits = Limits { time, ..self.context.limits };
+        let budgets = [self.budget];
+        let context =
+            Context { parameters: &parameters, budgets: &budgets, limits, reporter: &Silent, ..*self.context };
+        let Some(answer) = CheckmateIlp.solve(&context)?.pop() else { return Ok((None, None)) };
+        let follow = |schedule| starts::follow(self.context.instance, self.joint, schedule, self.copies());
+        Ok((answer.schedule.as_ref().map(follow), answer.lower_bound))
     }
 
     fn phase(&self, published: &Published<'_>, hint: &[(Variable, i64)], parts: u32) -> Result<CpOutcome, MethodError> {

@@ -65,7 +65,7 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// * The order is the instance's; `moccasin-reordered` has `fastsa` choose one.
 /// * `strategy=improved` (the default) solves the same problem otherwise: zero-one variables per block of
 ///   stages, memory rows where they are violated, unsatisfiable cores or the linear relaxation for the
-///   proof, neighbourhoods of a greedy or annealed start for schedules (`blocks.rs`, `improve.rs`, `anneal.rs`).
+///   proof, also Checkmate's relaxation over blocks (`relaxation=both`), neighbourhoods of a greedy or annealed start for schedules (`blocks.rs`, `improve.rs`, `anneal.rs`).
 ///
 /// # Claim
 /// Optimal among schedules in such stages with at most C runs of each operator and one implementation
@@ -104,8 +104,16 @@ const COPIES: ParameterSpec = ParameterSpec {
     help: "most runs of one operator (C)",
 };
 
+const RELAXATION: ParameterSpec = ParameterSpec {
+    name: "relaxation",
+    default: "both",
+    kind: ParameterKind::Choice(&["own", "both"]),
+    help: "own: bounds from its own blocks; both: also from checkmate-ilp's, with HiGHS, where the own take long",
+};
+
 /// The parameters.
-const PARAMETERS: &[ParameterSpec] = &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START];
+const PARAMETERS: &[ParameterSpec] =
+    &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION];
 
 impl Method for Moccasin {
     fn id(&self) -> &'static str {

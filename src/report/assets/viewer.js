@@ -17,9 +17,9 @@
     return size === 1 ? `${value}${plain ? " " + plain : ""}` : `${digits(value / size)} ${name}`;
   };
   const bytes = (value, instance) =>
-    instance.bytes ? scaled(value, [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]], "B") : String(value);
+    instance.bytes ? scaled(value, [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]], "B") : value.toLocaleString("en");
   const time = (value, instance) =>
-    instance.ns ? scaled(value, [["s", 1e9], ["ms", 1e6], ["µs", 1e3]], "ns") : String(value);
+    instance.ns ? scaled(value, [["s", 1e9], ["ms", 1e6], ["µs", 1e3]], "ns") : `${value.toLocaleString("en")} units of time`;
 
   const svg = (name, attributes, text) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
