@@ -61,6 +61,20 @@ published:
         instances/devices/monet-p100/figure7-b184.csv instances/devices/model-p100/figure7-b184.csv \
         -o results/published/figure7-b184.svg
 
+# Execute the notebooks without a screen, in a virtual environment outside of the checkout
+notebooks *files:
+    cargo build --quiet {{ cbc }}
+    "$(scripts/notebooks-venv.sh --install)/bin/python" notebooks/execute.py {{ files }}
+
+# Write the pages of the methods from their doc comments
+pages:
+    cargo run --quiet {{ cbc }} -- methods --pages docs/methods
+
+# Compare the papers' tables and figures with ours (minutes; --full as long as it takes), and fill the texts that say so
+reproduce *flags="--quick":
+    cargo run --release {{ cbc }} -- reproduce --all {{ flags }}
+    cargo run --release {{ cbc }} -- reproduce --splice README.md results/reproduce/README.md
+
 # Measure: Rotor's dynamic program beside the original's times, and the simulator
 bench:
     cargo bench -p remat-formulations --bench rotor

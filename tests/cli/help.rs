@@ -19,6 +19,7 @@ fn help_texts_are_as_reviewed() {
         "table",
         "max-batch",
         "plot",
+        "reproduce",
         "methods",
         "instances",
         "instances list",

@@ -18,6 +18,7 @@ mod instances;
 mod interruptions;
 mod replay;
 mod report;
+mod reproduce;
 mod results;
 mod slurm;
 mod verify;
