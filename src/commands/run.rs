@@ -216,9 +216,10 @@ fn on_slurm(arguments: &Arguments, sweep: Sweep<'_>, existing: Existing) -> Resu
     let turn = submit::turn(folder)?;
     submit::prepare(folder, existing)?;
     write_suite(folder, &suite.text)?;
-    let (request, chunk) = arguments.slurm.request(suite.suite.slurm.as_ref(), arguments.threads);
+    let asked = arguments.threads.or(suite.suite.limits.threads);
+    let (request, chunk) = arguments.slurm.request(suite.suite.slurm.as_ref(), asked);
     let local = conditions(arguments, library, &suite.suite, folder);
-    let threads = arguments.threads.or(suite.suite.limits.threads).unwrap_or(request.cpus_per_task);
+    let threads = asked.unwrap_or(request.cpus_per_task);
     let conditions = Conditions { limits: Limits { threads, ..local.limits }, ..local };
     Session::new(&runs, &conditions).append(folder)?;
     output::info(&format!("{}: {}", suite.suite.name, suite.suite.title));
