@@ -94,8 +94,6 @@ pub struct Arguments {
     /// What executes the runs: processes here, or job arrays of a Slurm cluster
     #[arg(long, value_enum, default_value_t)]
     launcher: Launcher,
-    #[command(flatten)]
-    slurm: SlurmArguments,
     /// List the runs, and run nothing
     #[arg(long)]
     list: bool,
@@ -108,6 +106,9 @@ pub struct Arguments {
     /// Format of the table on standard output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    // At the end, for its heading is that of all that follows.
+    #[command(flatten)]
+    slurm: SlurmArguments,
 }
 
 /// What tasks ask of a Slurm cluster; anything here goes before the suite's `[slurm]`.
