@@ -38,4 +38,10 @@ run() {
 }
 for budget in 0.9x 0.8x; do run --budgets "$budget" || echo "rows at $budget ended in errors: see records.csv" >&2; done
 if [ -n "${BENCH_REFERENCE_DATA:-}" ]; then run --instances 'public/unet' --budgets 0.5x; fi
+"$bench" plot results/paper-moccasin --out "$scratch/plots"
+for figure in rl1-n100@0.8x rl3-n500@0.8x layered-n250@0.8x layered-n1000@0.9x; do
+    if [ -e "$scratch/plots/progress/$figure.svg" ]; then
+        cp "$scratch/plots/progress/$figure.svg" "results/paper-moccasin-${figure/@/-}.svg"
+    fi
+done
 python3 scripts/paper_moccasin.py "$results" "$seconds" "$jobs" results/paper-moccasin

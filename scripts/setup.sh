@@ -25,17 +25,20 @@ command -v cmake >/dev/null || missing+=(cmake)
     [ -n "${LIBCLANG_PATH:-}" ] || missing+=(libclang1-14)
 [ -e /usr/include/coin/Cbc_C_Interface.h ] || missing+=(coinor-libcbc-dev)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
+# Slurm is for the test of --launcher slurm, which starts a cluster of one node for itself.
+command -v sbatch >/dev/null && [ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ] || missing+=(slurm-wlm)
+[ -x /usr/sbin/munged ] || missing+=(munge)
 if [ ${#missing[@]} -gt 0 ]; then
     if command -v apt-get >/dev/null; then
         $sudo apt-get update -q >/dev/null
         for package in "${missing[@]}"; do
-            # Other releases number libclang otherwise; CBC and the browser may stay away.
+            # Other releases number libclang otherwise; CBC, the browser and Slurm may stay away.
             $sudo apt-get install -y -q --no-install-recommends "$package" >/dev/null ||
                 { [ "$package" = libclang1-14 ] && $sudo apt-get install -y -q --no-install-recommends libclang1 >/dev/null; } ||
-                [ "$package" = coinor-libcbc-dev ] || [ "$package" = chromium ]
+                [[ " coinor-libcbc-dev chromium slurm-wlm munge " = *" $package "* ]]
         done
     else
-        echo "install these by hand (CBC and chromium are optional): ${missing[*]}" >&2
+        echo "install these by hand (CBC, chromium and Slurm are optional): ${missing[*]}" >&2
     fi
 fi
 

@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
 use crate::commands::{
-    check, export, instances, lift, max_batch, methods, plot, report, reproduce, run, solve, status, table, task,
-    verify,
+    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, replay, report, reproduce,
+    run, solve, status, table, task, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -51,10 +51,14 @@ pub enum Command {
     Lift(lift::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
+    /// Show, check and update the best-known values
+    Best(best::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time
     MaxBatch(max_batch::Arguments),
     /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
+    /// Execute the schedules of recorded results for real, and compare with the simulator
+    Replay(replay::Arguments),
     /// Reproduce the tables and figures of the papers, each beside ours
     Reproduce(reproduce::Arguments),
     /// Write recorded results as one HTML page: tables, plots, schedules step by step
@@ -64,6 +68,12 @@ pub enum Command {
     /// List, show, check, import and generate instances
     #[command(subcommand)]
     Instances(instances::Command),
+    /// Show what is installed, what of it is alive, and how to get what is missing
+    Doctor(doctor::Arguments),
+    /// Print a script that completes commands and flags in a shell
+    Completions(completions::Arguments),
+    /// Write man pages
+    Man(completions::ManArguments),
     /// Work on one task of a batch (started by a cluster)
     #[command(hide = true)]
     Task(task::Arguments),

@@ -131,7 +131,7 @@ fn report(library: &Library, entry: &Entry, pass: Pass, format: Format) -> Resul
     output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
     if !rows.is_empty() {
         outcome::write(&outcome::path_of(library, &entry.id, pass), &rows)?;
-        output::result(&outcome::render(&rows, format))?;
+        output::result(&outcome::render(&rows, &entry.agreement, format))?;
     }
     entry.see.iter().for_each(|path| output::info(&format!("see also {path}")));
     match entry.plot {

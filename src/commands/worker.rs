@@ -18,6 +18,7 @@ use remat_formulations::{Answer, Context, Method, Parameters, Reporter, enable_s
 
 use crate::failure::Failure;
 use crate::fault;
+use crate::run::interrupts;
 use crate::run::job::{Job, Message};
 use crate::run::messenger::{self, Messenger};
 
@@ -28,6 +29,8 @@ use crate::run::messenger::{self, Messenger};
 pub fn run() -> Result<(), Failure> {
     // Should the parent be killed outright, this process goes with it.
     set_pdeathsig(Signal::SIGKILL).map_err(Failure::failed)?;
+    // A cluster that ends a job signals all of its processes; the parent decides what becomes of this one.
+    interrupts()?;
     let job: Job = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
         Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`"))
     })?;

@@ -115,9 +115,11 @@ pub fn submit(order: Order<'_>) -> Result<Submitted, Failure> {
     for runs in missing.chunks(order.chunk) {
         tasks.push(runs.iter().map(|run| Item::new(run).map(Work::Run)).collect::<Result<Vec<_>, _>>()?);
     }
-    let minutes = order.request.minutes.or_else(|| minutes(&tasks, order.conditions.limits.time));
     let searches = order.campaign.map(|campaign| campaign.missing(order.results, order.root, order.conditions));
     let searches = searches.transpose()?.unwrap_or_default();
+    // How long a search takes is not known: it asks for no more time than the cluster gives anyway.
+    let known = minutes(&tasks, order.conditions.limits.time).filter(|_| searches.is_empty());
+    let minutes = order.request.minutes.or(known);
     let open = searches.into_iter().filter(|search| !coming.networks.contains(&search.name));
     tasks.extend(open.map(|search| vec![Work::Search(search)]));
     let mut submitted = Submitted { tasks: tasks.len(), jobs: vec![], there: all - absent, coming: coming_rows };

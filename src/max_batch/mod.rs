@@ -87,7 +87,10 @@ impl Network {
     }
 
     /// The network at a batch size, written to a file for the workers.
-    fn at(&mut self, batch: u64) -> Result<Arc<Subject>, Failure> {
+    ///
+    /// # Errors
+    /// There is no such batch, or the file cannot be written.
+    pub fn at(&mut self, batch: u64) -> Result<Arc<Subject>, Failure> {
         if let Some(subject) = self.subjects.get(&batch) {
             return Ok(subject.clone());
         }

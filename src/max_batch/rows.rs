@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::format::{self, Format};
+use crate::output;
 use crate::published::Published;
 use crate::records::parts;
-use crate::run::pool::{self, safe};
+use crate::run::pool::{self, safe, short};
 use crate::table::grid::Grid;
 use crate::table::{rank, wrap};
 
@@ -115,23 +116,15 @@ fn of_file(path: &Path) -> Result<Vec<BatchRow>, Failure> {
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
-    let path = path_in(folder);
-    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    let partial = path.with_extension("csv.partial");
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
-    for row in rows {
-        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
-    }
-    writer.flush().map_err(|error| failed(error.to_string()))?;
-    std::fs::rename(&partial, &path).map_err(|error| failed(error.to_string()))
+    output::write_csv(&path_in(folder), rows)
 }
 
 /// The schedule of a row's largest batch: `schedules/max-batch/<network>/<method>@<memory>+forwards<n>+seed<seed>.json.zst`
 /// (no seed 0).
 pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
     let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
-    let file = format!("{}@{}+forwards{}{seed}.json.zst", row.label, row.memory_bytes, row.extra_forwards);
-    results.join("schedules/max-batch").join(safe(&row.network)).join(safe(&file))
+    let name = safe(&format!("{}@{}+forwards{}{seed}", row.label, row.memory_bytes, row.extra_forwards));
+    results.join("schedules/max-batch").join(safe(&row.network)).join(format!("{}.json.zst", short(name)))
 }
 
 /// Keeps the schedule of a row.

@@ -3,6 +3,7 @@
 //! what is drawn; `figure.rs` draws it and knows no record.
 
 mod axis;
+pub mod executed;
 mod figure;
 mod legend;
 mod marks;
@@ -22,7 +23,8 @@ use crate::run::pool::safe;
 use crate::suite::{Curves, Suite, SuiteDevice};
 use crate::table::{by_instance, median, rank, series_label};
 use crate::trajectory;
-use axis::{Axis, tick};
+use axis::Axis;
+pub use axis::tick;
 use figure::{Device, Figure, Joined, Series};
 
 /// A figure and where it belongs.

@@ -11,6 +11,7 @@ use super::quantity::{Direction, Quantity};
 use super::verdict::Rule;
 use crate::failure::Failure;
 use crate::library::{Library, distance};
+use crate::plot::tick;
 use crate::suite::Curves;
 
 /// A paper's file.
@@ -111,6 +112,19 @@ pub struct Agreement {
     /// Units of the printed figure.
     #[serde(default)]
     pub points: f64,
+}
+
+impl Agreement {
+    /// What stands behind "match": ` within 5 %`.
+    pub fn words(&self) -> String {
+        let share = format!("{} %", tick(100.0 * self.within));
+        match (self.within > 0.0, self.points > 0.0) {
+            (false, false) => " exactly".into(),
+            (true, false) => format!(" within {share}"),
+            (false, true) => format!(" within {}", tick(self.points)),
+            (true, true) => format!(" within {share} or {}", tick(self.points)),
+        }
+    }
 }
 
 impl Default for Agreement {

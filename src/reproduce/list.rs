@@ -15,10 +15,10 @@ use crate::table::wrap;
 fn verdict(entry: &Entry, rows: &[Row]) -> String {
     match (entry.kind, rows.is_empty()) {
         (Kind::Not, _) => "-".into(),
-        (_, false) => summary(rows),
+        (_, false) => summary(rows, &entry.agreement),
         (_, true) if entry.runs.is_empty() && entry.figures.is_empty() => "shown; no printed figure".into(),
         (_, true) if entry.figures.is_empty() => "drawn; no printed figure".into(),
-        (_, true) => summary(rows),
+        (_, true) => summary(rows, &entry.agreement),
     }
 }
 
@@ -111,7 +111,7 @@ fn compared(library: &Library, catalogue: &Catalogue) -> Result<String, Failure>
     for entry in catalogue.entries() {
         let rows = last(library, &entry.id)?;
         if !rows.is_empty() {
-            grid.row([&entry.id, &entry.shows, &entry.kind.label().to_owned(), &summary(&rows)]);
+            grid.row([&entry.id, &entry.shows, &entry.kind.label().to_owned(), &summary(&rows, &entry.agreement)]);
         }
     }
     Ok(grid.render(Format::Md))

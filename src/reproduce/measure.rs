@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use remat_core::Operator;
 use remat_core::format::Phase;
 use remat_core::io::read_instance;
 use remat_formulations::{Spec, Termination};
@@ -29,7 +30,9 @@ pub enum Ours {
     },
     /// A method ran and has no schedule; why.
     None(String),
-    /// Nothing was run that says; why.
+    /// What says it was not run in this pass.
+    NotRun,
+    /// It cannot be had; why.
     Missing(String),
 }
 
@@ -44,7 +47,7 @@ impl Ours {
             Self::Value { value, .. } if value.abs() >= 1000.0 => format!("{value:.0}"),
             Self::Value { value, .. } => three_digits(*value),
             Self::None(_) => "none".into(),
-            Self::Missing(_) => String::new(),
+            Self::NotRun | Self::Missing(_) => String::new(),
         }
     }
 
@@ -63,7 +66,8 @@ pub struct Evidence {
     pub batches: Vec<BatchRow>,
 }
 
-const NOT_RUN: &str = "not run in this pass";
+/// What the profiler calls the statistics of a batch norm that it splits.
+const STATISTICS: &str = "remat_profiler.batch_norm_statistics";
 
 impl Evidence {
     /// Nothing yet.
@@ -112,7 +116,7 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
     }
     let instances = evidence.rows(figure)?;
     if instances.is_empty() {
-        return Ok(vec![(figure.instance.clone(), Ours::Missing(NOT_RUN.into()))]);
+        return Ok(vec![(figure.instance.clone(), Ours::NotRun)]);
     }
     let over_all = match quantity {
         Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)?),
@@ -148,7 +152,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Our
         _ => match cell(rows, &figure.budget)? {
             Cell::Row(row) => of_row(figure, quantity, row),
             Cell::None(why) => Ok(Ours::None(why)),
-            Cell::Missing => Ok(Ours::Missing(NOT_RUN.into())),
+            Cell::Missing => Ok(Ours::NotRun),
         },
     }
 }
@@ -278,7 +282,7 @@ fn batch(figure: &Figure, evidence: &Evidence) -> Result<Ours, Failure> {
     let pattern = glob(last_part(&figure.instance))?;
     let asked = |row: &&BatchRow| row.method == figure.method && pattern.matches_name(last_part(&row.network));
     Ok(match evidence.batches.iter().find(asked) {
-        None => Ours::Missing(NOT_RUN.into()),
+        None => Ours::NotRun,
         Some(BatchRow { largest: Some(largest), .. }) => Ours::plain(*largest as f64),
         Some(row) => Ours::None(row.note.clone()),
     })
@@ -296,7 +300,7 @@ fn ratio(figure: &Figure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Fa
     });
     let mut found: Vec<_> = found.collect();
     if found.is_empty() {
-        found.push((figure.instance.clone(), Ours::Missing(NOT_RUN.into())));
+        found.push((figure.instance.clone(), Ours::NotRun));
     }
     Ok(found)
 }
@@ -305,8 +309,10 @@ fn ratio(figure: &Figure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Fa
 fn of_graph(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result<Ours, Failure> {
     let instance = read_instance(&evidence.library.find(&figure.instance)?)?;
     if *quantity == Quantity::ForwardOperators {
-        let forward = instance.operators().iter().filter(|operator| operator.phase == Phase::Forward).count();
-        return Ok(Ours::plain(forward as f64));
+        // The statistics of a batch norm are an operator of their own where the profiler splits them off, and
+        // a part of it in the paper.
+        let counts = |operator: &&Operator| operator.phase == Phase::Forward && operator.op_type != STATISTICS;
+        return Ok(Ours::plain(instance.operators().iter().filter(counts).count() as f64));
     }
     let word = if *quantity == Quantity::Nodes { "nodes" } else { "values" };
     let counted = instance.provenance().notes.iter().find_map(|note| number_before(note, word));

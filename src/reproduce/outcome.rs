@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::catalogue::Agreement;
 use super::cells::Pass;
 use super::verdict::Verdict;
 use crate::failure::Failure;
@@ -91,11 +92,11 @@ pub fn last(library: &Library, entry: &str) -> Result<Vec<Row>, Failure> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By [`Verdict`], in its order.
-    by: [usize; 5],
+    by: [usize; 6],
 }
 
-const VERDICTS: [Verdict; 5] =
-    [Verdict::Match, Verdict::Better, Verdict::Worse, Verdict::Differs, Verdict::NotComparable];
+const VERDICTS: [Verdict; 6] =
+    [Verdict::Match, Verdict::Better, Verdict::Worse, Verdict::Differs, Verdict::NotComparable, Verdict::NotRun];
 
 impl Counts {
     /// Counts.
@@ -107,10 +108,12 @@ impl Counts {
         counts
     }
 
-    /// `12 match, 3 better, 1 worse`.
-    pub fn text(&self) -> String {
+    /// `12 match within 5 %, 3 better, 1 worse`.
+    pub fn text(&self, agreement: &Agreement) -> String {
         let parts = VERDICTS.iter().zip(self.by).filter(|(_, count)| *count > 0);
-        let parts: Vec<_> = parts.map(|(verdict, count)| format!("{count} {}", verdict.label())).collect();
+        let within = |verdict| if verdict == Verdict::Match { agreement.words() } else { String::new() };
+        let part = |(verdict, count): (&Verdict, usize)| format!("{count} {}{}", verdict.label(), within(*verdict));
+        let parts: Vec<_> = parts.map(part).collect();
         if parts.is_empty() { "no figure".into() } else { parts.join(", ") }
     }
 
@@ -126,13 +129,13 @@ impl Counts {
 }
 
 /// The verdict on an entry as a whole.
-pub fn summary(rows: &[Row]) -> String {
+pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
     let Some(first) = rows.first() else { return "not run yet".into() };
-    format!("{} ({} pass)", Counts::of(rows).text(), first.pass.label())
+    format!("{} ({} pass)", Counts::of(rows).text(agreement), first.pass.label())
 }
 
 /// The comparison as a table.
-pub fn render(rows: &[Row], format: Format) -> String {
+pub fn render(rows: &[Row], agreement: &Agreement, format: Format) -> String {
     let header =
         ["instance", "method", "budget", "quantity", "unit", "printed", "ours", "deviation", "verdict", "note"];
     let mut grid = Grid::new(&header);
@@ -159,7 +162,7 @@ pub fn render(rows: &[Row], format: Format) -> String {
     let mut text = grid.render(format);
     if format == Format::Text {
         // Writing to a text cannot fail.
-        let _ = write!(text, "{}\n", summary(rows));
+        let _ = writeln!(text, "{}", summary(rows, agreement));
     }
     text
 }
@@ -203,15 +206,20 @@ mod tests {
         let full = vec![Row { pass: Pass::Full, deviation_percent: None, ..row("e", Verdict::Match) }];
         write(&path_of(&library, "e", Pass::Full), &full).unwrap();
         assert_eq!(last(&library, "e").unwrap(), full);
-        assert_eq!(summary(&quick), "1 better, 1 not comparable (quick pass)");
-        assert_eq!(summary(&full), "1 match (full pass)");
+        let agreement = Agreement::default();
+        assert_eq!(summary(&quick, &agreement), "1 better, 1 not comparable (quick pass)");
+        assert_eq!(summary(&full, &agreement), "1 match within 5 % (full pass)");
     }
 
     #[test]
     fn figures_that_cannot_be_compared_are_counted_and_not_judged() {
-        let rows = [row("e", Verdict::Match), row("e", Verdict::NotComparable), row("e", Verdict::Match)];
+        let verdicts = [Verdict::Match, Verdict::NotComparable, Verdict::Match, Verdict::NotRun];
+        let rows = verdicts.map(|verdict| row("e", verdict));
         let counts = Counts::of(&rows);
         assert_eq!((counts.judged(), counts.count(Verdict::Match)), (2, 2));
-        assert_eq!(counts.text(), "2 match, 1 not comparable");
+        let text = |within, points| counts.text(&Agreement { within, points });
+        assert_eq!(text(0.0, 0.0), "2 match exactly, 1 not comparable, 1 not run");
+        assert_eq!(text(0.1, 0.5), "2 match within 10 % or 0.5, 1 not comparable, 1 not run");
+        assert_eq!(text(0.0, 5.0), "2 match within 5, 1 not comparable, 1 not run");
     }
 }

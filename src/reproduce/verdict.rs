@@ -19,8 +19,10 @@ pub enum Verdict {
     Worse,
     /// They differ, and neither is better.
     Differs,
-    /// They do not measure the same, or one is missing.
+    /// They do not measure the same, or ours cannot be had.
     NotComparable,
+    /// What ours needs was not run.
+    NotRun,
 }
 
 impl Verdict {
@@ -32,6 +34,7 @@ impl Verdict {
             Self::Worse => "worse",
             Self::Differs => "differs",
             Self::NotComparable => "not comparable",
+            Self::NotRun => "not run",
         }
     }
 }
@@ -97,6 +100,7 @@ pub struct Judgement {
 pub fn judge(printed: Printed, ours: &Ours, rule: &Rule) -> Judgement {
     let plain = |verdict, why: &str| Judgement { verdict, why: why.into(), deviation: None };
     match (printed, ours) {
+        (_, Ours::NotRun) => plain(Verdict::NotRun, ""),
         (_, Ours::Missing(why)) => plain(Verdict::NotComparable, why),
         _ if rule.incomparable.is_some() => {
             let deviation = deviation(printed, ours);
@@ -231,8 +235,9 @@ mod tests {
     #[test]
     fn what_was_not_run_or_measures_something_else_is_not_judged() {
         let less = rule(Direction::Less);
-        let missing = judge(Printed::Value(1.0), &Ours::Missing("not in this pass".into()), &less);
-        assert_eq!((missing.verdict, missing.why.as_str()), (Verdict::NotComparable, "not in this pass"));
+        assert_eq!(verdict("1.0", &Ours::NotRun, &less), Verdict::NotRun);
+        let missing = judge(Printed::Value(1.0), &Ours::Missing("no batch size".into()), &less);
+        assert_eq!((missing.verdict, missing.why.as_str()), (Verdict::NotComparable, "no batch size"));
         let other = Rule { incomparable: Some("another machine".into()), ..less };
         let judgement = judge(Printed::Value(2.0), &value(1.0), &other);
         assert_eq!((judgement.verdict, judgement.deviation), (Verdict::NotComparable, Some(-0.5)));

@@ -23,8 +23,8 @@ use super::job::{Job, Message, Point};
 const TICK: Duration = Duration::from_millis(20);
 /// How often the usage of the group is looked at, where it is limited.
 const USAGE_PAUSE: Duration = Duration::from_millis(200);
-/// Bytes of standard error that are kept.
-const STDERR_BYTES: usize = 4096;
+/// Bytes that are kept of the beginning, and of the end, of standard error.
+const STDERR_BYTES: usize = 2048;
 /// Longest line that a worker may send.
 const LINE_BYTES: u64 = 1 << 30;
 
@@ -104,7 +104,7 @@ pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
     let stderr = child.stderr.take();
     std::thread::scope(|scope| {
         let messages = scope.spawn(|| stdout.map(read_messages).unwrap_or_default());
-        let words = scope.spawn(|| stderr.map(read_tail).unwrap_or_default());
+        let words = scope.spawn(|| stderr.map(read_ends).unwrap_or_default());
         let Watched { usage, killed, group } = watch(child, job, interrupted)?;
         let wall_seconds = started.elapsed().as_secs_f64();
         let heard = messages.join().unwrap_or_default();
@@ -207,16 +207,20 @@ fn read_messages(stdout: ChildStdout) -> Heard {
     }
 }
 
-/// The last bytes of standard error, as text.
-fn read_tail(mut stderr: ChildStderr) -> String {
-    let mut tail = Vec::new();
+/// The first and the last bytes of standard error, as text: what went wrong is said first, and a long
+/// trace of calls may follow.
+fn read_ends(mut stderr: ChildStderr) -> String {
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
     let mut block = [0; STDERR_BYTES];
     while let Ok(count @ 1..) = stderr.read(&mut block) {
-        tail.extend_from_slice(&block[..count]);
+        let (first, rest) = block[..count].split_at(count.min(STDERR_BYTES - head.len()));
+        head.extend_from_slice(first);
+        tail.extend_from_slice(rest);
         let excess = tail.len().saturating_sub(STDERR_BYTES);
         tail.drain(..excess);
     }
-    String::from_utf8_lossy(&tail).trim().to_owned()
+    head.extend_from_slice(&tail);
+    String::from_utf8_lossy(&head).trim().to_owned()
 }
 
 /// Why a process ended otherwise than with success.

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::plan::{Run, RunBudget};
-use super::pool::safe;
+use super::pool::{safe, short};
 use crate::host::timestamp;
 
 /// Bytes that are kept of the beginning, and of the end, of a log.
@@ -17,8 +17,8 @@ pub fn path(folder: &Path, run: &Run) -> PathBuf {
     let parameters = run.parameters.to_string();
     let parameters = if parameters.is_empty() { parameters } else { format!("[{parameters}]") };
     let seed = if run.seed == 0 { String::new() } else { format!("+seed{}", run.seed) };
-    let file = format!("{}{parameters}{seed}.log", run.method.id());
-    folder.join(safe(run.subject.instance.name())).join(safe(&file))
+    let name = short(safe(&format!("{}{parameters}{seed}", run.method.id())));
+    folder.join(safe(run.subject.instance.name())).join(format!("{name}.log"))
 }
 
 /// Begins a run's part of its log; nothing where the file cannot be written, which is no reason not to run.

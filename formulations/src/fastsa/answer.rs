@@ -3,11 +3,10 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use remat_core::liveness::{Compute, with_liveness};
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::{Schedule, simulate};
 
 use super::anneal::{Best, Observer, Rank, Tally};
-use super::graph::{Graph, Operators};
+use super::graph::Operators;
 use super::group::{Groups, group};
 use super::profile::{Peak, Soft};
 use super::run::{Found, Limits, Problem};
@@ -34,9 +33,8 @@ impl<'a> Sweep<'a> {
     pub fn new(context: &'a Context<'a>, settings: Settings) -> Result<Self, MethodError> {
         let began = Instant::now();
         let instance = context.instance;
-        let operators = Operators::new(instance, settings.alternatives)?;
-        let groups =
-            settings.grouping.then(|| group(&operators, |variant| input_bytes(instance, &operators.graph, variant)));
+        let operators = Operators::new(instance, settings.alternatives, settings.rates)?;
+        let groups = settings.grouping.then(|| group(&operators, |variant| operators.input_bytes(instance, variant)));
         Ok(Self { context, settings, operators, groups, began, found: Vec::new() })
     }
 
@@ -130,7 +128,7 @@ impl<'a> Sweep<'a> {
     fn anneal(&self, index: usize, budget: u64, deadline: Option<Instant>) -> Vec<Found> {
         let problem = Problem { operators: &self.operators, groups: self.groups.as_ref(), settings: self.settings };
         let words = Words { sweep: self, index, best: Mutex::new(self.best(Some(budget)).map(|found| found.1.time)) };
-        let limits = Limits { budget, deadline, observer: Some(&words) };
+        let limits = Limits { budget, deadline, observer: Some(&words), trace: None };
         let seed = self.context.limits.seed;
         let run = |part| {
             if self.settings.soft {
@@ -163,15 +161,11 @@ impl<'a> Sweep<'a> {
 
     /// The schedule of a sequence of operators' variants, and what the simulator says of it.
     fn check(&self, variants: &[u32]) -> Result<(Schedule, Claimed), MethodError> {
-        scheduled(self.context.instance, &self.operators.graph, variants)
+        let instance = self.context.instance;
+        let schedule = self.operators.graph.schedule(instance, variants, self.settings.rates);
+        let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        Ok((schedule, Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }))
     }
-}
-
-fn scheduled(instance: &Instance, graph: &Graph, variants: &[u32]) -> Result<(Schedule, Claimed), MethodError> {
-    let computes: Vec<Compute> = variants.iter().flat_map(|&variant| graph.steps(variant)).copied().collect();
-    let schedule = with_liveness(instance, &computes);
-    let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-    Ok((schedule, Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }))
 }
 
 /// Streams better schedules out while they are found.
@@ -207,18 +201,4 @@ fn words(found: &[Found]) -> String {
         sum(0, |tally| tally.accepted),
         sum(1, |tally| tally.accepted),
     )
-}
-
-/// Bytes of the model inputs that a variant of an operator reads.
-fn input_bytes(instance: &Instance, graph: &Graph, variant: u32) -> i64 {
-    let read = |&(operator, way): &Compute| {
-        let reads = &instance.operator(operator).implementations[way].reads;
-        reads
-            .iter()
-            .map(|&id| instance.tensor(id))
-            .filter(|tensor| tensor.producer.is_none())
-            .map(|tensor| tensor.bytes)
-            .sum::<u64>()
-    };
-    i64::try_from(graph.steps(variant).iter().map(read).sum::<u64>()).expect("sums are checked to be below 2^60")
 }

@@ -104,8 +104,7 @@ impl Walk<'_> {
         self.moves.clear();
         match self.random.below(8) {
             0..=2 if self.excess > 0 => self.relieve(),
-            0..=2 => self.add(),
-            3 => self.add(),
+            0..=3 => self.add(),
             4 | 5 => self.remove(),
             6 => self.shift(),
             _ => {

@@ -142,8 +142,7 @@ impl<'a> Job<'a> {
             "anneal" => self.annealed(&Stages::store_all(self.joint), limits),
             id => {
                 let time = limits.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-                let context =
-                    Context { limits: Limits { time, ..self.context.limits }, ..*self.context };
+                let context = Context { limits: Limits { time, ..self.context.limits }, ..*self.context };
                 let start = starts::of_method(id, &context, self.joint, self.budget, self.copies())?;
                 let Some(stages) = start.stages else { return Ok(start) };
                 return Ok(self.repaired(&format!("the schedule of {id}"), stages));

@@ -112,7 +112,8 @@ const RELAXATION: ParameterSpec = ParameterSpec {
 };
 
 /// The parameters.
-const PARAMETERS: &[ParameterSpec] = &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION];
+const PARAMETERS: &[ParameterSpec] =
+    &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION];
 
 impl Method for Moccasin {
     fn id(&self) -> &'static str {

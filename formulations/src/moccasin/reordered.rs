@@ -61,7 +61,16 @@ impl Method for MoccasinReordered {
             claim: Claim::Heuristic,
             claim_text: "a legal schedule within the budget, or none; the best of the order found, where the note says so",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
-            parameters: &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION, MUTATIONS],
+            parameters: &[
+                STRATEGY,
+                SOLVER,
+                MEMORY,
+                COPIES,
+                crate::checkmate::program::WORKSPACE,
+                START,
+                RELAXATION,
+                MUTATIONS,
+            ],
             budgets: BudgetUse::Used,
         }
     }
@@ -138,7 +147,7 @@ fn budget(
     let quiet = Context { reporter: &WithoutBounds(context.reporter), ..*context };
     let job = Job::new(&quiet, &joint, solver, index, deadline).starting_from(start);
     let answer = job.answer(Duration::ZERO)?;
-    Ok(merged(first, answer, began.elapsed()))
+    Ok(merged(&first, &answer, began.elapsed()))
 }
 
 /// FastSA's answer to one budget: on operators, in the model of one implementation each.
@@ -163,7 +172,7 @@ fn annealed(context: &Context<'_>, index: usize, time: Option<Duration>) -> Resu
 }
 
 /// The better of both schedules, and nothing that would be proved about other orders.
-fn merged(first: Answer, answer: Answer, took: Duration) -> Answer {
+fn merged(first: &Answer, answer: &Answer, took: Duration) -> Answer {
     let proved = match answer.termination {
         Termination::Optimal => "the best of this order; ".to_owned(),
         Termination::Infeasible => "no schedule in stages of this order; ".to_owned(),
@@ -178,7 +187,7 @@ fn merged(first: Answer, answer: Answer, took: Duration) -> Answer {
     };
     let kept = if better { "" } else { "fastsa's own schedule is faster; " };
     let note = format!("{kept}{proved}{}; fastsa: {}", answer.note, first.note);
-    let chosen = if better { &answer } else { &first };
+    let chosen = if better { answer } else { first };
     Answer {
         budget: answer.budget,
         termination,

@@ -2,14 +2,21 @@
 
 use remat_solvers::Model;
 
+use crate::checkmate::coarse::Block;
 use crate::checkmate::term::{Sum, Term};
+use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::problem::Problem;
 
 /// Adds all of them.
 pub fn add(problem: &Problem, layout: &mut Layout) {
     let mut model = std::mem::take(&mut layout.model);
-    for stage in 0..problem.stages.len() {
+    for block in 0..layout.blocks.len() {
+        let Block { first: stage, last } = layout.blocks[block];
+        if stage < last {
+            coarse::add(problem, layout, &mut model, block);
+            continue;
+        }
         dependencies(problem, layout, &mut model, stage);
         retention(problem, layout, &mut model, stage);
         backward_dependencies(problem, layout, &mut model, stage);
@@ -21,7 +28,7 @@ pub fn add(problem: &Problem, layout: &mut Layout) {
 }
 
 /// `sum <= upper`, unless it always holds because nothing in it is a column.
-fn at_most(model: &mut Model, mut sum: Sum, upper: f64) {
+pub fn at_most(model: &mut Model, mut sum: Sum, upper: f64) {
     sum.merge();
     let bound = upper - sum.constant;
     if sum.terms.is_empty() {
@@ -81,7 +88,7 @@ fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, 
 }
 
 /// Exactly one implementation of what runs, exactly one variant of the backward operator.
-fn choices(layout: &Layout, model: &mut Model, stage: usize) {
+pub fn choices(layout: &Layout, model: &mut Model, stage: usize) {
     let terms = &layout.stages[stage];
     let mut exactly = |whole: Term, parts: &[Term]| {
         if parts.len() > 1 && whole != Term::Zero {

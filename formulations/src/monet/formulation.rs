@@ -1,13 +1,15 @@
 //! MONeT's program as a model: columns, rows, and the memory rows that are in it so far.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use remat_solvers::{Column, Names, Row, RowBlock};
 
+use crate::checkmate::coarse::Block;
 use crate::checkmate::term::Term;
 use crate::monet::constraints;
 use crate::monet::decisions::Decisions;
-use crate::monet::layout::{Held, Layout};
+use crate::monet::expand::expand;
+use crate::monet::layout::{Held, Layout, single_stages};
 use crate::monet::memory::{Place, memory, places};
 use crate::monet::problem::Problem;
 use crate::monet::separation::violated;
@@ -20,15 +22,40 @@ pub struct Formulation<'a> {
     pub layout: Layout,
     /// Budget in the problem's unit.
     pub capacity: i64,
+    /// By stage, what its rows leave free of the capacity; 0 but in heuristics.
+    pub margin: Vec<i64>,
     present: BTreeSet<(usize, Place)>,
 }
 
 impl<'a> Formulation<'a> {
-    /// The model without memory rows.
+    /// The exact model without memory rows.
     pub fn new(problem: &'a Problem, capacity: i64) -> Self {
-        let mut layout = Layout::new(problem, capacity);
+        Self::coarse(problem, capacity, single_stages(problem))
+    }
+
+    /// The model over blocks of stages, without memory rows.
+    pub fn coarse(problem: &'a Problem, capacity: i64, blocks: Vec<Block>) -> Self {
+        let mut layout = Layout::new(problem, capacity, blocks);
         constraints::add(problem, &mut layout);
-        Self { problem, layout, capacity, present: BTreeSet::new() }
+        let margin = vec![0; problem.stages.len()];
+        Self { problem, layout, capacity, margin, present: BTreeSet::new() }
+    }
+
+    /// Adds the rows of another model of the same problem that mean the same here: those of equal blocks.
+    pub fn add_known(&mut self, other: &Self) {
+        let equal: BTreeSet<usize> = other
+            .layout
+            .blocks
+            .iter()
+            .filter(|block| self.layout.blocks.contains(block))
+            .map(|block| block.first)
+            .collect();
+        for &(stage, place) in &other.present {
+            let block = self.layout.blocks[self.layout.block_of(stage)];
+            if equal.contains(&block.first) || place == Place::Backward {
+                self.add(stage, place);
+            }
+        }
     }
 
     /// Adds every memory row that can bind.
@@ -52,13 +79,31 @@ impl<'a> Formulation<'a> {
 
     /// Adds the rows that a vector violates; how many.
     pub fn add_violated(&mut self, vector: &[f64]) -> usize {
-        let found = violated(self.problem, &self.layout, vector, self.capacity as f64);
-        found.into_iter().filter(|&(stage, place)| self.add(stage, place)).count()
+        self.add_worst(vector, usize::MAX)
+    }
+
+    /// Adds of the rows that a vector violates the worst of each kind in every block; how many.
+    pub fn add_worst(&mut self, vector: &[f64], alike: usize) -> usize {
+        let mut found = self.violated(vector);
+        found.sort_by(|left, right| right.2.total_cmp(&left.2));
+        // Rows of one block are much alike: the worst of each kind will do.
+        let mut taken: BTreeMap<(usize, bool), usize> = BTreeMap::new();
+        found.retain(|&(stage, place, _)| {
+            let block = self.layout.block_of(stage);
+            let count = taken.entry((block, place == Place::Backward)).or_default();
+            *count += 1;
+            *count <= alike
+        });
+        found.into_iter().filter(|&(stage, place, _)| self.add(stage, place)).count()
     }
 
     /// Whether a vector is within the capacity everywhere.
     pub fn violates_nothing(&self, vector: &[f64]) -> bool {
-        violated(self.problem, &self.layout, vector, self.capacity as f64).is_empty()
+        self.violated(vector).is_empty()
+    }
+
+    fn violated(&self, vector: &[f64]) -> Vec<(usize, Place, f64)> {
+        violated(self.problem, &self.layout, vector, |stage| (self.capacity - self.margin[stage]) as f64)
     }
 
     /// Adds a row unless it is there or cannot be violated; whether it did.
@@ -71,9 +116,19 @@ impl<'a> Formulation<'a> {
         true
     }
 
+    /// The rows from a position on.
+    pub fn rows_from(&self, position: usize) -> RowBlock {
+        let rows = &self.layout.model.rows;
+        let mut block = RowBlock::default();
+        for row in position..rows.len() {
+            block.push(rows.lower[row], rows.upper[row], rows.terms(row));
+        }
+        block
+    }
+
     fn row(&self, stage: usize, place: Place) -> Option<RowBlock> {
         let sum = memory(self.problem, &self.layout, stage, place);
-        let room = self.capacity as f64 - sum.constant;
+        let room = (self.capacity - self.margin[stage]) as f64 - sum.constant;
         let most: f64 = sum.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
         let unit = self.layout.scale.memory;
         let mut block = RowBlock::default();
@@ -82,16 +137,20 @@ impl<'a> Formulation<'a> {
         (most > room).then_some(block)
     }
 
-    /// What a vector keeps at or above a threshold.
+    /// What a vector keeps at or above a threshold; within a block of several stages, what that comes to.
     pub fn kept(&self, vector: &[f64], threshold: f64) -> Vec<Vec<bool>> {
-        let row = |stage: usize| {
-            let of = |node: usize| match self.layout.stages.get(stage) {
-                Some(terms) => terms.kept[node],
-                None => self.layout.end[node],
-            };
-            (0..self.problem.nodes.len()).map(|node| of(node).value(vector) >= threshold).collect::<Vec<bool>>()
-        };
-        (0..=self.problem.stages.len()).map(row).collect()
+        let count = self.problem.nodes.len();
+        let mut kept = Vec::with_capacity(self.problem.stages.len() + 1);
+        for &block in &self.layout.blocks {
+            if block.first == block.last {
+                let terms = &self.layout.stages[block.first].kept;
+                kept.push(terms.iter().map(|term| term.value(vector) >= threshold).collect::<Vec<bool>>());
+            } else {
+                kept.extend(expand(self.problem, &self.layout, block, vector, threshold));
+            }
+        }
+        kept.push((0..count).map(|node| self.layout.end[node].value(vector) >= threshold).collect());
+        kept
     }
 
     /// The vector of some decisions.
@@ -105,41 +164,70 @@ impl<'a> Formulation<'a> {
         for (&term, &kept) in self.layout.end.iter().zip(&decisions.kept[self.problem.stages.len()]) {
             set(term, kept);
         }
-        for (stage, (terms, doing)) in self.layout.stages.iter().zip(&decisions.stages).enumerate() {
-            let next = &decisions.kept[stage + 1];
-            let runs = |node: usize| doing.runs.iter().find(|&&(at, _)| at == node).map(|&(_, way)| way);
-            let target = |node: usize| {
-                let over = doing.over.iter().filter_map(|&at| self.problem.nodes[at].over);
-                over.into_iter().any(|over| over.node == node)
-            };
-            for node in 0..self.problem.nodes.len() {
-                let way = runs(node);
-                set(terms.kept[node], decisions.kept[stage][node]);
-                set(terms.run[node], way.is_some());
-                set(terms.over[node], doing.over.contains(&node));
-                if terms.present[node] != terms.run[node] {
-                    set(terms.present[node], way.is_some() && !target(node));
-                }
-                if terms.ways[node].len() > 1 {
-                    terms.ways[node].iter().enumerate().for_each(|(at, &term)| set(term, way == Some(at)));
-                }
+        for (at, &block) in self.layout.blocks.iter().enumerate() {
+            let single = self.layout.spans[at].is_none();
+            self.runs(decisions, block, &mut set);
+            for stage in block.first..=block.last {
+                self.backward(decisions, stage, &mut set);
             }
-            let Some((variant, way)) = doing.backward else { continue };
-            for (at, &term) in terms.variant.iter().enumerate() {
-                set(term, at == variant);
-                if terms.backward[at].len() > 1 {
-                    let ways = terms.backward[at].iter().enumerate();
-                    ways.for_each(|(other, &term)| set(term, at == variant && other == way));
-                }
-            }
-            let reads = &self.problem.stages[stage].variants[variant].reads;
-            for &(node, held) in &terms.held {
-                if let Held::Term(term) = held {
-                    set(term, reads.contains(&node) && !next[node]);
-                }
+            if single {
+                self.details(decisions, block.first, &mut set);
             }
         }
+        for (column, sums) in &self.layout.largest_of {
+            vector[column.index()] = sums.iter().map(|sum| sum.value(&vector)).fold(0.0, f64::max);
+        }
         vector
+    }
+
+    /// What is kept into a block, and the first run of each node in it.
+    fn runs(&self, decisions: &Decisions, block: Block, set: &mut impl FnMut(Term, bool)) {
+        let terms = &self.layout.stages[block.first];
+        for node in 0..self.problem.nodes.len() {
+            let mut doings = decisions.stages[block.first..=block.last].iter();
+            let first = doings.find_map(|doing| doing.runs.iter().find(|run| run.0 == node).map(|run| (doing, run.1)));
+            set(terms.kept[node], decisions.kept[block.first][node]);
+            set(terms.run[node], first.is_some());
+            set(terms.over[node], first.is_some_and(|(doing, _)| doing.over.contains(&node)));
+            if terms.ways[node].len() > 1 {
+                let ways = terms.ways[node].iter().enumerate();
+                ways.for_each(|(at, &term)| set(term, first.is_some_and(|(_, way)| way == at)));
+            }
+        }
+    }
+
+    /// What a backward operator chooses.
+    fn backward(&self, decisions: &Decisions, stage: usize, set: &mut impl FnMut(Term, bool)) {
+        let terms = &self.layout.stages[stage];
+        let Some((variant, way)) = decisions.stages[stage].backward else { return };
+        for (at, &term) in terms.variant.iter().enumerate() {
+            set(term, at == variant);
+            if terms.backward[at].len() > 1 {
+                let ways = terms.backward[at].iter().enumerate();
+                ways.for_each(|(other, &term)| set(term, at == variant && other == way));
+            }
+        }
+    }
+
+    /// What is there after the runs of a stage of its own, and what is held for its backward operator.
+    fn details(&self, decisions: &Decisions, stage: usize, set: &mut impl FnMut(Term, bool)) {
+        let (terms, doing) = (&self.layout.stages[stage], &decisions.stages[stage]);
+        let target = |node: usize| {
+            let mut over = doing.over.iter().filter_map(|&at| self.problem.nodes[at].over);
+            over.any(|over| over.node == node)
+        };
+        for node in 0..self.problem.nodes.len() {
+            if terms.present[node] != terms.run[node] {
+                set(terms.present[node], doing.runs.iter().any(|run| run.0 == node) && !target(node));
+            }
+        }
+        let Some((variant, _)) = doing.backward else { return };
+        let reads = &self.problem.stages[stage].variants[variant].reads;
+        for &(node, held) in &terms.held {
+            if let Held::Term(term) = held {
+                set(term, reads.contains(&node) && !decisions.kept[stage + 1][node]);
+            }
+        }
     }
 }
 

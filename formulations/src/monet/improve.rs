@@ -1,7 +1,7 @@
 //! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of
 //! stages, each stage completed anew by [`complete`]. What misses the capacity is penalised by how much.
 //!
-//! Deterministic for a seed as long as time does not run out: the effort is counted in completed stages.
+//! Deterministic for a seed as long as time does not run out: the effort is counted in steps and completed stages.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,23 @@ use crate::monet::decisions::{Decisions, Doing, complete};
 use crate::monet::problem::Problem;
 use crate::random::Random;
 
-/// Stages completed at most.
-const EFFORT: usize = 400_000;
+/// How much is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Steps and completed stages at most.
+    pub steps: usize,
+    /// Temperature at the beginning, as a part of a node's mean time.
+    pub heat: f64,
+    /// Wall time.
+    pub time: Option<Duration>,
+}
+
+impl Effort {
+    /// A few seconds at most, from what may be far from good.
+    pub fn usual(time: Option<Duration>) -> Self {
+        Self { steps: 400_000, heat: 0.3, time }
+    }
+}
 
 /// The best decisions within the capacity that the search comes across, from some values kept.
 pub fn improve(
@@ -18,7 +33,7 @@ pub fn improve(
     mut kept: Vec<Vec<bool>>,
     capacity: i64,
     seed: u64,
-    time: Option<Duration>,
+    effort: Effort,
 ) -> Option<Decisions> {
     for (stage, row) in kept.iter_mut().enumerate() {
         for (node, there) in row.iter_mut().enumerate() {
@@ -26,12 +41,13 @@ pub fn improve(
         }
     }
     let mut search = Search::new(problem, kept, capacity, seed)?;
-    let effort = EFFORT.min(200 * problem.nodes.len() * problem.stages.len());
+    search.hottest *= effort.heat;
+    let steps = effort.steps.min(200 * problem.nodes.len() * problem.stages.len());
     let began = Instant::now();
-    while search.completed < effort {
-        search.temperature = search.hottest * (1.0 - search.completed as f64 / effort as f64);
+    while search.completed < steps {
+        search.temperature = search.hottest * (1.0 - search.completed as f64 / steps as f64);
         search.step();
-        if search.completed % 64 == 0 && time.is_some_and(|time| began.elapsed() > time) {
+        if search.completed % 64 == 0 && effort.time.is_some_and(|time| began.elapsed() > time) {
             break;
         }
     }
@@ -84,7 +100,7 @@ impl<'a> Search<'a> {
             // A hundredth of the memory too much is worse than a tenth of the time.
             weight: 10.0 * least / capacity.max(1) as f64,
             temperature: 0.0,
-            hottest: 0.3 * mean,
+            hottest: mean,
             random: Random::new(seed),
             completed: 0,
             best: None,

@@ -3,13 +3,17 @@
 //! What cannot be of use is 0 from the beginning: a node after the last stage that can read it, a backward
 //! variant that the operator lacks, a second run of what must not run again. Everything is a [`Term`].
 
-use remat_solvers::{Kind, Model};
+use remat_solvers::{Column, Kind, Model};
 
+use crate::checkmate::coarse::Block;
 use crate::checkmate::term::{Scale, Sum, Term};
+use crate::monet::coarse::Span;
+use crate::monet::constraints::at_most;
 use crate::monet::problem::Problem;
 
-/// The columns of one stage.
-#[derive(Clone, Debug)]
+/// The columns of one stage. Of a block of several stages (`coarse.rs`) the first has what is kept and what
+/// runs, once for all; the others have the backward operator's choices only.
+#[derive(Clone, Debug, Default)]
 pub struct StageTerms {
     /// r: a node runs.
     pub run: Vec<Term>,
@@ -49,25 +53,59 @@ pub struct Layout {
     pub model: Model,
     /// Divisors of memory and time.
     pub scale: Scale,
-    /// Every term with its cost in the problem's unit; constants included.
-    pub objective: Sum,
+    /// For each block what it costs, in the problem's unit; constants included.
+    pub costs: Vec<Sum>,
+    /// The blocks of stages; of one stage each where the model is exact.
+    pub blocks: Vec<Block>,
+    /// For each block of several stages, what is there while it goes on.
+    pub spans: Vec<Option<Span>>,
+    /// Columns that are the largest of some sums and 0, in the order in which they depend on each other.
+    pub largest_of: Vec<(Column, Vec<Sum>)>,
+}
+
+/// A block for every stage.
+pub fn single_stages(problem: &Problem) -> Vec<Block> {
+    (0..problem.stages.len()).map(|stage| Block { first: stage, last: stage }).collect()
 }
 
 impl Layout {
-    /// Makes the columns.
-    pub fn new(problem: &Problem, largest: i64) -> Self {
+    /// Makes the columns of the model that is exact over single stages, and a relaxation over others
+    /// (`coarse.rs`). Blocks cover all stages in order.
+    pub fn new(problem: &Problem, largest: i64, blocks: Vec<Block>) -> Self {
+        let mut layout = Self::empty(problem, largest, blocks);
+        for at in 0..layout.blocks.len() {
+            let Block { first, last } = layout.blocks[at];
+            layout.costs.push(Sum::default());
+            for stage in first..=last {
+                let mut terms = StageTerms::default();
+                if stage == first {
+                    terms.kept = layout.kept_into(problem, stage);
+                    layout.forward(problem, stage, &mut terms);
+                }
+                layout.backward(problem, stage, &mut terms);
+                if first == last {
+                    layout.details(problem, stage, &mut terms);
+                }
+                layout.stages.push(terms);
+            }
+        }
+        // What the last stage reads without running it is kept beyond it, as after any other.
+        layout.end = layout.kept_into(problem, problem.stages.len());
+        layout.model.offset = layout.time(layout.costs.iter().map(|costs| costs.constant).sum());
+        layout
+    }
+
+    fn empty(problem: &Problem, largest: i64, blocks: Vec<Block>) -> Self {
         let longest = problem.nodes.iter().flat_map(|node| &node.again).map(|way| way.time).max().unwrap_or(1);
         let scale = Scale::new(largest.max(1).unsigned_abs(), longest.max(1).unsigned_abs());
         let (stages, end) = (Vec::with_capacity(problem.stages.len()), vec![Term::Zero; problem.nodes.len()]);
-        let mut layout = Self { stages, end, model: Model::default(), scale, objective: Sum::default() };
-        for stage in 0..problem.stages.len() {
-            let terms = layout.stage(problem, stage);
-            layout.stages.push(terms);
-        }
-        // What the last stage reads without running it is kept beyond it, as after any other.
-        layout.end = (0..problem.nodes.len()).map(|node| layout.kept(problem, problem.stages.len(), node)).collect();
-        layout.model.offset = layout.time(layout.objective.constant);
-        layout
+        let (model, costs, largest_of) = (Model::default(), Vec::new(), Vec::new());
+        let spans = vec![None; blocks.len()];
+        Self { stages, end, model, scale, costs, blocks, spans, largest_of }
+    }
+
+    fn kept_into(&mut self, problem: &Problem, stage: usize) -> Vec<Term> {
+        (0..problem.nodes.len()).map(|node| self.kept(problem, stage, node)).collect()
     }
 
     fn time(&self, time: f64) -> f64 {
@@ -77,12 +115,19 @@ impl Layout {
     fn column(&mut self, cost: i64, kind: Kind) -> Term {
         let scaled = self.time(cost as f64);
         let term = Term::Column(self.model.column(0.0, 1.0, scaled, kind));
-        self.objective.add(cost as f64, term);
+        self.charge(cost, term);
         term
     }
 
+    /// Charges the block that is being made.
+    fn charge(&mut self, cost: i64, term: Term) {
+        if let Some(costs) = self.costs.last_mut() {
+            costs.add(cost as f64, term);
+        }
+    }
+
     fn cost(&mut self, cost: i64, term: Term) {
-        self.objective.add(cost as f64, term);
+        self.charge(cost, term);
         if let Term::Column(column) = term {
             self.model.costs[column.index()] += cost as f64 / self.scale.time;
         }
@@ -100,42 +145,65 @@ impl Layout {
         }
     }
 
-    fn stage(&mut self, problem: &Problem, stage: usize) -> StageTerms {
+    /// What runs.
+    fn forward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
         let count = problem.nodes.len();
-        let kept = (0..count).map(|node| self.kept(problem, stage, node)).collect();
-        let run: Vec<Term> = (0..count).map(|node| self.run(problem, stage, node)).collect();
-        let mut ways = Vec::with_capacity(count);
-        let mut over = Vec::with_capacity(count);
-        for (node, &runs) in run.iter().enumerate() {
+        terms.run = (0..count).map(|node| self.run(problem, stage, node)).collect();
+        for (node, &runs) in terms.run.iter().enumerate() {
             let costs: Vec<i64> = problem.ways(stage, node).iter().map(|way| way.time).collect();
-            ways.push(self.choice(runs, &costs));
+            terms.ways.push(self.choice(runs, &costs));
             let in_place = problem.nodes[node].over.filter(|_| runs != Term::Zero);
-            over.push(in_place.map_or(Term::Zero, |over| self.column(over.time, Kind::Integer)));
+            terms.over.push(in_place.map_or(Term::Zero, |over| self.column(over.time, Kind::Integer)));
         }
-        let mut present = run.clone();
-        for node in (0..count).filter(|&node| over[node] != Term::Zero && problem.nodes[node].parent.is_none()) {
-            let target = problem.nodes[node].over.expect("only such nodes have a term").node;
-            if present[target] == run[target] && run[target] != Term::Zero {
-                present[target] = self.column(0, Kind::Continuous);
-            }
-        }
+    }
+
+    /// What the backward operator chooses.
+    fn backward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
         let variants = &problem.stages[stage].variants;
-        let variant = match variants.len() {
+        terms.variant = match variants.len() {
             1 => vec![Term::One],
             number => (0..number).map(|_| self.column(0, Kind::Integer)).collect(),
         };
-        let mut backward = Vec::with_capacity(variants.len());
-        for (at, &chosen) in variant.iter().enumerate() {
+        for (at, &chosen) in terms.variant.iter().enumerate() {
             let costs: Vec<i64> = variants[at].ways.iter().map(|way| way.time).collect();
-            backward.push(self.choice(chosen, &costs));
+            terms.backward.push(self.choice(chosen, &costs));
         }
-        let reads = problem.stages[stage].reads();
-        let held = reads.into_iter().map(|node| {
+    }
+
+    /// What a stage of its own says beyond that: what is overwritten, and what is read without being kept.
+    fn details(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
+        terms.present.clone_from(&terms.run);
+        for (at, node) in problem.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()) {
+            let Some(target) = node.over.filter(|_| terms.over[at] != Term::Zero).map(|over| over.node) else {
+                continue;
+            };
+            if terms.present[target] == terms.run[target] && terms.run[target] != Term::Zero {
+                terms.present[target] = self.column(0, Kind::Continuous);
+            }
+        }
+        let variants = &problem.stages[stage].variants;
+        for node in problem.stages[stage].reads() {
             let all = variants.iter().all(|variant| variant.reads.contains(&node));
-            (node, if all { Held::Always } else { Held::Term(self.column(0, Kind::Continuous)) })
-        });
-        let held = held.collect();
-        StageTerms { run, ways, over, present, kept, variant, backward, held }
+            let held = if all { Held::Always } else { Held::Term(self.column(0, Kind::Continuous)) };
+            terms.held.push((node, held));
+        }
+    }
+
+    /// A new column that is the largest of some sums and 0; only their lower bounds are rows.
+    pub fn largest(&mut self, model: &mut Model, of: Vec<Sum>) -> Sum {
+        let column = model.column(0.0, 1.0, 0.0, Kind::Continuous);
+        for sum in &of {
+            let mut row = sum.clone();
+            row.add(-1.0, Term::Column(column));
+            at_most(model, row, 0.0);
+        }
+        self.largest_of.push((column, of));
+        Sum::of([(1.0, Term::Column(column))])
+    }
+
+    /// The block of a stage, by position.
+    pub fn block_of(&self, stage: usize) -> usize {
+        self.blocks.partition_point(|block| block.last < stage)
     }
 
     fn kept(&mut self, problem: &Problem, stage: usize, at: usize) -> Term {

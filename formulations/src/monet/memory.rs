@@ -3,6 +3,7 @@
 //! of all of them in a vector come from prefix sums, in O(nodes) per stage and node.
 
 use crate::checkmate::term::{Sum, Term};
+use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::problem::Problem;
 
@@ -19,6 +20,10 @@ pub enum Place {
 
 /// Memory at a place of a stage, in the problem's unit.
 pub fn memory(problem: &Problem, layout: &Layout, stage: usize, place: Place) -> Sum {
+    let block = layout.block_of(stage);
+    if let Some(span) = &layout.spans[block] {
+        return coarse::memory(problem, layout, span, stage, place);
+    }
     let mut sum = match place {
         Place::Passing(node) => passing(problem, layout, stage, node),
         Place::Running(node) => running(problem, layout, stage, node),
@@ -30,6 +35,9 @@ pub fn memory(problem: &Problem, layout: &Layout, stage: usize, place: Place) ->
 
 /// Every place of a stage where memory can bind.
 pub fn places(problem: &Problem, layout: &Layout, stage: usize) -> Vec<Place> {
+    if layout.spans[layout.block_of(stage)].is_some() {
+        return coarse::places(layout, stage);
+    }
     let mut places = Vec::new();
     for node in 0..problem.nodes.len() {
         places.push(Place::Passing(node));

@@ -109,7 +109,7 @@ const RULES: ParameterSpec = ParameterSpec {
 const STRATEGY: ParameterSpec = ParameterSpec {
     name: "strategy",
     default: "lazy",
-    kind: ParameterKind::Choice(&["plain", "lazy", "relaxed"]),
+    kind: ParameterKind::Choice(&["plain", "lazy", "relaxed", "coarse"]),
     help: "plain: all rows, branch and bound; lazy: memory rows when violated, heuristics, then branch and bound; \
            relaxed: the same without branch and bound",
 };

@@ -5,8 +5,10 @@
 //! [`decisions`] what a solution says, [`improve`] the local search, [`program`] what leads from budgets to
 //! answers.
 
+pub mod coarse;
 pub mod constraints;
 pub mod decisions;
+pub mod expand;
 pub mod formulation;
 pub mod improve;
 pub mod layout;
@@ -14,6 +16,7 @@ pub mod memory;
 pub mod method;
 pub mod problem;
 pub mod program;
+pub mod refine;
 pub mod separation;
 
 pub use method::{Monet, MonetLp};

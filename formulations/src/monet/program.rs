@@ -11,19 +11,23 @@ use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, s
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
-use crate::monet::improve::improve;
+use crate::monet::improve::{Effort, improve};
 use crate::monet::problem::{Modes, Problem, Rules};
+use crate::monet::refine::Refinement;
 use crate::report::Progress;
 
 /// Stages times nodes squared, about the terms of all memory rows, up to which branch and bound gets all.
 const ALL_ROWS: usize = 600_000;
+
+/// Part of the time that is the solver's tolerance: a bound so close proves an optimum.
+const TOLERANCE: f64 = 1e-6;
 
 /// What every method of MONeT has at hand.
 pub struct Program<'a> {
     context: &'a Context<'a>,
     /// The problem.
     pub problem: Problem,
-    solver: &'static dyn Backend,
+    pub(super) solver: &'static dyn Backend,
     /// Relative gap at which to stop.
     gap: f64,
     /// Whether schedules are looked for.
@@ -64,17 +68,22 @@ impl<'a> Program<'a> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn request(&self, share: u32) -> Request<'_> {
+    /// The seed.
+    pub(super) fn seed(&self) -> u64 {
+        self.context.limits.seed
+    }
+
+    pub(super) fn request(&self, share: u32) -> Request<'_> {
         let limits = self.context.limits;
         let time = self.left().map(|left| left / share.max(1));
         Request { time, relative_gap: self.gap, threads: limits.threads, seed: limits.seed, ..Request::default() }
     }
 
     /// Whether what is known is good enough.
-    fn enough(&self, known: &Known) -> bool {
+    pub(super) fn enough(&self, known: &Known) -> bool {
         known.best.as_ref().is_some_and(|best| {
             let time = best.time();
-            (time - known.bound) as f64 <= self.gap * time as f64
+            (time - known.bound) as f64 <= self.gap.max(TOLERANCE) * time as f64
         })
     }
 
@@ -85,23 +94,29 @@ impl<'a> Program<'a> {
     pub fn solve(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let budget = self.context.budgets[index];
-        let capacity = self.capacity(budget);
+        let capacity = self.capacity_of(index);
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let store_all = Decisions::store_all(&self.problem, capacity);
         if let Some(found) = store_all {
-            self.take(index, budget, capacity, &mut known, found)?;
+            self.take(index, capacity, &mut known, found)?;
         }
         if self.enough(&known) {
             known.note = "nothing recomputed; no solver asked".into();
             return Ok(self.answer(budget, &known, began.elapsed(), Duration::ZERO, None));
         }
+        let strategy = self.context.parameters.word("strategy");
+        if strategy == "coarse" {
+            let time = self.left().map(|left| left / budgets.max(1));
+            let stop = Refinement::new(self, &mut known, index, time).run(usize::MAX)?;
+            return Ok(self.answer(budget, &known, Duration::ZERO, began.elapsed(), stop));
+        }
         let mut formulation = Formulation::new(&self.problem, capacity);
         let build = began.elapsed();
-        let stop = if self.context.parameters.word("strategy") == "plain" {
+        let stop = if strategy == "plain" {
             formulation.add_all();
-            self.exactly(index, budget, &mut formulation, &mut known, budgets)?
+            self.exactly(index, &mut formulation, &mut known, budgets)?
         } else {
-            self.lazily(index, budget, &mut formulation, &mut known, budgets)?
+            self.lazily(index, &mut formulation, &mut known, budgets)?
         };
         let solve = began.elapsed().saturating_sub(build);
         Ok(self.answer(budget, &known, build, solve, stop))
@@ -114,16 +129,17 @@ impl<'a> Program<'a> {
     pub fn bound_only(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let budget = self.context.budgets[index];
-        let mut formulation = Formulation::new(&self.problem, self.capacity(budget));
+        let mut formulation = Formulation::new(&self.problem, self.capacity_of(index));
         formulation.add_first();
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let build = began.elapsed();
-        let stop = self.relax(index, budget, &mut formulation, &mut known, budgets)?;
+        let stop = self.relax(index, &mut formulation, &mut known, budgets)?;
         Ok(self.answer(budget, &known, build, began.elapsed().saturating_sub(build), stop))
     }
 
     /// A budget in the problem's unit; where there is none, more than anything can need.
-    fn capacity(&self, budget: Option<u64>) -> i64 {
+    pub(super) fn capacity_of(&self, index: usize) -> i64 {
+        let budget = self.context.budgets[index];
         let instance = self.context.instance;
         let tensors: u64 = instance.tensors().iter().map(|tensor| tensor.bytes).sum();
         let ways = instance.operators().iter().flat_map(|operator| &operator.implementations);
@@ -135,14 +151,14 @@ impl<'a> Program<'a> {
     }
 
     /// Keeps decisions that are better than what is known and whose schedule meets the budget.
-    fn take(
+    pub(super) fn take(
         &self,
         index: usize,
-        budget: Option<u64>,
         capacity: i64,
         known: &mut Known,
         found: Decisions,
     ) -> Result<bool, MethodError> {
+        let budget = self.context.budgets[index];
         let better = known.best.as_ref().is_none_or(|best| found.time() < best.time());
         if found.peak() > capacity || !better {
             return Ok(false);
@@ -176,7 +192,6 @@ impl<'a> Program<'a> {
     fn exactly(
         &self,
         index: usize,
-        budget: Option<u64>,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
         budgets: u32,
@@ -202,7 +217,7 @@ impl<'a> Program<'a> {
             let mut request = Request { start: start.as_deref(), observer, ..self.request(budgets) };
             let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
             for decisions in found {
-                self.take(index, budget, formulation.capacity, known, decisions)?;
+                self.take(index, formulation.capacity, known, decisions)?;
             }
             if let Some(bound) = outcome.dual_bound {
                 self.raise(index, known, whole_bound(formulation, bound));
@@ -230,7 +245,7 @@ impl<'a> Program<'a> {
             if let Some(found) = found {
                 // The completion is at least as good as what the solver did with what it keeps.
                 let (time, rejected) = (found.time(), known.note.clone());
-                self.take(index, budget, formulation.capacity, known, found)?;
+                self.take(index, formulation.capacity, known, found)?;
                 if known.best.as_ref().is_none_or(|best| best.time() > time) && stop == Stop::Optimal {
                     // Within the program's rules, but not within the budget.
                     known.note = format!("{}; {rejected}", known.note);
@@ -245,13 +260,12 @@ impl<'a> Program<'a> {
     fn lazily(
         &self,
         index: usize,
-        budget: Option<u64>,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
         budgets: u32,
     ) -> Result<Option<Stop>, MethodError> {
         formulation.add_first();
-        let stop = self.relax(index, budget, formulation, known, budgets)?;
+        let stop = self.relax(index, formulation, known, budgets)?;
         if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
             return Ok(stop);
         }
@@ -260,7 +274,7 @@ impl<'a> Program<'a> {
         if self.problem.stages.len() * nodes * nodes <= ALL_ROWS {
             formulation.add_all();
         }
-        self.exactly(index, budget, formulation, known, budgets)
+        self.exactly(index, formulation, known, budgets)
     }
 
     /// Solves the relaxation until no memory row is violated; a schedule from each vector on the way.
@@ -270,7 +284,6 @@ impl<'a> Program<'a> {
     pub fn relax(
         &self,
         index: usize,
-        budget: Option<u64>,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
         budgets: u32,
@@ -302,8 +315,8 @@ impl<'a> Program<'a> {
             let seconds = self.left().map(|left| (left / budgets.max(1)).min(Duration::from_secs(60)));
             if self.schedules {
                 let (kept, seed) = (formulation.kept(&linear.values, 0.5), self.context.limits.seed);
-                if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, seconds) {
-                    self.take(index, budget, formulation.capacity, known, found)?;
+                if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, Effort::usual(seconds)) {
+                    self.take(index, formulation.capacity, known, found)?;
                 }
             }
             let added = formulation.add_violated(&linear.values);
@@ -316,7 +329,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    fn raise(&self, index: usize, known: &mut Known, bound: i64) {
+    pub(super) fn raise(&self, index: usize, known: &mut Known, bound: i64) {
         if bound > known.bound {
             known.bound = bound;
             self.report_bound(index, bound);
@@ -373,7 +386,7 @@ impl<'a> Program<'a> {
 }
 
 /// A bound of the model as a whole number of the problem's units.
-fn whole_bound(formulation: &Formulation<'_>, bound: f64) -> i64 {
+pub(super) fn whole_bound(formulation: &Formulation<'_>, bound: f64) -> i64 {
     let unscaled = bound * formulation.layout.scale.time;
     if !unscaled.is_finite() {
         return 0;
@@ -386,7 +399,7 @@ fn whole_bound(formulation: &Formulation<'_>, bound: f64) -> i64 {
 }
 
 /// A solver that refuses is a slip of the method or of its parameters.
-fn failed(error: &SolverError) -> MethodError {
+pub(super) fn failed(error: &SolverError) -> MethodError {
     MethodError::Internal(error.to_string())
 }
 

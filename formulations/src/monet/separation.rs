@@ -1,11 +1,17 @@
 //! Which memory rows a vector violates: all places of a stage in one pass over its nodes.
 
+use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::memory::Place;
 use crate::monet::problem::Problem;
 
 /// Memory at every place of a stage, in a vector, in the problem's unit.
 pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) -> Vec<(Place, f64)> {
+    if let Some(span) = &layout.spans[layout.block_of(stage)] {
+        let places = coarse::places(layout, stage).into_iter();
+        let value = |place| coarse::memory(problem, layout, span, stage, place).value(vector);
+        return places.map(|place| (place, value(place))).collect();
+    }
     let terms = &layout.stages[stage];
     let count = problem.nodes.len();
     let bytes = |at: usize| problem.nodes[at].bytes as f64;
@@ -59,15 +65,20 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) 
     found
 }
 
-/// The places whose memory exceeds a capacity by more than a part in a million, with their stages.
-pub fn violated(problem: &Problem, layout: &Layout, vector: &[f64], capacity: f64) -> Vec<(usize, Place)> {
-    let tolerance = capacity.max(1.0) * 1e-6;
-    let stages = 0..problem.stages.len();
-    let of = |stage: usize| {
-        let all = values(problem, layout, stage, vector).into_iter();
-        all.filter(|&(_, memory)| memory > capacity + tolerance)
-            .map(move |(place, _)| (stage, place))
-            .collect::<Vec<_>>()
-    };
-    stages.flat_map(of).collect()
+/// The places whose memory exceeds the stage's capacity by more than a part in a million, with their stages and
+/// by how much.
+pub fn violated(
+    problem: &Problem,
+    layout: &Layout,
+    vector: &[f64],
+    capacity: impl Fn(usize) -> f64,
+) -> Vec<(usize, Place, f64)> {
+    let mut found = Vec::new();
+    for stage in 0..problem.stages.len() {
+        let capacity = capacity(stage);
+        let most = capacity + capacity.max(1.0) * 1e-6;
+        let all = values(problem, layout, stage, vector).into_iter().filter(|&(_, memory)| memory > most);
+        found.extend(all.map(|(place, memory)| (stage, place, memory - capacity)));
+    }
+    found
 }

@@ -52,7 +52,8 @@ pub struct Progress {
 
 impl Progress {
     fn runs_again(self, operator: usize) -> u8 {
-        (self.again >> (BITS * operator)) as u8 & ((1 << BITS) - 1)
+        let count = self.again >> (BITS * operator) & ((1 << BITS) - 1);
+        u8::try_from(count).expect("a count has four bits")
     }
 
     /// Whether whatever may follow the other progress may follow this one, the same operators having run.

@@ -149,10 +149,11 @@ pub fn find() -> Result<PathBuf, String> {
 /// The version of a library, as the wheel that it belongs to says, or else its file name.
 pub fn version(path: &Path) -> String {
     let packages = path.ancestors().nth(3).and_then(|folder| std::fs::read_dir(folder).ok());
-    let names = packages.into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names =
+        packages.into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let of_wheel = |name: String| Some(name.strip_prefix("ortools-")?.strip_suffix(".dist-info")?.to_owned());
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    names.filter_map(of_wheel).next().unwrap_or(file)
+    names.find_map(of_wheel).unwrap_or(file)
 }
 
 fn missing(tried: &[String]) -> String {

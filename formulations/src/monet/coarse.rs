@@ -1,0 +1,240 @@
+//! Blocks of several stages in MONeT's program: what runs again somewhere in a block runs once, and when is
+//! forgotten.
+//!
+//! Every solution in stages is a solution of the model over blocks that costs no more: let r be 1 where some
+//! stage of the block runs the node, in the way and in the place of the first of these runs. So bounds on it
+//! are bounds on all schedules. Memory counts only what must be there whatever the block does: what does not
+//! run in it and is read later in it, or kept beyond it. Blocks of one stage are exact (`constraints.rs`,
+//! `memory.rs`), so that with such blocks alone this is MONeT's program. Knows no solver.
+
+use std::collections::BTreeMap;
+
+use remat_solvers::Model;
+
+use crate::checkmate::coarse::Block;
+use crate::checkmate::term::{Sum, Term};
+use crate::monet::constraints::{at_most, choices};
+use crate::monet::layout::Layout;
+use crate::monet::memory::Place;
+use crate::monet::problem::Problem;
+
+/// What is there while a block of several stages goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Span {
+    /// Its last stage.
+    last: usize,
+    /// For each node, up to which stage it is there by how much at least; later stages later.
+    stays: Vec<Vec<(usize, Sum)>>,
+    /// What a backward operator may read, by stage and node: there while it runs.
+    during: BTreeMap<(usize, usize), Sum>,
+}
+
+impl Span {
+    /// By how much a value is there at least when a stage begins, or when the next block does.
+    fn there(&self, node: usize, stage: usize) -> Option<&Sum> {
+        self.stays[node].iter().find(|&&(until, _)| until >= stage).map(|(_, sum)| sum)
+    }
+}
+
+/// Adds the rows of a block other than memory, and what is there in it.
+pub fn add(problem: &Problem, layout: &mut Layout, model: &mut Model, at: usize) {
+    let block = layout.blocks[at];
+    dependencies(problem, layout, model, block);
+    retention(problem, layout, model, block);
+    for stage in block.first..=block.last {
+        choices(layout, model, stage);
+        backward_dependencies(problem, layout, model, block, stage);
+    }
+    layout.spans[at] = Some(span(problem, layout, model, block));
+}
+
+/// Which nodes the chosen variant of a stage reads; 1 where all of them do.
+fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> {
+    let variants = &problem.stages[stage].variants;
+    let of = |node: usize| {
+        let readers =
+            || variants.iter().zip(&layout.stages[stage].variant).filter(|(way, _)| way.reads.contains(&node));
+        let terms = readers().map(|(_, &term)| (1.0, term));
+        if readers().count() == variants.len() { Sum::of([(1.0, Term::One)]) } else { Sum::of(terms) }
+    };
+    problem.stages[stage].reads().into_iter().map(|node| (node, of(node))).collect()
+}
+
+fn certain(sum: &Sum) -> bool {
+    sum.terms.is_empty() && sum.constant >= 1.0
+}
+
+/// Equation 7, first half: what runs in the block finds its inputs, kept into it or run in it.
+fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
+    let terms = &layout.stages[block.first];
+    for (at, node) in problem.nodes.iter().enumerate() {
+        for &input in &node.inputs {
+            let kept = if node.parent == Some(input) { Term::Zero } else { terms.kept[input] };
+            at_most(model, Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, kept)]), 0.0);
+        }
+        at_most(model, Sum::of([(1.0, terms.over[at]), (-1.0, terms.run[at])]), 0.0);
+    }
+}
+
+/// Equation 7, second half: what is kept beyond the block was kept into it, or run in it.
+fn retention(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
+    let terms = &layout.stages[block.first];
+    for node in 0..problem.nodes.len() {
+        let next = layout.next_kept(block.last, node);
+        at_most(model, Sum::of([(1.0, next), (-1.0, terms.kept[node]), (-1.0, terms.run[node])]), 0.0);
+    }
+}
+
+/// Equation 8: what is read was kept into the block (and is beyond it, if its last stage reads it), or run.
+fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block, stage: usize) {
+    let terms = &layout.stages[block.first];
+    for (node, read) in reads(problem, layout, stage) {
+        let kept = if stage == block.last { layout.next_kept(stage, node) } else { terms.kept[node] };
+        let mut row = read;
+        row.add(-1.0, terms.run[node]);
+        row.add(-1.0, kept);
+        at_most(model, row, 0.0);
+    }
+}
+
+/// What does not run in the block and is needed later is there until then.
+fn span(problem: &Problem, layout: &mut Layout, model: &mut Model, block: Block) -> Span {
+    let count = problem.nodes.len();
+    let Block { first, last } = block;
+    let run = layout.stages[first].run.clone();
+    // Beyond the block: kept, and not run.
+    let mut stays: Vec<Vec<(usize, Sum)>> = Vec::with_capacity(count);
+    for (node, &run) in run.iter().enumerate() {
+        let next = layout.next_kept(last, node);
+        let beyond = match (next, run) {
+            (Term::Zero, _) => Sum::default(),
+            (next, Term::Zero) => Sum::of([(1.0, next)]),
+            (next, run) => layout.largest(model, vec![Sum::of([(1.0, next), (-1.0, run)])]),
+        };
+        stays.push(vec![(last + 1, beyond)]);
+    }
+    let mut during = BTreeMap::new();
+    // Read for certain later on: there unless it runs, and more there is not to say.
+    let mut settled = vec![false; count];
+    for stage in (first..=last).rev() {
+        for (node, read) in reads(problem, layout, stage) {
+            let later = stays[node].last().map(|(_, sum)| sum.clone()).unwrap_or_default();
+            let mut unless = read.clone();
+            unless.add(-1.0, run[node]);
+            if !certain(&read) {
+                // While it is read it is there, whether it runs in the block or not.
+                let next = Sum::of([(1.0, layout.next_kept(last, node))]);
+                let after = if stage == last { next } else { later.clone() };
+                during.insert((stage, node), larger(layout, model, read.clone(), after));
+            }
+            if !settled[node] {
+                settled[node] = certain(&read);
+                let sum = if settled[node] { unless } else { larger(layout, model, unless, later) };
+                stays[node].push((stage, sum));
+            }
+        }
+    }
+    for stays in &mut stays {
+        stays.reverse();
+    }
+    Span { last, stays, during }
+}
+
+/// The larger of a sum, another and 0, of which the other is not negative.
+fn larger(layout: &mut Layout, model: &mut Model, one: Sum, other: Sum) -> Sum {
+    let nothing = |sum: &Sum| sum.terms.is_empty() && sum.constant <= 0.0;
+    let positive = |sum: &Sum| sum.constant >= 0.0 && sum.terms.iter().all(|&(_, factor)| factor >= 0.0);
+    match () {
+        () if nothing(&other) && positive(&one) => one,
+        () if certain(&other) => other,
+        () => layout.largest(model, vec![one, other]),
+    }
+}
+
+/// The places of a stage in a block of several: what is kept into it and its runs belong to the first.
+pub fn places(layout: &Layout, stage: usize) -> Vec<Place> {
+    let mut places = Vec::new();
+    let runs = &layout.stages[stage].run;
+    if !runs.is_empty() {
+        places.push(Place::Passing(0));
+        places.extend((0..runs.len()).filter(|&node| runs[node] != Term::Zero).map(Place::Running));
+    }
+    places.push(Place::Backward);
+    places
+}
+
+/// Least memory at a place, over everything that a solution may mean.
+pub fn memory(problem: &Problem, layout: &Layout, span: &Span, stage: usize, place: Place) -> Sum {
+    let mut sum = match place {
+        Place::Passing(_) => entering(problem, layout, stage),
+        Place::Running(node) => running(problem, layout, span, stage, node),
+        Place::Backward => backward(problem, layout, span, stage),
+    };
+    sum.merge();
+    sum
+}
+
+fn add_times(sum: &mut Sum, factor: f64, other: &Sum) {
+    sum.constant += factor * other.constant;
+    sum.terms.extend(other.terms.iter().map(|&(column, value)| (column, factor * value)));
+}
+
+/// Equation 13 at the first node of the block's first stage: exact.
+fn entering(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
+    let mut sum = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
+    for (node, &kept) in problem.nodes.iter().zip(&layout.stages[stage].kept) {
+        sum.add(node.bytes as f64, kept);
+    }
+    sum
+}
+
+/// Equation 12 during the first run of a node in the block, in whichever stage that is.
+fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: usize) -> Sum {
+    let terms = &layout.stages[stage];
+    // It is of use up to its last reader.
+    let latest = span.last.min(problem.nodes[node].last);
+    let before = (stage..=latest).map(|stage| problem.stages[stage].before).min().unwrap_or(0);
+    let mut sum = Sum { constant: before as f64, ..Sum::default() };
+    // The local set only shrinks from stage to stage.
+    let local = problem.local(latest, node);
+    let own = problem.nodes[node].bytes + local.iter().map(|&at| problem.nodes[at].bytes).sum::<i64>();
+    sum.add(own as f64, terms.run[node]);
+    for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
+        sum.add(way.beside as f64, term);
+    }
+    if let Some(over) = problem.nodes[node].over {
+        sum.add(over.beside as f64, terms.over[node]);
+    }
+    for (at, other) in problem.nodes.iter().enumerate().filter(|(at, _)| *at != node && !local.contains(at)) {
+        let from = if at < node { latest + 1 } else { latest };
+        if let Some(there) = span.there(at, from) {
+            add_times(&mut sum, other.bytes as f64, there);
+        }
+    }
+    sum
+}
+
+/// Equations 5 and 10; in the block's last stage with all that is kept beyond it.
+fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Sum {
+    let terms = &layout.stages[stage];
+    let mut sum = Sum { constant: problem.stages[stage].during as f64, ..Sum::default() };
+    for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
+        for (way, &term) in variant.ways.iter().zip(ways) {
+            sum.add(way.beside as f64, term);
+        }
+    }
+    let read = problem.stages[stage].reads();
+    for (at, node) in problem.nodes.iter().enumerate() {
+        let bytes = node.bytes as f64;
+        if let Some(there) = span.during.get(&(stage, at)) {
+            add_times(&mut sum, bytes, there);
+        } else if read.contains(&at) {
+            sum.constant += bytes;
+        } else if stage == span.last {
+            sum.add(bytes, layout.next_kept(stage, at));
+        } else if let Some(there) = span.there(at, stage + 1) {
+            add_times(&mut sum, bytes, there);
+        }
+    }
+    sum
+}

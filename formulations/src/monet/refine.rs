@@ -1,0 +1,316 @@
+//! `strategy=coarse`: the model over blocks of stages is solved, what its solution comes to is improved into a
+//! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or costs more. Every
+//! round leaves a bound on all schedules; over single stages the model is exact.
+//!
+//! Between the rounds the same model over short blocks looks for schedules (`Refinement::search_short`): where
+//! what it says does not fit, its rows leave that much free next time.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
+
+use crate::checkmate::coarse::Block;
+use crate::method::MethodError;
+use crate::monet::decisions::Decisions;
+use crate::monet::formulation::Formulation;
+use crate::monet::improve::{Effort, improve};
+use crate::monet::problem::Problem;
+use crate::monet::program::{Known, Program, failed, whole_bound};
+
+/// Nodes of the first round without a time limit; each round may use twice as many as the last.
+const NODES: u64 = 50;
+/// So many violated rows of either kind are taken from a block at a time.
+const ALIKE: usize = 3;
+/// What the stages of a short block read together, as parts of the capacity: one after the other.
+const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
+/// How often what does not fit is tried again with more left free.
+const TRIES: usize = 3;
+/// Steps of the local search in the first round; twice as many in each that follows.
+const EFFORT: usize = 400_000;
+
+/// The state of a refinement of one budget.
+pub struct Refinement<'p, 'a> {
+    program: &'p Program<'a>,
+    known: &'p mut Known,
+    index: usize,
+    capacity: i64,
+    began: Instant,
+    time: Option<Duration>,
+    /// Which part of the gap that is left a relaxation may leave.
+    part: f64,
+    round: usize,
+}
+
+impl<'p, 'a> Refinement<'p, 'a> {
+    /// A refinement within some time.
+    pub fn new(program: &'p Program<'a>, known: &'p mut Known, index: usize, time: Option<Duration>) -> Self {
+        let capacity = program.capacity_of(index);
+        Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0 }
+    }
+
+    /// Refines for so many rounds, or until the time is up; none where the question is still open.
+    ///
+    /// # Errors
+    /// The solver refuses.
+    pub fn run(mut self, rounds: usize) -> Result<Option<Stop>, MethodError> {
+        let problem = &self.program.problem;
+        let mut blocks = first_blocks(problem);
+        let mut before: Option<Formulation<'_>> = None;
+        while self.round < rounds {
+            self.round += 1;
+            let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
+            if let Some(before) = &before {
+                formulation.add_known(before);
+            }
+            let outcome = self.solve(&mut formulation, false)?;
+            self.note(&formulation, &outcome);
+            if outcome.stop == Stop::Infeasible {
+                self.known.infeasible = self.known.best.is_none();
+                return Ok(Some(Stop::Infeasible));
+            }
+            let said = self.said(&formulation, &outcome);
+            if let Some(said) = &said {
+                self.search(said)?;
+            }
+            if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
+                self.search_short()?;
+            }
+            if self.program.enough(self.known) {
+                return Ok(Some(Stop::Optimal));
+            }
+            if self.left().is_some_and(|left| left < Duration::from_millis(200)) {
+                return Ok(Some(Stop::TimeLimit));
+            }
+            let finer = said.and_then(|said| self.finer(&formulation, &said, &outcome));
+            before = Some(formulation);
+            let Some(finer) = finer else { break };
+            blocks = finer;
+        }
+        Ok(None)
+    }
+
+    fn note(&mut self, formulation: &Formulation<'_>, outcome: &Outcome) {
+        let model = &formulation.layout.model;
+        self.known.note = format!(
+            "{}: {}; {} blocks of stages in {} rounds; {} columns, {} rows, {} nonzeros",
+            outcome.solver,
+            outcome.raw_status,
+            formulation.layout.blocks.len(),
+            self.round,
+            model.columns(),
+            model.rows.len(),
+            model.nonzeros()
+        );
+    }
+
+    /// What a solution comes to, stage by stage.
+    fn said(&self, formulation: &Formulation<'_>, outcome: &Outcome) -> Option<Decisions> {
+        let kept = formulation.kept(outcome.incumbent.as_ref()?, 0.5);
+        Decisions::complete(&self.program.problem, kept, self.capacity)
+    }
+
+    /// Schedules from what a solution comes to, and from the best that is known; more is tried from round to
+    /// round.
+    fn search(&mut self, said: &Decisions) -> Result<(), MethodError> {
+        let program = self.program;
+        program.take(self.index, self.capacity, self.known, said.clone())?;
+        let best = self.known.best.as_ref().map(|best| best.kept.clone());
+        let starts = [(Some(said.kept.clone()), 0.3), (best, 0.1)];
+        for (kept, heat) in starts.into_iter().filter_map(|(kept, heat)| Some((kept?, heat))) {
+            if program.enough(self.known) {
+                break;
+            }
+            let steps = EFFORT << self.round.min(6);
+            let effort = Effort { steps, heat, time: self.left().map(|left| left / 6) };
+            let seed = program.seed() + self.round as u64;
+            if let Some(found) = improve(&program.problem, kept, self.capacity, seed, effort) {
+                program.take(self.index, self.capacity, self.known, found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Schedules from the relaxation of the model over short blocks, shorter from round to round: what does not
+    /// fit when it is expanded is left free there next time. Where nothing is left free its bound is one.
+    fn search_short(&mut self) -> Result<(), MethodError> {
+        let problem = &self.program.problem;
+        let share = SHORT[(self.round - 1).min(SHORT.len() - 1)];
+        let blocks = short_blocks(problem, self.capacity, share);
+        let mut margin = vec![0; problem.stages.len()];
+        let mut before: Option<Formulation<'_>> = None;
+        for _ in 0..TRIES {
+            let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
+            formulation.margin.clone_from(&margin);
+            if let Some(before) = &before {
+                formulation.add_known(before);
+            }
+            let outcome = self.solve(&mut formulation, true)?;
+            let Some(said) = self.said(&formulation, &outcome) else { return Ok(()) };
+            if std::env::var_os("MONET_TRACE").is_some() {
+                eprintln!(
+                    "   {:?} short {share} {} blocks: said {} over {} bound {}",
+                    self.began.elapsed(),
+                    blocks.len(),
+                    said.time(),
+                    said.peak() - self.capacity,
+                    self.known.bound
+                );
+            }
+            self.search(&said)?;
+            if std::env::var_os("MONET_TRACE").is_some() {
+                eprintln!(
+                    "   {:?} searched: {:?}",
+                    self.began.elapsed(),
+                    self.known.best.as_ref().map(Decisions::time)
+                );
+            }
+            if said.peak() <= self.capacity || self.program.enough(self.known) {
+                return Ok(());
+            }
+            for block in &blocks {
+                let stages = block.first..=block.last;
+                let over =
+                    said.stages[stages.clone()].iter().map(|doing| doing.peak - self.capacity).max().unwrap_or(0);
+                margin[stages].iter_mut().for_each(|margin| *margin += over.max(0) / 2);
+            }
+            before = Some(formulation);
+        }
+        Ok(())
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.time.map(|time| time.saturating_sub(self.began.elapsed()))
+    }
+
+    /// Memory rows as they are violated, first by the relaxation.
+    fn solve(&mut self, formulation: &mut Formulation<'_>, only_relaxed: bool) -> Result<Outcome, MethodError> {
+        let program = self.program;
+        let mut session: Box<dyn Session> = match program.solver.supports(Capability::Sessions) {
+            Ok(()) => program.solver.session(&formulation.layout.model).map_err(|error| failed(&error))?,
+            Err(_) => Box::new(Anew::new(program.solver, formulation.layout.model.clone())),
+        };
+        let bounding = formulation.margin.iter().all(|&margin| margin == 0);
+        let share = self.left().map(|left| left / if only_relaxed { 12 } else { 6 });
+        let began = Instant::now();
+        let mut relaxed = true;
+        loop {
+            let start = self.known.best.as_ref().filter(|_| !relaxed && bounding).map(|best| formulation.vector(best));
+            let wanted = self.gap_wanted() / formulation.layout.scale.time;
+            let (index, known) = (self.index, &mut *self.known);
+            let mut observer = |event: &remat_solvers::Progress<'_>| {
+                if let Some(bound) = event.bound.filter(|_| !relaxed && bounding) {
+                    program.raise(index, known, whole_bound(formulation, bound));
+                }
+                if program.enough(known) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let mut request = Request {
+                time: share.map(|share| share.saturating_sub(began.elapsed())),
+                relaxation: relaxed,
+                start: start.as_deref(),
+                observer: Some(&mut observer),
+                absolute_gap: wanted,
+                relative_gap: 0.0,
+                nodes: self.time.is_none().then(|| NODES << self.round.min(20)),
+                ..program.request(1)
+            };
+            let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+            if outcome.stop == Stop::Infeasible {
+                return Ok(outcome);
+            }
+            if let Some(bound) = outcome.dual_bound.filter(|_| bounding) {
+                program.raise(self.index, self.known, whole_bound(formulation, bound));
+            }
+            let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
+            let before = formulation.layout.model.rows.len();
+            let added = match &outcome.incumbent {
+                Some(values) if solved => formulation.add_worst(values, ALIKE),
+                _ => 0,
+            };
+            if added > 0 {
+                let rows = formulation.rows_from(before);
+                session.add_rows(&rows).map_err(|error| failed(&error))?;
+            } else if relaxed && solved && !only_relaxed && !program.enough(self.known) {
+                relaxed = false;
+            } else {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// A part of the gap that is left: there is no use in solving a relaxation better than the schedules
+    /// that come of it.
+    fn gap_wanted(&self) -> f64 {
+        let best = self.known.best.as_ref().map(|best| (best.time() - self.known.bound).max(0) as f64);
+        // Without a schedule, or with a bad one, a solution within a few per mille says enough.
+        let most = self.known.bound as f64 / 50.0;
+        (best.unwrap_or(most).min(most) / self.part).max(0.5)
+    }
+
+    /// The blocks of the next round; none where this way ends.
+    fn finer(&mut self, formulation: &Formulation<'_>, said: &Decisions, outcome: &Outcome) -> Option<Vec<Block>> {
+        let layout = &formulation.layout;
+        let capacity = self.capacity;
+        if let Some(finer) = split(&layout.blocks, said, |_, need| need > capacity) {
+            return Some(finer);
+        }
+        let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
+        if left * layout.scale.time > 1e-6 * said.time() as f64 + 1.0 {
+            // A better solution of the same relaxation may be another one.
+            self.part *= 4.0;
+            return Some(layout.blocks.clone());
+        }
+        let values = outcome.incumbent.as_ref()?;
+        split(&layout.blocks, said, |at, _| {
+            let Block { first, last } = layout.blocks[at];
+            let time: i64 = said.stages[first..=last].iter().map(|doing| doing.time).sum();
+            time as f64 > layout.costs[at].value(values) + 0.5
+        })
+    }
+}
+
+/// The forward pass, and all the rest.
+fn first_blocks(problem: &Problem) -> Vec<Block> {
+    let mut blocks = vec![Block { first: 0, last: 0 }];
+    if problem.stages.len() > 1 {
+        blocks.push(Block { first: 1, last: problem.stages.len() - 1 });
+    }
+    blocks
+}
+
+/// Stages together as long as what they read is no more than a part of the capacity.
+fn short_blocks(problem: &Problem, capacity: i64, share: f64) -> Vec<Block> {
+    let mut blocks = vec![Block { first: 0, last: 0 }];
+    let mut union: Vec<usize> = Vec::new();
+    for stage in 1..problem.stages.len() {
+        let reads = problem.stages[stage].reads();
+        union.extend(reads.iter().filter(|read| !union.contains(read)).copied().collect::<Vec<_>>());
+        let bytes: i64 = union.iter().map(|&node| problem.nodes[node].bytes).sum();
+        match blocks.last_mut().filter(|block| block.first > 0 && bytes as f64 <= share * capacity as f64) {
+            Some(block) => block.last = stage,
+            None => {
+                blocks.push(Block { first: stage, last: stage });
+                union = reads;
+            }
+        }
+    }
+    blocks
+}
+
+/// Blocks split at their stage of greatest need, where `wanted` says so of block and need; none if nothing was
+/// split.
+fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(usize, i64) -> bool) -> Option<Vec<Block>> {
+    let mut finer = Vec::with_capacity(blocks.len() + 1);
+    for (at, &block) in blocks.iter().enumerate() {
+        let worst = (block.first..=block.last).max_by_key(|&stage| said.stages[stage].peak).unwrap_or(block.first);
+        if block.first == block.last || !wanted(at, said.stages[worst].peak) {
+            finer.push(block);
+            continue;
+        }
+        // The row of a block's last stage is exact.
+        let last = if worst < block.last { worst } else { worst - 1 };
+        finer.push(Block { last, ..block });
+        finer.push(Block { first: last + 1, ..block });
+    }
+    (finer.len() > blocks.len()).then_some(finer)
+}
