@@ -131,6 +131,31 @@ impl<'s, 'g> Viable<'s, 'g> {
         Ok(())
     }
 
+    /// Whether some of the sequences meets a smaller budget as well.
+    ///
+    /// # Errors
+    /// The moment has come.
+    pub fn ends_within(&self, budget: u64, deadline: Option<Instant>) -> Result<bool, Stop> {
+        let Some(kept) = &self.kept else { return Ok(Reach::new(self.steps, budget, deadline)?.ends(self.steps)) };
+        check(deadline)?;
+        let mut least = vec![u64::MAX; kept.len()];
+        least[0] = 0;
+        for (from, steps) in kept.iter().enumerate() {
+            let cached = least[from];
+            let Some(left) = budget.checked_sub(cached) else { continue };
+            for step in steps.iter().filter(|step| step.need <= left) {
+                let after = &mut least[step.to as usize];
+                *after = (*after).min(cached + step.cached);
+            }
+        }
+        Ok(least[kept.len() - 1] != u64::MAX)
+    }
+
+    /// Whether the steps are in memory.
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// The budget.
     pub fn budget(&self) -> u64 {
         self.budget
