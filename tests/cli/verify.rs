@@ -60,7 +60,11 @@ fn transfers_are_reported_with_the_rates_that_the_schedule_assumes() {
     edit(&checkout, offload);
     let done = checkout.bench("verify counter schedule.json");
     assert_eq!(done.code, Some(2));
-    assert!(done.stderr.contains("step 1: offloads a tensor, but the schedule has no transfer_rates"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("step 1: offloads a tensor, but the schedule has no transfer_rates"),
+        "{}",
+        done.stderr
+    );
     edit(&checkout, |schedule| schedule["transfer_rates"] = serde_json::json!({"offload": 1000, "fetch": 500}));
     let report = checkout.ok("verify counter schedule.json").stdout;
     assert!(report.contains("transfers       1 offloads, 1 fetches: "), "{report}");

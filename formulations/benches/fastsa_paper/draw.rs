@@ -105,9 +105,9 @@ fn lines(title: &str, axes: (&str, &str, bool), series: &[(String, Points)]) -> 
             }};
         }
         if axes.2 {
-            draw!((least * 0.95..top).log_scale())
+            draw!((least * 0.95..top).log_scale());
         } else {
-            draw!(0.0..top)
+            draw!(0.0..top);
         }
         root.present()?;
     }
