@@ -52,7 +52,8 @@ pub fn add(problem: &Problem, layout: &mut Layout, model: &mut Model, at: usize)
 fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> {
     let variants = &problem.stages[stage].variants;
     let of = |node: usize| {
-        let readers = || variants.iter().zip(&layout.stages[stage].variant).filter(|(way, _)| way.reads.contains(&node));
+        let readers =
+            || variants.iter().zip(&layout.stages[stage].variant).filter(|(way, _)| way.reads.contains(&node));
         let terms = readers().map(|(_, &term)| (1.0, term));
         if readers().count() == variants.len() { Sum::of([(1.0, Term::One)]) } else { Sum::of(terms) }
     };

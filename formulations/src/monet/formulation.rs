@@ -43,7 +43,13 @@ impl<'a> Formulation<'a> {
 
     /// Adds the rows of another model of the same problem that mean the same here: those of equal blocks.
     pub fn add_known(&mut self, other: &Self) {
-        let equal: BTreeSet<usize> = other.layout.blocks.iter().filter(|block| self.layout.blocks.contains(block)).map(|block| block.first).collect();
+        let equal: BTreeSet<usize> = other
+            .layout
+            .blocks
+            .iter()
+            .filter(|block| self.layout.blocks.contains(block))
+            .map(|block| block.first)
+            .collect();
         for &(stage, place) in &other.present {
             let block = self.layout.blocks[self.layout.block_of(stage)];
             if equal.contains(&block.first) || place == Place::Backward {
@@ -94,6 +100,11 @@ impl<'a> Formulation<'a> {
     /// Whether a vector is within the capacity everywhere.
     pub fn violates_nothing(&self, vector: &[f64]) -> bool {
         self.violated(vector).is_empty()
+    }
+
+    /// Whether its rows use all of the capacity, so that its bounds are bounds on all schedules.
+    pub fn leaves_nothing_free(&self) -> bool {
+        self.margin.iter().all(|&margin| margin == 0)
     }
 
     fn violated(&self, vector: &[f64]) -> Vec<(usize, Place, f64)> {

@@ -92,6 +92,13 @@ const IN_PLACE: ParameterSpec = ParameterSpec {
     help: "whether forward operators may run in place",
 };
 
+const RECOMPUTE: ParameterSpec = ParameterSpec {
+    name: "recompute",
+    default: "on",
+    kind: ParameterKind::Choice(&["on", "off"]),
+    help: "whether anything may run twice; off, implementations alone are chosen",
+};
+
 const LOCAL: ParameterSpec = ParameterSpec {
     name: "local",
     default: "dot",
@@ -108,10 +115,10 @@ const RULES: ParameterSpec = ParameterSpec {
 
 const STRATEGY: ParameterSpec = ParameterSpec {
     name: "strategy",
-    default: "lazy",
+    default: "coarse",
     kind: ParameterKind::Choice(&["plain", "lazy", "relaxed", "coarse"]),
     help: "plain: all rows, branch and bound; lazy: memory rows when violated, heuristics, then branch and bound; \
-           relaxed: the same without branch and bound",
+           relaxed: the same without branch and bound; coarse: a relaxation over blocks of stages, refined, then lazy",
 };
 
 const GAP: ParameterSpec = ParameterSpec {
@@ -122,7 +129,7 @@ const GAP: ParameterSpec = ParameterSpec {
 };
 
 fn supports(instance: &Instance) -> Result<(), SkipReason> {
-    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true };
+    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
     Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
 }
 
@@ -138,7 +145,7 @@ impl Method for Monet {
             claim_text: "optimal among schedules that recompute forward operators before each backward one, any \
                          implementation, by MONeT's bound on local memory",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: &[MODES, IN_PLACE, LOCAL, RULES, STRATEGY, crate::checkmate::program::SOLVER, GAP],
+            parameters: &[MODES, IN_PLACE, RECOMPUTE, LOCAL, RULES, STRATEGY, crate::checkmate::program::SOLVER, GAP],
             budgets: BudgetUse::Used,
         }
     }
@@ -170,7 +177,7 @@ impl Method for MonetLp {
             claim: Claim::LowerBound,
             claim_text: "a lower bound on the time of every schedule of monet's class, in exact arithmetic",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: &[MODES, IN_PLACE, LOCAL, RULES, crate::checkmate::program::SOLVER],
+            parameters: &[MODES, IN_PLACE, RECOMPUTE, LOCAL, RULES, crate::checkmate::program::SOLVER],
             budgets: BudgetUse::Used,
         }
     }
