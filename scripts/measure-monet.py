@@ -3,7 +3,7 @@
 
 Needs BENCH_REFERENCE_DATA (the folder with monet-p100/) and a built test binary:
 
-    cargo test -p remat-formulations --test monet_reference --no-run
+    just bench-monet        # builds the binary, measures, writes the page
     scripts/measure-monet.py BINARY results/monet/p100.csv --seconds 60 [--strategy coarse] [--modes ...] [--gap-ppm N]
 
 Wall seconds are those of this machine as it is, CPU seconds those of the process. A cell that is stopped at its
