@@ -27,7 +27,8 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// set bounded as in Appendix B (`memory.rs`), the objective (9) in `layout.rs`.
 ///
 /// # Size
-/// O(n^2) columns and O(n^2) memory rows of O(n) terms each, of which `strategy=lazy` needs a few hundred.
+/// O(n^2) columns and O(n^2) memory rows of O(n) terms each, of which `strategy=lazy` needs a few hundred. Over b
+/// blocks of stages (`strategy=coarse`) O(b n) columns.
 ///
 /// # Departures from the paper
 /// * What no later backward operator can need is fixed at 0; dominated implementations are left out;
@@ -40,6 +41,8 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// * All outputs of one operator are kept or dropped together; outputs of the network stay; what must not
 ///   run again is kept until its last use.
 /// * `local=dot` takes only readers that can run in that stage, which is within the paper's L-dot.
+/// * `strategy=coarse` begins with a relaxation over blocks of stages, which is not in the paper.
+/// * `recompute=off` chooses implementations alone.
 /// * `rules=as-released` counts as the authors' program does: KiB and 0.01 ms, rounded up one by one; what
 ///   the backward operator needs is counted beside the local set, too; the loss counts as a gradient.
 ///   A view out of place (flatten) takes memory here and none there.

@@ -2,8 +2,9 @@
 //! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or costs more. Every
 //! round leaves a bound on all schedules; over single stages the model is exact.
 //!
-//! Between the rounds the same model over short blocks looks for schedules (`Refinement::search_short`): where
-//! what it says does not fit, its rows leave that much free next time.
+//! Follows `checkmate/refine.rs`, but for how it comes by schedules: between the rounds the same model over short
+//! blocks looks for them (`Refinement::search_short`); where what it says does not fit, its rows leave half of that
+//! free next time.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -66,7 +67,11 @@ impl<'p, 'a> Refinement<'p, 'a> {
             let outcome = self.solve(&mut formulation, false)?;
             self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
-                self.known.infeasible = self.known.best.is_none();
+                if self.known.best.is_some() {
+                    let note = &self.known.note;
+                    return Err(MethodError::Internal(format!("{note}: infeasible, though there is a schedule")));
+                }
+                self.known.infeasible = true;
                 return Ok(Some(Stop::Infeasible));
             }
             let said = self.said(&formulation, &outcome);
