@@ -41,8 +41,9 @@ test-cbc:
 doc:
     cargo doc --workspace --no-deps --quiet
 
-# Test the Python profiler
+# Test the Python profiler; its replays take schedules from the binary
 test-profiler:
+    cargo build --quiet
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)

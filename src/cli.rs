@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
 use crate::commands::{
-    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, report, reproduce, run, solve,
-    status, table, task, verify,
+    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, replay, report, reproduce,
+    run, solve, status, table, task, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -57,6 +57,8 @@ pub enum Command {
     MaxBatch(max_batch::Arguments),
     /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
+    /// Execute the schedules of recorded results for real, and compare with the simulator
+    Replay(replay::Arguments),
     /// Reproduce the tables and figures of the papers, each beside ours
     Reproduce(reproduce::Arguments),
     /// Write recorded results as one HTML page: tables, plots, schedules step by step

@@ -22,6 +22,7 @@ mod plot;
 mod published;
 mod recorded;
 mod records;
+mod replay;
 mod report;
 mod reproduce;
 mod run;
@@ -37,8 +38,8 @@ use clap::Parser;
 use cli::{Cli, Command};
 use commands::{
     best as best_command, check, completions, doctor, export, instances, lift, max_batch as max_batch_command, methods,
-    plot as plot_command, report as report_command, reproduce as reproduce_command, run as run_command, solve, status,
-    table as table_command, task, verify, worker,
+    plot as plot_command, replay as replay_command, report as report_command, reproduce as reproduce_command,
+    run as run_command, solve, status, table as table_command, task, verify, worker,
 };
 
 fn main() -> ExitCode {
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Replay(arguments) => replay_command::run(&arguments),
         Command::Reproduce(arguments) => reproduce_command::run(&arguments),
         Command::Report(arguments) => report_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),

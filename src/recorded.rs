@@ -34,17 +34,22 @@ impl Instances {
         self.named(&row.instance, &row.instance_hash)
     }
 
+    /// The file of an instance: where it was, or where a library has it by name.
+    ///
+    /// # Errors
+    /// It is in neither place.
+    pub fn path(&self, name: &str, hash: &str) -> Result<PathBuf, String> {
+        let there = self.paths.get(hash).filter(|path| path.is_file()).cloned();
+        there.map_or_else(|| self.library.find(name).map_err(|failure| failure.to_string()), Ok)
+    }
+
     /// The instance with a hash, looked for by name where the manifest does not know it.
     ///
     /// # Errors
     /// It is gone, or no longer what it was.
     pub fn named(&mut self, name: &str, hash: &str) -> Result<&Instance, String> {
         if !self.read.contains_key(hash) {
-            let there = self.paths.get(hash).filter(|path| path.is_file()).cloned();
-            let path = match there {
-                Some(path) => path,
-                None => self.library.find(name).map_err(|failure| failure.to_string())?,
-            };
+            let path = self.path(name, hash)?;
             let instance = read_instance(&path).map_err(|error| error.to_string())?;
             let found = instance.hash().to_string();
             if found != hash {

@@ -61,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The last row of each key: a later one has replaced the schedules of those before.
-fn latest(rows: &[Record]) -> Vec<&Record> {
+pub fn latest(rows: &[Record]) -> Vec<&Record> {
     let last: BTreeMap<_, _> =
         rows.iter().enumerate().map(|(at, row)| (schedule_path(Path::new(""), row), at)).collect();
     let mut positions: Vec<_> = last.into_values().collect();

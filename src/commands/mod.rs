@@ -10,6 +10,7 @@ pub mod lift;
 pub mod max_batch;
 pub mod methods;
 pub mod plot;
+pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod run;

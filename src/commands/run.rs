@@ -19,6 +19,7 @@ use crate::max_batch::campaign::Campaign;
 use crate::output;
 use crate::plot;
 use crate::records::{self, Existing, Writer};
+use crate::replay::{self, pass};
 use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
 use crate::run::{Conditions, Run, interrupts, pool};
@@ -99,6 +100,9 @@ pub struct Arguments {
     /// List the runs, and run nothing
     #[arg(long)]
     list: bool,
+    /// Execute the schedules for real afterwards, on this device: columns of executed.csv
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    replay: Option<replay::Device>,
     /// Make no plots
     #[arg(long)]
     no_plots: bool,
@@ -283,11 +287,16 @@ fn report(arguments: &Arguments, runs: &[Run], folder: &Path, library: &Library,
     let wanted: std::collections::HashSet<_> =
         runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
     let mut rows = records::read(folder)?;
+    if let Some(device) = arguments.replay {
+        pass::replay(&rows, folder, device, replay::REPEATS)?;
+    }
     rows.retain(|record| wanted.contains(&record.key()));
     output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
     if !arguments.no_plots {
         let plots = folder.join("plots");
-        let written = plot::write_all(&rows, Some(suite), folder, &plots)?;
+        let executed = replay::read(folder)?;
+        let written =
+            plot::write_all(&rows, Some(suite), folder, &plots)? + plot::executed::write_all(&rows, &executed, &plots)?;
         output::info(&format!("{} in {}", count(written, "plot"), plots.display()));
     }
     let failed = records::errors(&rows);

@@ -3,6 +3,7 @@
 //! what is drawn; `figure.rs` draws it and knows no record.
 
 mod axis;
+pub mod executed;
 mod figure;
 mod legend;
 mod marks;

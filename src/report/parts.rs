@@ -222,7 +222,7 @@ fn viewer_controls(report: &Report<'_>) -> Markup {
             output #step-number for="step" {}
         }
         p.key aria-label="Colours of the strip" {
-            span { i.f {} "forward" } span { i.r {} "forward again" } span { i.b {} "backward" } span { i.x {} "free" }
+            span { i.f {} "forward" } span { i.r {} "forward again" } span { i.b {} "backward" } span { i.x {} "free" } span { i.t {} "transfer" }
         }
         p #action aria-live="polite" {}
         div.scroll tabindex="0" role="region" aria-label="In memory at this step" {

@@ -193,6 +193,7 @@ fn schedule_data(
     let mut ran = vec![false; instance.operators().len()];
     let mut phase = |step: &Step| match *step {
         Step::Free(_) => 'x',
+        Step::Offload(_) | Step::Fetch(_) => 't',
         Step::Compute { operator, .. } if instance.operator(operator).phase == Phase::Backward => 'b',
         Step::Compute { operator, .. } => {
             if std::mem::replace(&mut ran[operator.index()], true) {
@@ -204,6 +205,8 @@ fn schedule_data(
     };
     let action = |step: &Step| match *step {
         Step::Free(tensor) => format!("-{}", tensor.index()),
+        Step::Offload(tensor) => format!(">{}", tensor.index()),
+        Step::Fetch(tensor) => format!("<{}", tensor.index()),
         Step::Compute { operator, implementation: 0 } => operator.index().to_string(),
         Step::Compute { operator, implementation } => format!("{}.{implementation}", operator.index()),
     };

@@ -179,15 +179,16 @@ fn write_trace(path: &Path, trace: &[Point]) -> Result<(), String> {
 
 /// `schedules/<instance>/<method>[<parameters>]@<budget>+seed<seed>.json.zst` (no seed 0), in characters safe for file names.
 pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
-    path_of(folder, record, "json.zst")
+    named_path(folder, record, "json.zst")
 }
 
 /// `traces/<instance>/<method>[<parameters>]@<budget>+seed<seed>.csv`, likewise.
 pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
-    path_of(folder, record, "csv")
+    named_path(folder, record, "csv")
 }
 
-fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
+/// `<instance>/<method>[<parameters>]@<budget>+seed<seed>.<extension>` in a folder.
+pub fn named_path(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
     let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };

@@ -5,6 +5,7 @@
 
 pub mod grid;
 pub mod ratios;
+pub mod replay;
 pub mod sections;
 
 use std::collections::BTreeMap;

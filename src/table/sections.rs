@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ratios, render, summarise};
+use super::{ratios, render, replay as replay_table, summarise};
 use crate::aggregate::{self, Aggregate};
 use crate::failure::Failure;
 use crate::format::Format;
@@ -10,6 +10,7 @@ use crate::library::Library;
 use crate::max_batch::rows;
 use crate::published::Published;
 use crate::records::Record;
+use crate::replay;
 use crate::suite::Suite;
 
 /// One of the tables.
@@ -35,6 +36,8 @@ pub enum Section {
     Gaps,
     /// Claimed against simulated (and executed) time and peak.
     Claims,
+    /// Errors of simulated time and peak against executed ones.
+    Replay,
 }
 
 /// All sections that a suite has, in the formats for people; the overheads alone in the others.
@@ -59,6 +62,10 @@ pub fn all(
     let batches = rows::read(folder)?;
     if !batches.is_empty() {
         texts.push(rows::render(&batches, &published, format));
+    }
+    let executed = replay::read(folder)?;
+    if !executed.is_empty() {
+        texts.push(replay_table::render(records, &executed, format));
     }
     texts.push(overheads);
     Ok(texts.join("\n"))
@@ -86,6 +93,14 @@ pub fn one(
         Section::Ratios => ratios::render(records, &published, format).ok_or_else(|| {
             Failure::input("no row claims the optimum of the fixed order; run checkmate-ilp on these instances")
         }),
+        Section::Replay => {
+            let executed = replay::read(folder)?;
+            if executed.is_empty() {
+                let path = replay::path_in(folder);
+                return Err(Failure::input(format!("{}: nothing was executed; run bench replay", path.display())));
+            }
+            Ok(replay_table::render(records, &executed, format))
+        }
         Section::Batches => {
             let rows = rows::read(folder)?;
             if rows.is_empty() {

@@ -16,6 +16,7 @@ mod faults;
 mod help;
 mod instances;
 mod interruptions;
+mod replay;
 mod report;
 mod reproduce;
 mod results;

@@ -7,3 +7,6 @@ framework's own iteration, and the comparison with it; `measure` takes times and
 `scheduled` trains a module with a schedule; `baselines` measures the framework's own ways; `batch` goes
 through many schedules in slices.
 """
+
+# Timed iterations; here because the command line reads it without torch.
+DEFAULT_REPEATS = 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +13,10 @@ from torch import nn
 
 from ..errors import ProfilerError
 from ..trace import TracedIteration
-from . import agreement, measure, record, reference
+from . import DEFAULT_REPEATS, agreement, measure, record, reference
 from .implementations import LOSSY, ROUNDED
 from .machine import Account, Machine
 from .plan import Plan, expectation, plan
-
-DEFAULT_REPEATS = 10
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,8 @@ class Bench:
     device: torch.device
     settings: Settings
     buffers: dict[str, torch.Tensor]
-    expected: reference.Outcome
+    # None where the framework's own iteration does not fit the device.
+    expected: reference.Outcome | None
 
     @property
     def fixed_bytes(self) -> int:
@@ -64,6 +64,10 @@ class Bench:
         self.fresh()
         return reference.Outcome.of(iteration(), self.module)
 
+    def compared(self, outcome: reference.Outcome, tolerance: float) -> reference.Comparison | None:
+        """With the framework's own; None where there is none."""
+        return None if self.expected is None else reference.compare(self.expected, outcome, tolerance)
+
 
 def bench(instance: dict, settings: Settings, build: Callable[[], nn.Module] | None = None) -> Bench:
     """Traces again, checks that the two agree, builds the network and runs the framework's own iteration."""
@@ -74,8 +78,9 @@ def bench(instance: dict, settings: Settings, build: Callable[[], nn.Module] | N
     torch.manual_seed(settings.seed)
     module = (build or builder(instance["provenance"]["model"]))().to(device)
     inputs = reference.inputs_for(trace, device, settings.seed)
-    made = Bench(instance, trace, module, inputs, device, settings, reference.saved_buffers(module), reference.Outcome({}))
-    made.expected = made.outcome(lambda: reference.framework_iteration(module, inputs))
+    made = Bench(instance, trace, module, inputs, device, settings, reference.saved_buffers(module), None)
+    with contextlib.suppress(torch.OutOfMemoryError):
+        made.expected = made.outcome(lambda: reference.framework_iteration(module, inputs))
     module.zero_grad(set_to_none=True)
     return made
 
@@ -94,7 +99,7 @@ def replay(with_bench: Bench, schedule: dict, timeline: Path | None = None) -> d
     machine = Machine(chosen, with_bench.trace, with_bench.module, device)
     account = Account()
     outcome = with_bench.outcome(lambda: machine.run(with_bench.inputs, account))
-    compared = reference.compare(with_bench.expected, outcome, tolerance_of(chosen))
+    compared = with_bench.compared(outcome, tolerance_of(chosen))
     if timeline is not None:
         _write_timeline(timeline, chosen, account)
 

@@ -45,8 +45,10 @@ def of_expectation(expected: Expectation) -> dict:
     }
 
 
-def of_comparison(found: Comparison) -> dict:
-    """Equality with the framework's own iteration."""
+def of_comparison(found: Comparison | None) -> dict:
+    """Equality with the framework's own iteration; unknown where that does not fit the device."""
+    if found is None:
+        return {"equal": None, "bitwise": 0, "within_tolerance": 0, "words": "plain training does not fit this device"}
     entry: dict[str, object] = {
         "equal": found.equal, "bitwise": found.bitwise, "within_tolerance": len(found.within),
         "tolerance": found.tolerance,

@@ -56,7 +56,8 @@
   const words = (schedule, step) => {
     const action = schedule.actions[step];
     const { tensors, operators } = schedule.instance;
-    if (action[0] === "-") return `free ${tensors[Number(action.slice(1))][0]}`;
+    const verb = { "-": "free", ">": "offload", "<": "fetch" }[action[0]];
+    if (verb) return `${verb} ${tensors[Number(action.slice(1))][0]}`;
     const [operator, way] = action.split(".").map(Number);
     const [name, type, ways] = operators[operator];
     const [wayName, duration] = ways[way ?? 0];
