@@ -375,7 +375,7 @@ fn a_schedule_to_start_from_is_never_made_worse() {
         ("moccasin", random_layered(&mut random, 14)),
     ] {
         let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(&instance).1);
-        let budgets: Vec<_> = [5, 7, 8].map(|k| Some(least + (most - least) * k / 10)).to_vec();
+        let budgets: Vec<_> = [7, 8, 9].map(|k| Some(least + (most - least) * k / 10)).to_vec();
         let given =
             [("start", method), ("second-iterations", "20000"), ("reheats", "1"), ("reheat-iterations", "20000")];
         let answers = solve(&instance, &budgets, &given, ONE);
@@ -391,19 +391,18 @@ fn a_schedule_to_start_from_is_never_made_worse() {
             assert!(ours.note.contains(method), "{}", ours.note);
         }
     }
-    assert!(started >= 5, "{started} schedules to start from");
+    assert!(started >= 4, "{started} schedules to start from");
 }
 
 #[test]
-fn a_method_to_start_from_that_does_not_work_here_is_an_error() {
+fn where_there_is_no_schedule_to_start_from_the_note_says_so() {
     let mut random = Random::new(9);
     let instance = random_layered(&mut random, 12);
-    let method = find("fastsa").expect("registered");
-    let given = BTreeMap::from([("start".to_owned(), "rotor-persistent".to_owned())]);
-    let parameters = Parameters::new(method.about().parameters, &given).expect("known");
     let budget = [Some(store_all(&instance).1 * 9 / 10)];
-    let error = method.solve(&Context::new(&instance, &parameters, &budget, ONE)).expect_err("no chain").to_string();
-    assert!(error.starts_with("not supported: start=rotor-persistent: "), "{error}");
+    let given = [("start", "rotor-persistent"), SHORT[0], SHORT[1]];
+    let answer = &solve(&instance, &budget, &given, ONE)[0];
+    assert!(answer.note.starts_with("without a schedule of rotor-persistent; "), "{}", answer.note);
+    assert!(answer.schedule.is_some(), "the instance's order is what remains to start from");
 }
 
 #[test]
