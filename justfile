@@ -41,8 +41,9 @@ test-cbc:
 doc:
     cargo doc --workspace --no-deps --quiet
 
-# Test the Python profiler
+# Test the Python profiler; its replays take schedules from the binary
 test-profiler:
+    cargo build --quiet
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
@@ -59,6 +60,20 @@ published:
     PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler harvest figure7 \
         instances/devices/monet-p100/figure7-b184.csv instances/devices/model-p100/figure7-b184.csv \
         -o results/published/figure7-b184.svg
+
+# Execute the notebooks without a screen, in a virtual environment outside of the checkout
+notebooks *files:
+    cargo build --quiet {{ cbc }}
+    "$(scripts/notebooks-venv.sh --install)/bin/python" notebooks/execute.py {{ files }}
+
+# Write the pages of the methods from their doc comments
+pages:
+    cargo run --quiet {{ cbc }} -- methods --pages docs/methods
+
+# Compare the papers' tables and figures with ours (minutes; --full as long as it takes), and fill the texts that say so
+reproduce *flags="--quick":
+    cargo run --release {{ cbc }} -- reproduce --all {{ flags }}
+    cargo run --release {{ cbc }} -- reproduce --splice README.md results/reproduce/README.md
 
 # Measure: Rotor's dynamic program beside the original's times, and the simulator
 bench:
@@ -93,6 +108,16 @@ bench-checkmate seconds="600":
     run solve $every coarse highs {{ seconds }} $graphs > results/checkmate/public-coarse.csv
     run solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs > results/checkmate/public-strategies.csv
     run solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks > results/checkmate/networks.csv
+
+# Moccasin's table into results/paper-moccasin.md, in hours with the five minutes per budget that it gives
+paper-moccasin seconds="300" jobs="1":
+    cargo build --release
+    scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
+
+# Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
+fastsa *parts="models times tables convergence stability quality":
+    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
+    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
 
 # Everything that CI runs
 ci: (test "--profiler")

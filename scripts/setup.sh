@@ -15,7 +15,8 @@ cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 command -v just >/dev/null || cargo install --quiet --locked just
 
-# cmake and libclang build the embedded HiGHS; CBC is an optional system library (cargo feature cbc).
+# cmake and libclang build the embedded HiGHS; CBC is an optional system library (cargo feature cbc); a
+# browser opens the HTML report in its test.
 sudo=
 if [ "$(id -u)" -ne 0 ]; then sudo=sudo; fi
 missing=()
@@ -23,17 +24,21 @@ command -v cmake >/dev/null || missing+=(cmake)
 [ -n "$(find /usr/lib -maxdepth 3 \( -name 'libclang.so*' -o -name 'libclang-[0-9]*.so*' \) 2>/dev/null)" ] ||
     [ -n "${LIBCLANG_PATH:-}" ] || missing+=(libclang1-14)
 [ -e /usr/include/coin/Cbc_C_Interface.h ] || missing+=(coinor-libcbc-dev)
+command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
+# Slurm is for the test of --launcher slurm, which starts a cluster of one node for itself.
+command -v sbatch >/dev/null && [ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ] || missing+=(slurm-wlm)
+[ -x /usr/sbin/munged ] || missing+=(munge)
 if [ ${#missing[@]} -gt 0 ]; then
     if command -v apt-get >/dev/null; then
         $sudo apt-get update -q >/dev/null
         for package in "${missing[@]}"; do
-            # Other releases number libclang otherwise; CBC may stay away.
+            # Other releases number libclang otherwise; CBC, the browser and Slurm may stay away.
             $sudo apt-get install -y -q --no-install-recommends "$package" >/dev/null ||
                 { [ "$package" = libclang1-14 ] && $sudo apt-get install -y -q --no-install-recommends libclang1 >/dev/null; } ||
-                [ "$package" = coinor-libcbc-dev ]
+                [[ " coinor-libcbc-dev chromium slurm-wlm munge " = *" $package "* ]]
         done
     else
-        echo "install these by hand (CBC is optional): ${missing[*]}" >&2
+        echo "install these by hand (CBC, chromium and Slurm are optional): ${missing[*]}" >&2
     fi
 fi
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
-use crate::commands::{check, export, instances, lift, max_batch, methods, plot, run, solve, table, verify};
+use crate::commands::{
+    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, replay, report, reproduce,
+    run, solve, status, table, task, verify,
+};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -34,6 +37,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a suite: every method on every instance, each run in a process of its own
     Run(run::Arguments),
+    /// Show how far a run is: rows queued, running, done and failed
+    Status(status::Arguments),
     /// Run one method on one instance
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
@@ -46,15 +51,32 @@ pub enum Command {
     Lift(lift::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
+    /// Show, check and update the best-known values
+    Best(best::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time
     MaxBatch(max_batch::Arguments),
-    /// Plot throughput against peak memory of recorded results, as SVG and PNG
+    /// Plot recorded results as SVG and PNG: memory, planning time, performance profiles
     Plot(plot::Arguments),
+    /// Execute the schedules of recorded results for real, and compare with the simulator
+    Replay(replay::Arguments),
+    /// Reproduce the tables and figures of the papers, each beside ours
+    Reproduce(reproduce::Arguments),
+    /// Write recorded results as one HTML page: tables, plots, schedules step by step
+    Report(report::Arguments),
     /// List the methods: claim, parameters, reference
     Methods(methods::Arguments),
     /// List, show, check, import and generate instances
     #[command(subcommand)]
     Instances(instances::Command),
+    /// Show what is installed, what of it is alive, and how to get what is missing
+    Doctor(doctor::Arguments),
+    /// Print a script that completes commands and flags in a shell
+    Completions(completions::Arguments),
+    /// Write man pages
+    Man(completions::ManArguments),
+    /// Work on one task of a batch (started by a cluster)
+    #[command(hide = true)]
+    Task(task::Arguments),
     /// Work on one job from standard input (started by `run` and `solve`)
     #[command(hide = true)]
     Worker,

@@ -16,8 +16,12 @@ pub enum Fault {
     Abort,
     /// Never return.
     Hang,
+    /// Never return, unless the cluster has begun the task again.
+    HangFirst,
     /// Report schedules, then never return.
     HangLate,
+    /// Use CPU time for ever, in two processes.
+    Burn,
     /// Ask for more memory than there is.
     OutOfMemory,
     /// Panic.
@@ -39,7 +43,9 @@ pub fn asked(method: &str) -> Option<Fault> {
     let fault = match kind {
         "abort" => Fault::Abort,
         "hang" => Fault::Hang,
+        "hang-first" => Fault::HangFirst,
         "hang-late" => Fault::HangLate,
+        "burn" => Fault::Burn,
         "oom" => Fault::OutOfMemory,
         "panic" => Fault::Panic,
         "garbage" => Fault::Garbage,
@@ -59,7 +65,9 @@ impl Fault {
     pub fn before(self) {
         match self {
             Self::Abort => std::process::abort(),
-            Self::Hang => forever(),
+            Self::HangFirst if std::env::var_os("SLURM_RESTART_COUNT").is_some() => {}
+            Self::Hang | Self::HangFirst => forever(),
+            Self::Burn => burn(),
             Self::OutOfMemory => {
                 let mut hoard: Vec<Vec<u8>> = Vec::new();
                 loop {
@@ -99,6 +107,16 @@ impl Fault {
             }
             _ => {}
         }
+    }
+}
+
+/// The child does most of the work: a limit on this process alone would not notice.
+fn burn() -> ! {
+    let child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+    // Without a shell this process is all that there is.
+    let _ = child.map(|mut child| child.wait());
+    loop {
+        std::hint::spin_loop();
     }
 }
 

@@ -7,6 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// Hash of the sources that decide answers, of the locked dependencies and of the build's options.
+pub const SOURCES: &str = env!("BENCH_SOURCES");
+
 /// Facts that do not change during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -16,6 +19,8 @@ pub struct Host {
     pub git_revision: String,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
+    /// Kernel and its release.
+    pub system: String,
 }
 
 impl Host {
@@ -31,6 +36,8 @@ impl Host {
             name: format!("{}; {processor}; {} cores", host.trim(), cores()),
             git_revision: git_revision(root),
             memory_bytes: memory_bytes(),
+            system: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+                .map_or(String::new(), |release| format!("{} {}", std::env::consts::OS, release.trim())),
         }
     }
 }

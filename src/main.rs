@@ -3,23 +3,33 @@
 //! The methods live in `remat-formulations`, the judge in `remat-core`; this binary runs the former
 //! in child processes, lets the latter check what they return, and writes down what came out.
 
+mod aggregate;
 mod baseline;
+mod best;
+mod cache;
 mod cli;
 mod commands;
 mod failure;
 mod fault;
 mod format;
 mod host;
+mod launcher;
 mod library;
 mod max_batch;
+mod method_pages;
 mod output;
 mod plot;
 mod published;
+mod recorded;
 mod records;
+mod replay;
+mod report;
+mod reproduce;
 mod run;
 mod size;
 mod suite;
 mod table;
+mod trajectory;
 
 use std::process::ExitCode;
 
@@ -27,21 +37,31 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 use commands::{
-    check, export, instances, lift, max_batch as max_batch_command, methods, plot as plot_command, run as run_command,
-    solve, table as table_command, verify, worker,
+    best as best_command, check, completions, doctor, export, instances, lift, max_batch as max_batch_command, methods,
+    plot as plot_command, replay as replay_command, report as report_command, reproduce as reproduce_command,
+    run as run_command, solve, status, table as table_command, task, verify, worker,
 };
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(arguments) => run_command::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => completions::man(&arguments),
+        Command::Task(arguments) => task::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Lift(arguments) => lift::run(&arguments),
+        Command::Best(arguments) => best_command::run(&arguments),
         Command::Table(arguments) => table_command::run(&arguments),
         Command::MaxBatch(arguments) => max_batch_command::run(&arguments),
         Command::Plot(arguments) => plot_command::run(&arguments),
+        Command::Replay(arguments) => replay_command::run(&arguments),
+        Command::Reproduce(arguments) => reproduce_command::run(&arguments),
+        Command::Report(arguments) => report_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Worker => worker::run(),

@@ -1,6 +1,10 @@
-//! The one module that prints: results to standard output, everything else to standard error.
+//! The one module that prints: results to standard output, everything else to standard error; and tables
+//! that are written as a whole.
 
 use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use serde::Serialize;
 
 use crate::failure::Failure;
 
@@ -19,6 +23,22 @@ pub fn result(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes rows as CSV, beside and then over the old file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_csv<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Failure> {
+    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    let partial = path.with_extension("csv.partial");
+    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
+    for row in rows {
+        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
+    }
+    writer.flush().map_err(|error| failed(error.to_string()))?;
+    drop(writer);
+    std::fs::rename(&partial, path).map_err(|error| failed(error.to_string()))
 }
 
 /// Prints a line of information to standard error.

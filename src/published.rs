@@ -8,29 +8,39 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 
-/// A row of the file.
-#[derive(Debug, Deserialize)]
+/// A figure as a paper prints it.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+pub struct Figure {
     /// The paper.
-    paper: String,
-    /// Table or section.
+    pub paper: String,
+    /// Table, figure or section.
     #[serde(rename = "where")]
-    location: String,
+    pub location: String,
     /// Pattern over the names of the instances that it is about.
-    instance: String,
-    /// Id of the method.
-    method: String,
-    /// What kind of figure: `ratio`, `batch`.
-    quantity: String,
+    pub instance: String,
+    /// The method that is ours for it, with parameters where they matter; empty where none is.
+    #[serde(default)]
+    pub method: String,
+    /// The budget, as suites write it; empty where there is none.
+    #[serde(default)]
+    pub budget: String,
+    /// What kind of figure: `ratio`, `batch`, `peak`.
+    pub quantity: String,
     /// The figure, as printed there.
-    printed: String,
+    pub printed: String,
+    /// Its unit; empty for a bare number.
+    #[serde(default)]
+    pub unit: String,
+    /// What to know about it: a doubtful reading, a budget that was not met.
+    #[serde(default)]
+    pub remark: String,
 }
 
 /// Figures of any number of publications.
 #[derive(Debug, Default)]
 pub struct Published {
-    rows: Vec<(Row, GlobMatcher)>,
+    rows: Vec<(Figure, GlobMatcher)>,
 }
 
 impl Published {
@@ -44,8 +54,11 @@ impl Published {
         let mut reader = csv::Reader::from_path(path).map_err(|error| failed(format!("cannot read: {error}")))?;
         let mut rows = Vec::new();
         for row in reader.deserialize() {
-            let row: Row = row.map_err(|error| {
-                failed(format!("{error}; expected the columns paper, where, instance, method, quantity, printed"))
+            let row: Figure = row.map_err(|error| {
+                failed(format!(
+                    "{error}; expected the columns paper, where, instance, quantity, printed, and where they are \
+                     needed method, budget, unit, remark"
+                ))
             })?;
             let glob = Glob::new(&row.instance).map_err(|error| failed(error.to_string()))?.compile_matcher();
             rows.push((row, glob));
@@ -53,9 +66,14 @@ impl Published {
         Ok(Self { rows })
     }
 
+    /// The figures of a table, figure or section, in the order of the file.
+    pub fn at<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a Figure> {
+        self.rows.iter().map(|(row, _)| row).filter(move |row| row.location == location)
+    }
+
     /// The figure of a quantity for a method on an instance, as printed; empty where there is none.
     pub fn value(&self, quantity: &str, instance: &str, method: &str) -> &str {
-        let asked = |(row, glob): &&(Row, GlobMatcher)| {
+        let asked = |(row, glob): &&(Figure, GlobMatcher)| {
             row.quantity == quantity && row.method == method && glob.is_match(instance)
         };
         self.rows.iter().find(asked).map_or("", |(row, _)| &row.printed)

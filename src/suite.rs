@@ -44,6 +44,29 @@ pub struct Suite {
     /// Searches for the largest batch.
     #[serde(default)]
     pub max_batch: Option<SuiteMaxBatch>,
+    /// What tasks of a Slurm cluster ask for.
+    #[serde(default)]
+    pub slurm: Option<SuiteSlurm>,
+}
+
+/// What tasks of a Slurm cluster ask for; the command line goes before it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SuiteSlurm {
+    /// Partition.
+    pub partition: Option<String>,
+    /// Wall minutes of a task.
+    pub task_minutes: Option<u64>,
+    /// Memory of a task.
+    pub task_memory: Option<Size>,
+    /// CPUs of a task.
+    pub cpus_per_task: Option<usize>,
+    /// Runs that a task does one after the other.
+    pub chunk: Option<usize>,
+    /// Most tasks of an array that run at the same time.
+    pub most_at_once: Option<usize>,
+    /// Further options of sbatch.
+    pub options: Vec<String>,
 }
 
 /// The axes of the plots.
@@ -91,6 +114,8 @@ pub struct SuiteMaxBatch {
 pub struct SuiteLimits {
     /// Wall seconds of one run, all its budgets together.
     pub time_seconds: Option<f64>,
+    /// CPU seconds of one run, its threads and processes together.
+    pub cpu_seconds: Option<f64>,
     /// Address space of one run.
     pub memory: Option<Size>,
     /// Threads of one run.
@@ -102,7 +127,7 @@ pub struct SuiteLimits {
 
 impl Default for SuiteLimits {
     fn default() -> Self {
-        Self { time_seconds: None, memory: None, threads: None, seeds: no_seed() }
+        Self { time_seconds: None, cpu_seconds: None, memory: None, threads: None, seeds: no_seed() }
     }
 }
 
@@ -260,9 +285,19 @@ fn check(suite: &Suite) -> Result<(), String> {
             return Err("max_batch: expected networks of two or more instances each, and a method".into());
         }
     }
+    let zero = |number: Option<usize>| number == Some(0);
+    if let Some(slurm) = &suite.slurm
+        && (slurm.task_minutes == Some(0)
+            || [slurm.cpus_per_task, slurm.chunk, slurm.most_at_once].map(zero).contains(&true))
+    {
+        return Err("slurm: expected task_minutes, cpus_per_task, chunk and most_at_once above 0".into());
+    }
     match &suite.limits {
         SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {
             Err(format!("limits.time_seconds is {s}; expected a number of seconds above 0"))
+        }
+        SuiteLimits { cpu_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {
+            Err(format!("limits.cpu_seconds is {s}; expected a number of seconds above 0"))
         }
         SuiteLimits { threads: Some(0), .. } => Err("limits.threads is 0; expected at least 1".into()),
         _ => Ok(()),

@@ -136,7 +136,8 @@ pub fn write_json_quickly<T: Serialize>(path: &Path, value: &T) -> Result<(), Fi
 fn write_json_at<T: Serialize>(path: &Path, value: &T, level: i32) -> Result<(), FileError> {
     let compression = Compression::of(path)?;
     let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
+    // Several processes may write the same file at once, on a shared file system.
+    partial.push(format!(".{}.partial", std::process::id()));
     let partial = PathBuf::from(partial);
     let file = File::create(&partial).map_err(io_error(path, "create"))?;
     let written = write_compressed(file, compression, value, level).and_then(|()| std::fs::rename(&partial, path));

@@ -30,5 +30,5 @@ pub mod simulate;
 mod validate;
 
 pub use instance::{Implementation, Instance, Operator, OperatorId, Tensor, TensorId};
-pub use schedule::{Schedule, Step};
+pub use schedule::{Schedule, Step, TransferRates};
 pub use simulate::{Simulation, simulate};

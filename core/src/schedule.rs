@@ -4,6 +4,7 @@
 //! the implementation's name. Legality is the simulator's business, not this file's.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,37 @@ pub enum Step {
     },
     /// Drop a tensor from memory.
     Free(TensorId),
+    /// Copy a resident tensor to the host; it stays resident until it is freed.
+    Offload(TensorId),
+    /// Copy a tensor back from the host, where an earlier step has put it.
+    Fetch(TensorId),
+}
+
+/// How fast tensors are copied between device and host, in bytes per thousand units of time: MB/s
+/// where times are nanoseconds. An assumption of the schedule, not a fact about the instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TransferRates {
+    /// From device to host.
+    pub offload: NonZeroU64,
+    /// From host to device.
+    pub fetch: NonZeroU64,
+}
+
+impl TransferRates {
+    /// Duration of an offload, rounded up; none beyond 64 bits.
+    pub fn offload_time(self, bytes: u64) -> Option<u64> {
+        duration(bytes, self.offload)
+    }
+
+    /// Duration of a fetch, rounded up; none beyond 64 bits.
+    pub fn fetch_time(self, bytes: u64) -> Option<u64> {
+        duration(bytes, self.fetch)
+    }
+}
+
+fn duration(bytes: u64, rate: NonZeroU64) -> Option<u64> {
+    u64::try_from((u128::from(bytes) * 1000).div_ceil(u128::from(rate.get()))).ok()
 }
 
 /// The steps of one iteration.
@@ -30,9 +62,16 @@ pub enum Step {
 pub struct Schedule {
     /// In order of execution.
     pub steps: Vec<Step>,
+    /// Rates of transfers; needed where a step is one.
+    pub rates: Option<TransferRates>,
 }
 
 impl Schedule {
+    /// A schedule without transfers.
+    pub fn new(steps: Vec<Step>) -> Self {
+        Self { steps, rates: None }
+    }
+
     /// Number of compute steps.
     pub fn computes(&self) -> usize {
         self.steps.iter().filter(|step| matches!(step, Step::Compute { .. })).count()
@@ -69,11 +108,14 @@ pub struct ScheduleDocument {
     /// Peak memory that the method claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_peak_bytes: Option<u64>,
+    /// Rates of transfers between device and host; needed where a step is an offload or a fetch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer_rates: Option<TransferRates>,
     /// In order of execution.
     pub steps: Vec<StepDocument>,
 }
 
-/// One step: either `compute` (with an optional `implementation`) or `free`.
+/// One step: one of `compute` (with an optional `implementation`), `free`, `offload` and `fetch`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepDocument {
@@ -86,6 +128,12 @@ pub struct StepDocument {
     /// Id of the tensor to drop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<u32>,
+    /// Id of the tensor to copy to the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offload: Option<u32>,
+    /// Id of the tensor to copy back from the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<u32>,
 }
 
 /// A schedule file that does not fit its instance.
@@ -107,8 +155,10 @@ pub enum ScheduleError {
         /// Hash of the instance.
         expected: String,
     },
-    /// A step is neither a compute nor a free, or both.
-    #[error("step {step}: is neither {{\"compute\": ID}} nor {{\"free\": ID}}; give exactly one of them")]
+    /// A step is none of the four, or several of them.
+    #[error(
+        "step {step}: is not one of {{\"compute\": ID}}, {{\"free\": ID}}, {{\"offload\": ID}} and {{\"fetch\": ID}}; give exactly one"
+    )]
     Shape {
         /// Position, from 0.
         step: usize,
@@ -134,29 +184,40 @@ pub enum ScheduleError {
         known: String,
     },
     /// A step names a tensor that the instance lacks.
-    #[error("step {step}: frees tensor {tensor}, which the instance does not have")]
+    #[error("step {step}: {verb} tensor {tensor}, which the instance does not have")]
     Tensor {
         /// Position, from 0.
         step: usize,
+        /// `frees`, `offloads` or `fetches`.
+        verb: &'static str,
         /// Id in the file.
         tensor: u32,
+    },
+    /// A step is a transfer, but nobody knows how long it takes.
+    #[error("step {step}: {verb} a tensor, but the schedule has no transfer_rates; give bytes per 1000 units of time")]
+    Rates {
+        /// Position, from 0.
+        step: usize,
+        /// `offloads` or `fetches`.
+        verb: &'static str,
     },
 }
 
 impl ScheduleDocument {
     /// The document of a schedule; the caller fills in method, budget and claims.
     pub fn new(instance: &Instance, schedule: &Schedule) -> Self {
+        let id = |tensor: TensorId| Some(instance.tensor(tensor).file_id);
         let document = |step: &Step| match *step {
-            Step::Free(tensor) => {
-                StepDocument { free: Some(instance.tensor(tensor).file_id), ..StepDocument::default() }
-            }
+            Step::Free(tensor) => StepDocument { free: id(tensor), ..StepDocument::default() },
+            Step::Offload(tensor) => StepDocument { offload: id(tensor), ..StepDocument::default() },
+            Step::Fetch(tensor) => StepDocument { fetch: id(tensor), ..StepDocument::default() },
             Step::Compute { operator, implementation } => {
                 let operator = instance.operator(operator);
                 let name = || operator.implementations[implementation].name.clone();
                 StepDocument {
                     compute: Some(operator.file_id),
                     implementation: (implementation > 0).then(name),
-                    free: None,
+                    ..StepDocument::default()
                 }
             }
         };
@@ -169,6 +230,7 @@ impl ScheduleDocument {
             budget_bytes: None,
             claimed_time: None,
             claimed_peak_bytes: None,
+            transfer_rates: schedule.rates,
             steps: schedule.steps.iter().map(document).collect(),
         }
     }
@@ -185,23 +247,54 @@ impl ScheduleDocument {
         if let Some(found) = self.instance_hash.as_ref().filter(|&found| *found != expected) {
             return Err(ScheduleError::OtherInstance { found: found.clone(), expected });
         }
-        let operators: HashMap<u32, OperatorId> =
-            instance.operator_ids().map(|id| (instance.operator(id).file_id, id)).collect();
-        let tensors: HashMap<u32, TensorId> =
-            instance.tensor_ids().map(|id| (instance.tensor(id).file_id, id)).collect();
-        let resolve = |(step, document): (usize, &StepDocument)| match document {
-            StepDocument { compute: Some(id), implementation, free: None } => {
-                let operator = *operators.get(id).ok_or(ScheduleError::Operator { step, operator: *id })?;
-                let implementation = resolve_implementation(instance, step, operator, implementation.as_deref())?;
+        let names = Names {
+            instance,
+            operators: instance.operator_ids().map(|id| (instance.operator(id).file_id, id)).collect(),
+            tensors: instance.tensor_ids().map(|id| (instance.tensor(id).file_id, id)).collect(),
+            has_rates: self.transfer_rates.is_some(),
+        };
+        let steps = self.steps.iter().enumerate().map(|(step, document)| names.resolve(step, document));
+        Ok(Schedule { steps: steps.collect::<Result<_, _>>()?, rates: self.transfer_rates })
+    }
+}
+
+/// What the ids of a file stand for.
+struct Names<'a> {
+    instance: &'a Instance,
+    operators: HashMap<u32, OperatorId>,
+    tensors: HashMap<u32, TensorId>,
+    has_rates: bool,
+}
+
+impl Names<'_> {
+    fn resolve(&self, step: usize, document: &StepDocument) -> Result<Step, ScheduleError> {
+        match *document {
+            StepDocument { compute: Some(id), ref implementation, free: None, offload: None, fetch: None } => {
+                let operator = *self.operators.get(&id).ok_or(ScheduleError::Operator { step, operator: id })?;
+                let name = implementation.as_deref();
+                let implementation = resolve_implementation(self.instance, step, operator, name)?;
                 Ok(Step::Compute { operator, implementation })
             }
-            StepDocument { compute: None, implementation: None, free: Some(id) } => {
-                tensors.get(id).map(|&tensor| Step::Free(tensor)).ok_or(ScheduleError::Tensor { step, tensor: *id })
+            StepDocument { compute: None, implementation: None, free: Some(id), offload: None, fetch: None } => {
+                self.tensor(step, "frees", id).map(Step::Free)
+            }
+            StepDocument { compute: None, implementation: None, free: None, offload: Some(id), fetch: None } => {
+                self.transferred(step, "offloads", id).map(Step::Offload)
+            }
+            StepDocument { compute: None, implementation: None, free: None, offload: None, fetch: Some(id) } => {
+                self.transferred(step, "fetches", id).map(Step::Fetch)
             }
             _ => Err(ScheduleError::Shape { step }),
-        };
-        let steps = self.steps.iter().enumerate().map(resolve).collect::<Result<_, _>>()?;
-        Ok(Schedule { steps })
+        }
+    }
+
+    fn tensor(&self, step: usize, verb: &'static str, id: u32) -> Result<TensorId, ScheduleError> {
+        self.tensors.get(&id).copied().ok_or(ScheduleError::Tensor { step, verb, tensor: id })
+    }
+
+    fn transferred(&self, step: usize, verb: &'static str, id: u32) -> Result<TensorId, ScheduleError> {
+        let tensor = self.tensor(step, verb, id)?;
+        if self.has_rates { Ok(tensor) } else { Err(ScheduleError::Rates { step, verb }) }
     }
 }
 

@@ -8,12 +8,12 @@ use thiserror::Error;
 
 use crate::format::{Phase, TensorKind};
 use crate::instance::{Instance, OperatorId, TensorId};
-use crate::schedule::{Schedule, Step};
+use crate::schedule::{Schedule, Step, TransferRates};
 
 /// What a legal schedule costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Simulation {
-    /// Sum of the times of all compute steps.
+    /// Sum of the times of all steps; frees take none.
     pub time: u64,
     /// Largest memory during a step (or before the first), fixed bytes included.
     pub peak_bytes: u64,
@@ -29,8 +29,23 @@ pub struct Simulation {
     pub timeline: Vec<u64>,
     /// How often each operator ran, by position.
     pub runs: Vec<u32>,
-    /// Compute steps all of whose outputs were resident already: legal, and a waste of time.
+    /// Steps after which nothing is resident, or on the host, that was not before: legal, and a waste of time.
     pub wasted_steps: usize,
+    /// Copies between device and host.
+    pub transfers: Transfers,
+}
+
+/// What a schedule copies between device and host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transfers {
+    /// Number of offloads.
+    pub offloads: usize,
+    /// Number of fetches.
+    pub fetches: usize,
+    /// Their share of the time.
+    pub time: u64,
+    /// Memory of the host at the end, where it is largest: what was offloaded stays there.
+    pub host_bytes: u64,
 }
 
 impl Simulation {
@@ -77,6 +92,18 @@ pub enum Violation {
     /// Inputs stay for the whole iteration.
     #[error("frees {0}, an input, which stays for the whole iteration")]
     FreeOfInput(String),
+    /// What is copied to the host must be on the device.
+    #[error("offloads {0}, which is not resident")]
+    OffloadOfAbsent(String),
+    /// Inputs stay for the whole iteration, so a copy of one is of no use.
+    #[error("offloads {0}, an input, which stays for the whole iteration")]
+    OffloadOfInput(String),
+    /// What is copied from the host must be there.
+    #[error("fetches {0}, which was not offloaded before")]
+    FetchOfAbsent(String),
+    /// Nobody knows how long a transfer takes.
+    #[error("is a transfer, but the schedule has no transfer rates")]
+    NoRates,
     /// The operator may run once only.
     #[error("runs a second time, but may not be recomputed")]
     NotRecomputable,
@@ -97,12 +124,40 @@ pub enum Violation {
     NeverRan(String, &'static str),
 }
 
+/// Watches a simulation: what enters and leaves memory, and the memory during each step.
+///
+/// What a step allocates, and the buffer that it takes over, come before its memory; what a `free` drops
+/// comes after it. The inputs are allocated before the first step.
+pub trait Observer {
+    /// A tensor is in memory from here on.
+    fn allocated(&mut self, _tensor: TensorId) {}
+    /// A tensor is gone.
+    fn dropped(&mut self, _tensor: TensorId) {}
+    /// Memory during a step, of which so much is workspace.
+    fn during(&mut self, _bytes: u64, _workspace: u64) {}
+}
+
+/// Watches nothing.
+impl Observer for () {}
+
 /// Simulates a schedule.
 ///
 /// # Errors
 /// The first illegal step.
 pub fn simulate(instance: &Instance, schedule: &Schedule) -> Result<Simulation, SimulationError> {
-    let mut machine = Machine::new(instance);
+    simulate_observed(instance, schedule, &mut ())
+}
+
+/// Simulates a schedule while somebody watches.
+///
+/// # Errors
+/// The first illegal step.
+pub fn simulate_observed(
+    instance: &Instance,
+    schedule: &Schedule,
+    observer: &mut impl Observer,
+) -> Result<Simulation, SimulationError> {
+    let mut machine = Machine::new(instance, schedule.rates, observer);
     let mut simulation = Simulation {
         time: 0,
         peak_bytes: machine.bytes,
@@ -113,6 +168,7 @@ pub fn simulate(instance: &Instance, schedule: &Schedule) -> Result<Simulation, 
         timeline: Vec::with_capacity(schedule.steps.len()),
         runs: Vec::new(),
         wasted_steps: 0,
+        transfers: Transfers::default(),
     };
     for (index, &step) in schedule.steps.iter().enumerate() {
         let during = machine.step(step).map_err(|violation| SimulationError::Step {
@@ -132,12 +188,15 @@ pub fn simulate(instance: &Instance, schedule: &Schedule) -> Result<Simulation, 
     machine.finish().map_err(|violation| SimulationError::End { violation })?;
     simulation.time = machine.time;
     simulation.runs = machine.runs;
+    simulation.transfers = machine.transfers;
     Ok(simulation)
 }
 
 fn action(instance: &Instance, step: Step) -> String {
     match step {
         Step::Free(tensor) => format!("free {}", tensor_name(instance, tensor)),
+        Step::Offload(tensor) => format!("offload {}", tensor_name(instance, tensor)),
+        Step::Fetch(tensor) => format!("fetch {}", tensor_name(instance, tensor)),
         Step::Compute { operator, .. } => {
             let operator = instance.operator(operator);
             format!("compute operator {} {:?}", operator.file_id, operator.name)
@@ -151,14 +210,18 @@ fn tensor_name(instance: &Instance, id: TensorId) -> String {
 }
 
 /// Memory and the iteration's progress between two steps.
-struct Machine<'a> {
+struct Machine<'a, O> {
     instance: &'a Instance,
+    observer: &'a mut O,
+    rates: Option<TransferRates>,
     resident: Vec<bool>,
+    on_host: Vec<bool>,
     /// Fixed bytes and all resident tensors.
     bytes: u64,
     bytes_by_kind: [u64; TensorKind::ALL.len()],
     runs: Vec<u32>,
     time: u64,
+    transfers: Transfers,
 }
 
 /// Memory during one step.
@@ -169,15 +232,19 @@ struct During {
     wasted: bool,
 }
 
-impl<'a> Machine<'a> {
-    fn new(instance: &'a Instance) -> Self {
+impl<'a, O: Observer> Machine<'a, O> {
+    fn new(instance: &'a Instance, rates: Option<TransferRates>, observer: &'a mut O) -> Self {
         let mut machine = Self {
             instance,
+            observer,
+            rates,
             resident: vec![false; instance.tensors().len()],
+            on_host: vec![false; instance.tensors().len()],
             bytes: instance.fixed_bytes(),
             bytes_by_kind: [0; TensorKind::ALL.len()],
             runs: vec![0; instance.operators().len()],
             time: 0,
+            transfers: Transfers::default(),
         };
         for tensor in instance.tensor_ids().filter(|&id| instance.tensor(id).kind == TensorKind::Input) {
             machine.allocate(tensor);
@@ -190,6 +257,7 @@ impl<'a> Machine<'a> {
         self.resident[id.index()] = true;
         self.bytes += tensor.bytes;
         self.bytes_by_kind[tensor.kind as usize] += tensor.bytes;
+        self.observer.allocated(id);
     }
 
     fn drop_tensor(&mut self, id: TensorId) {
@@ -197,13 +265,55 @@ impl<'a> Machine<'a> {
         self.resident[id.index()] = false;
         self.bytes -= tensor.bytes;
         self.bytes_by_kind[tensor.kind as usize] -= tensor.bytes;
+        self.observer.dropped(id);
     }
 
     fn step(&mut self, step: Step) -> Result<During, Violation> {
         match step {
             Step::Compute { operator, implementation } => self.compute(operator, implementation),
             Step::Free(tensor) => self.free(tensor),
+            Step::Offload(tensor) => self.offload(tensor),
+            Step::Fetch(tensor) => self.fetch(tensor),
         }
+    }
+
+    fn offload(&mut self, id: TensorId) -> Result<During, Violation> {
+        let tensor = self.instance.tensor(id);
+        if tensor.kind == TensorKind::Input {
+            return Err(Violation::OffloadOfInput(tensor_name(self.instance, id)));
+        }
+        if !self.resident[id.index()] {
+            return Err(Violation::OffloadOfAbsent(tensor_name(self.instance, id)));
+        }
+        let rates = self.rates.ok_or(Violation::NoRates)?;
+        self.transfer(rates.offload_time(tensor.bytes))?;
+        self.transfers.offloads += 1;
+        let wasted = std::mem::replace(&mut self.on_host[id.index()], true);
+        if !wasted {
+            self.transfers.host_bytes += tensor.bytes;
+        }
+        Ok(self.during(0, wasted))
+    }
+
+    fn fetch(&mut self, id: TensorId) -> Result<During, Violation> {
+        if !self.on_host[id.index()] {
+            return Err(Violation::FetchOfAbsent(tensor_name(self.instance, id)));
+        }
+        let rates = self.rates.ok_or(Violation::NoRates)?;
+        self.transfer(rates.fetch_time(self.instance.tensor(id).bytes))?;
+        self.transfers.fetches += 1;
+        let wasted = self.resident[id.index()];
+        if !wasted {
+            self.allocate(id);
+        }
+        Ok(self.during(0, wasted))
+    }
+
+    fn transfer(&mut self, duration: Option<u64>) -> Result<(), Violation> {
+        let duration = duration.ok_or(Violation::TimeOverflow)?;
+        self.time = self.time.checked_add(duration).ok_or(Violation::TimeOverflow)?;
+        self.transfers.time += duration;
+        Ok(())
     }
 
     fn free(&mut self, id: TensorId) -> Result<During, Violation> {
@@ -257,7 +367,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn during(&self, workspace: u64, wasted: bool) -> During {
+    fn during(&mut self, workspace: u64, wasted: bool) -> During {
+        self.observer.during(self.bytes + workspace, workspace);
         During { bytes: self.bytes + workspace, bytes_by_kind: self.bytes_by_kind, workspace, wasted }
     }
 

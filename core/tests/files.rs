@@ -91,8 +91,19 @@ fn unknown_ids_and_names_in_a_schedule_are_named() {
     );
     assert_eq!(
         refusal(|s| s.steps[3] = StepDocument { free: Some(1), ..compute(1) }),
-        "step 3: is neither {\"compute\": ID} nor {\"free\": ID}; give exactly one of them"
+        "step 3: is not one of {\"compute\": ID}, {\"free\": ID}, {\"offload\": ID} and {\"fetch\": ID}; give exactly one"
     );
+    let offload = |id| StepDocument { offload: Some(id), ..StepDocument::default() };
+    assert_eq!(
+        refusal(|s| s.steps[3] = offload(1)),
+        "step 3: offloads a tensor, but the schedule has no transfer_rates; give bytes per 1000 units of time"
+    );
+    assert_eq!(
+        refusal(|s| s.steps[3] = StepDocument { fetch: Some(77), ..StepDocument::default() }),
+        "step 3: fetches tensor 77, which the instance does not have"
+    );
+    let both = || StepDocument { fetch: Some(1), ..offload(1) };
+    assert!(refusal(|s| s.steps[3] = both()).starts_with("step 3: is not one of "));
     assert_eq!(refusal(|s| s.version = 3), "is \"remat-schedule\" version 3; expected \"remat-schedule\" version 1");
 }
 

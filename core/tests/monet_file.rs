@@ -158,7 +158,7 @@ fn storing_all_of_the_authors_profiles_agrees_with_their_sums() {
                 remat_core::Step::Compute { operator, implementation } => {
                     Some((instance.operator(operator), implementation))
                 }
-                remat_core::Step::Free(_) => None,
+                _ => None,
             });
             let side = chosen.filter(|(operator, _)| operator.phase.is_forward() != backward);
             side.map(|(operator, way)| units(operator.implementations[way].time)).sum::<u64>()

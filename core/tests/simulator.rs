@@ -8,23 +8,54 @@ use remat_core::format::{Phase, TensorKind};
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::simulate::{SimulationError, Violation};
-use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, simulate};
+use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, TransferRates, simulate};
 
 fn instance(dice: &Dice) -> Instance {
     Instance::new(&network(dice)).expect("the generator makes valid instances")
 }
 
 /// Steps drawn at random, legal or not.
-fn arbitrary_schedule(instance: &Instance, choices: &[(bool, usize, usize)]) -> Schedule {
-    let step = |&(compute, which, way): &(bool, usize, usize)| {
-        if compute {
-            let operator = OperatorId::from_index(which % instance.operators().len());
-            Step::Compute { operator, implementation: way % instance.operator(operator).implementations.len() }
-        } else {
-            Step::Free(TensorId::from_index(which % instance.tensors().len()))
+fn arbitrary_schedule(instance: &Instance, choices: &[(u8, usize, usize)]) -> Schedule {
+    let step = |&(kind, which, way): &(u8, usize, usize)| {
+        let tensor = TensorId::from_index(which % instance.tensors().len());
+        match kind {
+            0 => Step::Free(tensor),
+            1 => Step::Offload(tensor),
+            2 => Step::Fetch(tensor),
+            _ => {
+                let operator = OperatorId::from_index(which % instance.operators().len());
+                Step::Compute { operator, implementation: way % instance.operator(operator).implementations.len() }
+            }
         }
     };
-    Schedule { steps: choices.iter().map(step).collect() }
+    Schedule { steps: choices.iter().map(step).collect(), rates: rates(3000, 700) }
+}
+
+fn rates(offload: u64, fetch: u64) -> Option<TransferRates> {
+    Some(TransferRates { offload: offload.try_into().ok()?, fetch: fetch.try_into().ok()? })
+}
+
+/// A legal schedule with a tensor offloaded at some steps where it is there, and fetched at some later ones.
+fn with_random_transfers(instance: &Instance, schedule: &Schedule, choices: &[(usize, usize)]) -> Schedule {
+    let mut steps = schedule.steps.clone();
+    for &(at, which) in choices {
+        let mut more = steps.clone();
+        let position = at % (steps.len() + 1);
+        let offloaded: Vec<_> = steps[..position].iter().filter(|s| matches!(s, Step::Offload(_))).collect();
+        let tensor = TensorId::from_index(which % instance.tensors().len());
+        let step = match (which % 3, offloaded.get(which % offloaded.len().max(1))) {
+            (0 | 1, Some(&&Step::Offload(tensor))) => Step::Fetch(tensor),
+            _ => Step::Offload(tensor),
+        };
+        more.insert(position, step);
+        // What was fetched in passing is dropped again where it was absent.
+        let legal =
+            |steps: &[Step]| simulate(instance, &Schedule { steps: steps.to_vec(), rates: rates(9, 4) }).is_ok();
+        if legal(&more) {
+            steps = more;
+        }
+    }
+    Schedule { steps, rates: rates(9, 4) }
 }
 
 /// A legal schedule with recomputation: operators in order, some repeated before they are read, dead
@@ -54,7 +85,7 @@ proptest! {
     #[test]
     fn both_simulators_agree_on_arbitrary_steps(
         dice in dice(2..6),
-        choices in prop::collection::vec((any::<bool>(), any::<usize>(), any::<usize>()), 0..40),
+        choices in prop::collection::vec((0..6u8, any::<usize>(), any::<usize>()), 0..40),
     ) {
         let instance = instance(&dice);
         let schedule = arbitrary_schedule(&instance, &choices);
@@ -79,6 +110,26 @@ proptest! {
     }
 
     #[test]
+    fn both_simulators_agree_on_legal_schedules_with_transfers(
+        dice in dice(2..7),
+        repeats in prop::collection::vec(0..1000usize, 0..3),
+        choices in prop::collection::vec((any::<usize>(), any::<usize>()), 0..20),
+    ) {
+        let instance = instance(&dice);
+        let schedule = with_random_transfers(&instance, &legal_schedule(&instance, &repeats), &choices);
+        let fast = simulate(&instance, &schedule).expect("legal");
+        let slow = slow_simulation(&instance, &schedule).expect("legal");
+        prop_assert_eq!((fast.time, fast.peak_bytes, fast.timeline), slow);
+        let steps = || schedule.steps.iter();
+        let offloaded: std::collections::BTreeSet<_> =
+            steps().filter_map(|s| if let Step::Offload(t) = s { Some(t.index()) } else { None }).collect();
+        let host: u64 = offloaded.iter().map(|&t| instance.tensors()[t].bytes).sum();
+        prop_assert_eq!(fast.transfers.host_bytes, host);
+        prop_assert_eq!(fast.transfers.offloads, steps().filter(|s| matches!(s, Step::Offload(_))).count());
+        prop_assert_eq!(fast.transfers.fetches, steps().filter(|s| matches!(s, Step::Fetch(_))).count());
+    }
+
+    #[test]
     fn liveness_frees_as_early_as_possible(dice in dice(2..8), repeats in prop::collection::vec(0..1000usize, 0..4)) {
         let instance = instance(&dice);
         let schedule = legal_schedule(&instance, &repeats);
@@ -88,7 +139,7 @@ proptest! {
             steps.remove(index);
             let position = steps[..index].iter().rposition(|s| matches!(s, Step::Compute { .. })).expect("computed before");
             steps.insert(position, *step);
-            let earlier = simulate(&instance, &Schedule { steps });
+            let earlier = simulate(&instance, &Schedule::new(steps));
             prop_assert!(earlier.is_err(), "step {} could come earlier", index);
         }
     }
@@ -113,10 +164,12 @@ fn steps(text: &str) -> Schedule {
         let implementation = word.split_once('.').map_or(0, |(_, n)| n.parse().expect("a number"));
         match &word[..1] {
             "c" => Step::Compute { operator: OperatorId::from_index(number), implementation },
+            "o" => Step::Offload(TensorId::from_index(number)),
+            "g" => Step::Fetch(TensorId::from_index(number)),
             _ => Step::Free(TensorId::from_index(number)),
         }
     };
-    Schedule { steps: text.split_whitespace().map(step).collect() }
+    Schedule { steps: text.split_whitespace().map(step).collect(), rates: rates(4000, 3000) }
 }
 
 fn violation(schedule: &str) -> (usize, Violation) {
@@ -150,6 +203,29 @@ fn inputs_stay() {
 #[test]
 fn a_tensor_is_freed_once() {
     assert_eq!(violation("c0 f1 f1"), (2, Violation::FreeOfAbsent("tensor 1 \"t1\"".into())));
+}
+
+#[test]
+fn only_what_is_there_is_offloaded_and_only_what_is_offloaded_is_fetched() {
+    assert_eq!(violation("c0 o2"), (1, Violation::OffloadOfAbsent("tensor 2 \"t2\"".into())));
+    assert_eq!(violation("c0 o0"), (1, Violation::OffloadOfInput("tensor 0 \"t0\"".into())));
+    assert_eq!(violation("c0 g1"), (1, Violation::FetchOfAbsent("tensor 1 \"t1\"".into())));
+    let steps = Schedule { rates: None, ..steps("c0 o1") };
+    let error = simulate(&three_layers(), &steps).expect_err("no rates");
+    let message = "step 1 (offload tensor 1 \"t1\"): is a transfer, but the schedule has no transfer rates";
+    assert_eq!(error.to_string(), message);
+}
+
+#[test]
+fn transfers_take_their_time_and_a_fetched_tensor_its_memory() {
+    let plain = simulate(&three_layers(), &steps("c0 c1 c2 c3 c4 c5")).expect("legal");
+    // Tensor 1 has 4 bytes: 1 unit of time to the host at 4 per unit, 2 back at 3 per unit, rounded up.
+    let moved = simulate(&three_layers(), &steps("c0 o1 c1 f1 c2 c3 g1 c4 c5 g1")).expect("legal");
+    assert_eq!(moved.time, plain.time + 1 + 2 + 2);
+    assert_eq!((moved.transfers.offloads, moved.transfers.fetches, moved.transfers.host_bytes), (1, 2, 4));
+    assert_eq!((moved.transfers.time, moved.wasted_steps), (5, 1));
+    assert_eq!(moved.timeline[1], moved.timeline[0], "a copy leaves memory as it is");
+    assert_eq!(moved.timeline[6], moved.timeline[5] + 4, "what is fetched is there");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use remat_formulations::fastsa::anneal::{Annealing, Best, Cooling, Terms, roomy}
 use remat_formulations::fastsa::graph::Operators;
 use remat_formulations::fastsa::objective::{Goal, Objective};
 use remat_formulations::fastsa::profile::{Peak, Profile, Soft};
+use remat_formulations::fastsa::propose::Aim;
 use remat_formulations::fastsa::state::State;
 use remat_formulations::random::Random;
 use remat_formulations::{Context, Limits, Parameters, find};
@@ -37,7 +38,7 @@ fn main() {
     }
     println!("graph, operators, T: million mutations per second (valid, accepted); T = 2^20; logaddexp");
     for (name, instance) in &instances {
-        let operators = Operators::new(instance, true).expect("supported");
+        let operators = Operators::new(instance, true, None).expect("supported");
         let length = roomy(operators.start.len());
         println!(
             "{name}, {}, {length}: {}; {}; {}",
@@ -60,8 +61,9 @@ fn speed<P: Profile>(operators: &Operators, length: u32, iterations: u64) -> Str
         goal: &goal,
         cooling: Cooling { initial, last: 1e-4 * initial, iterations },
         terms: Terms { deadline: None, stop_within_budget: false, respace: length < 1 << 20, budget },
-        reorder_only: false,
+        aim: Aim::default(),
         observer: None,
+        trace: None,
     };
     let began = cpu_seconds();
     let (_, tally) = annealing.run(&mut state, &mut Random::new(0), &mut Best::default());

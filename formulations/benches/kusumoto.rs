@@ -14,9 +14,11 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use remat_core::Instance;
 use remat_core::io::read_instance;
-use remat_formulations::kusumoto::family::{self, LastGroup, Memory, Steps};
+use remat_formulations::kusumoto::family;
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
+use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
+use remat_formulations::kusumoto::viable::Viable;
 
 /// Lower sets beyond which the exact program is left out.
 const MOST: usize = 1 << 20;
@@ -29,7 +31,7 @@ fn main() {
     paths.sort();
     let wanted = |path: &PathBuf| names.is_empty() || names.iter().any(|name| path.to_string_lossy().contains(name));
     println!(
-        "instance,family,nodes,lower_sets,steps,build,least_budget,time_centric,memory_centric,times_1.1,times_1.5"
+        "instance,family,nodes,lower_sets,steps,build,least_budget,viable_steps,time_centric,memory_centric,times_1.1,times_1.5"
     );
     for path in paths.iter().filter(|path| wanted(path)) {
         let instance = read_instance(path).expect("shipped instances are valid");
@@ -56,14 +58,17 @@ fn row(instance: &Instance, graph: &Graph, exact: bool) {
     let Ok(sets) = sets else { return piece(format!(",more than {MOST}\n")) };
     piece(format!(",{}", sets.len()));
     // As the method does it: the pruned family's least budget bounds that of all lower sets.
-    let pruned = Steps::new(graph, family::pruned(graph), &unit, memory, u64::MAX, None).expect("no limit");
+    let pruned = Steps::new(graph, family::pruned(graph), &unit, memory, u64::MAX);
     let most = program::least_budget(&pruned, None).expect("no limit");
-    let steps = Steps::new(graph, sets.clone(), &unit, memory, most, None).expect("no limit");
+    let steps = Steps::new(graph, sets.clone(), &unit, memory, most);
     let built = cpu_seconds() - started;
     piece(format!(",{},{built:.3}", steps.count()));
     let started = cpu_seconds();
     let least = program::least_budget(&steps, None).expect("no limit");
     piece(format!(",{:.3}", cpu_seconds() - started));
+    let started = cpu_seconds();
+    let viable = Viable::new(&steps, least, None).expect("no limit").expect("the budget suffices");
+    piece(format!(",{} in {:.3}", viable.count(), cpu_seconds() - started));
     let solve = |steps: &Steps<'_>, budget, goal| {
         let started = cpu_seconds();
         let solved = program::solve(steps, budget, goal, None).expect("no limit").expect("the budget suffices");
@@ -75,7 +80,7 @@ fn row(instance: &Instance, graph: &Graph, exact: bool) {
     let total = times.iter().sum::<u64>() as f64;
     for tenths in [11, 15] {
         let budget = least / 10 * tenths + 10;
-        let timed = Steps::new(graph, sets.clone(), &times, memory, budget, None).expect("no limit");
+        let timed = Steps::new(graph, sets.clone(), &times, memory, budget);
         let (seconds, time) = solve(&timed, budget, Goal::TimeCentric);
         piece(format!(",{seconds:.3} (+{:.1} %)", 100.0 * time as f64 / total));
     }

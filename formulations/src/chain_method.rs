@@ -6,14 +6,14 @@ use remat_core::Instance;
 use remat_core::chain::ChainStep;
 use remat_core::chain_view::ChainView;
 
-use crate::method::{Answer, Claimed, Context, MethodError, SkipReason, Termination};
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
 use crate::rotor::ranges::Rule;
 use crate::rotor::refine::{Goal, Refined, refine};
 use crate::rotor::solve::{Fit, Outcome, Settings, solve};
 
 /// The parameters of the methods whose memory is counted in slots.
-pub const SLOTS: &[ParameterSpec] = &[
+const SLOTS: &[ParameterSpec] = &[
     ParameterSpec {
         name: "slots",
         default: "auto",
@@ -42,6 +42,47 @@ pub const SLOTS: &[ParameterSpec] = &[
     },
 ];
 
+/// What tells the dynamic programs over the chain view apart. Whoever has this is a [`Method`].
+pub trait ChainRule: Sync {
+    /// [`Method::id`].
+    const ID: &'static str;
+    /// Which sequences are allowed.
+    const RULE: Rule;
+    /// [`About::claim`].
+    const CLAIM: Claim;
+    /// [`About::title`].
+    const TITLE: &'static str;
+    /// [`About::claim_text`].
+    const CLAIM_TEXT: &'static str;
+    /// [`About::reference`].
+    const REFERENCE: &'static str;
+}
+
+impl<T: ChainRule> Method for T {
+    fn id(&self) -> &'static str {
+        T::ID
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: T::TITLE,
+            claim: T::CLAIM,
+            claim_text: T::CLAIM_TEXT,
+            reference: T::REFERENCE,
+            parameters: SLOTS,
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        supports(instance)
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        ChainProgram::new(context)?.solve(context, T::RULE)
+    }
+}
+
 /// Whether an instance has a chain view.
 ///
 /// # Errors
@@ -65,8 +106,6 @@ pub struct ChainProgram<'a> {
     instance: &'a Instance,
     built: Duration,
     started: Instant,
-    /// Whether the program's optimum is that of its class; the weakly persistent one misses some.
-    proves: bool,
 }
 
 impl<'a> ChainProgram<'a> {
@@ -77,7 +116,7 @@ impl<'a> ChainProgram<'a> {
     pub fn new(context: &Context<'a>) -> Result<Self, MethodError> {
         let started = Instant::now();
         let view = view(context.instance)?;
-        Ok(Self { view, instance: context.instance, built: started.elapsed(), started: Instant::now(), proves: true })
+        Ok(Self { view, instance: context.instance, built: started.elapsed(), started: Instant::now() })
     }
 
     /// The answer that a sequence gives; `self.started` begins anew with each answer.
@@ -118,7 +157,6 @@ impl<'a> ChainProgram<'a> {
     /// # Errors
     /// A sequence is not valid: a slip of the program.
     pub fn solve(mut self, context: &Context<'_>, rule: Rule) -> Result<Vec<Answer>, MethodError> {
-        self.proves = rule != Rule::Weak;
         let unlimited = self.unlimited();
         let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
@@ -132,16 +170,13 @@ impl<'a> ChainProgram<'a> {
                 answers.map(|(&budget, refined)| self.refined(budget, refined, goal)).collect()
             }
             Some(slots) => {
-                let proves = self.proves;
                 let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
                 let settings = Settings { slots, rule, fit };
                 let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
                 let outcomes = solved.map_err(|error| MethodError::TooLarge(error.to_string()))?;
                 let lost = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
                 let answers = context.budgets.iter().zip(outcomes);
-                let answers =
-                    answers.map(|(&budget, outcome)| self.outcome(budget, outcome, Termination::Optimal, &lost));
-                answers.map(|answer| Ok(if proves { answer? } else { unproved(answer?) })).collect()
+                answers.map(|(&budget, outcome)| self.outcome(budget, outcome, Termination::Optimal, &lost)).collect()
             }
         }
     }
@@ -168,15 +203,13 @@ impl<'a> ChainProgram<'a> {
     fn refined(&mut self, budget: Option<u64>, refined: Refined, goal: Goal) -> Result<Answer, MethodError> {
         let loss = refined.loss(&self.view.chain);
         let termination = match loss {
-            _ if !self.proves => Termination::Feasible,
             0.0 => Termination::Optimal,
             _ if loss <= goal.loss => Termination::GapReached,
             _ => Termination::Feasible,
         };
         let slots = refined.slots;
         let note = if loss.is_finite() {
-            let of = if self.proves { "the optimum of its class" } else { "what the program finds in exact bytes" };
-            format!("at most {:.3} % above {of}; {slots} slots", 100.0 * loss)
+            format!("at most {:.3} % above the optimum of its class; {slots} slots", 100.0 * loss)
         } else {
             format!("{slots} slots and no proof; more memory for the table may help")
         };
@@ -188,14 +221,6 @@ impl<'a> ChainProgram<'a> {
         let chain = &self.view.chain;
         let store_all = chain.evaluate(&chain.store_all(|_| 0));
         store_all.map_or(u64::MAX / 4, |cost| cost.peak_bytes.saturating_mul(2))
-    }
-}
-
-/// An answer of a program whose optimum is not that of its class.
-fn unproved(answer: Answer) -> Answer {
-    match answer.termination {
-        Termination::Optimal => Answer { termination: Termination::Feasible, ..answer },
-        _ => answer,
     }
 }
 

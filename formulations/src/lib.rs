@@ -29,11 +29,21 @@ pub use formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };
-pub use parameters::{ParameterError, ParameterSpec, Parameters, Spec, SpecError};
+pub use parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
 pub use report::{Progress, Reporter, Silent};
 
-/// Id and version of every solver that is built in.
+/// Id and version of every solver for mixed-integer programs that is built in.
 pub fn solvers() -> Vec<(&'static str, String)> {
     remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), solver.version())).collect()
+}
+
+/// Id of CP-SAT, and its version where it is installed, or what would bring it. Loads nothing.
+pub fn constraint_solver() -> (&'static str, Result<String, String>) {
+    remat_solvers::cp::cp_sat::installed()
+}
+
+/// From now on solvers write their logs to standard output.
+pub fn enable_solver_logs() {
+    remat_solvers::log::enable();
 }

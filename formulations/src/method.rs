@@ -33,6 +33,10 @@ pub trait Method: Sync {
     fn formulation(&self) -> Option<&dyn Formulation> {
         None
     }
+    /// Name of the type, with its module: its doc comment is the method's page.
+    fn type_name(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
     /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
     fn is_random(&self, _parameters: &Parameters) -> bool {
         false
@@ -100,14 +104,18 @@ pub enum Claim {
     Baseline,
     /// Optimal among memory-persistent sequences of the chain view.
     ChainPersistent,
-    /// Optimal among all sequences of the chain view.
-    Chain,
+    /// Optimal among weakly persistent sequences of the chain view (floating activations).
+    ChainWeak,
     /// Optimal among canonical strategies: groups between lower sets, each recomputed once.
     LowerSets,
     /// Optimal among all schedules of the instance, or among those that keep its order.
     AllSchedules,
     /// Optimal among schedules that follow the instance's order stage by stage.
     FixedOrder,
+    /// Optimal among those of them in which each operator runs at most so often.
+    AtMostRuns,
+    /// Optimal among schedules of a class that also choose each operator's implementation.
+    OperatorChoice,
     /// A lower bound, no schedule.
     LowerBound,
     /// Legal schedules, without a claim of optimality.
@@ -120,10 +128,12 @@ impl Claim {
         match self {
             Self::Baseline => "baseline",
             Self::ChainPersistent => "chain, persistent",
-            Self::Chain => "chain",
-            Self::LowerSets => "lower sets",
-            Self::AllSchedules => "all schedules",
+            Self::ChainWeak => "chain, weakly persistent",
+            Self::LowerSets => "one-shot, lower sets",
+            Self::AllSchedules => "free order",
             Self::FixedOrder => "fixed order",
+            Self::AtMostRuns => "at most C runs",
+            Self::OperatorChoice => "operator choice",
             Self::LowerBound => "lower bound",
             Self::Heuristic => "heuristic",
         }
@@ -155,8 +165,10 @@ pub enum Termination {
     NotFound,
     /// No schedule of the method's class meets the budget, proved.
     Infeasible,
-    /// The time limit was reached.
+    /// The limit on wall time was reached.
     TimeLimit,
+    /// The limit on CPU time was reached.
+    CpuLimit,
     /// The memory limit was reached.
     MemoryLimit,
     /// The node limit was reached.

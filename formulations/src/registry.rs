@@ -23,6 +23,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::checkmate::CheckmateLp,
     &crate::checkmate::CheckmateRounding,
     &crate::moccasin::Moccasin,
+    &crate::moccasin::reordered::MoccasinReordered,
     &crate::fastsa::FastSa,
     &crate::monet::Monet,
     &crate::monet::MonetLp,

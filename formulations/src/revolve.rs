@@ -1,9 +1,7 @@
 //! `revolve`: optimal checkpointing of a heterogeneous chain when only activations are kept.
 
-use remat_core::Instance;
-
-use crate::chain_method::{self, ChainProgram};
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::chain_method::ChainRule;
+use crate::method::Claim;
 use crate::rotor::ranges::Rule;
 
 /// The automatic-differentiation strategy on a heterogeneous chain.
@@ -30,27 +28,12 @@ use crate::rotor::ranges::Rule;
 /// rotor-toms-2024, section 5.4 ("revolve"); Gruslys et al. 2016, appendix C.
 pub struct Revolve;
 
-impl Method for Revolve {
-    fn id(&self) -> &'static str {
-        "revolve"
-    }
-
-    fn about(&self) -> About {
-        About {
-            title: "optimal checkpointing of activations only, F_all right before each backward",
-            claim: Claim::ChainPersistent,
-            claim_text: "optimal within a proved loss among persistent sequences with F_all right before each backward",
-            reference: "rotor-toms-2024, section 5.4; Griewank & Walther 2008, section 12.3",
-            parameters: chain_method::SLOTS,
-            budgets: BudgetUse::Used,
-        }
-    }
-
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        chain_method::supports(instance)
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
-        ChainProgram::new(context)?.solve(context, Rule::SaveLast)
-    }
+impl ChainRule for Revolve {
+    const ID: &'static str = "revolve";
+    const RULE: Rule = Rule::SaveLast;
+    const CLAIM: Claim = Claim::ChainPersistent;
+    const TITLE: &'static str = "optimal checkpointing of activations only, F_all right before each backward";
+    const CLAIM_TEXT: &'static str =
+        "optimal within a proved loss among persistent sequences with F_all right before each backward";
+    const REFERENCE: &'static str = "rotor-toms-2024, section 5.4; Griewank & Walther 2008, section 12.3";
 }

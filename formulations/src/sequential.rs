@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use remat_core::Instance;
 use remat_core::chain::{Chain, ChainStep};
-use remat_core::chain_view::ChainView;
+use remat_core::chain_view::{ChainView, StageOperators};
+use remat_core::format::Phase;
 
 use crate::chain_method::{self, ChainProgram};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
@@ -13,9 +14,13 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// Equal segments, each recomputed once as a whole; the last one kept.
 ///
 /// # Problem
-/// None: the schedule is fixed by the number of segments k. The L stages below the loss are cut into
+/// None: the schedule is fixed by the number of segments k. The L stages of the network are cut into
 /// segments of floor(L / k); all but the last keep only their input and are recomputed, saving
-/// everything, when their backward comes. The last segment takes what remains, and runs once.
+/// everything, when their backward comes. The last segment takes what remains, and runs once. Stages of
+/// the loss alone (a log-softmax is one) are no modules of the network: they do not count in L.
+///
+/// The profiler's tests run `checkpoint_sequential` and this schedule of the same network: each block runs as
+/// often, and the same bytes are kept from the forward to the backward pass, for every k.
 ///
 /// # Claim
 /// Baseline: exactly the schedule that the framework executes.
@@ -50,36 +55,44 @@ impl Method for Sequential {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        match chain_method::view(instance)?.chain.len() {
-            0..3 => Err(SkipReason("fewer than two stages below the loss: nothing to cut".into())),
+        match network_stages(instance, &chain_method::view(instance)?) {
+            0..2 => Err(SkipReason("fewer than two stages below the loss: nothing to cut".into())),
             _ => Ok(()),
         }
     }
 
     /// k = 2 to 2 sqrt(L), as in rotor-toms-2024.
     fn sweep(&self, instance: &Instance) -> Vec<BTreeMap<String, String>> {
-        let stages = ChainView::new(instance).map_or(0, |view| view.chain.len() - 1);
+        let stages = ChainView::new(instance).map_or(0, |view| network_stages(instance, &view));
         let most = (2..=stages).take_while(|k| k * k <= 4 * stages).last().unwrap_or(1);
         (2..=most).map(|k| BTreeMap::from([("segments".into(), k.to_string())])).collect()
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
         let mut program = ChainProgram::new(context)?;
-        let stages = program.view.chain.len() - 1;
+        let stages = network_stages(context.instance, &program.view);
         let segments = context.parameters.integer("segments").and_then(|k| usize::try_from(k).ok()).unwrap_or(2);
         if segments > stages {
             let message = format!("{segments} segments, but there are {stages} stages below the loss");
             return Err(MethodError::Parameter { name: "segments", message });
         }
-        let sequence = sequence(&program.view.chain, segments);
+        let sequence = sequence(&program.view.chain, stages, segments);
         Ok(vec![program.answer(None, Termination::Feasible, &sequence, String::new())?])
     }
 }
 
-/// The sequence with a number of segments, at least 1 and at most L.
-pub fn sequence(chain: &Chain, segments: usize) -> Vec<ChainStep> {
+/// L: the stages up to the last one below the loss's own that runs an operator of the network.
+fn network_stages(instance: &Instance, view: &ChainView) -> usize {
+    let below = view.chain.len() - 1;
+    let of_network =
+        |stage: &StageOperators| stage.forward.iter().any(|&id| instance.operator(id).phase == Phase::Forward);
+    view.stages[..below].iter().rposition(of_network).map_or(below, |last| last + 1)
+}
+
+/// The sequence with L stages of the network and a number of segments, at least 1 and at most L.
+fn sequence(chain: &Chain, stages: usize, segments: usize) -> Vec<ChainStep> {
     let loss = chain.len() - 1;
-    let size = loss / segments;
+    let size = stages / segments;
     let starts: Vec<_> = (0..segments).map(|segment| segment * size).collect();
     let last = (segments - 1) * size;
     let save = |stage| ChainStep::Save { stage, saving: 0 };

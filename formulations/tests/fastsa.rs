@@ -3,19 +3,21 @@
 
 #[path = "../../core/tests/common/mod.rs"]
 mod common;
+#[path = "fastsa_parts/offload.rs"]
+mod offload;
 
 use std::collections::BTreeMap;
 
 use common::{Dice, network};
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::generate::layered::{Layered, layered};
-use remat_core::liveness::with_liveness;
-use remat_core::{Instance, Step as ScheduleStep, simulate};
+use remat_core::{Instance, Step as ScheduleStep, TransferRates, simulate};
 use remat_formulations::fastsa::graph::{Graph, Operators};
 use remat_formulations::fastsa::group::{decompose, group};
-use remat_formulations::fastsa::mutate::{Outcome, Proposer};
+use remat_formulations::fastsa::mutate::Outcome;
 use remat_formulations::fastsa::objective::{Goal, Objective};
 use remat_formulations::fastsa::profile::{Peak, Profile, Soft};
+use remat_formulations::fastsa::propose::{Aim, Proposer};
 use remat_formulations::fastsa::state::{State, Step};
 use remat_formulations::random::Random;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
@@ -40,8 +42,17 @@ fn random_layered(random: &mut Random, most: u32) -> Instance {
 
 /// Time and peak of a sequence, by the simulator; nothing if it is illegal.
 fn simulated(instance: &Instance, graph: &Graph, variants: &[u32]) -> Result<(u64, u64), String> {
-    let computes: Vec<_> = variants.iter().flat_map(|&variant| graph.steps(variant)).copied().collect();
-    let simulation = simulate(instance, &with_liveness(instance, &computes)).map_err(|error| error.to_string())?;
+    simulated_with(instance, graph, variants, None)
+}
+
+fn simulated_with(
+    instance: &Instance,
+    graph: &Graph,
+    variants: &[u32],
+    rates: Option<TransferRates>,
+) -> Result<(u64, u64), String> {
+    let schedule = graph.schedule(instance, variants, rates);
+    let simulation = simulate(instance, &schedule).map_err(|error| error.to_string())?;
     Ok((simulation.time, simulation.peak_bytes))
 }
 
@@ -71,15 +82,16 @@ fn assert_same(state: &State<'_, Peak>, fresh: &State<'_, Peak>) {
     assert_eq!((state.cost, state.profile.peak()), (fresh.cost, fresh.profile.peak()));
 }
 
-/// Mutates at a high temperature and compares with everything computed anew after every proposal.
-fn walk(instance: &Instance, steps: usize, random: &mut Random) -> [usize; 3] {
-    let operators = Operators::new(instance, true).expect("supported");
+/// Mutates at a high temperature and compares with everything computed anew after every proposal; returns the
+/// numbers of outcomes of each kind, and of fetches seen.
+fn walk(instance: &Instance, steps: usize, rates: Option<TransferRates>, random: &mut Random) -> ([usize; 3], usize) {
+    let operators = Operators::new(instance, true, rates).expect("supported");
     let length = if random.below(2) == 0 { 64 } else { 128 };
     let mut state = State::<Peak>::new(&operators.graph, &operators.start, length);
-    let proposer = Proposer::new(&state, false);
+    let proposer = Proposer::new(&state, Aim::default());
     let budget = simulated(instance, &operators.graph, &operators.start).expect("legal").1 / 2;
     let goal = Goal::new(if random.below(2) == 0 { Objective::Product } else { Objective::Elu }, budget);
-    let mut outcomes = [0; 3];
+    let (mut outcomes, mut fetches) = ([0; 3], 0);
     for _ in 0..steps {
         let Some(mutation) = proposer.propose(&state, random) else { continue };
         let memory = (state.graph.base as f64) + state.profile.felt();
@@ -94,15 +106,17 @@ fn walk(instance: &Instance, steps: usize, random: &mut Random) -> [usize; 3] {
             }
         }
         assert_same(&state, &rebuilt(&state));
-        let expected = simulated(instance, state.graph, &variants(&state.steps()));
+        let sequence = variants(&state.steps());
+        let expected = simulated_with(instance, state.graph, &sequence, rates);
         let peak = state.graph.base + state.profile.peak().unsigned_abs();
         assert_eq!(expected, Ok((state.cost, peak)), "{}", instance.name());
+        fetches += sequence.iter().filter(|&&variant| state.graph.transfer(variant).is_some()).count();
         if random.below(40) == 0 {
             state.respace(length);
             assert_same(&state, &rebuilt(&state));
         }
     }
-    outcomes
+    (outcomes, fetches)
 }
 
 #[test]
@@ -111,7 +125,7 @@ fn the_incremental_state_is_the_one_computed_anew_after_every_mutation() {
     let mut outcomes = [0; 3];
     for round in 0..2_000 {
         let instance = if round % 4 == 0 { random_layered(&mut random, 10) } else { random_network(&mut random, 6) };
-        let more = walk(&instance, 40, &mut random);
+        let (more, _) = walk(&instance, 40, None, &mut random);
         outcomes = [0, 1, 2].map(|which| outcomes[which] + more[which]);
     }
     assert!(outcomes.iter().all(|&count| count > 3_000), "a kind of outcome is hardly tested: {outcomes:?}");
@@ -124,9 +138,9 @@ fn no_legal_mutation_is_called_invalid() {
     let (mut legal, mut invalid) = (0, 0);
     for _ in 0..600 {
         let instance = random_network(&mut random, 5);
-        let operators = Operators::new(&instance, true).expect("supported");
+        let operators = Operators::new(&instance, true, None).expect("supported");
         let mut state = State::<Peak>::new(&operators.graph, &operators.start, 64);
-        let proposer = Proposer::new(&state, false);
+        let proposer = Proposer::new(&state, Aim::default());
         let goal = Goal::new(Objective::Product, 1);
         for _ in 0..40 {
             let Some(mutation) = proposer.propose(&state, &mut random) else { continue };
@@ -163,11 +177,11 @@ fn groups_need_no_less_than_their_operators() {
     let mut fused = 0;
     for round in 0..400 {
         let instance = if round % 2 == 0 { random_layered(&mut random, 30) } else { random_network(&mut random, 8) };
-        let operators = Operators::new(&instance, true).expect("supported");
+        let operators = Operators::new(&instance, true, None).expect("supported");
         let groups = group(&operators, |_| 0);
         fused += operators.start.len() - groups.start.len();
         let mut state = State::<Peak>::new(&groups.graph, &groups.start, 1024);
-        let proposer = Proposer::new(&state, false);
+        let proposer = Proposer::new(&state, Aim::default());
         let goal = Goal::new(Objective::Product, 1);
         for _ in 0..60 {
             let sequence = variants(&state.steps());
@@ -189,9 +203,9 @@ fn the_peak_under_logaddexp_is_the_peak() {
     let mut random = Random::new(4);
     for _ in 0..100 {
         let instance = random_layered(&mut random, 20);
-        let operators = Operators::new(&instance, true).expect("supported");
+        let operators = Operators::new(&instance, true, None).expect("supported");
         let mut state = State::<Soft>::new(&operators.graph, &operators.start, 256);
-        let proposer = Proposer::new(&state, false);
+        let proposer = Proposer::new(&state, Aim::default());
         let goal = Goal::new(Objective::Product, 1);
         for _ in 0..60 {
             let Some(mutation) = proposer.propose(&state, &mut random) else { continue };
@@ -292,7 +306,7 @@ fn the_optimum_over_all_implementations_is_never_beaten_and_mostly_reached() {
 #[test]
 fn every_schedule_costs_what_is_claimed_under_every_parameter() {
     let mut random = Random::new(7);
-    let settings: [&[(&str, &str)]; 8] = [
+    let settings: [&[(&str, &str)]; 9] = [
         &[],
         &[("objective", "elu"), ("early-stop", "off")],
         &[("tree", "logaddexp")],
@@ -301,6 +315,7 @@ fn every_schedule_costs_what_is_claimed_under_every_parameter() {
         &[("mutations", "order")],
         &[("length", "4096")],
         &[("restarts", "2"), ("initial-ppm", "100000")],
+        &[("offload", "30000"), ("reheats", "2"), ("reheat-iterations", "5000")],
     ];
     for round in 0..6 {
         let instance = if round % 2 == 0 { random_layered(&mut random, 60) } else { random_network(&mut random, 12) };
@@ -326,6 +341,11 @@ fn reordering_alone_recomputes_nothing_and_lowers_the_peak() {
 
 /// A chain of forward operators of equal sizes and their backwards, which read the forwards' inputs.
 fn chain(length: u32) -> Instance {
+    chain_of(length, 1)
+}
+
+/// The same, with a duration of every operator.
+fn chain_of(length: u32, time: u64) -> Instance {
     let mut document = common::empty("chain");
     document.tensors.push(common::tensor(0, 1, TensorKind::Input));
     for layer in 1..=length {
@@ -340,14 +360,57 @@ fn chain(length: u32) -> Instance {
         document.operators.push(common::operator(2 * length - layer, Phase::Backward, inputs, vec![gradient]));
     }
     document.order = (0..2 * length).collect();
+    document.operators.iter_mut().for_each(|operator| operator.implementations[0].time = time);
     Instance::new(&document).expect("valid")
+}
+
+#[test]
+fn a_schedule_to_start_from_is_never_made_worse() {
+    let mut random = Random::new(8);
+    let mut started = 0;
+    for (method, instance) in [
+        ("rotor-persistent", chain(12)),
+        ("checkmate-ilp", chain(12)),
+        ("checkmate-ilp", random_layered(&mut random, 14)),
+        ("moccasin", random_layered(&mut random, 14)),
+    ] {
+        let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(&instance).1);
+        let budgets: Vec<_> = [5, 7, 8].map(|k| Some(least + (most - least) * k / 10)).to_vec();
+        let given =
+            [("start", method), ("second-iterations", "20000"), ("reheats", "1"), ("reheat-iterations", "20000")];
+        let answers = solve(&instance, &budgets, &given, ONE);
+        check(&instance, &answers, &budgets);
+        let other = find(method).expect("registered");
+        let parameters = Parameters::new(other.about().parameters, &BTreeMap::new()).expect("defaults");
+        let limits = Limits { time: Some(std::time::Duration::from_secs(60)), ..ONE };
+        let theirs = other.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("supported");
+        for (ours, theirs) in answers.iter().zip(&theirs) {
+            let Some(claimed) = theirs.claimed else { continue };
+            started += 1;
+            assert!(ours.claimed.is_some_and(|ours| ours.time <= claimed.time), "{method}: {ours:?}");
+            assert!(ours.note.contains(method), "{}", ours.note);
+        }
+    }
+    assert!(started >= 5, "{started} schedules to start from");
+}
+
+#[test]
+fn a_method_to_start_from_that_does_not_work_here_is_an_error() {
+    let mut random = Random::new(9);
+    let instance = random_layered(&mut random, 12);
+    let method = find("fastsa").expect("registered");
+    let given = BTreeMap::from([("start".to_owned(), "rotor-persistent".to_owned())]);
+    let parameters = Parameters::new(method.about().parameters, &given).expect("known");
+    let budget = [Some(store_all(&instance).1 * 9 / 10)];
+    let error = method.solve(&Context::new(&instance, &parameters, &budget, ONE)).expect_err("no chain").to_string();
+    assert!(error.starts_with("not supported: start=rotor-persistent: "), "{error}");
 }
 
 #[test]
 fn grouping_alone_brings_a_chain_of_equal_sizes_to_constant_memory() {
     let peak = |length| {
         let instance = chain(length);
-        let operators = Operators::new(&instance, true).expect("supported");
+        let operators = Operators::new(&instance, true, None).expect("supported");
         let groups = group(&operators, |_| 0);
         let single = decompose(&operators, &groups.graph, &groups.start);
         simulated(&instance, &operators.graph, &single).expect("legal").1

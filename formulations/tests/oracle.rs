@@ -142,7 +142,11 @@ proptest! {
             if method.about().budgets == BudgetUse::Ignored {
                 continue;
             }
-            let given: &[_] = if method.id() == "fastsa" { &[("iterations", "2000"), ("second-iterations", "2000")] } else { &[] };
+            let given: &[_] = match method.id() {
+                "fastsa" => &[("iterations", "2000"), ("second-iterations", "2000")],
+                "moccasin-reordered" => &[("mutations", "2000")],
+                _ => &[],
+            };
             for (answer, bound) in answers(*method, &instance, &budgets, given).iter().zip(&free) {
                 let Some(schedule) = &answer.schedule else { continue };
                 let time = simulate(&instance, schedule).map_err(|e| TestCaseError::fail(e.to_string()))?.time;

@@ -1,8 +1,11 @@
 //! Aligned grids and their refinement against an exact program without slots: per subchain the staircase
 //! of makespan against memory, cut to its corners. It is slow, and obviously Theorem 4.8.
 
+mod chains;
+
+use chains::{Numbers, plain};
 use proptest::prelude::*;
-use remat_core::chain::{Chain, Saving, Stage};
+use remat_core::chain::Chain;
 use remat_formulations::rotor::ranges::Rule;
 use remat_formulations::rotor::refine::{Goal, Refined, once, refine};
 use remat_formulations::rotor::solve::{Outcome, least_bytes};
@@ -76,41 +79,22 @@ fn staircase(chain: &Chain) -> Staircase {
     table[0][n - 1].clone()
 }
 
-fn stage() -> impl Strategy<Value = Stage> {
-    let numbers = (0..60u64, 0..500u64, 0..500u64, 0..20u64, -20..300i64);
-    let saving = (0..40u64, 0..60u64, 0..700u64, -20..400i64);
-    (numbers, prop::collection::vec(saving, 1..3)).prop_map(
-        |((forward_time, activation, gradient, kept, overhead), savings)| Stage {
-            name: String::new(),
-            forward_time,
-            activation_bytes: activation,
-            gradient_bytes: gradient,
-            kept_bytes: kept,
-            passing_overhead: overhead,
-            savings: savings
-                .into_iter()
-                .map(|(slower, backward, extra, backward_overhead)| Saving {
-                    name: String::new(),
-                    forward_time: forward_time + slower,
-                    backward_time: backward,
-                    saved_bytes: activation + extra,
-                    forward_overhead: overhead,
-                    backward_overhead,
-                })
-                .collect(),
-        },
-    )
-}
-
 fn chain() -> impl Strategy<Value = Chain> {
-    (prop::collection::vec(stage(), 2..12), 0..500u64, 0..400u64, 0..40u64).prop_map(
-        |(stages, input_bytes, input_gradient_bytes, fixed_bytes)| Chain {
-            fixed_bytes,
-            input_bytes,
-            input_gradient_bytes,
-            stages,
-        },
-    )
+    let numbers = Numbers {
+        forward_time: 0..60,
+        slower: 0..40,
+        backward_time: 0..60,
+        activation: 0..500,
+        extra: 0..700,
+        gradient: 0..500,
+        kept: 0..20,
+        forward_overhead: -20..300,
+        backward_overhead: -20..400,
+        input: 0..500,
+        input_gradient: 0..400,
+        fixed: 0..40,
+    };
+    numbers.chain(2..12, 2)
 }
 
 /// From nothing to more than everything needs.
@@ -170,23 +154,7 @@ proptest! {
 fn a_sweep_proves_as_much_as_single_budgets() {
     let stages = (0..60).map(|k| {
         let size = 10_000 + 7919 * k % 5000;
-        let saving = Saving {
-            name: String::new(),
-            forward_time: 100 + k % 7,
-            backward_time: 200,
-            saved_bytes: 3 * size,
-            forward_overhead: 0,
-            backward_overhead: 0,
-        };
-        Stage {
-            name: String::new(),
-            forward_time: 100 + k % 7,
-            activation_bytes: size,
-            gradient_bytes: size,
-            kept_bytes: 0,
-            passing_overhead: 0,
-            savings: vec![saving],
-        }
+        plain([100 + k % 7, 200], size, 3 * size, size)
     });
     let stages = stages.collect();
     let chain = Chain { fixed_bytes: 0, input_bytes: 10_000, input_gradient_bytes: 0, stages };

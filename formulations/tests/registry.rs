@@ -8,8 +8,8 @@ use remat_core::{Instance, simulate};
 use remat_formulations::{BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 6] =
-    ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin"];
+const SOLVER_BACKED: [&str; 7] =
+    ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin", "moccasin-reordered"];
 
 fn instances() -> Vec<Instance> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");
@@ -27,6 +27,7 @@ fn instances() -> Vec<Instance> {
 fn given(method: &str) -> BTreeMap<String, String> {
     let pairs: &[(&str, &str)] = match method {
         "fastsa" => &[("iterations", "20000"), ("second-iterations", "20000")],
+        "moccasin-reordered" => &[("mutations", "20000")],
         _ => &[],
     };
     pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()

@@ -73,14 +73,20 @@ class TrainingStep(nn.Module):
         _mark_modules(model)
 
     def forward(self, images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
-        """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added."""
+        """The loss, as a tuple."""
         with _marked(module=""):
-            first, *others = _logits_of(self.model(images))
-            loss = nn.functional.cross_entropy(first, labels)
-            for logits, weight in zip(others, getattr(self.model, "loss_weights", (1.0,))[1:], strict=True):
-                loss = loss + weight * nn.functional.cross_entropy(logits, labels)
+            loss = training_loss(self.model, images, labels)
         _mark_autograd(loss)
         return (loss,)
+
+
+def training_loss(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added."""
+    first, *others = _logits_of(model(images))
+    loss = nn.functional.cross_entropy(first, labels)
+    for logits, weight in zip(others, getattr(model, "loss_weights", (1.0,))[1:], strict=True):
+        loss = loss + weight * nn.functional.cross_entropy(logits, labels)
+    return loss
 
 
 def _logits_of(outputs: object) -> tuple[torch.Tensor, ...]:
@@ -287,7 +293,14 @@ def _built(build: Callable[[], nn.Module], mode: FakeTensorMode, device: str) ->
             model = build()
     finally:
         nn.Module.register_parameter = register
+    fakes: dict[int, torch.Tensor] = {}
     for module in model.modules():
+        for name, parameter in module._parameters.items():  # of a copy, which registers none
+            if parameter is not None and not isinstance(parameter, FakeTensor):
+                if id(parameter) not in fakes:
+                    like = mode.from_tensor(parameter.detach()).to(device)
+                    fakes[id(parameter)] = nn.Parameter(like, requires_grad=parameter.requires_grad)
+                module._parameters[name] = fakes[id(parameter)]
         for name, buffer in module._buffers.items():
             if buffer is not None and not isinstance(buffer, FakeTensor):
                 module._buffers[name] = mode.from_tensor(buffer).to(device)

@@ -6,15 +6,19 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__
 from .errors import ProfilerError
 
+if TYPE_CHECKING:
+    from .job import Job
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; 0 on success, 2 with one line on stderr on a request that cannot be met."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    reader = parser()
+    options = reader.parse_args(arguments)
     try:
         if options.list:
             from .models import listing
@@ -22,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(listing())
             return 0
         if options.command is None:
-            parser.error("expected a command: trace, suite or harvest (or --list)")
+            reader.error("expected a command: trace, suite, replay or harvest (or --list)")
         return options.run(options)
     except ProfilerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -34,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """All commands; `replay` reads the command of an instance with it."""
     parser = argparse.ArgumentParser(prog="remat_profiler", description="Traces networks into instances.")
     parser.add_argument("--version", action="version", version=__version__)
     parser.add_argument("--list", action="store_true", help="list the models and exit")
@@ -80,21 +85,30 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("--instances", type=Path, default=Path("instances"), help="folder of the instances")
     compare.set_defaults(run=_compare)
 
-    from .harvest.cli import add_parser
+    from .harvest import cli as harvest
+    from .replay import cli as replay
 
-    add_parser(commands)
+    harvest.add_parser(commands)
+    replay.add_parser(commands)
     return parser
 
 
 def _trace(options: argparse.Namespace) -> int:
-    from .job import Job, run
+    from .job import run
 
-    print(run(Job(
+    print(run(job_of(options), options.output))
+    return 0
+
+
+def job_of(options: argparse.Namespace) -> Job:
+    """The request that the options of `trace` make."""
+    from .job import Job
+
+    return Job(
         options.model, options.batch, parse_shape(options.shape), options.device,
         options.trace_device, options.repeats, options.convolutions, options.alternatives, options.gist,
         options.split_convolution_backward, options.split_batch_norm, options.graph_size,
-    ), options.output))
-    return 0
+    )
 
 
 def _join(options: argparse.Namespace) -> int:

@@ -217,7 +217,8 @@ def read(path: Path) -> dict[str, object]:
     elif path.name.endswith(".zst"):
         import zstandard
 
-        data = zstandard.ZstdDecompressor().decompress(data)
+        # Files that were written as a stream do not say how long they are.
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
     return json.loads(data)
 
 

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from .errors import ProfilerError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import nn
+
     from .costs import CostSource
     from .trace import TracedIteration
 
@@ -83,13 +87,18 @@ def run(job: Job, output: Path, costs: CostSource | None = None, trace: TracedIt
 
 def traced(job: Job) -> TracedIteration:
     """Traces the iteration that a job asks for."""
+    return traced_with(job, None)
+
+
+def traced_with(job: Job, build: Callable[[], nn.Module] | None) -> TracedIteration:
+    """The same of what `build` makes, where it is not None, whatever the job calls the network."""
     from .capture import Request, capture_for
     from .costs import trace_devices
     from .models import builder
     from .trace import graph_size, trace
 
     devices = trace_devices(job.device) if job.trace_device == "auto" else [job.trace_device]
-    captured = capture_for(Request(builder(job.model), job.batch, job.shape), devices)
+    captured = capture_for(Request(build or builder(job.model), job.batch, job.shape), devices)
     if job.split_convolution_backward or job.split_batch_norm:
         from .alternatives import rewrite
 

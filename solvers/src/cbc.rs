@@ -133,8 +133,9 @@ fn load(model: &Model, request: &Request<'_>, time: Option<Duration>) -> raw::Mo
             cbc.set_integer(column);
         }
     }
-    cbc.set_log_level(0);
-    set(&mut cbc, "log", "0");
+    let level = u8::from(crate::log::wanted());
+    cbc.set_log_level(level.into());
+    set(&mut cbc, "log", &level.to_string());
     set(&mut cbc, "slog", "0");
     set(&mut cbc, "timeMode", "elapsed");
     if let Some(time) = time {

@@ -7,6 +7,7 @@
 //! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
 //! * [`cp`]: a constraint program beside it, with backends of its own;
 //! * [`fn@safe_bound`]: a lower bound that holds in exact arithmetic, from any multipliers;
+//! * [`log`]: whether solvers write their own logs;
 //! * [`export`] and [`solution`]: MPS and LP text for every other solver, and what such a solver answers.
 //!
 //! Nothing here has ever heard of tensors.
@@ -17,6 +18,7 @@ pub mod cbc;
 pub mod cp;
 pub mod export;
 pub mod highs;
+pub mod log;
 pub mod microlp;
 pub mod model;
 pub mod outcome;

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remat_core::io::{read_instance, read_schedule};
-use remat_core::{Instance, simulate};
+use remat_core::io::read_schedule;
+use remat_core::simulate;
 
 use crate::cli::count;
 use crate::failure::Failure;
 use crate::library::Library;
+use crate::max_batch::Network;
+use crate::max_batch::rows::{self, BatchRow};
 use crate::output;
+use crate::recorded::Instances;
 use crate::records::{self, Record, folder_of};
-use crate::run::{manifest, pool::schedule_path};
+use crate::run::pool::schedule_path;
 use crate::table::label;
 
 /// Arguments of `bench check`.
@@ -31,10 +34,10 @@ pub struct Arguments {
 /// # Errors
 /// There are no such results, or a row differs.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let rows = records::read(&arguments.results)?;
+    let records = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
     let mut instances = Instances::new(&folder);
-    let with_schedule: Vec<_> = latest(&rows).into_iter().filter(|row| row.simulated_time_ns.is_some()).collect();
+    let with_schedule: Vec<_> = latest(&records).into_iter().filter(|row| row.simulated_time_ns.is_some()).collect();
     let mut differences = Vec::new();
     for row in &with_schedule {
         if let Err(difference) = check(row, &folder, &mut instances) {
@@ -43,7 +46,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             differences.push(format!("{} {label}{budget} seed {}: {difference}", row.instance, row.seed));
         }
     }
-    let checked = count(with_schedule.len(), "row");
+    let searches: Vec<_> = rows::read(&folder)?.into_iter().filter(|row| row.largest.is_some()).collect();
+    for row in &searches {
+        if let Err(difference) = check_search(row, &folder) {
+            differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
+        }
+    }
+    let checked = count(with_schedule.len() + searches.len(), "row");
     if differences.is_empty() {
         return output::result(&format!("{checked}: each is what the simulator says of its schedule"));
     }
@@ -52,7 +61,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// The last row of each key: a later one has replaced the schedules of those before.
-fn latest(rows: &[Record]) -> Vec<&Record> {
+pub fn latest(rows: &[Record]) -> Vec<&Record> {
     let last: BTreeMap<_, _> =
         rows.iter().enumerate().map(|(at, row)| (schedule_path(Path::new(""), row), at)).collect();
     let mut positions: Vec<_> = last.into_values().collect();
@@ -66,51 +75,42 @@ fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), S
     let path = schedule_path(&folder.join("schedules"), row);
     let (_, schedule) = read_schedule(&path, instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    let same = |what: &str, recorded: Option<u64>, simulated: u64| match recorded {
-        Some(recorded) if recorded != simulated => {
-            Err(format!("{what}: the row says {recorded}, the simulator {simulated}"))
-        }
-        _ => Ok(()),
-    };
     same("time", row.simulated_time_ns, simulation.time)?;
     same("peak", row.simulated_peak_bytes, simulation.peak_bytes)?;
     same("recomputations", row.recomputations, simulation.recomputations())
 }
 
-/// The instances of a folder of results, read once each.
-struct Instances {
-    library: Library,
-    paths: BTreeMap<String, PathBuf>,
-    read: BTreeMap<String, Instance>,
+/// What differs between a search's row and the schedule of its largest batch, if anything: the network is
+/// made anew at that batch.
+fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
+    let names: Vec<_> = row.instances.split_whitespace().map(str::to_owned).collect();
+    let temporary = std::env::temp_dir().join(format!("bench-check-{}", std::process::id()));
+    let words = |failure: Failure| failure.to_string();
+    let mut network = Network::read(&Library::locate(), &names, &temporary).map_err(words)?;
+    let subject = network.at(row.largest.unwrap_or_default()).map_err(words);
+    network.clean();
+    // Empty by now; if not, the system clears its folder for temporary files.
+    let _ = std::fs::remove_dir(&temporary);
+    let instance = &subject?.instance;
+    let found = instance.hash().to_string();
+    if found != row.instance_hash {
+        let (there, names) = (&row.instance_hash, &row.instances);
+        return Err(format!(
+            "{names} have changed: the hash is {found}, the row is about {there}; run the suite again"
+        ));
+    }
+    let (_, schedule) =
+        read_schedule(&rows::schedule_path(folder, row), instance).map_err(|error| error.to_string())?;
+    let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
+    same("time", row.simulated_time_ns, simulation.time)?;
+    same("peak", row.simulated_peak_bytes, simulation.peak_bytes)
 }
 
-impl Instances {
-    /// The manifest says where each instance was.
-    fn new(folder: &Path) -> Self {
-        let sessions = manifest::read(folder);
-        let entries = sessions.into_iter().flat_map(|session| session.instances);
-        let paths = entries.map(|entry| (entry.hash, entry.path)).collect();
-        Self { library: Library::locate(), paths, read: BTreeMap::new() }
-    }
-
-    fn get(&mut self, row: &Record) -> Result<&Instance, String> {
-        if !self.read.contains_key(&row.instance_hash) {
-            let there = self.paths.get(&row.instance_hash).filter(|path| path.is_file()).cloned();
-            let path = match there {
-                Some(path) => path,
-                None => self.library.find(&row.instance).map_err(|failure| failure.to_string())?,
-            };
-            let instance = read_instance(&path).map_err(|error| error.to_string())?;
-            let found = instance.hash().to_string();
-            if found != row.instance_hash {
-                return Err(format!(
-                    "{} has changed: its hash is {found}, the row is about {}; run the suite again",
-                    path.display(),
-                    row.instance_hash
-                ));
-            }
-            self.read.insert(found, instance);
+fn same(what: &str, recorded: Option<u64>, simulated: u64) -> Result<(), String> {
+    match recorded {
+        Some(recorded) if recorded != simulated => {
+            Err(format!("{what}: the row says {recorded}, the simulator {simulated}"))
         }
-        self.read.get(&row.instance_hash).ok_or_else(|| "no such instance".into())
+        _ => Ok(()),
     }
 }

@@ -50,8 +50,11 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value = "65536")]
     most: u64,
     /// Wall limit of each run in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
+    /// Limit on the CPU seconds of each run, all its threads and processes together
+    #[arg(long, visible_alias = "cpulimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    cpu_limit: Option<Duration>,
     /// Threads that each method may use [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
@@ -83,6 +86,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let conditions = Conditions {
         limits: Limits { time: arguments.time_limit, threads: arguments.threads.unwrap_or_else(cores), seed: 0 },
         memory_limit_bytes: None,
+        cpu_limit: arguments.cpu_limit,
+        logs: None,
         host: Host::new(&library.root),
     };
     let stop = crate::run::interrupts()?;
@@ -105,7 +110,8 @@ fn search(
     let mut rows: Vec<BatchRow> = Vec::new();
     for method in methods {
         let guess = max_batch::guess(&rows, &network.name);
-        rows.push(max_batch::largest(network, method, question, guess, conditions, stop)?);
+        let (row, _) = max_batch::largest(network, method, question, guess, conditions, stop)?;
+        rows.push(row);
     }
     Ok(rows)
 }

@@ -1,18 +1,28 @@
 //! `bench methods`: what there is, what each claims, and where it comes from.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use remat_formulations::{BudgetUse, METHODS, Method};
 use serde::Serialize;
 
+use crate::cli::count;
 use crate::failure::Failure;
 use crate::format::Format;
+use crate::library::Library;
+use crate::method_pages;
 use crate::output;
 use crate::table::grid::Grid;
 
 /// Arguments of `bench methods`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  bench methods\n  bench methods --format json")]
+#[command(
+    after_help = "Examples:\n  bench methods\n  bench methods --format json\n  bench methods --pages docs/methods"
+)]
 pub struct Arguments {
+    /// Write a page for each method, from its doc comment, into this folder instead (inside a checkout)
+    #[arg(long, value_name = "DIR", conflicts_with = "format")]
+    pages: Option<PathBuf>,
     /// Format of the list
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -38,11 +48,16 @@ struct ParameterRow {
     help: &'static str,
 }
 
-/// Prints the methods.
+/// Prints the methods, or writes their pages.
 ///
 /// # Errors
-/// Standard output cannot be written.
+/// Standard output or the folder cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(folder) = &arguments.pages {
+        let written = method_pages::write(&Library::locate(), folder)?;
+        output::info(&format!("{} in {}", count(written, "page"), folder.display()));
+        return Ok(());
+    }
     let rows: Vec<_> = METHODS.iter().map(|method| row(*method)).collect();
     let text = match arguments.format {
         Format::Json => serde_json::to_string_pretty(&rows).map_err(Failure::failed)?,

@@ -1,4 +1,4 @@
-//! `bench plot`: one figure per instance from recorded results.
+//! `bench plot`: one figure per instance from recorded results, and one more of what was executed.
 
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::plot;
 use crate::records;
+use crate::replay;
 use crate::suite;
 
 /// Arguments of `bench plot`.
@@ -30,8 +31,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = records::read(&arguments.results)?;
     let suite = suite::kept_in(&arguments.results);
-    let out = arguments.out.clone().unwrap_or_else(|| records::folder_of(&arguments.results).join("plots"));
-    let written = plot::write_all(&rows, suite.as_ref(), &out)?;
+    let folder = records::folder_of(&arguments.results);
+    let out = arguments.out.clone().unwrap_or_else(|| folder.join("plots"));
+    let executed = replay::read(&folder)?;
+    let written =
+        plot::write_all(&rows, suite.as_ref(), &folder, &out)? + plot::executed::write_all(&rows, &executed, &out)?;
     output::info(&format!("{} in {}", count(written, "plot"), out.display()));
     Ok(())
 }

@@ -6,34 +6,41 @@ use std::time::Duration;
 use clap::Args;
 use remat_formulations::Limits;
 
+use crate::cache::Cache;
 use crate::cli::{count, positive, seconds, specs};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::host::{Host, cores};
+use crate::launcher::Launcher;
+use crate::launcher::slurm::Request;
+use crate::launcher::submit::{self, Order, Submitted};
 use crate::library::Library;
 use crate::max_batch::campaign::Campaign;
 use crate::output;
 use crate::plot;
 use crate::records::{self, Existing, Writer};
+use crate::replay::{self, pass};
 use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
 use crate::run::{Conditions, Run, interrupts, pool};
 use crate::size::{Budget, Size};
-use crate::suite::{self, Suite};
+use crate::suite::{self, Suite, SuiteFile, SuiteSlurm};
 use crate::table::sections;
 
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
 of memory or a time-out is a row, not the end. Rows are appended to OUT/records.csv one by one; \
-schedules are kept under OUT/schedules, what was known when under OUT/traces, plots under OUT/plots. What a \
-method reported before it was killed counts. Every schedule is checked by the \
+schedules are kept under OUT/schedules, what was known when under OUT/traces, what solvers printed under \
+OUT/logs, plots under OUT/plots. What a method reported before it was killed counts. A row whose instance, \
+method, parameters, budget, seed, limits and sources are those of an earlier one is taken from the cache. Every schedule is checked by the \
 simulator here. Press Ctrl-C to stop; --resume continues.
 
 Examples:
   bench run --suite smoke
   bench run --suite resnet --methods rotor-persistent[slots=1000],revolve --instances 'resnet50-*'
   bench run --suite my-suite.toml --budgets 0.25x,0.5x,8GiB --time-limit 60 --memory-limit 4GiB
-  bench run --suite resnet --resume";
+  bench run --suite resnet --resume
+  bench run --suite resnet --launcher slurm --partition long --cpus-per-task 4 --chunk 10";
 
 /// Arguments of `bench run`.
 #[derive(Debug, Args)]
@@ -53,10 +60,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE,...", num_args = 1.., value_delimiter = ',')]
     budgets: Vec<Budget>,
     /// Wall limit of each run in seconds; a run that goes on a second and a tenth longer is killed
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
-    /// Address-space limit of each run, e.g. 4GiB
-    #[arg(long, value_name = "SIZE")]
+    /// Limit on the CPU seconds of each run, all its threads and processes together; a run that uses more is killed
+    #[arg(long, visible_alias = "cpulimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    cpu_limit: Option<Duration>,
+    /// Limit on the address space of each run's process, and on the resident memory of all of them, e.g. 4GiB
+    #[arg(long, visible_alias = "memlimit", value_name = "SIZE")]
     memory_limit: Option<Size>,
     /// Runs at the same time; more than 1 disturbs the timings
     #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
@@ -76,15 +86,79 @@ pub struct Arguments {
     /// Start afresh: drop the rows that are there
     #[arg(long)]
     force: bool,
+    /// With --resume: run again what ended in an error
+    #[arg(long, requires = "resume")]
+    retry_errors: bool,
+    /// Take no row from the cache (results/.cache, or the folder that BENCH_CACHE names; empty: none)
+    #[arg(long)]
+    fresh: bool,
+    /// What executes the runs: processes here, or job arrays of a Slurm cluster
+    #[arg(long, value_enum, default_value_t)]
+    launcher: Launcher,
     /// List the runs, and run nothing
     #[arg(long)]
     list: bool,
+    /// Execute the schedules for real afterwards, on this device: columns of executed.csv
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    replay: Option<replay::Device>,
     /// Make no plots
     #[arg(long)]
     no_plots: bool,
+    /// Leave out the suite's searches for the largest batch
+    #[arg(long)]
+    no_batches: bool,
     /// Format of the table on standard output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    // At the end, for its heading is that of all that follows.
+    #[command(flatten)]
+    slurm: SlurmArguments,
+}
+
+/// What tasks ask of a Slurm cluster; anything here goes before the suite's `[slurm]`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "With --launcher slurm")]
+struct SlurmArguments {
+    /// Partition [default: the suite's, or the cluster's]
+    #[arg(long, value_name = "NAME")]
+    partition: Option<String>,
+    /// Wall limit of a task in minutes [default: the suite's, or what its runs' limits come to]
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u64).range(1..))]
+    task_time: Option<u64>,
+    /// Memory of a task, e.g. 8GiB [default: the suite's, or the runs' limit and half a GiB]
+    #[arg(long, value_name = "SIZE")]
+    task_memory: Option<Size>,
+    /// CPUs of a task [default: the suite's, or the threads of a run, or 1]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    cpus_per_task: Option<usize>,
+    /// Runs that a task does one after the other [default: the suite's, or 1]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    chunk: Option<usize>,
+    /// Most tasks of an array that run at the same time [default: the suite's, or as many as the cluster likes]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    most_at_once: Option<usize>,
+    /// Another option for sbatch, e.g. --sbatch=--account=me
+    #[arg(long = "sbatch", value_name = "OPTION", allow_hyphen_values = true)]
+    options: Vec<String>,
+    /// Wait until all tasks have ended, then print the table
+    #[arg(long)]
+    wait: bool,
+}
+
+impl SlurmArguments {
+    /// What to ask for, and how many runs go into a task.
+    fn request(&self, suite: Option<&SuiteSlurm>, threads: Option<usize>) -> (Request, usize) {
+        let suite = suite.cloned().unwrap_or_default();
+        let request = Request {
+            partition: self.partition.clone().or(suite.partition),
+            minutes: self.task_time.or(suite.task_minutes),
+            memory: self.task_memory.or(suite.task_memory),
+            cpus_per_task: self.cpus_per_task.or(suite.cpus_per_task).or(threads).unwrap_or(1),
+            most_at_once: self.most_at_once.or(suite.most_at_once),
+            options: suite.options.iter().chain(&self.options).cloned().collect(),
+        };
+        (request, self.chunk.or(suite.chunk).unwrap_or(1))
+    }
 }
 
 /// Runs a suite.
@@ -102,56 +176,135 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let runs = plan::expand(&library, &file.suite, &overrides)?;
     let ids: Vec<_> = overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
-    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?;
+    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?.filter(|_| !arguments.no_batches);
     if arguments.list {
         let searches = campaign.as_ref().map_or(String::new(), Campaign::listing);
         return output::result(&format!("{searches}{}", listing(&runs)));
     }
     let folder = arguments.out.clone().unwrap_or_else(|| library.root.join("results").join(&file.suite.name));
-    let existing = match (arguments.resume, arguments.force) {
-        (true, _) => Existing::Resume,
-        (_, true) => Existing::Overwrite,
-        _ => Existing::Refuse,
-    };
+    let existing = existing(arguments);
+    if arguments.launcher == Launcher::Slurm {
+        let sweep = Sweep { library: &library, suite: &file, folder: &folder, runs, campaign };
+        return on_slurm(arguments, sweep, existing);
+    }
     let stop = interrupts()?;
     let mut writer = Writer::open(&folder, existing)?;
     write_suite(&folder, &file.text)?;
-    let conditions = conditions(arguments, &library, &file.suite);
-    Session::new(&runs, &conditions.host).append(&folder)?;
-    let missing = pool::missing(runs.clone(), &writer);
+    let conditions = conditions(arguments, &library, &file.suite, &folder);
+    Session::new(&runs, &conditions).append(&folder)?;
+    let missing = pool::missing(runs.clone(), |key| writer.contains(key));
     output::info(&format!("{}: {}", file.suite.name, file.suite.title));
     announce(&runs, &missing, &folder);
-    pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, &stop)?;
+    let cache = Cache::locate(&library.root, arguments.fresh);
+    let summary = pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, cache.as_ref(), &stop)?;
+    tell_of(cache.as_ref(), summary.cached);
     if let Some(campaign) = &campaign {
-        let time = arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time);
+        let time = search_time(arguments, campaign, &conditions);
         let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
-        campaign.run(&library, &folder, existing, &conditions, &stop)?;
+        campaign.run(&library, &folder, &folder, existing, &conditions, &stop)?;
     }
-    report(arguments, &runs, &writer, &folder, &library, &file.suite)
+    report(arguments, &runs, &folder, &library, &file.suite)
+}
+
+/// A suite with what of it is to be done.
+struct Sweep<'a> {
+    library: &'a Library,
+    suite: &'a SuiteFile,
+    folder: &'a Path,
+    runs: Vec<Run>,
+    campaign: Option<Campaign<'a>>,
+}
+
+/// Submits what is missing, and waits for it if asked to.
+fn on_slurm(arguments: &Arguments, sweep: Sweep<'_>, existing: Existing) -> Result<(), Failure> {
+    let Sweep { library, suite, folder, runs, campaign } = sweep;
+    let turn = submit::turn(folder)?;
+    submit::prepare(folder, existing)?;
+    write_suite(folder, &suite.text)?;
+    let asked = arguments.threads.or(suite.suite.limits.threads);
+    let (request, chunk) = arguments.slurm.request(suite.suite.slurm.as_ref(), asked);
+    let local = conditions(arguments, library, &suite.suite, folder);
+    let threads = asked.unwrap_or(request.cpus_per_task);
+    let conditions = Conditions { limits: Limits { threads, ..local.limits }, ..local };
+    Session::new(&runs, &conditions).append(folder)?;
+    output::info(&format!("{}: {}", suite.suite.name, suite.suite.title));
+    let submitted = submit::submit(Order {
+        runs: runs.clone(),
+        campaign: campaign.as_ref(),
+        suite: &suite.suite.name,
+        root: &library.root,
+        results: folder,
+        conditions: &conditions,
+        search_time: campaign.as_ref().and_then(|campaign| search_time(arguments, campaign, &conditions)),
+        fresh: arguments.fresh,
+        retry: arguments.retry_errors,
+        chunk,
+        request,
+    })?;
+    drop(turn);
+    tell(&submitted, folder);
+    if !arguments.slurm.wait {
+        return Ok(());
+    }
+    let stop = interrupts()?;
+    let status = submit::wait(folder, &stop)?;
+    // Moves what the workers wrote into one file.
+    drop(Writer::open(folder, Existing::Resume)?);
+    if !status.lost.is_empty() {
+        return Err(Failure::failed(format!(
+            "{} lost; `bench status {}` says which, --resume submits them again",
+            count(status.lost.len(), "task"),
+            folder.display()
+        )));
+    }
+    report(arguments, &runs, folder, library, &suite.suite)
+}
+
+fn tell(submitted: &Submitted, folder: &Path) {
+    let Submitted { tasks, jobs, there, coming } = submitted;
+    let already = if *there > 0 { format!("; {} there already", count(*there, "row")) } else { String::new() };
+    let way = if *coming > 0 { format!("; {} on the way", count(*coming, "row")) } else { String::new() };
+    let jobs = if jobs.is_empty() { String::new() } else { format!(" as {}", jobs.join(", ")) };
+    output::info(&format!("submitted {}{jobs}{already}{way}", count(*tasks, "task")));
+    output::info(&format!("`bench status {}` shows how far they are", folder.display()));
+}
+
+/// Wall limit of each run of a search.
+fn search_time(arguments: &Arguments, campaign: &Campaign<'_>, conditions: &Conditions) -> Option<Duration> {
+    arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time)
+}
+
+/// What becomes of the rows that are there.
+fn existing(arguments: &Arguments) -> Existing {
+    match (arguments.resume, arguments.force) {
+        (true, _) if arguments.retry_errors => Existing::Retry,
+        (true, _) => Existing::Resume,
+        (_, true) => Existing::Overwrite,
+        _ => Existing::Refuse,
+    }
 }
 
 /// Table, plots, and the verdict on all rows of the suite, earlier ones included.
-fn report(
-    arguments: &Arguments,
-    runs: &[Run],
-    writer: &Writer,
-    folder: &Path,
-    library: &Library,
-    suite: &Suite,
-) -> Result<(), Failure> {
+fn report(arguments: &Arguments, runs: &[Run], folder: &Path, library: &Library, suite: &Suite) -> Result<(), Failure> {
     let wanted: std::collections::HashSet<_> =
         runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
-    let mut rows = records::read(writer.path())?;
+    let mut rows = records::read(folder)?;
+    if let Some(device) = arguments.replay {
+        pass::replay(&rows, folder, device, replay::REPEATS)?;
+    }
     rows.retain(|record| wanted.contains(&record.key()));
     output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
     if !arguments.no_plots {
         let plots = folder.join("plots");
-        let written = plot::write_all(&rows, Some(suite), &plots)?;
+        let executed = replay::read(folder)?;
+        let written =
+            plot::write_all(&rows, Some(suite), folder, &plots)? + plot::executed::write_all(&rows, &executed, &plots)?;
         output::info(&format!("{} in {}", count(written, "plot"), plots.display()));
     }
     let failed = records::errors(&rows);
     if failed > 0 {
-        let path = writer.path().display();
+        let path = folder.join("records.csv");
+        let path = path.display();
         return Err(Failure::failed(format!(
             "{failed} of {} rows ended in an error; see column error of {path}",
             rows.len()
@@ -160,12 +313,22 @@ fn report(
     Ok(())
 }
 
-fn conditions(arguments: &Arguments, library: &Library, suite: &Suite) -> Conditions {
+fn tell_of(cache: Option<&Cache>, rows: usize) {
+    if let Some(cache) = cache.filter(|_| rows > 0) {
+        let (rows, folder) = (count(rows, "row"), cache.folder().display());
+        output::info(&format!("{rows} taken from {folder}; --fresh computes them anew"));
+    }
+}
+
+fn conditions(arguments: &Arguments, library: &Library, suite: &Suite, folder: &Path) -> Conditions {
     let suite_time = suite.limits.time_seconds.map(Duration::from_secs_f64);
+    let suite_cpu = suite.limits.cpu_seconds.map(Duration::from_secs_f64);
     let threads = arguments.threads.or(suite.limits.threads).unwrap_or((cores() / arguments.jobs).max(1));
     Conditions {
         limits: Limits { time: arguments.time_limit.or(suite_time), threads, seed: 0 },
         memory_limit_bytes: arguments.memory_limit.or(suite.limits.memory).map(|size| size.0),
+        cpu_limit: arguments.cpu_limit.or(suite_cpu),
+        logs: Some(folder.join("logs")),
         host: Host::new(&library.root),
     }
 }

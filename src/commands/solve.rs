@@ -44,10 +44,13 @@ pub struct Arguments {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Wall limit in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
+    /// Limit on CPU seconds, all threads and processes together
+    #[arg(long, visible_alias = "cpulimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    cpu_limit: Option<Duration>,
     /// Address-space limit, e.g. 4GiB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, visible_alias = "memlimit", value_name = "SIZE")]
     memory_limit: Option<Size>,
     /// Threads that the method may use [default: all cores]
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -113,6 +116,8 @@ fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget
             seed: arguments.seed,
         },
         memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
+        cpu_limit: arguments.cpu_limit,
+        logs: None,
         host: Host::new(&library.root),
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;
@@ -152,6 +157,7 @@ fn ending_words(ending: Ending) -> &'static str {
         Ending::Ran(Termination::BoundOnly) => "a lower bound is all that the method gives",
         Ending::Ran(Termination::NotFound) => "none found within the budget",
         Ending::Ran(Termination::TimeLimit) => "time limit",
+        Ending::Ran(Termination::CpuLimit) => "CPU limit",
         Ending::Ran(Termination::MemoryLimit) => "memory limit",
         Ending::Ran(_) => "error",
     }

@@ -9,6 +9,7 @@ use crate::format::Format;
 use crate::library::Library;
 use crate::output;
 use crate::records::{self, COLUMNS};
+use crate::replay;
 use crate::suite;
 use crate::table::sections::{self, Section};
 
@@ -27,7 +28,7 @@ pub struct Arguments {
     /// Show one section instead of all that the suite has; formats for machines show one at a time
     #[arg(long, value_enum)]
     show: Option<Section>,
-    /// Explain the columns of records.csv instead
+    /// Explain the columns of records.csv and executed.csv instead
     #[arg(long)]
     columns: bool,
 }
@@ -49,8 +50,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             output::result(&text?)
         }
         _ => {
-            let lines: Vec<_> = COLUMNS.iter().map(|(name, text)| format!("{name:<22}{text}")).collect();
-            output::result(&lines.join("\n"))
+            let lines = |columns: &[(&str, &str)], width: usize| {
+                let lines: Vec<_> = columns.iter().map(|(name, text)| format!("{name:<width$}{text}")).collect();
+                lines.join("\n")
+            };
+            output::result(&format!(
+                "{}\n\nexecuted.csv, where schedules were executed:\n{}",
+                lines(COLUMNS, 22),
+                lines(replay::COLUMNS, 29)
+            ))
         }
     }
 }

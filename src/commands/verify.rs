@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remat_core::format::TensorKind;
+use remat_core::format::{TensorKind, TimeUnit};
 use remat_core::io::{read_instance, read_schedule};
-use remat_core::{Instance, Schedule, Simulation, Step, simulate};
+use remat_core::simulate::Transfers;
+use remat_core::{Instance, Schedule, Simulation, Step, TransferRates, simulate};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -56,6 +57,20 @@ struct Report {
     recomputed_operators: Option<usize>,
     most_recomputed: Option<Vec<(String, u32)>>,
     wasted_steps: Option<usize>,
+    /// Copies between device and host, where the schedule has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transfers: Option<TransferReport>,
+}
+
+/// Copies between device and host, at the rates that the schedule assumes.
+#[derive(Debug, Serialize)]
+struct TransferReport {
+    offloads: usize,
+    fetches: usize,
+    time_ns: u64,
+    host_bytes: u64,
+    /// Bytes per thousand units of time.
+    rates: TransferRates,
 }
 
 /// Verifies a schedule.
@@ -115,7 +130,14 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
         recomputed_operators: simulation.map(Simulation::recomputed_operators),
         most_recomputed: simulation.map(|s| most_recomputed(instance, s)),
         wasted_steps: simulation.map(|s| s.wasted_steps),
+        transfers: simulation.and_then(|s| transfers(schedule, s)),
     }
+}
+
+fn transfers(schedule: &Schedule, simulation: &Simulation) -> Option<TransferReport> {
+    let Transfers { offloads, fetches, time, host_bytes } = simulation.transfers;
+    let rates = schedule.rates.filter(|_| offloads > 0)?;
+    Some(TransferReport { offloads, fetches, time_ns: time, host_bytes, rates })
 }
 
 /// Everything that is in memory at the peak, by kind.
@@ -159,6 +181,13 @@ fn text(instance: &Instance, report: &Report) -> String {
         text.push(format!("  {name} runs {runs} times\n"));
     }
     text.push(format!("wasted steps    {}\n", report.wasted_steps.unwrap_or_default()));
+    if let Some(TransferReport { offloads, fetches, time_ns, host_bytes, rates }) = &report.transfers {
+        let duration = format::time(*time_ns, units.time);
+        text.push(format!("transfers       {offloads} offloads, {fetches} fetches: {duration} of the time\n"));
+        let per = if units.time == TimeUnit::Ns { "MB/s" } else { "bytes per 1000 units of time" };
+        let (offload, fetch) = (rates.offload, rates.fetch);
+        text.push(format!("  host          {}, assuming {offload} and {fetch} {per}\n", bytes(*host_bytes)));
+    }
     text.concat()
 }
 
@@ -166,6 +195,8 @@ fn text(instance: &Instance, report: &Report) -> String {
 fn words(instance: &Instance, step: Step) -> (&'static str, String) {
     match step {
         Step::Free(tensor) => ("free", instance.tensor(tensor).name.clone()),
+        Step::Offload(tensor) => ("offload", instance.tensor(tensor).name.clone()),
+        Step::Fetch(tensor) => ("fetch", instance.tensor(tensor).name.clone()),
         Step::Compute { operator, implementation } => {
             let operator = instance.operator(operator);
             ("compute", format!("{} ({})", operator.name, operator.implementations[implementation].name))

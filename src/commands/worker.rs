@@ -1,19 +1,24 @@
 //! `bench worker`: the child process in which one method works on one instance. Not for people.
 //!
-//! Reads a job, limits its own memory, and hands over answers as it gets them. It judges nothing.
+//! Reads a job, limits its own memory and CPU time, sends what solvers print to the run's log, and hands
+//! over answers as it gets them. It judges nothing.
 
+use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::process::parent_id;
 use std::sync::mpsc;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
+use nix::unistd::dup2_stdout;
 use remat_core::Instance;
 use remat_core::io::read_instance;
-use remat_formulations::{Answer, Context, Method, Parameters, Reporter, find};
+use remat_formulations::{Answer, Context, Method, Parameters, Reporter, enable_solver_logs, find};
 
 use crate::failure::Failure;
 use crate::fault;
+use crate::run::interrupts;
 use crate::run::job::{Job, Message};
 use crate::run::messenger::{self, Messenger};
 
@@ -24,34 +29,63 @@ use crate::run::messenger::{self, Messenger};
 pub fn run() -> Result<(), Failure> {
     // Should the parent be killed outright, this process goes with it.
     set_pdeathsig(Signal::SIGKILL).map_err(Failure::failed)?;
+    // A cluster that ends a job signals all of its processes; the parent decides what becomes of this one.
+    interrupts()?;
     let job: Job = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
         Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`"))
     })?;
     if parent_id() != job.parent {
         return Err(Failure::failed("the process that asked for this is gone"));
     }
-    if let Some(limit) = job.memory_limit_bytes {
-        setrlimit(Resource::RLIMIT_AS, limit, limit)
-            .map_err(|error| Failure::failed(format!("cannot limit the memory to {limit} bytes: {error}")))?;
+    limit(&job)?;
+    let out = divert(&job)?;
+    if let Err(message) = work(&job, &out)? {
+        send(&out, &Message::Failed { message })?;
     }
-    if let Err(message) = work(&job)? {
-        send(&Message::Failed { message })?;
+    send(&out, &Message::Done)
+}
+
+/// Puts the system's limits on this process and on all that it starts.
+fn limit(job: &Job) -> Result<(), Failure> {
+    let set = |resource, what: &str, soft: u64, hard: u64| {
+        setrlimit(resource, soft, hard)
+            .map_err(|error| Failure::failed(format!("cannot limit the {what} to {soft}: {error}")))
+    };
+    if let Some(bytes) = job.memory_limit_bytes {
+        set(Resource::RLIMIT_AS, "bytes of memory", bytes, bytes)?;
     }
-    send(&Message::Done)
+    if let Some(limit) = job.cpu_limit {
+        // The parent counts the whole group and kills it; this is for when it is not looking.
+        let seconds = limit.as_secs() + 2;
+        set(Resource::RLIMIT_CPU, "seconds of CPU time", seconds, seconds + 1)?;
+    }
+    Ok(())
+}
+
+/// Where messages go. Where the run keeps a log, standard output itself becomes that, for solvers print there.
+fn divert(job: &Job) -> Result<File, Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot divert standard output: {error}"));
+    let messages = std::io::stdout().as_fd().try_clone_to_owned().map_err(failed)?;
+    if let Some(path) = &job.log {
+        let log = File::options().create(true).append(true).open(path).map_err(failed)?;
+        dup2_stdout(log).map_err(|error| failed(error.into()))?;
+        enable_solver_logs();
+    }
+    Ok(messages.into())
 }
 
 /// Runs the method and hands over its answers; the inner error is the method's, for the record.
-fn work(job: &Job) -> Result<Result<(), String>, Failure> {
+fn work(job: &Job, out: &File) -> Result<Result<(), String>, Failure> {
     let Prepared { method, parameters, instance } = match prepare(job) {
         Ok(prepared) => prepared,
         Err(message) => return Ok(Err(message)),
     };
     if let Err(reason) = method.supports(&instance) {
-        return send(&Message::Skipped { reason: reason.to_string() }).map(Ok);
+        return send(out, &Message::Skipped { reason: reason.to_string() }).map(Ok);
     }
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        let writer = scope.spawn(|| messenger::write_all(job, &instance, &{ receiver }, std::io::stdout()));
+        let writer = scope.spawn(|| messenger::write_all(job, &instance, &{ receiver }, out));
         let reporter = Messenger::new(job, &instance, sender);
         let context = Context {
             instance: &instance,
@@ -100,6 +134,6 @@ fn solve(method: &dyn Method, context: &Context<'_>) -> Result<Vec<Answer>, Stri
     Ok(answers)
 }
 
-fn send(message: &Message) -> Result<(), Failure> {
-    messenger::line(&mut std::io::stdout().lock(), message).map_err(Failure::failed)
+fn send(mut out: &File, message: &Message) -> Result<(), Failure> {
+    messenger::line(&mut out, message).map_err(Failure::failed)
 }

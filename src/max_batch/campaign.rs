@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::host::VERSION;
+use crate::launcher::batch::Search;
 use crate::library::{Library, glob};
 use crate::output;
 use crate::records::Existing;
@@ -38,6 +40,51 @@ impl<'a> Campaign<'a> {
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
+    /// Some searches of one network, by their positions in the suite; none where there are no such.
+    pub fn only(suite: &'a Suite, network: usize, methods: &[usize]) -> Option<Self> {
+        let settings = suite.max_batch.as_ref()?;
+        let networks = vec![settings.networks.get(network)?];
+        let methods = methods.iter().map(|&at| settings.methods.get(at)).collect::<Option<Vec<_>>>()?;
+        Some(Self { settings, networks, methods })
+    }
+
+    /// The searches that have no row yet, by network.
+    ///
+    /// # Errors
+    /// The instances are no family, or rows are none of ours.
+    pub fn missing(&self, results: &Path, root: &Path, conditions: &Conditions) -> Result<Vec<Search>, Failure> {
+        let rows = rows::read(results)?;
+        let library = Library { root: root.to_owned() };
+        let question = self.question();
+        let mut missing = Vec::new();
+        for names in &self.networks {
+            let name = Network::read(&library, names, results)?.name;
+            let open = |method: &&&SuiteMethod| !there(&rows, &name, method, &question, conditions.limits.seed);
+            let methods: Vec<_> = self.methods.iter().filter(open).copied().collect();
+            if methods.is_empty() {
+                continue;
+            }
+            let at = |method: &SuiteMethod| self.settings.methods.iter().position(|other| std::ptr::eq(other, method));
+            missing.push(Search {
+                network: self
+                    .settings
+                    .networks
+                    .iter()
+                    .position(|other| std::ptr::eq(other, *names))
+                    .unwrap_or_default(),
+                methods: methods.iter().filter_map(|method| at(method)).collect(),
+                labels: methods.iter().map(|method| super::label_of(method)).collect(),
+                name,
+            });
+        }
+        Ok(missing)
+    }
+
+    fn question(&self) -> Question {
+        let SuiteMaxBatch { memory, extra_forwards, most, .. } = *self.settings;
+        Question { memory, extra_forwards, most }
+    }
+
     /// Wall limit of each run, where it is not the suite's.
     pub fn time_limit(&self) -> Option<Duration> {
         self.settings.time_seconds.map(Duration::from_secs_f64)
@@ -56,7 +103,7 @@ impl<'a> Campaign<'a> {
         lines.concat()
     }
 
-    /// Does what has no row yet.
+    /// Does what has no row in `folder` yet; schedules go to the run directory `results`.
     ///
     /// # Errors
     /// As [`largest`]; what was written stays.
@@ -64,21 +111,24 @@ impl<'a> Campaign<'a> {
         &self,
         library: &Library,
         folder: &Path,
+        results: &Path,
         existing: Existing,
         conditions: &Conditions,
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
         let mut rows = if existing == Existing::Overwrite { Vec::new() } else { rows::read(folder)? };
-        let settings = self.settings;
-        let question =
-            Question { memory: settings.memory, extra_forwards: settings.extra_forwards, most: settings.most };
+        let question = self.question();
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
-                if !there(&rows, &network, method, &question, conditions.limits.seed) {
+                if !there(&rows, &network.name, method, &question, conditions.limits.seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
-                    rows.push(largest(&mut network, method, &question, guess, conditions, stop)?);
+                    let (row, schedule) = largest(&mut network, method, &question, guess, conditions, stop)?;
+                    if let Some(schedule) = schedule {
+                        rows::write_schedule(results, &row, &schedule)?;
+                    }
+                    rows.push(row);
                     rows::write(folder, &rows)?;
                 }
             }
@@ -90,13 +140,8 @@ impl<'a> Campaign<'a> {
     }
 }
 
-fn there(rows: &[BatchRow], network: &Network, method: &SuiteMethod, question: &Question, seed: u64) -> bool {
+fn there(rows: &[BatchRow], network: &str, method: &SuiteMethod, question: &Question, seed: u64) -> bool {
     let label = super::label_of(method);
-    let same = |row: &&BatchRow| {
-        (row.network.as_str(), row.label.as_str()) == (network.name.as_str(), label.as_str())
-            && row.memory_bytes == question.memory.0
-            && row.extra_forwards.to_bits() == question.extra_forwards.to_bits()
-            && (row.seed, row.version.as_str()) == (seed, crate::host::VERSION)
-    };
-    rows.iter().any(|row| same(&row))
+    let asked = (network, label.as_str(), question.memory.0, question.extra_forwards.to_bits(), seed, VERSION);
+    rows.iter().any(|row| row.question() == asked)
 }

@@ -18,6 +18,7 @@ use remat_core::batch::{Family, FamilyError};
 use remat_core::format::InstanceDocument;
 use remat_core::io::{read_json, write_json_quickly};
 use remat_core::plan::Plan;
+use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Termination;
 
 use crate::failure::Failure;
@@ -48,6 +49,8 @@ pub struct Question {
 pub struct Network {
     /// Name of the first of its instances.
     pub name: String,
+    /// Its instances, as they were asked for.
+    instances: Vec<String>,
     family: Family,
     folder: PathBuf,
     subjects: BTreeMap<u64, Arc<Subject>>,
@@ -79,11 +82,15 @@ impl Network {
         for other in others {
             family.confirm(other).map_err(wrong)?;
         }
-        Ok(Self { name: first.name.clone(), family, folder: folder.to_owned(), subjects: BTreeMap::new() })
+        let instances = instances.to_vec();
+        Ok(Self { name: first.name.clone(), instances, family, folder: folder.to_owned(), subjects: BTreeMap::new() })
     }
 
     /// The network at a batch size, written to a file for the workers.
-    fn at(&mut self, batch: u64) -> Result<Arc<Subject>, Failure> {
+    ///
+    /// # Errors
+    /// There is no such batch, or the file cannot be written.
+    pub fn at(&mut self, batch: u64) -> Result<Arc<Subject>, Failure> {
         if let Some(subject) = self.subjects.get(&batch) {
             return Ok(subject.clone());
         }
@@ -117,10 +124,19 @@ pub fn largest(
     guess: u64,
     conditions: &Conditions,
     stop: &AtomicBool,
-) -> Result<BatchRow, Failure> {
+) -> Result<(BatchRow, Option<ScheduleDocument>), Failure> {
     let mut search = Search { network, chosen, question, conditions, stop, best: None, skipped: None, cpu: 0.0 };
     let found = search::largest(guess, question.most, |batch| search.probe(batch))?;
     search.row(found)
+}
+
+/// A batch that a method managed.
+struct Best {
+    batch: u64,
+    record: Record,
+    /// The time that was allowed.
+    limit: u64,
+    schedule: Option<ScheduleDocument>,
 }
 
 struct Search<'a> {
@@ -129,8 +145,8 @@ struct Search<'a> {
     question: &'a Question,
     conditions: &'a Conditions,
     stop: &'a AtomicBool,
-    /// The row of the largest batch so far, with the time that was allowed.
-    best: Option<(u64, Record, u64)>,
+    /// The largest batch so far.
+    best: Option<Best>,
     skipped: Option<String>,
     cpu: f64,
 }
@@ -156,8 +172,8 @@ impl Search<'_> {
                 self.cpu += row.record.cpu_seconds;
                 match self.judge(&row.record, memory.0, limit)? {
                     Verdict::Holds => {
-                        if self.best.as_ref().is_none_or(|(largest, ..)| batch > *largest) {
-                            self.best = Some((batch, row.record, limit));
+                        if self.best.as_ref().is_none_or(|best| batch > best.batch) {
+                            self.best = Some(Best { batch, record: row.record, limit, schedule: row.schedule });
                         }
                         return Ok(Verdict::Holds);
                     }
@@ -192,18 +208,20 @@ impl Search<'_> {
         Ok(if only || infeasible || optimal || bounded { Verdict::Refuted } else { Verdict::Unknown })
     }
 
-    fn row(self, found: Found) -> Result<BatchRow, Failure> {
+    fn row(self, found: Found) -> Result<(BatchRow, Option<ScheduleDocument>), Failure> {
         let about = method(&self.chosen.id)?.about();
-        let (batch, record, limit) = match self.best {
-            Some((batch, record, limit)) => (Some(batch), Some(record), Some(limit)),
-            None => (None, None, None),
+        let (batch, record, limit, schedule) = match self.best {
+            Some(Best { batch, record, limit, schedule }) => (Some(batch), Some(record), Some(limit), schedule),
+            None => (None, None, None, None),
         };
         let skipped = self.skipped.map(|reason| format!("skipped: {reason}"));
         let open = (batch == Some(self.question.most))
             .then(|| format!("no larger batch than {} was tried", self.question.most));
         let note = record.as_ref().map(|record| record.note.clone()).filter(|note| !note.is_empty());
-        Ok(BatchRow {
+        let row = BatchRow {
             network: self.network.name.clone(),
+            instances: self.network.instances.join(" "),
+            instance_hash: record.as_ref().map(|record| record.instance_hash.clone()).unwrap_or_default(),
             method: self.chosen.id.clone(),
             label: label_of(self.chosen),
             claim: about.claim,
@@ -225,7 +243,8 @@ impl Search<'_> {
             git_revision: self.conditions.host.git_revision.clone(),
             host: self.conditions.host.name.clone(),
             timestamp: timestamp(),
-        })
+        };
+        Ok((row, schedule))
     }
 }
 

@@ -3,12 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use remat_core::format::MemoryUnit;
+use remat_core::io::write_json_quickly;
+use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Claim;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::format::{self, Format};
+use crate::output;
 use crate::published::Published;
+use crate::records::parts;
+use crate::run::pool::{self, safe, short};
 use crate::table::grid::Grid;
 use crate::table::{rank, wrap};
 
@@ -17,6 +22,10 @@ use crate::table::{rank, wrap};
 pub struct BatchRow {
     /// Name of the first of the network's instances.
     pub network: String,
+    /// The instances that show it at different batches, separated by spaces.
+    pub instances: String,
+    /// Hash of the network at the largest batch.
+    pub instance_hash: String,
     /// Id of the method.
     pub method: String,
     /// The method with the parameters that the suite gives.
@@ -61,22 +70,44 @@ pub struct BatchRow {
     pub timestamp: String,
 }
 
+impl BatchRow {
+    /// What the search was asked; two rows that were asked the same are one.
+    pub fn question(&self) -> (&str, &str, u64, u64, u64, &str) {
+        let Self { network, label, memory_bytes, extra_forwards, seed, version, .. } = self;
+        (network, label, *memory_bytes, extra_forwards.to_bits(), *seed, version)
+    }
+}
+
 /// The file in a folder of results.
 pub fn path_in(folder: &Path) -> PathBuf {
     folder.join("max-batch.csv")
 }
 
-/// The rows in a folder of results; none where there is no such file.
+/// The rows in a folder of results and in its parts, of those that answer the same question the last;
+/// none where there is no such file.
 ///
 /// # Errors
-/// The file is none of ours.
+/// A file is none of ours.
 pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
-    let path = path_in(folder);
+    let mut rows: Vec<BatchRow> = Vec::new();
+    let parts = parts::folders(folder);
+    for folder in std::iter::once(folder).chain(parts.iter().map(PathBuf::as_path)) {
+        for row in of_file(&path_in(folder))? {
+            match rows.iter_mut().find(|other| other.question() == row.question()) {
+                Some(other) => *other = row,
+                None => rows.push(row),
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn of_file(path: &Path) -> Result<Vec<BatchRow>, Failure> {
     if !path.is_file() {
         return Ok(Vec::new());
     }
     let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
-    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
+    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
     reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
 }
 
@@ -85,15 +116,24 @@ pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
-    let path = path_in(folder);
-    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    let partial = path.with_extension("csv.partial");
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
-    for row in rows {
-        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
-    }
-    writer.flush().map_err(|error| failed(error.to_string()))?;
-    std::fs::rename(&partial, &path).map_err(|error| failed(error.to_string()))
+    output::write_csv(&path_in(folder), rows)
+}
+
+/// The schedule of a row's largest batch: `schedules/max-batch/<network>/<method>@<memory>+forwards<n>+seed<seed>.json.zst`
+/// (no seed 0).
+pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
+    let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
+    let name = safe(&format!("{}@{}+forwards{}{seed}", row.label, row.memory_bytes, row.extra_forwards));
+    results.join("schedules/max-batch").join(safe(&row.network)).join(format!("{}.json.zst", short(name)))
+}
+
+/// Keeps the schedule of a row.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_schedule(results: &Path, row: &BatchRow, schedule: &ScheduleDocument) -> Result<(), Failure> {
+    let path = schedule_path(results, row);
+    pool::write(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
 }
 
 /// The text of the table.

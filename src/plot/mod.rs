@@ -1,7 +1,14 @@
 //! Figures of recorded results, one per instance: throughput against peak memory, as in Figure 6 of
-//! rotor-toms-2024, or overhead against budget, as in Checkmate's. This file chooses what is drawn; `figure.rs` draws it and knows no record.
+//! rotor-toms-2024, or overhead against budget, as in Checkmate's; and incumbents and bounds over time. The files choose
+//! what is drawn; `figure.rs` draws it and knows no record.
 
+mod axis;
+pub mod executed;
 mod figure;
+mod legend;
+mod marks;
+mod overall;
+mod progress;
 pub mod style;
 
 use std::collections::BTreeMap;
@@ -9,29 +16,78 @@ use std::path::Path;
 
 use remat_core::format::{MemoryUnit, TimeUnit};
 
+use crate::aggregate::Arena;
 use crate::failure::Failure;
 use crate::records::Record;
 use crate::run::pool::safe;
 use crate::suite::{Curves, Suite, SuiteDevice};
 use crate::table::{by_instance, median, rank, series_label};
-use figure::{Device, Figure, Series, tick};
+use crate::trajectory;
+use axis::Axis;
+pub use axis::tick;
+use figure::{Device, Figure, Joined, Series};
 
-/// Writes NAME.svg and NAME.png for every instance that has a point; returns how many instances.
+/// A figure and where it belongs.
+pub struct Named {
+    /// The instance that it is about; empty for one about all of them.
+    pub instance: String,
+    /// Path of the files, without the ending.
+    pub file: String,
+    /// The figure.
+    pub figure: Figure,
+}
+
+/// The figures of some rows: over all cases, then per instance the curves that the suite asks for, and
+/// progress per budget.
+///
+/// # Errors
+/// A trace in `results`, the folder of the rows, cannot be read.
+pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Result<Vec<Named>, Failure> {
+    let curves = suite.map(|suite| suite.curves).unwrap_or_default();
+    let device = suite.and_then(|suite| suite.device.as_ref());
+    let trajectories = trajectory::read_all(records, results)?;
+    let mut figures = overall::figures(&Arena::new(records, &trajectories));
+    for (name, rows) in by_instance(records) {
+        if let Some(figure) = figure_of(&name, &rows, curves, device) {
+            figures.push(Named { file: safe(&name), instance: name.clone(), figure });
+        }
+        let of = |row: &Record| records.iter().position(|other| std::ptr::eq(other, row)).map(|at| &trajectories[at]);
+        let known: Vec<_> = rows.iter().filter_map(|&row| Some((row, of(row)?))).collect();
+        figures.extend(progress::figures(&name, &known));
+    }
+    Ok(figures)
+}
+
+/// The curves alone: a figure per instance that has a point.
+pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) -> Vec<Named> {
+    let figure = |(name, rows): (String, Vec<&Record>)| {
+        let figure = figure_of(&name, &rows, curves, device)?;
+        Some(Named { file: safe(&name), instance: name, figure })
+    };
+    by_instance(records).into_iter().filter_map(figure).collect()
+}
+
+/// Writes every figure as SVG and PNG; returns how many.
+///
+/// # Errors
+/// As [`figures`]; the folder or a file cannot be written.
+pub fn write_all(records: &[Record], suite: Option<&Suite>, results: &Path, folder: &Path) -> Result<usize, Failure> {
+    write(&figures(records, suite, results)?, folder)
+}
+
+/// Writes figures into a folder; returns how many.
 ///
 /// # Errors
 /// The folder or a file cannot be written.
-pub fn write_all(records: &[Record], suite: Option<&Suite>, folder: &Path) -> Result<usize, Failure> {
+pub fn write(figures: &[Named], folder: &Path) -> Result<usize, Failure> {
     let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
-    let curves = suite.map(|suite| suite.curves).unwrap_or_default();
-    let device = suite.and_then(|suite| suite.device.as_ref());
-    let mut count = 0;
-    for (name, rows) in by_instance(records) {
-        let Some(figure) = figure_of(&name, &rows, curves, device) else { continue };
-        figure.write(&folder.join(safe(&name))).map_err(&failed)?;
-        count += 1;
+    for named in figures {
+        let path = folder.join(&named.file);
+        let parent = path.parent().unwrap_or(folder);
+        std::fs::create_dir_all(parent).map_err(|error| failed(error.to_string()))?;
+        named.figure.write(&path).map_err(&failed)?;
     }
-    Ok(count)
+    Ok(figures.len())
 }
 
 const GIB: u64 = 1 << 30;
@@ -104,30 +160,10 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     };
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
-    let fits = |row: &&&Record| {
-        row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0))
-    };
-    let points = medians(rows);
-    let mut series: Vec<Series> = Vec::new();
-    for row in points.iter().filter(fits) {
-        let memory = row.budget_bytes.filter(|_| curves == Curves::OverheadAgainstBudget).or(row.simulated_peak_bytes);
-        let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
-        let Some(value) = vertical.value(time) else { continue };
-        let label = series_label(row);
-        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
-            series.push(Series {
-                label,
-                also: vec![],
-                order: rank(&row.method),
-                style: style::of(&row.method, series.len()),
-                secondary: false,
-                line: row.budget_bytes.is_some(),
-                points: vec![],
-            });
-            series.len() - 1
-        });
-        series[at].points.push((memory as f64 / scale, value));
-    }
+    let fits =
+        |row: &Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0));
+    let points: Vec<&Record> = medians(rows).into_iter().filter(|row| fits(row)).collect();
+    let mut series = curves_of(&points, curves, vertical, scale);
     let hidden = vertical.hide_outliers(&mut series);
     for series in &mut series {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -135,9 +171,7 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     }
     // The shorter label is the one with fewer parameters that are not at their defaults.
     series.sort_by_key(|series| (series.order, series.label.len()));
-    for index in 1..series.len() {
-        series[index].secondary = series[index].order == series[index - 1].order;
-    }
+    set_apart(&mut series);
     let series = merge_equal(series);
     if series.is_empty() {
         return None;
@@ -145,8 +179,9 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     Some(Figure {
         title: name.into(),
         subtitle: subtitle(first, device, hidden),
-        horizontal: curves.horizontal(unit),
-        vertical: vertical.label(),
+        // From zero: memory is compared by ratio. Times are not: the differences are what the figure is about.
+        horizontal: Axis::from_zero(curves.horizontal(unit), points_of(&series).map(|point| point.0)),
+        vertical: Axis::around(vertical.label(), points_of(&series).map(|point| point.1)),
         device: device.map(|device| Device {
             name: device.name.clone(),
             size: format!("{} GiB", tick(device.memory.0 as f64 / GIB as f64)),
@@ -154,6 +189,37 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
         }),
         series,
     })
+}
+
+/// The points of each setting, in the units of the axes.
+fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows {
+        let memory = row.budget_bytes.filter(|_| curves == Curves::OverheadAgainstBudget).or(row.simulated_peak_bytes);
+        let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
+        let Some(value) = vertical.value(time) else { continue };
+        let label = series_label(row);
+        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
+            let style = style::of(&row.method, series.len());
+            // A method that ignores budgets is a set of points.
+            let joined = if row.budget_bytes.is_some() { Joined::Lines } else { Joined::No };
+            series.push(Series::new(label, rank(&row.method), style, joined));
+            series.len() - 1
+        });
+        series[at].points.push((memory as f64 / scale, value));
+    }
+    series
+}
+
+/// Of the settings of one method, which stand together, the first has the full look.
+fn set_apart(series: &mut [Series]) {
+    for index in 1..series.len() {
+        series[index].secondary = series[index].order == series[index - 1].order;
+    }
+}
+
+fn points_of(series: &[Series]) -> impl Iterator<Item = (f64, f64)> {
+    series.iter().flat_map(|series| series.points.iter().copied())
 }
 
 /// Series with the very same points become one, for the last drawn would hide the others.
@@ -169,7 +235,7 @@ fn merge_equal(series: Vec<Series>) -> Vec<Series> {
 }
 
 fn same_points(one: &Series, other: &Series) -> bool {
-    !one.points.is_empty() && (&one.points, one.line) == (&other.points, other.line)
+    !one.points.is_empty() && (&one.points, one.joined) == (&other.points, other.joined)
 }
 
 /// One row per setting and budget that has a schedule: of several seeds the median.

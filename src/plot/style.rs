@@ -60,6 +60,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-lp", BLACK, Marker::Cross),
     ("checkmate-rounding", ORANGE, Marker::Diamond),
     ("moccasin", GREEN, Marker::Triangle),
+    ("moccasin-reordered", ORANGE, Marker::Circle),
     ("fastsa", BLUE, Marker::Diamond),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),

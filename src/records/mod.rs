@@ -1,11 +1,15 @@
 //! `records.csv`: one row per instance, method, parameters and budget, flushed to the disk one by one.
 //!
 //! A row is a line (texts hold no line breaks), so a writer that was killed leaves at most one torn
-//! last line, which the next one drops. A lock file keeps a second writer out. This file must not
-//! know how rows come about.
+//! last line, which the next one drops. A lock file keeps a second writer out; workers on several
+//! machines share it and write [`parts`]. This file must not know how rows come about.
 
+mod columns;
+pub mod parts;
 mod writer;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
@@ -13,6 +17,7 @@ use remat_formulations::{Claim, Termination};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+pub use columns::{COLUMNS, SCHEMA_VERSION};
 pub use writer::{Existing, Writer};
 
 /// How a row ended: a method's termination, or that the method does not support the instance.
@@ -36,6 +41,7 @@ pub enum Skipped {
 /// One row. [`COLUMNS`] documents the fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    pub schema_version: u32,
     pub suite: String,
     pub instance: String,
     pub instance_hash: String,
@@ -66,60 +72,18 @@ pub struct Record {
     pub peak_rss_bytes: u64,
     pub threads: usize,
     pub time_limit_seconds: Option<f64>,
+    pub cpu_limit_seconds: Option<f64>,
     pub memory_limit_bytes: Option<u64>,
     pub seed: u64,
     pub note: String,
     pub error: String,
+    pub cached: bool,
     pub version: String,
+    pub sources: String,
     pub git_revision: String,
     pub host: String,
     pub timestamp: String,
 }
-
-/// Name and meaning of each column, in order.
-pub const COLUMNS: &[(&str, &str)] = &[
-    ("suite", "name of the suite"),
-    ("instance", "name of the instance"),
-    ("instance_hash", "hash of its contents, as `bench instances show` prints it"),
-    ("batch_size", "samples per iteration; empty where the instance does not say"),
-    ("times", "how the instance's times were obtained: measured, modelled, published, generated or exact"),
-    ("time_unit", "ns, or abstract: then every *_ns column is in the instance's own unit"),
-    ("memory_unit", "bytes, or abstract: likewise for every *_bytes column of instance and schedule"),
-    ("store_all_time_ns", "simulated time of store-all with the fastest implementations"),
-    ("store_all_peak_bytes", "simulated peak of store-all with the fastest implementations"),
-    ("method", "id of the method"),
-    ("parameters", "every parameter, defaults included: name=value,name=value"),
-    ("claim", "class of the method's claim; tables group by it"),
-    ("budget_bytes", "memory budget; empty for methods that ignore budgets"),
-    ("budget", "the budget as written in the suite, e.g. 0.5x"),
-    (
-        "termination",
-        "optimal, gap_reached, feasible, bound_only, not_found, infeasible, time_limit, memory_limit, node_limit, interrupted, error, or skipped",
-    ),
-    ("claimed_time_ns", "time that the method's own model claims"),
-    ("claimed_peak_bytes", "peak that the method's own model claims"),
-    ("simulated_time_ns", "time by the simulator; empty unless the schedule is legal"),
-    ("simulated_peak_bytes", "peak by the simulator; empty unless the schedule is legal"),
-    ("overhead", "simulated time over store_all_time_ns, minus 1: 0.25 is 25 % longer"),
-    ("overhead_default", "the same over store-all with the framework's default implementations"),
-    ("lower_bound_ns", "proved lower bound on the time of any schedule that meets the budget"),
-    ("recomputations", "operator runs beyond the first, over all operators"),
-    ("build_seconds", "seconds of building the model; work that serves several budgets is in the first"),
-    ("solve_seconds", "seconds of solving, likewise"),
-    ("wall_seconds", "wall seconds of the child process, all budgets together, reading included"),
-    ("cpu_seconds", "CPU seconds of the child process, likewise"),
-    ("peak_rss_bytes", "peak resident memory of the child process"),
-    ("threads", "threads that the method was allowed"),
-    ("time_limit_seconds", "wall limit of the run; empty for none"),
-    ("memory_limit_bytes", "address-space limit of the run; empty for none"),
-    ("seed", "seed of every random choice"),
-    ("note", "what the method says besides"),
-    ("error", "what went wrong, where the termination is error, time_limit, memory_limit or interrupted"),
-    ("version", "version of bench"),
-    ("git_revision", "revision of the checkout"),
-    ("host", "host name, processor, logical cores"),
-    ("timestamp", "end of the run, UTC"),
-];
 
 /// What identifies a row: a resumed run repeats none of those that are there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,6 +116,11 @@ impl Record {
             seed: self.seed,
             version: self.version.clone(),
         }
+    }
+
+    /// Whether the run failed, rather than came to an answer or to a limit.
+    pub fn is_error(&self) -> bool {
+        self.termination == Ending::Ran(Termination::Error)
     }
 
     /// Whether the row carries a checked schedule that meets the budget.
@@ -226,19 +195,15 @@ pub fn folder_of(argument: &Path) -> PathBuf {
     if argument.is_dir() { argument.to_owned() } else { argument.parent().map(Path::to_owned).unwrap_or_default() }
 }
 
-/// The rows of a `records.csv`, or of the one in a folder; a torn last line is left out.
+/// The rows of a `records.csv`, or of a folder with those that workers put into its parts; a torn last
+/// line is left out, and of rows with the same identity the last counts.
 ///
 /// # Errors
 /// The file cannot be read, or is none of ours.
 pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
-    let bytes = std::fs::read(&path).map_err(|error| {
-        Failure::input(format!(
-            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
-            path.display()
-        ))
-    })?;
-    let records = parse(&path, &bytes)?.records;
+    let parted = argument.is_dir() && !parts::folders(argument).is_empty();
+    let records = if parted { read_any(argument)? } else { latest(of_file(&path)?) };
     if records.is_empty() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
@@ -248,9 +213,58 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     Ok(records)
 }
 
+/// The rows of a folder and of its parts; none where there is none.
+///
+/// # Errors
+/// A file cannot be read, or is none of ours.
+pub fn read_any(folder: &Path) -> Result<Vec<Record>, Failure> {
+    let path = folder.join("records.csv");
+    let mut records = if path.exists() { of_file(&path)? } else { vec![] };
+    let parts = parts::rows(folder)?;
+    if !parts.is_empty() {
+        records.extend(parts);
+        records = in_order(folder, records);
+    }
+    Ok(latest(records))
+}
+
+/// Rows of workers, which finish in any order, by instance: the manifest lists them in the suite's order.
+fn in_order(folder: &Path, mut records: Vec<Record>) -> Vec<Record> {
+    let sessions = crate::run::manifest::read(folder);
+    let hashes: Vec<_> = sessions.iter().flat_map(|session| &session.instances).map(|entry| &entry.hash).collect();
+    records.sort_by_cached_key(|record| hashes.iter().position(|hash| **hash == record.instance_hash));
+    records
+}
+
+fn of_file(path: &Path) -> Result<Vec<Record>, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::input(format!(
+            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
+            path.display()
+        ))
+    })?;
+    Ok(parse(path, &bytes)?.records)
+}
+
+/// Rows without those that later ones of the same identity replace, each at the place of the first.
+fn latest(records: Vec<Record>) -> Vec<Record> {
+    let mut positions: HashMap<Key, usize> = HashMap::new();
+    let mut kept: Vec<Record> = Vec::with_capacity(records.len());
+    for record in records {
+        match positions.entry(record.key()) {
+            Entry::Occupied(position) => kept[*position.get()] = record,
+            Entry::Vacant(vacant) => {
+                vacant.insert(kept.len());
+                kept.push(record);
+            }
+        }
+    }
+    kept
+}
+
 /// How many rows ended in an error.
 pub fn errors(records: &[Record]) -> usize {
-    records.iter().filter(|record| record.termination == Ending::Ran(Termination::Error)).count()
+    records.iter().filter(|record| record.is_error()).count()
 }
 
 #[cfg(test)]
@@ -261,6 +275,7 @@ pub mod tests {
     /// A row as tests need it.
     pub fn example(method: &str, budget: Option<(&str, u64)>) -> Record {
         Record {
+            schema_version: SCHEMA_VERSION,
             suite: "s".into(),
             instance: "net".into(),
             instance_hash: "0123456789abcdef".into(),
@@ -291,11 +306,14 @@ pub mod tests {
             peak_rss_bytes: 1 << 20,
             threads: 1,
             time_limit_seconds: None,
+            cpu_limit_seconds: None,
             memory_limit_bytes: None,
             seed: 0,
             note: String::new(),
             error: String::new(),
+            cached: false,
             version: "0".into(),
+            sources: "s".into(),
             git_revision: String::new(),
             host: "a, \"b\"".into(),
             timestamp: "2026-11-21T10:09:08Z".into(),

@@ -7,7 +7,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{COLUMNS, Kept, Key, Record, parse};
+use super::{COLUMNS, Kept, Key, Record, parse, parts};
 use crate::failure::Failure;
 
 const LOCK_ATTEMPTS: u32 = 10;
@@ -20,8 +20,17 @@ pub enum Existing {
     Refuse,
     /// Keep them and add what is missing.
     Resume,
+    /// Likewise, and rows that ended in an error count as missing.
+    Retry,
     /// Drop them.
     Overwrite,
+}
+
+impl Existing {
+    /// Whether a row that is there need not be made again.
+    fn counts(self, record: &Record) -> bool {
+        !(self == Self::Retry && record.is_error())
+    }
 }
 
 /// The open file; one per folder at any time.
@@ -39,24 +48,34 @@ impl Writer {
     /// # Errors
     /// The folder cannot be written, another run writes there, or there are rows and `existing` refuses.
     pub fn open(folder: &Path, existing: Existing) -> Result<Self, Failure> {
-        let cannot = |path: &Path, what: &str, error: std::io::Error| {
-            Failure::failed(format!("{}: cannot {what}: {error}; choose another folder with --out", path.display()))
-        };
-        std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", error))?;
+        std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", &error))?;
         let lock_path = folder.join("records.lock");
-        let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", error))?;
-        acquire(&lock, folder, &lock_path)?;
+        let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", &error))?;
+        acquire(
+            &lock_path,
+            || lock.try_lock(),
+            || {
+                format!(
+                    "{}: another bench run is writing here; wait for it, or choose another folder with --out",
+                    folder.display()
+                )
+            },
+        )?;
         let path = folder.join("records.csv");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(existing == Existing::Overwrite);
-        let file = options.open(&path).map_err(|error| cannot(&path, "open", error))?;
+        let file = options.open(&path).map_err(|error| cannot(&path, "open", &error))?;
         let kept = mend(&path, existing)?;
-        let seen = kept.records.iter().map(Record::key).collect();
+        let seen = kept.records.iter().filter(|record| existing.counts(record)).map(Record::key).collect();
         let mut writer = Self { path, file, length: kept.length, seen, _lock: lock };
         writer.truncate()?;
         if writer.length == 0 {
             let names: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
             writer.append(format!("{}\n", names.join(",")).as_bytes())?;
+        }
+        match existing {
+            Existing::Overwrite => parts::drop_all(folder)?,
+            _ => parts::absorb(folder, &mut writer, existing)?,
         }
         Ok(writer)
     }
@@ -66,9 +85,12 @@ impl Writer {
         self.seen.contains(key)
     }
 
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// The rows of the file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn records(&self) -> Result<Vec<Record>, Failure> {
+        mend(&self.path, Existing::Resume).map(|kept| kept.records)
     }
 
     /// Appends a row and waits until the disk has it.
@@ -78,6 +100,15 @@ impl Writer {
     pub fn write(&mut self, record: &Record) -> Result<(), Failure> {
         self.append(&line(record)?)?;
         self.seen.insert(record.key());
+        Ok(())
+    }
+
+    /// Appends a row that a worker made; one that ended in an error may count as missing.
+    pub(super) fn take_over(&mut self, record: &Record, existing: Existing) -> Result<(), Failure> {
+        self.write(record)?;
+        if !existing.counts(record) {
+            self.seen.remove(&record.key());
+        }
         Ok(())
     }
 
@@ -106,26 +137,27 @@ impl Writer {
     }
 }
 
-/// Takes the lock. Whoever was killed just now may still hold it for an instant through a child that
+/// A failure of the file system.
+pub(super) fn cannot(path: &Path, what: &str, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{}: cannot {what}: {error}; choose another folder with --out", path.display()))
+}
+
+/// Takes a lock. Whoever was killed just now may still hold it for an instant through a child that
 /// it was starting, so a few attempts are made.
-fn acquire(lock: &File, folder: &Path, path: &Path) -> Result<(), Failure> {
-    for attempt in 0..LOCK_ATTEMPTS {
-        match lock.try_lock() {
+pub(super) fn acquire(
+    path: &Path,
+    mut attempt: impl FnMut() -> Result<(), TryLockError>,
+    taken: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    for left in (0..LOCK_ATTEMPTS).rev() {
+        match attempt() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => {
-                return Err(Failure::failed(format!(
-                    "{}: cannot lock: {error}; choose another folder with --out",
-                    path.display()
-                )));
-            }
-            Err(TryLockError::WouldBlock) if attempt + 1 < LOCK_ATTEMPTS => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(cannot(path, "lock", &error)),
+            Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => {}
         }
     }
-    Err(Failure::failed(format!(
-        "{}: another bench run is writing here; wait for it, or choose another folder with --out",
-        folder.display()
-    )))
+    Err(Failure::failed(taken()))
 }
 
 /// A row as a line of the file.

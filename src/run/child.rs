@@ -1,5 +1,6 @@
-//! A worker process: started in a process group of its own, watched, killed at its wall limit, and
-//! turned into messages and a cause of death. Knows nothing of methods or instances.
+//! A worker process: started in a process group of its own, watched, killed with its group at its limits
+//! on wall time, CPU time and memory, and turned into messages and a cause of death. Knows nothing of
+//! methods or instances.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,12 +16,15 @@ use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Termination;
 use wait4::{ResUse, Wait4};
 
+use super::group::{self, Usage};
 use super::job::{Job, Message, Point};
 
 /// How often the deadline and the interrupt are looked at.
 const TICK: Duration = Duration::from_millis(20);
-/// Bytes of standard error that are kept.
-const STDERR_BYTES: usize = 4096;
+/// How often the usage of the group is looked at, where it is limited.
+const USAGE_PAUSE: Duration = Duration::from_millis(200);
+/// Bytes that are kept of the beginning, and of the end, of standard error.
+const STDERR_BYTES: usize = 2048;
 /// Longest line that a worker may send.
 const LINE_BYTES: u64 = 1 << 30;
 
@@ -33,9 +37,9 @@ pub struct Outcome {
     pub death: Option<(Termination, String)>,
     /// Wall seconds from start to end.
     pub wall_seconds: f64,
-    /// User and system seconds.
+    /// User and system seconds of the worker and of what it started.
     pub cpu_seconds: f64,
-    /// Peak resident memory.
+    /// Peak resident memory of the largest process, or of the group where that was seen to be more.
     pub peak_rss_bytes: u64,
 }
 
@@ -68,6 +72,8 @@ impl Heard {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Killed {
     Deadline,
+    Cpu,
+    Memory,
     Interrupt,
 }
 
@@ -98,8 +104,8 @@ pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
     let stderr = child.stderr.take();
     std::thread::scope(|scope| {
         let messages = scope.spawn(|| stdout.map(read_messages).unwrap_or_default());
-        let words = scope.spawn(|| stderr.map(read_tail).unwrap_or_default());
-        let (usage, killed) = watch(child, job.limits.time.map(deadline), interrupted)?;
+        let words = scope.spawn(|| stderr.map(read_ends).unwrap_or_default());
+        let Watched { usage, killed, group } = watch(child, job, interrupted)?;
         let wall_seconds = started.elapsed().as_secs_f64();
         let heard = messages.join().unwrap_or_default();
         let words = words.join().unwrap_or_default();
@@ -111,23 +117,27 @@ pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
             heard,
             death,
             wall_seconds,
-            cpu_seconds: (usage.rusage.utime + usage.rusage.stime).as_secs_f64(),
-            peak_rss_bytes: usage.rusage.maxrss,
+            cpu_seconds: (usage.rusage.utime + usage.rusage.stime).max(group.cpu).as_secs_f64(),
+            peak_rss_bytes: usage.rusage.maxrss.max(group.resident_bytes),
         })
     })
 }
 
-/// Waits for the child, killing its group at the deadline or on an interrupt.
-fn watch(
-    child: Child,
-    deadline: Option<Duration>,
-    interrupted: &AtomicBool,
-) -> std::io::Result<(ResUse, Option<Killed>)> {
-    let started = Instant::now();
+/// How a child ended.
+struct Watched {
+    usage: ResUse,
+    killed: Option<Killed>,
+    /// The most that the group was seen to use, where that is limited.
+    group: Usage,
+}
+
+/// Waits for the child, killing its group at a limit or on an interrupt.
+fn watch(child: Child, job: &Job, interrupted: &AtomicBool) -> std::io::Result<Watched> {
     let group = Pid::from_raw(child.id().cast_signed());
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || sender.send(child.wait4()));
+        let mut watch = Watch { job, group, started: Instant::now(), looked: Instant::now(), seen: Usage::default() };
         let mut killed = None;
         let ended: std::io::Result<ResUse> = loop {
             match receiver.recv_timeout(TICK) {
@@ -136,11 +146,7 @@ fn watch(
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if killed.is_none() {
-                killed = if interrupted.load(Ordering::Relaxed) {
-                    Some(Killed::Interrupt)
-                } else {
-                    deadline.filter(|&limit| started.elapsed() >= limit).map(|_| Killed::Deadline)
-                };
+                killed = if interrupted.load(Ordering::Relaxed) { Some(Killed::Interrupt) } else { watch.exceeded() };
                 if killed.is_some() {
                     // Fails only when the group is gone, which is what is wanted.
                     let _ = killpg(group, Signal::SIGKILL);
@@ -149,8 +155,41 @@ fn watch(
         };
         // Whatever the worker started and left behind would hold its pipes open.
         let _ = killpg(group, Signal::SIGKILL);
-        ended.map(|usage| (usage, killed))
+        ended.map(|usage| Watched { usage, killed, group: watch.seen })
     })
+}
+
+/// A group under limits.
+struct Watch<'a> {
+    job: &'a Job,
+    group: Pid,
+    started: Instant,
+    /// When its usage was last looked at.
+    looked: Instant,
+    /// The most seen.
+    seen: Usage,
+}
+
+impl Watch<'_> {
+    /// The limit that is exceeded, if one is.
+    fn exceeded(&mut self) -> Option<Killed> {
+        let job = self.job;
+        if job.limits.time.map(deadline).is_some_and(|limit| self.started.elapsed() >= limit) {
+            return Some(Killed::Deadline);
+        }
+        let limited = job.cpu_limit.is_some() || job.memory_limit_bytes.is_some();
+        if !limited || self.looked.elapsed() < USAGE_PAUSE {
+            return None;
+        }
+        self.looked = Instant::now();
+        let now = group::usage(self.group);
+        self.seen.cpu = self.seen.cpu.max(now.cpu);
+        self.seen.resident_bytes = self.seen.resident_bytes.max(now.resident_bytes);
+        if job.cpu_limit.is_some_and(|limit| now.cpu >= limit) {
+            return Some(Killed::Cpu);
+        }
+        job.memory_limit_bytes.filter(|&limit| now.resident_bytes > limit).map(|_| Killed::Memory)
+    }
 }
 
 fn read_messages(stdout: ChildStdout) -> Heard {
@@ -168,28 +207,47 @@ fn read_messages(stdout: ChildStdout) -> Heard {
     }
 }
 
-/// The last bytes of standard error, as text.
-fn read_tail(mut stderr: ChildStderr) -> String {
-    let mut tail = Vec::new();
+/// The first and the last bytes of standard error, as text: what went wrong is said first, and a long
+/// trace of calls may follow.
+fn read_ends(mut stderr: ChildStderr) -> String {
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
     let mut block = [0; STDERR_BYTES];
     while let Ok(count @ 1..) = stderr.read(&mut block) {
-        tail.extend_from_slice(&block[..count]);
+        let (first, rest) = block[..count].split_at(count.min(STDERR_BYTES - head.len()));
+        head.extend_from_slice(first);
+        tail.extend_from_slice(rest);
         let excess = tail.len().saturating_sub(STDERR_BYTES);
         tail.drain(..excess);
     }
-    String::from_utf8_lossy(&tail).trim().to_owned()
+    head.extend_from_slice(&tail);
+    String::from_utf8_lossy(&head).trim().to_owned()
 }
 
 /// Why a process ended otherwise than with success.
 fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> Option<(Termination, String)> {
+    let seconds = |limit: Option<Duration>| limit.map_or(0.0, |limit| limit.as_secs_f64());
+    let out_of_cpu = || {
+        let limit = seconds(job.cpu_limit);
+        Some((Termination::CpuLimit, format!("killed: used more CPU time than the limit of {limit} s")))
+    };
     match killed {
         Some(Killed::Interrupt) => return Some((Termination::Interrupted, "interrupted".into())),
         Some(Killed::Deadline) => {
-            let limit = job.limits.time.map_or(0.0, |limit| limit.as_secs_f64());
+            let limit = seconds(job.limits.time);
             return Some((Termination::TimeLimit, format!("killed: still running after the limit of {limit} s")));
+        }
+        Some(Killed::Cpu) => return out_of_cpu(),
+        Some(Killed::Memory) => {
+            let limit = job.memory_limit_bytes.unwrap_or_default();
+            let words = format!("killed: its processes together used more memory than the limit of {limit} bytes");
+            return Some((Termination::MemoryLimit, words));
         }
         None if status.success() => return None,
         None => {}
+    }
+    // The worker's own limit, should nobody have looked in time.
+    if status.signal() == Some(Signal::SIGXCPU as i32) && job.cpu_limit.is_some() {
+        return out_of_cpu();
     }
     let said = if words.is_empty() { String::new() } else { format!(": {words}") };
     // Rust's words, the system's, and those of solvers in C++.

@@ -1,7 +1,9 @@
 //! One run from its job to its rows. Whatever becomes of the child, each budget gets a row.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use remat_core::schedule::ScheduleDocument;
 use remat_formulations::{BudgetUse, Limits, Termination};
@@ -9,10 +11,11 @@ use remat_formulations::{BudgetUse, Limits, Termination};
 use super::child::{self, Heard, Outcome};
 use super::job::{AnswerDocument, Job, Message, Point};
 use super::judge::{Verdict, judge};
+use super::logs;
 use super::plan::{Run, RunBudget};
 use crate::baseline::overhead;
-use crate::host::{Host, VERSION, timestamp};
-use crate::records::{Ending, Record, Skipped, one_line};
+use crate::host::{Host, SOURCES, VERSION, timestamp};
+use crate::records::{Ending, Record, SCHEMA_VERSION, Skipped, one_line};
 
 /// What all runs of a command have in common.
 #[derive(Clone, Debug)]
@@ -21,6 +24,10 @@ pub struct Conditions {
     pub limits: Limits,
     /// Limit on the address space of each worker.
     pub memory_limit_bytes: Option<u64>,
+    /// Limit on the CPU time of each worker's process group.
+    pub cpu_limit: Option<Duration>,
+    /// Folder for the solvers' logs, where they are kept.
+    pub logs: Option<PathBuf>,
     /// Where this happens.
     pub host: Host,
 }
@@ -45,6 +52,8 @@ pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
         budgets: budgets.iter().map(|budget| budget.bytes).collect(),
         limits: Limits { seed: run.seed, ..conditions.limits },
         memory_limit_bytes: conditions.memory_limit_bytes,
+        cpu_limit: conditions.cpu_limit,
+        log: conditions.logs.as_deref().and_then(|folder| logs::open(folder, run, budgets)),
     };
     let outcome = child::run(&job, interrupted).unwrap_or_else(|error| Outcome {
         heard: Heard::default(),
@@ -53,6 +62,9 @@ pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
         cpu_seconds: 0.0,
         peak_rss_bytes: 0,
     });
+    if let Some(log) = &job.log {
+        logs::trim(log);
+    }
     rows(run, budgets, conditions, outcome)
 }
 
@@ -149,6 +161,7 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
     let about = run.method.about();
     let budgeted = about.budgets == BudgetUse::Used;
     Record {
+        schema_version: SCHEMA_VERSION,
         suite: run.suite.clone(),
         instance: instance.name().into(),
         instance_hash: instance.hash().to_string(),
@@ -179,11 +192,14 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         peak_rss_bytes: 0,
         threads: conditions.limits.threads,
         time_limit_seconds: conditions.limits.time.map(|limit| limit.as_secs_f64()),
+        cpu_limit_seconds: conditions.cpu_limit.map(|limit| limit.as_secs_f64()),
         memory_limit_bytes: conditions.memory_limit_bytes,
         seed: run.seed,
         note: String::new(),
         error: String::new(),
+        cached: false,
         version: VERSION.into(),
+        sources: SOURCES.into(),
         git_revision: conditions.host.git_revision.clone(),
         host: conditions.host.name.clone(),
         timestamp: timestamp(),

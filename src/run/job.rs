@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use remat_core::schedule::ScheduleDocument;
 use remat_formulations::{Limits, Termination};
@@ -25,6 +26,10 @@ pub struct Job {
     pub limits: Limits,
     /// Limit on the address space of the worker.
     pub memory_limit_bytes: Option<u64>,
+    /// Limit on the CPU time of the worker's process group.
+    pub cpu_limit: Option<Duration>,
+    /// File to which solvers append their logs.
+    pub log: Option<PathBuf>,
 }
 
 /// One line from the worker.

@@ -5,16 +5,20 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Run;
+use super::{Conditions, Run};
 use crate::failure::Failure;
-use crate::host::{Host, VERSION, timestamp};
+use crate::host::{SOURCES, VERSION, timestamp};
+use crate::records::SCHEMA_VERSION;
 
 /// One `bench run`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
+    /// Version of the columns of the records.
+    pub schema_version: u32,
     /// When it began, UTC.
     pub started: String,
     /// Its arguments, the program's name first.
@@ -23,11 +27,23 @@ pub struct Session {
     pub version: String,
     /// Revision of the checkout.
     pub git_revision: String,
+    /// Hash of the sources that decide answers.
+    pub sources: String,
     /// Host name, processor, logical cores.
     pub host: String,
     /// Memory of the machine.
     pub memory_bytes: Option<u64>,
-    /// Version of each solver that is built in.
+    /// Kernel of the system.
+    pub system: String,
+    /// Wall seconds of each run.
+    pub time_limit_seconds: Option<String>,
+    /// CPU seconds of each run.
+    pub cpu_limit_seconds: Option<String>,
+    /// Address space of each run.
+    pub memory_limit_bytes: Option<u64>,
+    /// Threads of each run.
+    pub threads: usize,
+    /// Version of each solver that is built in or, like CP-SAT, installed.
     pub solvers: BTreeMap<String, String>,
     /// Version of each crate that bench names as a dependency.
     pub crates: BTreeMap<String, String>,
@@ -48,7 +64,9 @@ pub struct InstanceEntry {
 
 impl Session {
     /// The session that is about to execute `runs`.
-    pub fn new(runs: &[Run], host: &Host) -> Self {
+    pub fn new(runs: &[Run], conditions: &Conditions) -> Self {
+        let host = &conditions.host;
+        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64().to_string());
         let mut instances: Vec<InstanceEntry> = Vec::new();
         for run in runs {
             let (instance, path) = (&run.subject.instance, &run.subject.path);
@@ -58,13 +76,20 @@ impl Session {
             }
         }
         Self {
+            schema_version: SCHEMA_VERSION,
             started: timestamp(),
             command: std::env::args().collect(),
             version: VERSION.into(),
             git_revision: host.git_revision.clone(),
+            sources: SOURCES.into(),
             host: host.name.clone(),
             memory_bytes: host.memory_bytes,
-            solvers: remat_formulations::solvers().into_iter().map(|(id, version)| (id.into(), version)).collect(),
+            system: host.system.clone(),
+            time_limit_seconds: seconds(conditions.limits.time),
+            cpu_limit_seconds: seconds(conditions.cpu_limit),
+            memory_limit_bytes: conditions.memory_limit_bytes,
+            threads: conditions.limits.threads,
+            solvers: solvers(),
             crates: crates(),
             instances,
         }
@@ -75,12 +100,32 @@ impl Session {
     /// # Errors
     /// It cannot be written.
     pub fn append(&self, folder: &Path) -> Result<(), Failure> {
-        let path = path(folder);
-        let line = serde_json::to_string(self).map_err(Failure::failed)?;
-        let file = OpenOptions::new().create(true).append(true).open(&path);
-        file.and_then(|mut file| writeln!(file, "{line}").and_then(|()| file.sync_data()))
-            .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+        append(folder, &(serde_json::to_string(self).map_err(Failure::failed)? + "\n"))
     }
+}
+
+/// Appends the sessions of a part of a folder to the folder's own.
+///
+/// # Errors
+/// They cannot be written.
+pub fn absorb(folder: &Path, part: &Path) -> Result<(), Failure> {
+    let present = read(folder);
+    let mut new = read(part).into_iter().filter(|session| !present.contains(session));
+    new.try_for_each(|session| session.append(folder))
+}
+
+fn append(folder: &Path, lines: &str) -> Result<(), Failure> {
+    let path = path(folder);
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    file.and_then(|mut file| file.write_all(lines.as_bytes()).and_then(|()| file.sync_data()))
+        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+}
+
+fn solvers() -> BTreeMap<String, String> {
+    let (id, version) = remat_formulations::constraint_solver();
+    let installed = version.ok().map(|version| (id, version));
+    let all = remat_formulations::solvers().into_iter().chain(installed);
+    all.map(|(id, version)| (id.to_owned(), version)).collect()
 }
 
 /// The sessions of a folder; a line that was torn by a kill is left out.

@@ -2,8 +2,10 @@
 
 pub mod child;
 pub mod execute;
+mod group;
 pub mod job;
 pub mod judge;
+pub mod logs;
 pub mod manifest;
 pub mod messenger;
 pub mod plan;

@@ -8,6 +8,8 @@ use remat_core::Instance;
 use remat_core::io::read_instance;
 use remat_formulations::{BudgetUse, METHODS, Method, ParameterError, Parameters, Spec, find};
 
+use serde::{Deserialize, Serialize};
+
 use crate::baseline::Baseline;
 use crate::failure::Failure;
 use crate::host::VERSION;
@@ -46,7 +48,7 @@ pub struct Run {
 }
 
 /// A budget of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunBudget {
     /// As written; empty for methods that ignore budgets.
     pub text: String,

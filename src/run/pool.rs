@@ -12,9 +12,10 @@ use remat_formulations::Termination;
 
 use super::job::Point;
 use super::{Conditions, Row, Run, execute};
+use crate::cache::Cache;
 use crate::cli::count;
 use crate::failure::Failure;
-use crate::records::{Ending, Record, Writer};
+use crate::records::{Ending, Key, Record, Writer};
 
 /// How it went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Summary {
     pub rows: usize,
     /// Rows written that ended in an error.
     pub errors: usize,
+    /// Rows of these that were taken from the cache.
+    pub cached: usize,
 }
 
 /// What the threads share.
@@ -36,12 +39,13 @@ struct Shared<'a> {
     progress: ProgressBar,
     folder: &'a Path,
     conditions: &'a Conditions,
+    cache: Option<&'a Cache>,
 }
 
 /// The runs, each with the budgets that have no row yet; those without any are left out.
-pub fn missing(runs: Vec<Run>, writer: &Writer) -> Vec<Run> {
+pub fn missing(runs: Vec<Run>, there: impl Fn(&Key) -> bool) -> Vec<Run> {
     let reduced = runs.into_iter().map(|run| {
-        let open = |budget: &&super::plan::RunBudget| !writer.contains(&run.key(budget));
+        let open = |budget: &&super::plan::RunBudget| !there(&run.key(budget));
         let budgets: Vec<_> = run.budgets.iter().filter(open).cloned().collect();
         Run { budgets, ..run }
     });
@@ -58,6 +62,7 @@ pub fn run_all(
     writer: &mut Writer,
     folder: &Path,
     conditions: &Conditions,
+    cache: Option<&Cache>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Summary, Failure> {
     let shared = Shared {
@@ -69,6 +74,7 @@ pub fn run_all(
         stop,
         folder,
         conditions,
+        cache,
     };
     std::thread::scope(|scope| {
         for _ in 0..jobs {
@@ -94,20 +100,36 @@ impl Shared<'_> {
         while !self.stop.load(Ordering::Relaxed) {
             let Some(run) = lock(&self.queue).pop_front() else { return };
             self.progress.set_message(format!("{} {}", run.subject.instance.name(), run.label()));
-            let rows = execute(&run, &run.budgets, self.conditions, self.stop);
-            for row in rows {
-                // A row that was interrupted is no row: the resumed run does it.
-                if row.record.termination == Ending::Ran(Termination::Interrupted) {
-                    continue;
-                }
-                if let Err(failure) = self.keep(&row) {
-                    lock(&self.failure).get_or_insert(failure);
-                    self.stop.store(true, Ordering::Relaxed);
-                    return;
-                }
+            if let Err(failure) = self.complete(run) {
+                lock(&self.failure).get_or_insert(failure);
+                self.stop.store(true, Ordering::Relaxed);
+                return;
             }
             self.progress.inc(1);
         }
+    }
+
+    /// Takes what the cache has of a run, and executes the rest.
+    fn complete(&self, run: Run) -> Result<(), Failure> {
+        let mut left = Vec::new();
+        for budget in &run.budgets {
+            match self.cache.and_then(|cache| cache.take(&run, budget, self.conditions)) {
+                Some(row) => self.keep(&row)?,
+                None => left.push(budget.clone()),
+            }
+        }
+        if left.is_empty() {
+            return Ok(());
+        }
+        let run = Run { budgets: left, ..run };
+        for row in execute(&run, &run.budgets, self.conditions, self.stop) {
+            // A row that was interrupted is no row: the resumed run does it.
+            if row.record.termination != Ending::Ran(Termination::Interrupted) {
+                self.keep(&row)?;
+                self.cache.inspect(|cache| cache.put(&row, &run, self.conditions));
+            }
+        }
+        Ok(())
     }
 
     /// Writes schedule and trace, then the row: a row says that everything about it is there.
@@ -122,6 +144,7 @@ impl Shared<'_> {
         lock(&self.writer).write(&row.record)?;
         let mut summary = lock(&self.summary);
         summary.rows += 1;
+        summary.cached += usize::from(row.record.cached);
         summary.errors += usize::from(row.record.termination == Ending::Ran(Termination::Error));
         Ok(())
     }
@@ -139,7 +162,7 @@ fn progress_bar(length: usize) -> ProgressBar {
 }
 
 /// Makes the folder and writes the file.
-fn write(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), Failure> {
+pub fn write(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), Failure> {
     let parent = path.parent().unwrap_or(path);
     let made = std::fs::create_dir_all(parent)
         .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
@@ -156,20 +179,34 @@ fn write_trace(path: &Path, trace: &[Point]) -> Result<(), String> {
 
 /// `schedules/<instance>/<method>[<parameters>]@<budget>+seed<seed>.json.zst` (no seed 0), in characters safe for file names.
 pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
-    path_of(folder, record, "json.zst")
+    named_path(folder, record, "json.zst")
 }
 
 /// `traces/<instance>/<method>[<parameters>]@<budget>+seed<seed>.csv`, likewise.
 pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
-    path_of(folder, record, "csv")
+    named_path(folder, record, "csv")
 }
 
-fn path_of(folder: &Path, record: &Record, extension: &str) -> PathBuf {
+/// `<instance>/<method>[<parameters>]@<budget>+seed<seed>.<extension>` in a folder.
+pub fn named_path(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
     let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
-    let file = format!("{}{parameters}{budget}{seed}.{extension}", record.method);
-    folder.join(safe(&record.instance)).join(safe(&file))
+    let name = short(safe(&format!("{}{parameters}{budget}{seed}", record.method)));
+    folder.join(safe(&record.instance)).join(format!("{name}.{extension}"))
+}
+
+/// Bytes of a file's name before its extension. File systems take 255; a temporary file has some more.
+const LONGEST_NAME: usize = 200;
+
+/// A name of ASCII characters that a file system takes: what is too long ends in a hash of the whole.
+pub fn short(name: String) -> String {
+    if name.len() <= LONGEST_NAME {
+        return name;
+    }
+    let hash = blake3::hash(name.as_bytes()).to_hex();
+    let kept = LONGEST_NAME - 17;
+    format!("{}~{}", &name[..kept], &hash[..16])
 }
 
 /// A text as one component of a path: anything unusual becomes an underscore.
@@ -195,5 +232,17 @@ mod tests {
         record.seed = 3;
         let path = schedule_path(Path::new("out"), &record);
         assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
+    }
+
+    /// FastSA's parameters once made a name of 262 bytes, which no file system takes.
+    #[test]
+    fn long_parameters_make_names_that_are_short_and_differ() {
+        let mut record = example("fastsa", Some(("0.5x", 7)));
+        record.parameters = "option=value,".repeat(20);
+        let first = schedule_path(Path::new("out"), &record);
+        record.budget = "0.6x".into();
+        let second = schedule_path(Path::new("out"), &record);
+        let length = |path: &Path| path.file_name().map_or(0, std::ffi::OsStr::len);
+        assert!(first != second && length(&first) == LONGEST_NAME + ".json.zst".len(), "{first:?} {second:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! A grid of texts, printed in any of the formats. Knows nothing of what the texts mean.
 
+use std::ops::Range;
+
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::format::Format;
@@ -23,9 +25,26 @@ impl Grid {
 
     /// Sets the columns from `first` on flush right.
     #[must_use]
-    pub fn numeric_from(mut self, first: usize) -> Self {
-        self.numeric = (first..self.header.len()).collect();
+    pub fn numeric_from(self, first: usize) -> Self {
+        let end = self.header.len();
+        self.numeric(first..end)
+    }
+
+    /// Sets some columns flush right.
+    #[must_use]
+    pub fn numeric(mut self, columns: Range<usize>) -> Self {
+        self.numeric = columns.collect();
         self
+    }
+
+    /// The names of the columns, and whether each holds numbers.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.header.iter().enumerate().map(|(at, name)| (name.as_str(), self.numeric.contains(&at)))
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &[Vec<String>] {
+        &self.rows
     }
 
     /// Adds a row.
@@ -124,6 +143,8 @@ fn escape_latex(text: &str) -> String {
     for c in text.chars() {
         match c {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', c]),
+            // Text fonts have other characters in these places.
+            '<' | '>' => escaped.extend(['$', c, '$']),
             '~' => escaped.push_str("\\textasciitilde{}"),
             '^' => escaped.push_str("\\textasciicircum{}"),
             '\\' => escaped.push_str("\\textbackslash{}"),

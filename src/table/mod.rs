@@ -5,6 +5,7 @@
 
 pub mod grid;
 pub mod ratios;
+pub mod replay;
 pub mod sections;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,8 @@ use crate::size::Budget;
 use crate::suite::Suite;
 use grid::Grid;
 
-const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
+/// What the reader of the summary table must know.
+pub const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
 Methods that ignore budgets: the fastest point whose simulated peak meets the budget. \
 *: stopped by a limit; of several seeds the median, and how many have a schedule where not all do. Budgets with an x: times store-all's simulated peak.";
 
@@ -135,7 +137,7 @@ pub fn summarise(records: &[Record]) -> Table {
 }
 
 /// The budgets of some rows as written, fractions before sizes, each ascending.
-fn written_budgets(records: &[Record]) -> Vec<&str> {
+pub fn written_budgets(records: &[Record]) -> Vec<&str> {
     let mut budgets: Vec<&str> = Vec::new();
     for record in records.iter().filter(|record| !record.budget.is_empty()) {
         if !budgets.contains(&record.budget.as_str()) {
@@ -157,7 +159,7 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
         method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
         cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
         solved: rows.iter().filter(|row| row.is_solved()).count(),
-        timeout: rows.iter().filter(|row| row.termination == Ending::Ran(Termination::TimeLimit)).count(),
+        timeout: rows.iter().filter(|row| is_timeout(row)).count(),
         error: rows.iter().filter(|row| is_error(row)).count(),
     });
     let heading = rows.first().map(|row| heading(row)).unwrap_or_default();
@@ -173,6 +175,10 @@ fn heading(row: &Record) -> String {
         format::bytes(row.store_all_peak_bytes, row.memory_unit),
         row.times
     )
+}
+
+fn is_timeout(row: &Record) -> bool {
+    matches!(row.termination, Ending::Ran(Termination::TimeLimit | Termination::CpuLimit))
 }
 
 fn is_error(row: &Record) -> bool {
@@ -218,16 +224,19 @@ pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
 }
 
 fn stopped(row: &Record) -> bool {
-    matches!(row.termination, Ending::Ran(Termination::TimeLimit | Termination::MemoryLimit | Termination::NodeLimit))
+    matches!(
+        row.termination,
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit | Termination::MemoryLimit | Termination::NodeLimit)
+    )
 }
 
 /// Why there is no number.
-fn reason(ending: Ending) -> &'static str {
+pub fn reason(ending: Ending) -> &'static str {
     match ending {
         Ending::Skipped(_) => "skipped",
         Ending::Ran(Termination::Infeasible) => "infeasible",
         Ending::Ran(Termination::BoundOnly) => "bound only",
-        Ending::Ran(Termination::TimeLimit) => "timeout",
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit) => "timeout",
         Ending::Ran(Termination::MemoryLimit) => "memory",
         Ending::Ran(Termination::NodeLimit) => "node limit",
         Ending::Ran(Termination::Interrupted) => "interrupted",
@@ -272,7 +281,8 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
     row.cells.iter().map(|cell| cell.text()).chain(counts)
 }
 
-fn grid(table: &Table) -> Grid {
+/// All instances in one grid.
+pub fn grid(table: &Table) -> Grid {
     let mut header = vec!["instance", "claim", "method"];
     header.extend(table.budgets.iter().map(String::as_str));
     header.extend(["solved", "timeout", "error"]);

@@ -17,6 +17,9 @@ const CAPTION: &str = "Geometric mean over budgets of simulated time over the op
 Where that is not proved: over the least time in the table (to best known) and over the proved bound (to bound); \
 the ratio to the optimum lies between. budgets: those at which the method has a schedule, of those at which any has.";
 
+/// The method whose bounds hold for the class of the fixed order; those of others are about classes of their own.
+const LOWER_BOUND: &str = "checkmate-lp";
+
 /// The ratios of one instance.
 struct InstanceRatios {
     name: String,
@@ -46,23 +49,64 @@ struct Reference {
 
 /// The text of the table; none where no row of the records claims the fixed order.
 pub fn render(records: &[Record], published: &Published, format: Format) -> Option<String> {
+    if format == Format::Text {
+        let instances = all(records)?;
+        return Some(text(&instances, published) + &wrap(&caption(published), 110));
+    }
+    let (caption, grid) = table(records, published)?;
+    let grid = grid.render(format);
+    Some(match format {
+        Format::Md => format!("{caption}\n\n{grid}"),
+        Format::Latex => format!("% {caption}\n{grid}"),
+        Format::Text | Format::Csv | Format::Json => grid,
+    })
+}
+
+/// All instances in one grid, with its caption; none where no row of the records claims the fixed order.
+pub fn table(records: &[Record], published: &Published) -> Option<(String, Grid)> {
+    Some((caption(published), grid(&all(records)?, published)))
+}
+
+fn all(records: &[Record]) -> Option<Vec<InstanceRatios>> {
     let instances: Vec<_> = by_instance(records)
         .into_iter()
         .filter(|(_, rows)| rows.iter().any(|row| row.claim == Claim::FixedOrder))
         .map(|(name, rows)| instance_ratios(name, &rows, &written_budgets(records)))
         .collect();
-    if instances.is_empty() {
-        return None;
-    }
+    (!instances.is_empty()).then_some(instances)
+}
+
+fn caption(published: &Published) -> String {
     let sources = published.sources("ratio").join("; ");
     let source = if sources.is_empty() { String::new() } else { format!(" published: {sources}.") };
-    let caption = format!("{CAPTION}{source}");
-    Some(match format {
-        Format::Text => text(&instances, published) + &wrap(&caption, 110),
-        Format::Md => format!("{caption}\n\n{}", grid(&instances, published).render(format)),
-        Format::Latex => format!("% {caption}\n{}", grid(&instances, published).render(format)),
-        Format::Csv | Format::Json => grid(&instances, published).render(format),
-    })
+    format!("{CAPTION}{source}")
+}
+
+/// A method's ratio on an instance.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mean {
+    /// Name of the instance.
+    pub instance: String,
+    /// Over the optimum, or over the best known where that is not proved.
+    pub to_best: f64,
+    /// Over the proved bound.
+    pub to_bound: Option<f64>,
+    /// Budgets at which the method has a schedule.
+    pub solved: usize,
+    /// Budgets at which any has.
+    pub budgets: usize,
+}
+
+/// The ratios of a method, by instance; of several settings the first that has a schedule counts.
+pub fn means(records: &[Record], method: &str) -> Vec<Mean> {
+    let budgets = written_budgets(records);
+    let of = |(name, rows): (String, Vec<&Record>)| {
+        let ratios = instance_ratios(name, &rows, &budgets);
+        let row = ratios.rows.iter().find(|row| row.method == method && row.to_best.is_some())?;
+        let (to_best, to_bound, solved) = (row.to_best?, row.to_bound, row.solved);
+        Some(Mean { instance: ratios.name, to_best, to_bound, solved, budgets: ratios.budgets })
+    };
+    by_instance(records).into_iter().filter_map(of).collect()
 }
 
 fn instance_ratios(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRatios {
@@ -84,7 +128,7 @@ fn reference(rows: &[&Record], methods: &[MethodRow], at: usize, budget: &str) -
         let optimum = 1.0 + overhead;
         return Some(Reference { best: optimum, bound: Some(optimum), proved: true });
     }
-    let bounds = there().filter(|row| matches!(row.claim, Claim::FixedOrder | Claim::LowerBound));
+    let bounds = there().filter(|row| row.claim == Claim::FixedOrder || row.method == LOWER_BOUND);
     let bounds = bounds.filter_map(|row| Some(row.lower_bound_ns? as f64 / row.store_all_time_ns as f64));
     let best = methods.iter().filter_map(|row| time(row, at)).min_by(f64::total_cmp)?;
     Some(Reference { best, bound: bounds.max_by(f64::total_cmp), proved: false })

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use super::{ratios, render, summarise};
+use super::{ratios, render, replay as replay_table, summarise};
+use crate::aggregate::{self, Aggregate};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::library::Library;
 use crate::max_batch::rows;
 use crate::published::Published;
 use crate::records::Record;
+use crate::replay;
 use crate::suite::Suite;
 
 /// One of the tables.
@@ -20,6 +22,22 @@ pub enum Section {
     Ratios,
     /// Largest batches, beside published ones.
     Batches,
+    /// Over all cases: schedules, proofs, means with their shift, PAR2.
+    Summary,
+    /// Rows by status.
+    Statuses,
+    /// The fastest schedule of each case, and whose.
+    VirtualBest,
+    /// Performance profiles of Dolan and Moré.
+    Profile,
+    /// Quality after planning for 1, 10 and 100 s, and the primal integral.
+    Quality,
+    /// Planning time to 5, 2 and 1 % of the best, and of the bound.
+    Gaps,
+    /// Claimed against simulated (and executed) time and peak.
+    Claims,
+    /// Errors of simulated time and peak against executed ones.
+    Replay,
 }
 
 /// All sections that a suite has, in the formats for people; the overheads alone in the others.
@@ -45,6 +63,10 @@ pub fn all(
     if !batches.is_empty() {
         texts.push(rows::render(&batches, &published, format));
     }
+    let executed = replay::read(folder)?;
+    if !executed.is_empty() {
+        texts.push(replay_table::render(records, &executed, format));
+    }
     texts.push(overheads);
     Ok(texts.join("\n"))
 }
@@ -62,11 +84,23 @@ pub fn one(
     suite: Option<&Suite>,
 ) -> Result<String, Failure> {
     let published = published(library, suite)?;
+    let aggregated = |which: Aggregate| {
+        let arena = aggregate::arena(records, folder)?;
+        Ok(which.table(&arena, records, &replay::read(folder)?).render(format))
+    };
     match section {
         Section::Overheads => Ok(render(&summarise(records), format, suite)),
         Section::Ratios => ratios::render(records, &published, format).ok_or_else(|| {
             Failure::input("no row claims the optimum of the fixed order; run checkmate-ilp on these instances")
         }),
+        Section::Replay => {
+            let executed = replay::read(folder)?;
+            if executed.is_empty() {
+                let path = replay::path_in(folder);
+                return Err(Failure::input(format!("{}: nothing was executed; run bench replay", path.display())));
+            }
+            Ok(replay_table::render(records, &executed, format))
+        }
         Section::Batches => {
             let rows = rows::read(folder)?;
             if rows.is_empty() {
@@ -78,10 +112,21 @@ pub fn one(
             }
             Ok(rows::render(&rows, &published, format))
         }
+        Section::Summary => aggregated(Aggregate::Summary),
+        Section::Statuses => aggregated(Aggregate::Statuses),
+        Section::VirtualBest => aggregated(Aggregate::VirtualBest),
+        Section::Profile => aggregated(Aggregate::Profile),
+        Section::Quality => aggregated(Aggregate::Quality),
+        Section::Gaps => aggregated(Aggregate::Gaps),
+        Section::Claims => aggregated(Aggregate::Claims),
     }
 }
 
-fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
+/// The published figures that a suite names; none where it names none.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn published(library: &Library, suite: Option<&Suite>) -> Result<Published, Failure> {
     let path = suite.and_then(|suite| suite.published.as_ref());
     path.map(|path| Published::read(&library.root.join(path))).transpose().map(Option::unwrap_or_default)
 }

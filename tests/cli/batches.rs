@@ -97,6 +97,9 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
     assert_eq!((found[0]["largest"].as_str(), found[0]["refuted"].as_str()), ("3", "4"));
     assert!(!checkout.path("results/both/max-batch").exists(), "instances of single batches are left behind");
 
+    let checked = checkout.ok("check results/both").stdout;
+    assert!(checked.ends_with("4 rows: each is what the simulator says of its schedule\n"), "{checked}");
+
     let ratios = checkout.ok("table results/both --show ratios --format csv").stdout;
     assert!(ratios.contains("net-b2,2/2,fixed order,checkmate-ilp,1.000,1.000,2/2,1.23"), "{ratios}");
     assert!(ratios.contains("net-b2,2/2,baseline,store-all,1.000,1.000,1/2,\n"), "{ratios}");
@@ -108,4 +111,28 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
     assert_eq!(rows(&batches), found);
     assert_eq!(again.stdout, first.stdout);
     assert_eq!(checkout.ok("table results/both").stdout, first.stdout);
+}
+
+#[test]
+fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
+    let (checkout, peak) = with_batches();
+    std::fs::write(checkout.path("instances/suites/both.toml"), SUITE.replace("MEMORY", &(3 * peak).to_string()))
+        .unwrap();
+    std::fs::write(checkout.path("published.csv"), "paper,where,instance,method,quantity,printed\n").unwrap();
+    checkout.ok("run --suite both");
+    let batches = checkout.path("results/both/max-batch.csv");
+    let text = std::fs::read_to_string(&batches).unwrap();
+    let row = &rows(&batches)[0];
+    let time = &row["simulated_time_ns"];
+    std::fs::write(&batches, text.replace(&format!(",{time},"), ",1,")).unwrap();
+    let done = checkout.bench("check results/both");
+    assert_eq!(done.code, Some(1));
+    assert!(
+        done.stdout.contains(&format!("largest batch: time: the row says 1, the simulator {time}")),
+        "{}",
+        done.stdout
+    );
+    std::fs::write(&batches, &text).unwrap();
+    std::fs::remove_dir_all(checkout.path("results/both/schedules/max-batch")).unwrap();
+    assert!(checkout.bench("check results/both").stdout.contains("store-all@"));
 }

@@ -79,6 +79,8 @@ impl Checkout {
             .current_dir(self.folder.path())
             .args(arguments.split_whitespace())
             .env_remove("BENCH_TEST_FAULT")
+            // Tests compare runs; those of the cache name a folder.
+            .env("BENCH_CACHE", "")
             .env_remove("COLUMNS");
         command
     }

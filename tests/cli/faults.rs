@@ -48,6 +48,36 @@ fn a_worker_that_hangs_is_killed_at_its_limit_and_is_a_row() {
 }
 
 #[test]
+fn a_worker_that_uses_up_its_cpu_time_in_a_child_of_its_own_is_killed_with_it() {
+    let checkout = Checkout::new();
+    let done = checkout.with_fault(
+        &format!("{METHOD}:burn"),
+        "run --suite mini --instances counter --methods rotor-persistent --cpu-limit 0.5",
+    );
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    for row in rows(&checkout.path("results/mini/records.csv")) {
+        assert_eq!(row["termination"], "cpu_limit");
+        assert_eq!(row["error"], "killed: used more CPU time than the limit of 0.5 s");
+        assert_eq!(row["cpu_limit_seconds"], "0.5");
+        // The child used nearly all of it, and counts.
+        assert!(row["cpu_seconds"].parse::<f64>().unwrap() >= 0.5, "{}", row["cpu_seconds"]);
+    }
+    assert!(done.stdout.contains("timeout"), "{}", done.stdout);
+}
+
+#[test]
+fn the_logs_of_solvers_are_kept_and_only_those() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods checkmate-ilp,store-all");
+    let folder = checkout.path("results/mini/logs/counter");
+    let files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let text = std::fs::read_to_string(&files[0]).unwrap();
+    assert!(text.starts_with("# bench 2") && text.contains(": checkmate-ilp at 0.6x 1.0x\n"), "{text}");
+    assert!(text.contains("Running HiGHS"), "{text}");
+}
+
+#[test]
 fn a_worker_out_of_memory_is_a_row() {
     all(
         &outcomes("oom", "--memory-limit 1GiB"),

@@ -4,13 +4,21 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests panic where they fail, and say what they skip")]
 
 mod batches;
+mod best;
+mod cache;
 mod check;
 mod checkout;
+mod cluster;
 mod errors;
+mod exit_codes;
 mod export;
 mod faults;
 mod help;
 mod instances;
 mod interruptions;
+mod replay;
+mod report;
+mod reproduce;
 mod results;
+mod slurm;
 mod verify;

@@ -50,6 +50,34 @@ fn the_first_illegal_step_is_named() {
 }
 
 #[test]
+fn transfers_are_reported_with_the_rates_that_the_schedule_assumes() {
+    let checkout = solved();
+    let offload = |schedule: &mut serde_json::Value| {
+        schedule["steps"].as_array_mut().unwrap().insert(1, serde_json::json!({"offload": 2}));
+        schedule["steps"].as_array_mut().unwrap().insert(2, serde_json::json!({"fetch": 2}));
+        schedule["claimed_time"] = serde_json::Value::Null;
+    };
+    edit(&checkout, offload);
+    let done = checkout.bench("verify counter schedule.json");
+    assert_eq!(done.code, Some(2));
+    assert!(
+        done.stderr.contains("step 1: offloads a tensor, but the schedule has no transfer_rates"),
+        "{}",
+        done.stderr
+    );
+    edit(&checkout, |schedule| schedule["transfer_rates"] = serde_json::json!({"offload": 1000, "fetch": 500}));
+    let report = checkout.ok("verify counter schedule.json").stdout;
+    assert!(report.contains("transfers       1 offloads, 1 fetches: "), "{report}");
+    assert!(report.contains("assuming 1000 and 500 "), "{report}");
+    let report = checkout.ok("verify counter schedule.json --format json").stdout;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let bytes = report["transfers"]["host_bytes"].as_u64().unwrap();
+    assert_eq!(report["transfers"]["time_ns"].as_u64(), Some(3 * bytes), "1 and 2 units of time for each byte");
+    edit(&checkout, |schedule| schedule["transfer_rates"]["fetch"] = 0.into());
+    assert_eq!(checkout.bench("verify counter schedule.json").code, Some(2));
+}
+
+#[test]
 fn exceeded_budgets_and_wrong_claims_fail() {
     let checkout = solved();
     let done = checkout.bench("verify counter schedule.json --budget 14");

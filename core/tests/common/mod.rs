@@ -29,6 +29,22 @@ pub fn slow_simulation(instance: &Instance, schedule: &Schedule) -> Verdict {
                 }
                 fixed + bytes(&before)
             }
+            Step::Offload(tensor) => {
+                if instance.tensor(tensor).kind == TensorKind::Input || !before.contains(&tensor) {
+                    return Err(index);
+                }
+                let Some(rates) = schedule.rates else { return Err(index) };
+                time += (1000 * instance.tensor(tensor).bytes).div_ceil(rates.offload.get());
+                fixed + bytes(&before)
+            }
+            Step::Fetch(tensor) => {
+                if !schedule.steps[..index].contains(&Step::Offload(tensor)) {
+                    return Err(index);
+                }
+                let Some(rates) = schedule.rates else { return Err(index) };
+                time += (1000 * instance.tensor(tensor).bytes).div_ceil(rates.fetch.get());
+                fixed + bytes(&resident_after(instance, &schedule.steps[..=index]))
+            }
             Step::Compute { operator, implementation } => {
                 let description = instance.operator(operator);
                 let way = &description.implementations[implementation];
@@ -66,6 +82,9 @@ fn resident_after(instance: &Instance, steps: &[Step]) -> Vec<TensorId> {
     for step in steps {
         match *step {
             Step::Free(tensor) => resident.retain(|&t| t != tensor),
+            Step::Offload(_) => {}
+            Step::Fetch(tensor) if resident.contains(&tensor) => {}
+            Step::Fetch(tensor) => resident.push(tensor),
             Step::Compute { operator, implementation } => {
                 let operator = instance.operator(operator);
                 if let Some(pair) = operator.implementations[implementation].in_place {

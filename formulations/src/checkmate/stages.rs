@@ -144,7 +144,12 @@ impl Stages {
         }
         let (mut runs, mut current) = (Vec::new(), Vec::new());
         for step in &schedule.steps {
-            let Step::Compute { operator, .. } = *step else { continue };
+            let operator = match *step {
+                Step::Compute { operator, .. } => operator,
+                Step::Free(_) => continue,
+                // Stages know nothing of the host.
+                Step::Offload(_) | Step::Fetch(_) => return None,
+            };
             let position = position_of[operator.index()];
             let ascending = current.last().is_none_or(|&last| last < position);
             if position > runs.len() || !ascending || joint.run(runs.len(), position).is_none() {

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use super::graph::index;
-use super::mutate::{Outcome, Proposer};
+use super::mutate::Outcome;
 use super::objective::Goal;
 use super::profile::Profile;
+use super::propose::{Aim, Proposer};
 use super::state::{State, Step};
 use crate::random::Random;
 
@@ -93,7 +94,12 @@ pub type Rank = (u64, u64, u64);
 impl Best {
     /// The best sequence: excess over the budget, cost and peak; its variants in order.
     pub fn take(self) -> (Rank, Vec<u32>) {
-        (self.rank.unwrap_or((u64::MAX, 0, 0)), self.variants())
+        (self.rank(), self.variants())
+    }
+
+    /// Excess over the budget, cost and peak of the best sequence.
+    pub fn rank(&self) -> Rank {
+        self.rank.unwrap_or((u64::MAX, 0, 0))
     }
 
     /// The objective of the best sequence.
@@ -139,6 +145,15 @@ pub trait Observer: Sync {
     fn better(&self, rank: Rank, best: &Best, iterations: u64);
 }
 
+/// Hears how an annealing goes, for drawings of its convergence.
+pub trait Trace: Sync {
+    /// The objective, M(S) and C(S) after some iterations of an annealing.
+    fn at(&self, iterations: u64, objective: f64, memory: f64, cost: u64);
+}
+
+/// Rounds between two words to the trace.
+const ROUNDS_BETWEEN_POINTS: u64 = 16;
+
 /// Rounds between two words to the observer: some tens of milliseconds.
 const ROUNDS_BETWEEN_WORDS: u64 = 128;
 
@@ -155,17 +170,19 @@ pub struct Annealing<'a> {
     pub cooling: Cooling,
     /// When to stop.
     pub terms: Terms,
-    /// Whether only the order may change (appendix B.2).
-    pub reorder_only: bool,
+    /// Which proposals are drawn.
+    pub aim: Aim,
     /// Hears of better sequences.
     pub observer: Option<&'a dyn Observer>,
+    /// Hears how it goes.
+    pub trace: Option<&'a dyn Trace>,
 }
 
 impl Annealing<'_> {
     /// Anneals a state; says why it stopped and what it did.
     pub fn run<P: Profile>(&self, state: &mut State<'_, P>, random: &mut Random, best: &mut Best) -> (End, Tally) {
         let Terms { budget, .. } = self.terms;
-        let proposer = Proposer::new(state, self.reorder_only);
+        let proposer = Proposer::new(state, self.aim);
         let mut tally = Tally::default();
         let mut respaced = 0;
         best.hear(state, state.cost, budget);
@@ -181,6 +198,10 @@ impl Annealing<'_> {
             self.round(state, &proposer, random, best, &mut tally);
             if tally.iterations % (ROUND * ROUNDS_BETWEEN_WORDS) == 0 {
                 self.tell(state, best, tally.iterations);
+            }
+            if let Some(trace) = self.trace.filter(|_| tally.iterations % (ROUND * ROUNDS_BETWEEN_POINTS) == 0) {
+                let memory = state.graph.base as f64 + state.profile.peak() as f64;
+                trace.at(tally.iterations, self.goal.value(memory, state.cost), memory, state.cost);
             }
         };
         best.save(state);

@@ -8,16 +8,22 @@ use std::ops::Range;
 use remat_core::format::Phase;
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
-use remat_core::{Instance, OperatorId, simulate};
+use remat_core::{Instance, OperatorId, TensorId, TransferRates, simulate};
 
+use super::transfer::{Copies, Transfer, transfers};
 use crate::method::SkipReason;
 
 /// Bytes or times beyond which sums of a few of them might overflow.
-const LARGEST_SUM: u64 = 1 << 60;
+pub const LARGEST_SUM: u64 = 1 << 60;
 
-/// One value: a tensor that some operator makes.
+/// No variant.
+pub const NONE: u32 = u32::MAX;
+
+/// One value: a tensor that some operator makes, or the copy of it on the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
+    /// The tensor.
+    pub tensor: TensorId,
     /// Size s(v).
     pub bytes: i64,
     /// Whether it must be there at the end.
@@ -52,6 +58,8 @@ pub struct Variant {
     pub extra: i64,
     /// Whether this is a further run that leaves state alone.
     pub again: bool,
+    /// The transfer, by position, where this is a fetch; or [`NONE`].
+    pub transfer: u32,
     reads: (u32, u32),
     makes: (u32, u32),
     steps: (u32, u32),
@@ -89,6 +97,10 @@ pub struct Graph {
     pub values: Vec<Value>,
     /// Fixed bytes and inputs.
     pub base: u64,
+    /// What may be fetched.
+    pub transfers: Vec<Transfer>,
+    /// By value: the variant that fetches it, or [`NONE`]; empty where nothing is.
+    pub fetch_of: Vec<u32>,
     reads: Vec<Read>,
     makes: Vec<u32>,
     steps: Vec<Compute>,
@@ -161,7 +173,7 @@ impl Graph {
             self.makes.extend(&parts.makes);
             self.steps.extend(&parts.steps);
             let &Parts { time, extra, again, .. } = parts;
-            self.variants.push(Variant { node, time, extra, again, reads, makes, steps });
+            self.variants.push(Variant { node, time, extra, again, transfer: NONE, reads, makes, steps });
             for read in parts.reads.iter().filter(|read| read.overwrites() == 1) {
                 self.values[read.value()].overwritable = true;
             }
@@ -184,24 +196,30 @@ pub struct Operators {
 }
 
 impl Operators {
-    /// The graph; with `alternatives`, of all implementations, or else of the fastest ones only.
+    /// The graph; with `alternatives`, of all implementations, or else of the fastest ones only; with
+    /// `rates`, of fetches too.
     ///
     /// # Errors
     /// The numbers are too large, or one implementation for each operator is not enough.
-    pub fn new(instance: &Instance, alternatives: bool) -> Result<Self, SkipReason> {
+    pub fn new(instance: &Instance, alternatives: bool, rates: Option<TransferRates>) -> Result<Self, SkipReason> {
         check_sums(instance)?;
         let plan = Plan::fastest(instance);
         let store_all = with_liveness(instance, &plan.store_all(instance));
         simulate(instance, &store_all).map_err(|error| {
             SkipReason(format!("store-all with one implementation per operator is illegal: {error}"))
         })?;
-        let (values, value_of) = values(instance);
+        let (mut values, value_of) = values(instance);
+        let transfers = rates.map_or(Ok(Vec::new()), |rates| transfers(&mut values, rates))?;
         let base = instance.fixed_bytes() + instance.input_bytes();
         let mut built =
             Self { graph: Graph::new(values, base), start: Vec::new(), again: Vec::new(), least_peak: base };
         let mut first = Vec::new();
+        let copies = Copies::new(&transfers);
         for id in instance.operator_ids() {
-            first.push(built.add(instance, &plan, &value_of, id, alternatives));
+            first.push(built.add(instance, &plan, (&value_of, &copies), id, alternatives));
+        }
+        for transfer in transfers {
+            built.graph.push_fetch(transfer);
         }
         let needed = needed(instance, &plan);
         let order = instance.order().iter().filter(|id| needed[id.index()]);
@@ -215,7 +233,7 @@ impl Operators {
         &mut self,
         instance: &Instance,
         plan: &Plan,
-        value_of: &[Option<u32>],
+        (value_of, copies): (&[Option<u32>], &Copies),
         id: OperatorId,
         alternatives: bool,
     ) -> u32 {
@@ -223,7 +241,10 @@ impl Operators {
         let (first, again) = (plan.saving[id.index()], plan.saving_again[id.index()]);
         let mut chosen: Vec<usize> = (0..operator.implementations.len()).collect();
         chosen.retain(|&way| alternatives || way == first || Some(way) == again);
-        let parts: Vec<Parts> = chosen.iter().map(|&way| parts(instance, value_of, id, way)).collect();
+        let mut parts: Vec<Parts> = chosen.iter().map(|&way| parts(instance, value_of, id, way)).collect();
+        for parts in &mut parts {
+            copies.make(parts);
+        }
         let position = |way| chosen.iter().position(|&other| other == way);
         let offset = index(self.graph.variants.len());
         let variant = |way| position(way).map(|at| offset + index(at));
@@ -235,6 +256,15 @@ impl Operators {
         self.graph.push(recomputable, must, operator.updates_state, &parts);
         self.again.push(repeated.filter(|_| recomputable));
         variant(first).unwrap_or(offset)
+    }
+
+    /// Bytes of the model inputs that a variant reads.
+    pub fn input_bytes(&self, instance: &Instance, variant: u32) -> i64 {
+        let inputs = self.graph.steps(variant).iter().flat_map(|&(operator, way)| {
+            let reads = &instance.operator(operator).implementations[way].reads;
+            reads.iter().map(|&id| instance.tensor(id)).filter(|tensor| tensor.producer.is_none())
+        });
+        signed(inputs.map(|tensor| tensor.bytes).sum())
     }
 
     /// The peak below which no schedule gets: of the results, and of each operator that must run.
@@ -276,7 +306,7 @@ fn values(instance: &Instance) -> (Vec<Value>, Vec<Option<u32>>) {
     for id in instance.tensor_ids().filter(|&id| instance.tensor(id).producer.is_some()) {
         value_of[id.index()] = Some(index(values.len()));
         let bytes = signed(instance.tensor(id).bytes);
-        values.push(Value { bytes, result: instance.is_result(id), overwritable: false });
+        values.push(Value { tensor: id, bytes, result: instance.is_result(id), overwritable: false });
     }
     (values, value_of)
 }

@@ -121,6 +121,14 @@ fn assemble(operators: &Operators, groups: &[Group]) -> Groups {
         start.push(index(grouped.variants.len()));
         grouped.push(repeatable, must, false, &[parts(graph, group, &variants)]);
     }
+    // What is made within groups only is not there to be fetched.
+    let mut made = vec![false; graph.values.len()];
+    for &variant in &start {
+        grouped.makes(variant).iter().for_each(|&value| made[value as usize] = true);
+    }
+    for &transfer in graph.transfers.iter().filter(|transfer| made[transfer.value as usize]) {
+        grouped.push_fetch(transfer);
+    }
     Groups { graph: grouped, start }
 }
 
@@ -175,6 +183,9 @@ pub fn decompose(operators: &Operators, groups: &Graph, sequence: &[u32]) -> Vec
     };
     let mut variants = Vec::new();
     for &group in sequence {
+        if let Some(transfer) = groups.transfer(group) {
+            variants.push(operators.graph.fetch_of[transfer.value as usize]);
+        }
         for &(operator, _) in groups.steps(group) {
             let node = operator.index();
             let again = std::mem::replace(&mut ran[node], true);

@@ -1,7 +1,7 @@
 //! `fastsa`: simulated annealing over sequences of operators, on the joint graph of an instance.
 //!
-//! [`graph`] and [`group`] make the nodes, [`state`] keeps a sequence with its memory ([`profile`], [`times`]),
-//! [`mutate`] proposes and judges, [`anneal`] cools, [`run`] is one annealing, and this file answers
+//! [`graph`], [`transfer`] and [`group`] make the nodes, [`state`] keeps a sequence with its memory ([`profile`],
+//! [`times`]), [`propose`] and [`mutate`] draw and judge, [`anneal`] cools, [`run`] is one annealing, and this file answers
 //! budgets. Builds on the simulator's rules; what it returns is simulated before it is claimed.
 
 pub mod anneal;
@@ -11,10 +11,12 @@ pub mod group;
 pub mod mutate;
 pub mod objective;
 pub mod profile;
+pub mod propose;
 pub mod run;
-mod settings;
+pub mod settings;
 pub mod state;
 pub mod times;
+pub mod transfer;
 
 use remat_core::Instance;
 
@@ -50,8 +52,8 @@ use settings::{PARAMETERS, Settings};
 ///   included; `implementations=fastest` is the paper's model.
 /// * T follows the number of steps, which are spread evenly anew every 32 T mutations: memory stays
 ///   proportional to the graph. `length=1048576` is the paper's, 1.4 to 2.5 times as slow for cache misses.
-///   The temperature changes every 1024 mutations. The dynamic tree of appendix C.3 is not there: T is
-///   small already.
+///   The temperature changes every 1024 mutations. The dynamic tree of appendix C.3 was built and dropped:
+///   half to three quarters of the speed (METHODOLOGY.md).
 /// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
 ///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it;
 ///   results are not fused away, and what may not be recomputed goes into one group only; the operators
@@ -59,8 +61,12 @@ use settings::{PARAMETERS, Settings};
 /// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
 ///   early. The best schedule seen within the budget is returned, not the last one; a budget that
 ///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.
-/// * `reheats=k` anneals the best schedule k more times, which is not in the paper. Offloading (B.3) is
-///   left out.
+/// * `reheats=k` anneals the best schedule k more times, `start=METHOD` starts from the schedule of another method
+///   instead of the first stage, and `proposals=aimed` draws half of the proposals
+///   where they may be of use; none of this is in the paper.
+/// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
+///   right before a reader as F_i is; "flip fetch" adds it there, other mutations move it. Sequential, as
+///   in the paper's example of a cost: transfers overlap with nothing.
 ///
 /// # Claim
 /// Heuristic. `infeasible` is proved: some operator that must run, or the results, need more by themselves.
@@ -87,7 +93,7 @@ impl Method for FastSa {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Operators::new(instance, true).map(|_| ())
+        Operators::new(instance, true, None).map(|_| ())
     }
 
     fn is_random(&self, _: &Parameters) -> bool {

@@ -1,4 +1,4 @@
-//! The mutations: which are proposed, which keep the sequence valid, which are accepted.
+//! The mutations: which keep the sequence valid, which are accepted. `propose.rs` draws them.
 //!
 //! A proposal passes from the cheap checks to the dear ones: the node's own rules; a valid sequence, from
 //! the first entries of sorted lists; the cost alone, against the limit that the draw of the acceptance
@@ -7,21 +7,7 @@
 
 use super::objective::Goal;
 use super::profile::Profile;
-use super::state::{NOP, State, Step};
-use crate::random::Random;
-
-/// What may be proposed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Add computation.
-    Add,
-    /// Remove computation.
-    Remove,
-    /// Rotating sequence.
-    Rotate,
-    /// Run a step with another implementation.
-    Change,
-}
+use super::state::{State, Step};
 
 /// What became of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,82 +32,6 @@ pub struct Mutation {
     pub remove: Option<Step>,
 }
 
-/// Draws proposals and judges them.
-#[derive(Clone, Debug)]
-pub struct Proposer {
-    kinds: Vec<Kind>,
-    /// Nodes that may be added.
-    addable: Vec<u32>,
-}
-
-impl Proposer {
-    /// A proposer of mutations of some kinds.
-    pub fn new<P: Profile>(state: &State<'_, P>, reorder_only: bool) -> Self {
-        let nodes = &state.graph.nodes;
-        let addable: Vec<u32> = (0_u32..).zip(nodes).filter(|(_, node)| node.recomputable).map(|(at, _)| at).collect();
-        let mut kinds = Vec::new();
-        if !reorder_only && !addable.is_empty() {
-            kinds.extend([Kind::Add, Kind::Remove]);
-        }
-        kinds.push(Kind::Rotate);
-        if !reorder_only && nodes.iter().any(|node| node.variants > 1) {
-            kinds.push(Kind::Change);
-        }
-        Self { kinds, addable }
-    }
-
-    /// A random proposal; none where what was drawn is none.
-    #[inline]
-    pub fn propose<P: Profile>(&self, state: &State<'_, P>, random: &mut Random) -> Option<Mutation> {
-        let kind = random.pick(&self.kinds);
-        if kind == Kind::Add {
-            // Steps are spread anew long before; with a fixed length, there is no room left.
-            if 4 * state.occupied.len() > 3 * state.sequence.len() {
-                return None;
-            }
-            let time = free_time(state, random);
-            let node = random.pick(&self.addable);
-            let variant = any_variant(state, node, random);
-            return Some(Mutation { add: Some(Step { time, variant }), remove: None });
-        }
-        if state.occupied.is_empty() {
-            return None;
-        }
-        let time = random.pick(&state.occupied);
-        let variant = state.sequence[time as usize];
-        let remove = Some(Step { time, variant });
-        let add = match kind {
-            Kind::Rotate => Some(Step { time: free_time(state, random), variant }),
-            Kind::Change => {
-                let other = any_variant(state, state.graph.variants[variant as usize].node, random);
-                if other == variant {
-                    return None;
-                }
-                Some(Step { time, variant: other })
-            }
-            _ => None,
-        };
-        Some(Mutation { add, remove })
-    }
-}
-
-/// A random time at which nothing runs. At most three quarters of the times are taken, so few draws are in vain.
-#[inline]
-fn free_time<P: Profile>(state: &State<'_, P>, random: &mut Random) -> u32 {
-    loop {
-        let time = random.below(state.length());
-        if state.sequence[time as usize] == NOP {
-            return time;
-        }
-    }
-}
-
-#[inline]
-fn any_variant<P: Profile>(state: &State<'_, P>, node: u32, random: &mut Random) -> u32 {
-    let node = &state.graph.nodes[node as usize];
-    node.first_variant + if node.variants > 1 { random.below(node.variants) } else { 0 }
-}
-
 impl<P: Profile> State<'_, P> {
     /// Does a mutation, but for the sequence itself (see [`State::commit`]), if the result is valid and its
     /// objective within `limit`.
@@ -131,9 +41,7 @@ impl<P: Profile> State<'_, P> {
         if !self.valid(mutation) {
             return Outcome::Invalid;
         }
-        let time = |step: Option<Step>| step.map_or(0, |step| self.graph.variants[step.variant as usize].time);
-        let Some(cost) = self.cost.checked_add(time(add)) else { return Outcome::Invalid };
-        let cost = cost - time(remove);
+        let Some(cost) = self.cost_after(add, remove) else { return Outcome::Invalid };
         let Some(memory) = goal.allowed(cost, limit()) else { return Outcome::Rejected };
         // A little more, so that a mutation that changes nothing is not lost to rounding.
         let allowed = memory * (1.0 + 1e-12) - self.graph.base as f64;
@@ -146,11 +54,14 @@ impl<P: Profile> State<'_, P> {
             self.revert(add, remove);
             return Outcome::Rejected;
         }
+        // A step is there while memory of it is counted: what comes, comes first, and what leaves, leaves last.
+        self.occupy(add, true);
         self.apply();
-        self.occupancy(mutation, true);
+        self.occupy(remove, false);
         if self.profile.felt() > allowed {
+            self.occupy(remove, true);
             self.unapply();
-            self.occupancy(mutation, false);
+            self.occupy(add, false);
             self.revert(add, remove);
             return Outcome::Rejected;
         }
@@ -171,12 +82,9 @@ impl<P: Profile> State<'_, P> {
     }
 
     #[inline]
-    fn occupancy(&mut self, Mutation { add, remove }: Mutation, done: bool) {
-        if let Some(step) = remove {
-            self.profile.occupy(step.time, !done);
-        }
-        if let Some(step) = add {
-            self.profile.occupy(step.time, done);
+    fn occupy(&mut self, step: Option<Step>, runs: bool) {
+        if let Some(step) = step {
+            self.profile.occupy(step.time, runs);
         }
     }
 

@@ -2,8 +2,10 @@
 //!
 //! [`Peak`] is the range-add/range-max segment tree of section 2.1.1, bottom-up and without lazy
 //! pushes: every node holds its subtree's maximum *less its parent's*, so that each pair of siblings has
-//! a 0 for its maximum, an update climbs two paths that join, and the root holds the peak. [`Soft`] adds the logaddexp tree of appendix C.2, in the same form. METHODOLOGY.md
-//! says which other trees were tried.
+//! a 0 for its maximum, an update climbs two paths that join, and the root holds the peak. [`Soft`] adds the
+//! logaddexp tree of appendix C.2, in the same form. METHODOLOGY.md says which other trees were tried.
+
+use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// What the annealer asks of memory over time.
 pub trait Profile {
@@ -21,122 +23,68 @@ pub trait Profile {
     fn witness(&self) -> Option<u32>;
 }
 
-/// The maximum.
+/// What a tree adds up, and how it joins the values of two halves.
+trait Joined: Copy + Add<Output = Self> + Sub<Output = Self> + AddAssign + SubAssign {
+    /// Nothing.
+    const ZERO: Self;
+    /// The value of two halves together; adding the same to both adds it to the result.
+    fn join(self, other: Self) -> Self;
+}
+
+impl Joined for i64 {
+    const ZERO: Self = 0;
+
+    #[inline]
+    fn join(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+impl Joined for f64 {
+    const ZERO: Self = 0.0;
+
+    /// log2(2^a + 2^b).
+    #[inline]
+    fn join(self, other: Self) -> Self {
+        let (most, less) = if self > other { (self, other) } else { (other, self) };
+        let gap = less - most;
+        if gap < -60.0 { most } else { most + gap.exp2().ln_1p() * std::f64::consts::LOG2_E }
+    }
+}
+
+/// A segment tree: root at 1, children of i at 2i and 2i + 1, one unused leaf before the first time. Every node
+/// holds its subtree's value less its parent's.
 #[derive(Clone, Debug)]
-pub struct Peak {
-    /// Root at 1, children of i at 2i and 2i + 1, one unused leaf before the first time.
-    nodes: Vec<i64>,
+struct Tree<N> {
+    nodes: Vec<N>,
     leaves: usize,
-    length: u32,
 }
 
-impl Peak {
-    /// Bytes at a time.
-    pub fn at(&self, time: u32) -> i64 {
-        let mut node = self.leaves + 1 + time as usize;
-        let mut sum = 0;
-        while node > 0 {
-            sum += self.nodes[node];
-            node >>= 1;
-        }
-        sum
-    }
-
-    /// Makes the larger of two siblings 0 and hands it to their parent.
-    #[inline]
-    fn pull(&mut self, node: usize) {
-        let pair = node & !1;
-        let (left, right) = (self.nodes[pair], self.nodes[pair + 1]);
-        let most = left.max(right);
-        self.nodes[pair] = left - most;
-        self.nodes[pair + 1] = right - most;
-        self.nodes[pair >> 1] += most;
-    }
-}
-
-impl Profile for Peak {
-    fn new(length: u32, _: i64) -> Self {
+impl<N: Joined> Tree<N> {
+    /// The same value at all times.
+    fn new(length: u32, value: N) -> Self {
         let leaves = (length as usize + 2).next_power_of_two();
-        Self { nodes: vec![0; 2 * leaves], leaves, length }
-    }
-
-    #[inline]
-    fn add(&mut self, from: u32, to: u32, bytes: i64) {
-        let (mut left, mut right) = (self.leaves + from as usize, self.leaves + 1 + to as usize);
-        while left ^ right != 1 {
-            if left & 1 == 0 {
-                self.nodes[left + 1] += bytes;
-            }
-            if right & 1 == 1 {
-                self.nodes[right - 1] += bytes;
-            }
-            self.pull(left);
-            self.pull(right);
-            left >>= 1;
-            right >>= 1;
+        let mut tree = Self { nodes: vec![N::ZERO; 2 * leaves], leaves };
+        tree.nodes[leaves..].fill(value);
+        for node in (1..leaves).rev() {
+            tree.pull(2 * node);
         }
-        while left > 1 {
-            self.pull(left);
-            left >>= 1;
-        }
+        tree
     }
 
-    #[inline]
-    fn occupy(&mut self, _: u32, _: bool) {}
-
-    #[inline]
-    fn peak(&self) -> i64 {
-        self.nodes[1]
-    }
-
-    #[inline]
-    fn felt(&self) -> f64 {
-        self.nodes[1] as f64
-    }
-
-    fn witness(&self) -> Option<u32> {
-        let mut node = 1;
-        while node < self.leaves {
-            node = 2 * node + usize::from(self.nodes[2 * node] != 0);
-        }
-        let time = node.checked_sub(self.leaves + 1)?;
-        u32::try_from(time).ok().filter(|&time| time < self.length)
-    }
-}
-
-/// The logarithm of the sum of powers of 2 of the memory at all times at which a node runs.
-#[derive(Clone, Debug)]
-pub struct Soft {
-    exact: Peak,
-    nodes: Vec<f64>,
-    /// Bytes of 1: a tenth of the largest value.
-    unit: f64,
-}
-
-/// Where no node runs, memory is less by this.
-const ABSENT: f64 = 1_048_576.0;
-
-/// log2(2^a + 2^b).
-#[inline]
-fn log_add_exp(a: f64, b: f64) -> f64 {
-    let (most, less) = if a > b { (a, b) } else { (b, a) };
-    let gap = less - most;
-    if gap < -60.0 { most } else { most + gap.exp2().ln_1p() * std::f64::consts::LOG2_E }
-}
-
-impl Soft {
+    /// Makes the value of two siblings together 0 and hands it to their parent.
     #[inline]
     fn pull(&mut self, node: usize) {
         let pair = node & !1;
-        let sum = log_add_exp(self.nodes[pair], self.nodes[pair + 1]);
-        self.nodes[pair] -= sum;
-        self.nodes[pair + 1] -= sum;
-        self.nodes[pair >> 1] += sum;
+        let joined = self.nodes[pair].join(self.nodes[pair + 1]);
+        self.nodes[pair] -= joined;
+        self.nodes[pair + 1] -= joined;
+        self.nodes[pair >> 1] += joined;
     }
 
-    fn shift(&mut self, from: u32, to: u32, amount: f64) {
-        let leaves = self.exact.leaves;
-        let (mut left, mut right) = (leaves + from as usize, leaves + 1 + to as usize);
+    #[inline]
+    fn add(&mut self, from: u32, to: u32, amount: N) {
+        let (mut left, mut right) = (self.leaves + from as usize, self.leaves + 1 + to as usize);
         while left ^ right != 1 {
             if left & 1 == 0 {
                 self.nodes[left + 1] += amount;
@@ -156,25 +104,84 @@ impl Soft {
     }
 }
 
+/// The maximum.
+#[derive(Clone, Debug)]
+pub struct Peak {
+    tree: Tree<i64>,
+    length: u32,
+}
+
+impl Peak {
+    /// Bytes at a time.
+    pub fn at(&self, time: u32) -> i64 {
+        let mut node = self.tree.leaves + 1 + time as usize;
+        let mut sum = 0;
+        while node > 0 {
+            sum += self.tree.nodes[node];
+            node >>= 1;
+        }
+        sum
+    }
+}
+
+impl Profile for Peak {
+    fn new(length: u32, _: i64) -> Self {
+        Self { tree: Tree::new(length, 0), length }
+    }
+
+    #[inline]
+    fn add(&mut self, from: u32, to: u32, bytes: i64) {
+        self.tree.add(from, to, bytes);
+    }
+
+    #[inline]
+    fn occupy(&mut self, _: u32, _: bool) {}
+
+    #[inline]
+    fn peak(&self) -> i64 {
+        self.tree.nodes[1]
+    }
+
+    #[inline]
+    fn felt(&self) -> f64 {
+        self.peak() as f64
+    }
+
+    fn witness(&self) -> Option<u32> {
+        let mut node = 1;
+        while node < self.tree.leaves {
+            node = 2 * node + usize::from(self.tree.nodes[2 * node] != 0);
+        }
+        let time = node.checked_sub(self.tree.leaves + 1)?;
+        u32::try_from(time).ok().filter(|&time| time < self.length)
+    }
+}
+
+/// The logarithm of the sum of powers of 2 of the memory at all times at which a node runs.
+#[derive(Clone, Debug)]
+pub struct Soft {
+    exact: Peak,
+    tree: Tree<f64>,
+    /// Bytes of 1: a tenth of the largest value.
+    unit: f64,
+}
+
+/// Where no node runs, memory is less by this.
+const ABSENT: f64 = 1_048_576.0;
+
 impl Profile for Soft {
     fn new(length: u32, largest: i64) -> Self {
-        let exact = Peak::new(length, largest);
-        let mut nodes = vec![0.0; 2 * exact.leaves];
-        nodes[exact.leaves..].fill(-ABSENT);
-        let mut soft = Self { nodes, unit: (largest.max(1) as f64) / 10.0, exact };
-        for node in (1..soft.exact.leaves).rev() {
-            soft.pull(2 * node);
-        }
-        soft
+        let unit = largest.max(1) as f64 / 10.0;
+        Self { exact: Peak::new(length, largest), tree: Tree::new(length, -ABSENT), unit }
     }
 
     fn add(&mut self, from: u32, to: u32, bytes: i64) {
         self.exact.add(from, to, bytes);
-        self.shift(from, to, bytes as f64 / self.unit);
+        self.tree.add(from, to, bytes as f64 / self.unit);
     }
 
     fn occupy(&mut self, time: u32, runs: bool) {
-        self.shift(time, time + 1, if runs { ABSENT } else { -ABSENT });
+        self.tree.add(time, time + 1, if runs { ABSENT } else { -ABSENT });
     }
 
     fn peak(&self) -> i64 {
@@ -182,7 +189,7 @@ impl Profile for Soft {
     }
 
     fn felt(&self) -> f64 {
-        self.nodes[1].max(0.0) * self.unit
+        self.tree.nodes[1].max(0.0) * self.unit
     }
 
     fn witness(&self) -> Option<u32> {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::anneal::{Annealing, Best, Cooling, End, Observer, Tally, Terms, roomy};
+use super::anneal::{Annealing, Best, Cooling, End, Observer, Rank, Tally, Terms, Trace, roomy};
 use super::graph::{Graph, Operators};
 use super::group::{Groups, decompose};
 use super::objective::Goal;
@@ -19,13 +19,17 @@ pub struct Problem<'a> {
     pub groups: Option<&'a Groups>,
     /// Parameters.
     pub settings: Settings,
+    /// A sequence of operators to start the second stage from, where there is one: then there is no first.
+    pub start: Option<&'a [u32]>,
 }
 
 /// What one annealing found.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Bytes beyond the budget, cost and peak: what is compared, in this order.
-    pub rank: (u64, u64, u64),
+    pub rank: Rank,
+    /// The same before it was reheated.
+    pub rank_before_reheats: Rank,
     /// Variants of the operators' graph, in order.
     pub variants: Vec<u32>,
     /// What the stages did.
@@ -43,6 +47,8 @@ pub struct Limits<'a> {
     pub deadline: Option<Instant>,
     /// Hears of better sequences of the operators' graph.
     pub observer: Option<&'a dyn Observer>,
+    /// Hears how it goes.
+    pub trace: Option<&'a dyn Trace>,
 }
 
 impl Problem<'_> {
@@ -52,19 +58,25 @@ impl Problem<'_> {
         let goal = Goal::new(self.settings.objective, limits.budget);
         let mut best = Best::default();
         let operators = self.operators;
-        let (variants, temperature, first) = match self.groups {
-            Some(groups) => {
+        let (variants, temperature, first) = match (self.start, self.groups) {
+            (Some(start), _) => {
+                let state = State::<P>::new(&operators.graph, start, self.length(start.len()));
+                let value = goal.value(operators.graph.base as f64 + state.profile.felt(), state.cost);
+                (start.to_vec(), value * self.settings.initial * self.settings.last, Tally::default())
+            }
+            (None, Some(groups)) => {
                 // What is best among groups is not asked for: only operators are exact.
                 let (sequence, temperature, tally) =
                     self.first::<P>(&groups.graph, &groups.start, &goal, limits, &mut random, &mut Best::default());
                 (decompose(operators, &groups.graph, &sequence), temperature, tally)
             }
-            None => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
+            (None, None) => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
         };
         let initial = temperature * self.settings.second;
         let [_, iterations] = self.settings.iterations;
         let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
         let (mut end, mut second) = self.second::<P>(&variants, &goal, cooling, limits, &mut random, &mut best);
+        let rank_before_reheats = best.rank();
         let (reheats, iterations) = self.settings.reheats;
         for reheat in 0..reheats {
             if end == End::Deadline {
@@ -77,7 +89,7 @@ impl Problem<'_> {
             second += tally;
         }
         let (rank, variants) = best.take();
-        Found { rank, variants, tallies: [first, second], interrupted: end == End::Deadline }
+        Found { rank, rank_before_reheats, variants, tallies: [first, second], interrupted: end == End::Deadline }
     }
 
     /// An annealing of a sequence of operators.
@@ -125,8 +137,9 @@ impl Problem<'_> {
                 respace: self.settings.length.is_none(),
                 budget: limits.budget,
             },
-            reorder_only: self.settings.reorder_only,
+            aim: self.settings.aim,
             observer: limits.observer,
+            trace: limits.trace,
         }
     }
 

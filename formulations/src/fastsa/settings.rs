@@ -1,10 +1,19 @@
 //! The parameters of `fastsa`, with the paper's values as defaults.
 
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use remat_core::TransferRates;
+
 use super::objective::Objective;
+use super::propose::Aim;
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 const MILLION: ParameterKind = ParameterKind::Integer { min: 0, max: 1_000_000_000_000 };
 const SWITCH: ParameterKind = ParameterKind::Choice(&["on", "off"]);
+
+/// Methods that a schedule to start from may come from.
+const STARTS: [&str; 3] = ["checkmate-ilp", "moccasin", "rotor-persistent"];
 
 /// All parameters.
 pub const PARAMETERS: &[ParameterSpec] = &[
@@ -25,6 +34,12 @@ pub const PARAMETERS: &[ParameterSpec] = &[
         default: "all",
         kind: ParameterKind::Choice(&["all", "order"]),
         help: "all: recomputation and order; order: topological orders only (appendix B.2)",
+    },
+    ParameterSpec {
+        name: "proposals",
+        default: "uniform",
+        kind: ParameterKind::Choice(&["uniform", "aimed"]),
+        help: "uniform: the paper's; aimed, not in the paper: half of them add what a step reads shortly before it, or move steps by distances of any magnitude",
     },
     ParameterSpec {
         name: "grouping",
@@ -87,6 +102,30 @@ pub const PARAMETERS: &[ParameterSpec] = &[
         help: "mutations of each of them",
     },
     ParameterSpec {
+        name: "offload",
+        default: "0",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000_000_000 },
+        help: "bytes per 1000 units of time (MB/s where times are ns) at which tensors are copied to the host (appendix B.3); 0: none are",
+    },
+    ParameterSpec {
+        name: "fetch",
+        default: "auto",
+        kind: ParameterKind::IntegerOrAuto { min: 1, max: 1_000_000_000_000_000_000 },
+        help: "the same for the way back; auto: as fast as to the host",
+    },
+    ParameterSpec {
+        name: "start",
+        default: "order",
+        kind: ParameterKind::Choice(&["order", "checkmate-ilp", "moccasin", "rotor-persistent"]),
+        help: "order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the second stage starts from; there is no first stage then",
+    },
+    ParameterSpec {
+        name: "start-seconds",
+        default: "60",
+        kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
+        help: "wall time that this method has for each budget, half of what is left at most",
+    },
+    ParameterSpec {
         name: "length",
         default: "auto",
         kind: ParameterKind::IntegerOrAuto { min: 16, max: 1 << 28 },
@@ -108,8 +147,8 @@ pub struct Settings {
     pub objective: Objective,
     /// Whether the objective sees the logaddexp instead of the peak.
     pub soft: bool,
-    /// Whether only the order may change.
-    pub reorder_only: bool,
+    /// Which proposals are drawn.
+    pub aim: Aim,
     /// Whether the first stage works on groups.
     pub grouping: bool,
     /// Whether all implementations may be used.
@@ -126,6 +165,10 @@ pub struct Settings {
     pub second: f64,
     /// Annealings after the second stage, and their iterations.
     pub reheats: (u64, u64),
+    /// Rates of transfers, where there are any.
+    pub rates: Option<TransferRates>,
+    /// The method to start from, where it is not the instance's order, and its wall time.
+    pub start: Option<(&'static str, Duration)>,
     /// Steps of the sequence.
     pub length: Option<u32>,
     /// Annealings per budget and thread; none: as many as there is time for.
@@ -141,7 +184,7 @@ impl Settings {
         Self {
             objective: if is("objective", "elu") { Objective::Elu } else { Objective::Product },
             soft: is("tree", "logaddexp"),
-            reorder_only: is("mutations", "order"),
+            aim: Aim { reorder_only: is("mutations", "order"), aimed: is("proposals", "aimed") },
             grouping: is("grouping", "on") && !is("mutations", "order"),
             alternatives: is("implementations", "all") && !is("mutations", "order"),
             early_stop: is("early-stop", "on"),
@@ -150,8 +193,21 @@ impl Settings {
             last: millionths("final-ppm"),
             second: millionths("second-initial-ppm"),
             reheats: (number("reheats"), number("reheat-iterations")),
+            rates: rates(parameters),
+            start: start(parameters),
             length: parameters.integer("length").and_then(|length| u32::try_from(length).ok()),
             restarts: parameters.integer("restarts").filter(|&restarts| restarts > 0),
         }
     }
+}
+
+fn start(parameters: &Parameters) -> Option<(&'static str, Duration)> {
+    let method = STARTS.iter().find(|&&method| method == parameters.word("start"))?;
+    Some((method, Duration::from_secs(parameters.integer("start-seconds").unwrap_or(60))))
+}
+
+fn rates(parameters: &Parameters) -> Option<TransferRates> {
+    let offload = parameters.integer("offload").and_then(NonZeroU64::new)?;
+    let fetch = parameters.integer("fetch").and_then(NonZeroU64::new).unwrap_or(offload);
+    Some(TransferRates { offload, fetch })
 }

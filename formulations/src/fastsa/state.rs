@@ -53,6 +53,8 @@ pub struct State<'a, P> {
     pub profile: P,
     /// C(S).
     pub cost: u64,
+    /// How often each transfer of the graph is fetched.
+    fetches: Vec<u32>,
     /// What the last edit changes in memory.
     pub deltas: Vec<Delta>,
     /// A time of the peak, where known.
@@ -73,6 +75,7 @@ impl<'a, P: Profile> State<'a, P> {
             used: Times::new(graph.values.len()),
             profile: P::new(length, largest),
             cost: 0,
+            fetches: vec![0; graph.transfers.len()],
             deltas: Vec::with_capacity(256),
             witness: None,
         };
@@ -110,6 +113,7 @@ impl<'a, P: Profile> State<'a, P> {
     /// Puts variants at t = i T / (k + 1) into an empty sequence (appendix D.4).
     fn fill(&mut self, variants: &[u32]) {
         self.cost = 0;
+        self.fetches.fill(0);
         for value in 0..self.graph.values.len() {
             if self.graph.values[value].result {
                 self.used.insert(value, 2 * self.length());
@@ -120,8 +124,8 @@ impl<'a, P: Profile> State<'a, P> {
             let time = u32::try_from(rank * length / count).expect("below the length");
             self.edit(Some(Step { time, variant }), None);
             self.commit(Some(Step { time, variant }), None);
-            self.apply();
             self.profile.occupy(time, true);
+            self.apply();
         }
         self.witness = self.profile.witness();
     }
@@ -191,6 +195,11 @@ impl<'a, P: Profile> State<'a, P> {
     pub fn commit(&mut self, add: Option<Step>, remove: Option<Step>) {
         if let Some(Step { time, variant }) = remove {
             self.cost -= self.graph.variants[variant as usize].time;
+            if let Some(transfer) = self.graph.transfer(variant) {
+                let fetches = &mut self.fetches[self.graph.variants[variant as usize].transfer as usize];
+                *fetches -= 1;
+                self.cost -= if *fetches == 0 { transfer.offload } else { 0 };
+            }
             self.sequence[time as usize] = NOP;
             let place = self.place[time as usize];
             self.occupied.swap_remove(place as usize);
@@ -200,10 +209,33 @@ impl<'a, P: Profile> State<'a, P> {
         }
         if let Some(Step { time, variant }) = add {
             self.cost += self.graph.variants[variant as usize].time;
+            if let Some(transfer) = self.graph.transfer(variant) {
+                let fetches = &mut self.fetches[self.graph.variants[variant as usize].transfer as usize];
+                self.cost += if *fetches == 0 { transfer.offload } else { 0 };
+                *fetches += 1;
+            }
             self.sequence[time as usize] = variant;
             self.place[time as usize] = index(self.occupied.len());
             self.occupied.push(time);
         }
+    }
+
+    /// The cost if `remove` left and `add` came; none beyond 64 bits.
+    #[inline]
+    pub fn cost_after(&self, add: Option<Step>, remove: Option<Step>) -> Option<u64> {
+        let time = |step: Option<Step>| step.map_or(0, |step| self.graph.variants[step.variant as usize].time);
+        let cost = self.cost.checked_add(time(add))? - time(remove);
+        if self.fetches.is_empty() || add.map(|step| step.variant) == remove.map(|step| step.variant) {
+            return Some(cost);
+        }
+        // The offload, if this is the first fetch, or the last one that leaves.
+        let offload = |step: Option<Step>, fetches: u32| {
+            let variant = step?.variant;
+            let transfer = self.graph.transfer(variant)?;
+            let known = self.fetches[self.graph.variants[variant as usize].transfer as usize];
+            (known == fetches).then_some(transfer.offload)
+        };
+        Some(cost.checked_add(offload(add, 0).unwrap_or(0))? - offload(remove, 1).unwrap_or(0))
     }
 
     /// Memory that is there during a run only.

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use remat_core::{Instance, Schedule, simulate};
 
-use super::family::LastGroup;
 use super::graph::Graph;
 use super::set::Set;
+use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};

@@ -257,9 +257,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Gradients flow against the forward edges, whatever the groups.
+    /// Gradients flow against the forward edges, whatever the groups, and sums of sizes stay in range.
     fn check(&self) -> Result<(), SkipReason> {
         let graph = &self.graph;
+        let tensors = self.instance.tensors().iter().map(|tensor| u128::from(tensor.bytes));
+        let workspace = graph.nodes.iter().map(|node| u128::from(node.workspace)).max().unwrap_or(0);
+        let all = tensors.sum::<u128>() + workspace + u128::from(self.instance.fixed_bytes());
+        if 8 * all > u128::from(super::steps::MOST) {
+            return Err(SkipReason(format!("{all} bytes are more than the program's sums hold")));
+        }
         let follows = |reader: usize, node: usize| {
             // A sum runs in the same group as the last of what it sums, or a later one.
             let after = &graph.backward[reader].after;

@@ -1,15 +1,19 @@
 //! `kusumoto-2019`: recomputation by sequences of lower sets of the forward graph.
 //!
-//! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]) and
-//! prices the steps between them, [`program`] is Algorithm 1, [`strategy`] turns a sequence of lower
-//! sets into a schedule. [`chen`] is the method that it was compared with.
+//! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]),
+//! [`steps`] prices the steps between them, which [`scan`] finds and [`viable`] thins out, [`program`] is
+//! Algorithm 1, [`strategy`] turns a sequence of lower sets into a schedule. [`chen`] is the method that it was
+//! compared with.
 
 pub mod chen;
 pub mod family;
 pub mod graph;
 pub mod program;
+pub mod scan;
 pub mod set;
+pub mod steps;
 pub mod strategy;
+pub mod viable;
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +21,10 @@ use remat_core::{Instance, simulate};
 
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
-use family::{LastGroup, Memory, Steps, Stop};
+use family::Stop;
 use graph::Graph;
 use program::Goal;
+use steps::{LastGroup, Memory, Steps};
 use strategy::Liveness;
 
 /// The best canonical strategy for a budget.
@@ -172,7 +177,7 @@ impl Method for Kusumoto {
         let plan_for_least = is("budget", "least");
         let built = lower_sets(&graph, parameters, deadline).and_then(|(sets, exact)| {
             let most = most_useful(context, &graph, &times, settings, plan_for_least, deadline)?;
-            Ok((Steps::new(&graph, sets, &times, settings, most, deadline)?, exact))
+            Ok((Steps::new(&graph, sets, &times, settings, most), exact))
         });
         let (steps, exact) = match built {
             Ok(built) => built,
@@ -224,7 +229,7 @@ fn most_useful(
     deadline: Option<Instant>,
 ) -> Result<u64, Stop> {
     if plan_for_least {
-        let pruned = Steps::new(graph, family::pruned(graph), times, settings, u64::MAX, deadline)?;
+        let pruned = Steps::new(graph, family::pruned(graph), times, settings, u64::MAX);
         return program::least_budget(&pruned, deadline);
     }
     Ok(context.budgets.iter().map(|budget| budget.unwrap_or(u64::MAX)).max().unwrap_or(u64::MAX))

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use super::family::{Steps, Stop};
+use super::family::Stop;
+use super::steps::{Step, Steps};
+use super::viable::{Viable, check};
 
 /// What is optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,42 +37,53 @@ pub fn solve(
     goal: Goal,
     deadline: Option<Instant>,
 ) -> Result<Option<Vec<usize>>, Stop> {
-    let allowances = allowances(steps, budget, deadline)?;
+    let Some(viable) = Viable::new(steps, budget, deadline)? else { return Ok(None) };
+    best(steps, &viable, goal, deadline).map(Some)
+}
+
+/// The best of the sequences that a budget leaves.
+///
+/// # Errors
+/// The moment has come.
+pub fn best(
+    steps: &Steps<'_>,
+    viable: &Viable<'_, '_>,
+    goal: Goal,
+    deadline: Option<Instant>,
+) -> Result<Vec<usize>, Stop> {
+    let enough = enough(steps, viable, deadline)?;
     let last = steps.sets.len() - 1;
-    if allowances[0].most.is_none() {
-        return Ok(None);
-    }
     let mut lists: Vec<List> = vec![List::default(); steps.sets.len()];
     lists[0].entries.push(Entry { cost: 0, cached: 0, from: (0, 0) });
     let mut buffer = Vec::new();
     for from in 0..last {
-        if out_of_time(deadline) {
-            return Err(Stop::Time);
-        }
         let mut list = std::mem::take(&mut lists[from]);
+        if list.entries.is_empty() {
+            continue;
+        }
+        check(deadline)?;
         list.prune();
-        for step in steps.from(from, &mut buffer) {
+        for step in viable.from(from, &mut buffer) {
             let to = step.to as usize;
-            let Some(limit) = limit(budget, step.need, step.cached, allowances[to].most) else { continue };
-            let enough = allowances[to].enough;
+            let Some(limit) = limit(viable, step) else { continue };
             let time = step.time.cast_signed();
             let time = if goal == Goal::TimeCentric { time } else { -time };
-            if list.entries.len() > 1000 && out_of_time(deadline) {
-                return Err(Stop::Time);
+            if list.entries.len() > 1000 {
+                check(deadline)?;
             }
             let fitting = list.entries.partition_point(|entry| entry.cached > limit);
             for (index, entry) in list.entries.iter().enumerate().skip(fitting) {
                 let from = (position(from), position(index));
                 // Below `enough` the cache makes no difference any more.
-                let cached = (entry.cached + step.cached).max(enough);
-                let reached = Entry { cost: entry.cost + time, cached, from };
-                lists[to].push(reached);
+                let cached = (entry.cached + step.cached).max(enough[to]);
+                lists[to].offer(Entry { cost: entry.cost + time, cached, from });
             }
         }
         lists[from] = list;
     }
     lists[last].prune();
-    Ok(lists[last].entries.first().map(|entry| path(&lists, last, *entry)))
+    let entry = *lists[last].entries.first().expect("viable steps lead to V");
+    Ok(path(&lists, last, entry))
 }
 
 fn path(lists: &[List], last: usize, entry: Entry) -> Vec<usize> {
@@ -86,10 +99,6 @@ fn path(lists: &[List], last: usize, entry: Entry) -> Vec<usize> {
 
 fn position(index: usize) -> u32 {
     u32::try_from(index).expect("lists and families stay far below 2^32")
-}
-
-fn out_of_time(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
 /// Entries in order of cost, those that are no better than another one left out now and then.
@@ -131,95 +140,51 @@ impl List {
 }
 
 /// The most that may be cached before a step.
-fn limit(budget: u64, need: u64, cached: u64, allowance: Option<u64>) -> Option<u64> {
-    Some(budget.checked_sub(need)?.min(allowance?.checked_sub(cached)?))
+fn limit(viable: &Viable<'_, '_>, step: &Step) -> Option<u64> {
+    let after = viable.most(step.to as usize)?;
+    Some(viable.budget().checked_sub(step.need)?.min(after.checked_sub(step.cached)?))
 }
 
-/// What earlier groups may have cached when a lower set is reached.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    /// The most with which some way to go on meets the budget; none where there is no way.
-    most: Option<u64>,
-    /// With no more than this, every way that any cache leaves open is open; zero where there is no such bound.
-    enough: u64,
-}
-
-fn allowances(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Result<Vec<Allowance>, Stop> {
+/// By set: with no more than this cached, every way that any cache leaves open is open; zero where there is no
+/// such bound.
+fn enough(steps: &Steps<'_>, viable: &Viable<'_, '_>, deadline: Option<Instant>) -> Result<Vec<u64>, Stop> {
     let last = steps.sets.len() - 1;
-    let mut allowances = vec![Allowance { most: Some(u64::MAX), enough: u64::MAX }; steps.sets.len()];
+    let mut enough = vec![u64::MAX; steps.sets.len()];
     let mut buffer = Vec::new();
     for from in (0..last).rev() {
-        if out_of_time(deadline) {
-            return Err(Stop::Time);
-        }
-        let mut allowance = Allowance { most: None, enough: u64::MAX };
-        for step in steps.from(from, &mut buffer) {
-            let after = allowances[step.to as usize];
-            let Some(most) = limit(budget, step.need, step.cached, after.most) else { continue };
-            allowance.most = allowance.most.max(Some(most));
-            allowance.enough = allowance.enough.min(most).min(after.enough.saturating_sub(step.cached));
-        }
-        allowances[from] = allowance;
+        check(deadline)?;
+        let of = |step: &Step| {
+            let limit = limit(viable, step).unwrap_or(0);
+            limit.min(enough[step.to as usize].saturating_sub(step.cached))
+        };
+        enough[from] = viable.from(from, &mut buffer).iter().map(of).min().unwrap_or(u64::MAX);
     }
-    Ok(allowances)
+    Ok(enough)
 }
 
-/// The least budget that some sequence meets.
-///
-/// Per lower set, the pairs (budget, m) of ways to reach it none of which is worse than another; budgets
-/// below the bound that holds for all sequences are as good as the bound, so the lists stay short.
+/// The least budget that some sequence meets: bisection over the steps that the largest budget leaves.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
-    let last = steps.sets.len() - 1;
     // One group for everything is a sequence.
-    let most = steps.most().min(steps.step(0, last).need);
-    let bound = bound(steps, deadline)?;
-    if bound >= most {
-        return Ok(most);
-    }
-    let mut lists: Vec<List> = vec![List::default(); steps.sets.len()];
-    lists[0].entries.push(Entry { cost: bound.cast_signed(), cached: 0, from: (0, 0) });
-    let mut buffer = Vec::new();
-    for from in 0..last {
-        if out_of_time(deadline) {
-            return Err(Stop::Time);
-        }
-        let mut list = std::mem::take(&mut lists[from]);
-        list.prune();
-        if list.entries.is_empty() {
+    let mut high = steps.most().min(steps.need(0, steps.sets.len() - 1));
+    let Some(mut viable) = Viable::new(steps, high, deadline)? else { return Ok(high) };
+    let mut low = 0;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if !viable.ends_within(middle, deadline)? {
+            low = middle + 1;
             continue;
         }
-        for step in steps.from(from, &mut buffer) {
-            for entry in &list.entries {
-                let budget = (entry.cached + step.need).cast_signed().max(entry.cost);
-                if budget <= most.cast_signed() {
-                    let cached = entry.cached + step.cached;
-                    lists[step.to as usize].offer(Entry { cost: budget, cached, from: (0, 0) });
-                }
-            }
+        high = middle;
+        if !viable.is_kept()
+            && let Some(fewer) = Viable::new(steps, high, deadline)?
+        {
+            viable = fewer;
         }
     }
-    lists[last].prune();
-    Ok(lists[last].entries.first().map_or(most, |entry| entry.cost.unsigned_abs()))
-}
-
-/// No sequence needs less: whatever it is, where it reaches a set it has cached that set's boundary.
-fn bound(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
-    let last = steps.sets.len() - 1;
-    let mut least = vec![u64::MAX; steps.sets.len()];
-    least[last] = 0;
-    let mut buffer = Vec::new();
-    for from in (0..last).rev() {
-        if out_of_time(deadline) {
-            return Err(Stop::Time);
-        }
-        let boundary = steps.boundary_bytes(from);
-        let over = |step: &super::family::Step| (step.need + boundary).max(least[step.to as usize]);
-        least[from] = steps.from(from, &mut buffer).iter().map(over).min().unwrap_or(u64::MAX);
-    }
-    Ok(least[0])
+    Ok(high)
 }
 
 /// Overhead (1) and peak (2) of a sequence.

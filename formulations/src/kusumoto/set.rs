@@ -17,6 +17,11 @@ impl Set {
         set
     }
 
+    /// The bits, 64 to a word.
+    pub fn words(&self) -> &[u64] {
+        &self.0
+    }
+
     /// Whether a node is in the set.
     pub fn contains(&self, node: usize) -> bool {
         self.0[node / 64] >> (node % 64) & 1 == 1

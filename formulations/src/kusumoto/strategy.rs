@@ -4,9 +4,9 @@ use remat_core::instance::{Instance, TensorId};
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Schedule, Step};
 
-use super::family::LastGroup;
 use super::graph::Graph;
 use super::set::Set;
+use super::steps::LastGroup;
 
 /// When tensors are freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +33,11 @@ pub fn schedule(
         run.backward(group);
     }
     match liveness {
-        Liveness::Off => Schedule { steps: run.steps },
+        Liveness::Off => Schedule::new(run.steps),
         Liveness::On => {
             let compute = |step: &Step| match *step {
                 Step::Compute { operator, implementation } => Some((operator, implementation)),
-                Step::Free(_) => None,
+                Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
             };
             let computes: Vec<Compute> = run.steps.iter().filter_map(compute).collect();
             with_liveness(instance, &computes)

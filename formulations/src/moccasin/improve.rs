@@ -11,10 +11,16 @@ use remat_solvers::cp::{CpBackend, CpCapability, CpOutcome, CpRequest, Emphasis}
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
 use crate::method::{Claimed, MethodError, Termination};
+use crate::moccasin::anneal::{Plan, anneal};
 use crate::moccasin::blocks::{Blocks, Rows, Scope, stage_peaks};
 use crate::moccasin::greedy::{self, greedy};
+use crate::moccasin::neighbourhoods::again;
+use crate::moccasin::starts;
 use crate::random::Random;
 use crate::report::Progress;
+
+/// Most operators with which dropping greedily is worth its time; beyond, annealing is faster.
+const GREEDY_OPERATORS: usize = 400;
 
 /// What a search needs to know.
 pub struct Task<'a> {
@@ -36,7 +42,12 @@ pub struct Task<'a> {
     pub seed: u64,
     /// Hears of progress.
     pub hears: &'a dyn Fn(&Progress, Option<&Stages>),
+    /// Another relaxation, asked once for so long where the own one takes long.
+    pub opinion: Option<&'a Opinion<'a>>,
 }
+
+/// Works for some time, and returns a schedule and a proved bound on the time of all schedules.
+pub type Opinion<'a> = dyn Fn(Option<Duration>) -> Result<(Option<Stages>, Option<u64>), MethodError> + 'a;
 
 /// What a search leaves.
 pub struct Found {
@@ -48,23 +59,37 @@ pub struct Found {
     pub lower_bound: Option<u64>,
     /// What else to say.
     pub note: String,
+    /// Time spent on building models.
+    pub build: Duration,
+}
+
+impl Found {
+    /// Nothing but why it stopped.
+    pub fn of(termination: Termination) -> Self {
+        Self { termination, stages: None, lower_bound: None, note: String::new(), build: Duration::ZERO }
+    }
 }
 
 /// The search.
 pub struct Search<'a> {
-    task: &'a Task<'a>,
+    pub(super) task: &'a Task<'a>,
     fixed_time: u64,
-    best: Option<(Claimed, Stages)>,
-    bound: u64,
+    pub(super) best: Option<(Claimed, Stages)>,
+    pub(super) bound: u64,
     /// Rows of the relaxation.
     rows: Rows,
     /// Those, and rows that only neighbourhoods needed.
-    known_rows: Rows,
+    pub(super) known_rows: Rows,
     solves: u64,
     largest: usize,
     conflicts: u64,
-    random: RefCell<Random>,
+    pub(super) random: RefCell<Random>,
     version: String,
+    build: Duration,
+    /// How often schedules have been annealed.
+    annealings: u64,
+    /// Whether the other relaxation has been asked.
+    asked: bool,
 }
 
 /// How a relaxation ended.
@@ -90,6 +115,9 @@ impl<'a> Search<'a> {
             conflicts: 0,
             random: RefCell::new(Random::new(task.seed)),
             version: String::new(),
+            build: Duration::ZERO,
+            annealings: 0,
+            asked: false,
         };
         search.bound = search.fixed_time;
         let store_all = Stages::store_all(task.joint);
@@ -112,13 +140,55 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Looks for a start by itself.
+    /// Looks for a start by itself, where a greedy step takes milliseconds.
     pub fn start_greedily(&mut self) {
-        let share = self.left().map(|left| Instant::now() + left / 3);
-        let Task { budget, workspace, copies, .. } = *self.task;
-        if let Some(stages) = greedy(self.task.joint, greedy::Limits { budget, workspace, copies, deadline: share }) {
+        let limits = starts::limits(6, self.limits());
+        if self.task.joint.len() <= GREEDY_OPERATORS
+            && let Some(stages) = greedy(self.task.joint, limits)
+        {
             self.offer(stages);
         }
+    }
+
+    /// Anneals store-all where there is no schedule yet.
+    pub fn anneal_unless_found(&mut self) {
+        if self.best.is_none() {
+            self.anneal();
+        }
+    }
+
+    /// Anneals the best schedule, or store-all where there is none, within a fifth of the time that is left.
+    fn anneal(&mut self) {
+        let Task { joint, seed, .. } = *self.task;
+        let start = self.best.as_ref().map_or_else(|| Stages::store_all(joint), |(_, stages)| stages.clone());
+        // Later rounds refine what is known.
+        let initial = if self.annealings > 0 && self.best.is_some() { 0.2 } else { 1.0 };
+        let plan = Plan { initial, ..Plan::of(joint) };
+        let seed = seed.wrapping_add(self.annealings);
+        self.annealings += 1;
+        anneal(joint, starts::limits(5, self.limits()), plan, &start, seed, &mut |stages| {
+            self.offer(stages.clone());
+        });
+    }
+
+    /// Asks the other relaxation, the first time only, for a third of the time that is left.
+    fn second_opinion(&mut self) -> Result<(), MethodError> {
+        let Some(opinion) = self.task.opinion.filter(|_| !self.asked) else { return Ok(()) };
+        self.asked = true;
+        let (stages, bound) = opinion(self.left().map(|left| left / 3))?;
+        if let Some(bound) = bound.filter(|&bound| bound > self.bound) {
+            self.bound = bound;
+            (self.task.hears)(&Progress::bound(bound).after(self.solves), None);
+        }
+        if let Some(stages) = stages {
+            self.offer(stages);
+        }
+        Ok(())
+    }
+
+    fn limits(&self) -> greedy::Limits {
+        let Task { budget, workspace, copies, deadline, .. } = *self.task;
+        greedy::Limits { budget, workspace, copies, deadline }
     }
 
     /// Runs to the end or the deadline.
@@ -146,7 +216,12 @@ impl<'a> Search<'a> {
                             self.neighbourhood(&again, began.elapsed().max(Duration::from_millis(200)))?;
                         }
                     }
-                    Relaxed::Stopped => self.neighbourhoods(began.elapsed().max(Duration::from_secs(1)))?,
+                    Relaxed::Stopped => {
+                        // Hard enough to be worth a few seconds; later rounds draw other numbers.
+                        self.anneal();
+                        self.second_opinion()?;
+                        self.neighbourhoods(began.elapsed().max(Duration::from_secs(1)))?;
+                    }
                 }
                 if self.best.as_ref().is_some_and(|(best, _)| best.time <= self.bound) {
                     return Ok(self.found(Termination::Optimal));
@@ -159,7 +234,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn left(&self) -> Option<Duration> {
+    pub(super) fn left(&self) -> Option<Duration> {
         self.task.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
@@ -170,7 +245,7 @@ impl<'a> Search<'a> {
 
     /// Where stages exceed the budget most; of neighbours only the worst, since what is dropped there is
     /// mostly dropped around it too, and every hot stage is another block.
-    fn violated(&self, stages: &Stages) -> Vec<(usize, usize)> {
+    pub(super) fn violated(&self, stages: &Stages) -> Vec<(usize, usize)> {
         let peaks = stage_peaks(self.task.joint, stages, self.task.workspace);
         let mut over: Vec<usize> = (0..peaks.len()).filter(|&stage| peaks[stage].0 > self.task.budget).collect();
         over.sort_by_key(|&stage| std::cmp::Reverse(peaks[stage].0));
@@ -184,12 +259,22 @@ impl<'a> Search<'a> {
         chosen
     }
 
-    fn blocks(&self, scope: &Scope, rows: &Rows) -> Blocks<'a> {
+    /// The model with rows of the relaxation, or with all that are known.
+    pub(super) fn blocks(&mut self, scope: &Scope, all_rows: bool) -> Blocks<'a> {
+        let began = Instant::now();
         let Task { joint, budget, workspace, copies, .. } = *self.task;
-        Blocks::new(joint, scope, budget, (workspace, copies), rows)
+        let rows = if all_rows { &self.known_rows } else { &self.rows };
+        let blocks = Blocks::new(joint, scope, budget, (workspace, copies), rows);
+        self.build += began.elapsed();
+        blocks
     }
 
-    fn solve(&mut self, blocks: &Blocks<'_>, emphasis: Emphasis, slice: Duration) -> Result<CpOutcome, MethodError> {
+    pub(super) fn solve(
+        &mut self,
+        blocks: &Blocks<'_>,
+        emphasis: Emphasis,
+        slice: Duration,
+    ) -> Result<CpOutcome, MethodError> {
         let hint = self.best.as_ref().map(|(_, stages)| blocks.hint(stages)).unwrap_or_default();
         let time = self.left().map_or(slice, |left| left.min(slice));
         let request = CpRequest {
@@ -220,7 +305,7 @@ impl<'a> Search<'a> {
     fn relax(&mut self, emphasis: Emphasis, slice: Duration) -> Result<Relaxed, MethodError> {
         let scope = Scope::new(self.task.joint, |_| true);
         loop {
-            let blocks = self.blocks(&scope, &self.rows);
+            let blocks = self.blocks(&scope, false);
             let outcome = self.solve(&blocks, emphasis, slice)?;
             if outcome.stop == Stop::Infeasible {
                 return Ok(Relaxed::Infeasible);
@@ -248,77 +333,18 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The best schedule in which only some operators run again, within a time; keeps it if it is better.
-    fn neighbourhood(&mut self, may: &BTreeSet<usize>, slice: Duration) -> Result<(), MethodError> {
-        let until = Instant::now() + slice;
-        let scope = Scope::new(self.task.joint, |position| may.contains(&position));
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.left().is_some_and(|left| left.is_zero()) {
-                return Ok(());
-            }
-            let blocks = self.blocks(&scope, &self.known_rows);
-            let outcome = self.solve(&blocks, Emphasis::Default, left)?;
-            let Some(values) = outcome.values else { return Ok(()) };
-            let stages = blocks.expand(&values);
-            let over = self.violated(&stages);
-            if over.is_empty() {
-                self.offer(stages);
-                return Ok(());
-            }
-            let known = over.iter().all(|(stage, position)| {
-                self.known_rows.get(stage).is_some_and(|positions| positions.contains(position))
-            });
-            if known {
-                return Ok(());
-            }
-            for (stage, position) in over {
-                self.known_rows.entry(stage).or_default().insert(position);
-            }
-        }
-    }
-
-    /// Neighbourhoods around one hot stage after the other: what runs again now, and what is there then.
-    fn neighbourhoods(&mut self, slice: Duration) -> Result<(), MethodError> {
-        let until = Instant::now() + slice;
-        let hot: Vec<usize> = self.known_rows.keys().copied().collect();
-        let kept = Stages::store_all(self.task.joint).kept(self.task.joint);
-        while Instant::now() < until && !hot.is_empty() {
-            let stage = hot[self.draw(hot.len())];
-            let mut may = self.best.as_ref().map(|(_, stages)| again(stages)).unwrap_or_default();
-            let idle: Vec<usize> = (0..self.task.joint.values.len()).filter(|&value| kept[stage][value]).collect();
-            // Of what is there most may be dropped, and in every second round what made it may run again too.
-            for _ in 0..idle.len().min(60) {
-                let producer = self.task.joint.values[idle[self.draw(idle.len())]].producer;
-                may.insert(producer);
-                if stage.is_multiple_of(2) {
-                    let reads = &self.task.joint.operators[producer].first.reads;
-                    may.extend(reads.iter().map(|&value| self.task.joint.values[value].producer));
-                }
-            }
-            self.neighbourhood(&may, slice / 4)?;
-            if self.best.as_ref().is_some_and(|(best, _)| best.time <= self.bound) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// A random position.
-    fn draw(&self, below: usize) -> usize {
-        usize::try_from(self.random.borrow_mut().bits() % below.max(1) as u64).unwrap_or(0)
-    }
-
     fn found(self, termination: Termination) -> Found {
         let rows: usize = self.rows.values().map(BTreeSet::len).sum();
         let note = format!(
-            "{}: {} solves of up to {} variables; {rows} memory rows in {} of {} stages; {} conflicts",
+            "{}: {} solves of up to {} variables; {rows} memory rows in {} of {} stages; {} conflicts; {} annealings{}",
             self.version,
             self.solves,
             self.largest,
             self.rows.len(),
             self.task.joint.len(),
-            self.conflicts
+            self.conflicts,
+            self.annealings,
+            if self.asked { "; Checkmate's relaxation" } else { "" }
         );
         let infeasible = termination == Termination::Infeasible;
         Found {
@@ -326,12 +352,7 @@ impl<'a> Search<'a> {
             stages: self.best.filter(|_| !infeasible).map(|(_, stages)| stages),
             lower_bound: (!infeasible).then_some(self.bound),
             note,
+            build: self.build,
         }
     }
-}
-
-/// The operators that run more than once.
-fn again(stages: &Stages) -> BTreeSet<usize> {
-    let runs = stages.runs.iter().enumerate();
-    runs.flat_map(|(stage, runs)| runs.iter().copied().filter(move |&position| position < stage)).collect()
 }

@@ -2,30 +2,34 @@
 //! constraint programming.
 //!
 //! [`published`] is the model of the paper, [`blocks`] the improved one, [`improve`] the search with it,
-//! [`greedy`] a start, [`exchange`] the published model as text for other programs. Checkmate's joint graph and stages are shared: the paper's event grid is theirs.
+//! [`starts`], [`greedy`] and [`anneal`] starts, [`exchange`] the published model as text for other programs,
+//! [`reordered`] the method that has `fastsa` choose the order first. Checkmate's joint graph and stages are
+//! shared: the paper's event grid is theirs.
 
+pub mod anneal;
 pub mod blocks;
 mod encoding;
 pub mod exchange;
 pub mod greedy;
 pub mod improve;
+mod job;
+mod neighbourhoods;
 pub mod published;
+pub mod reordered;
+pub mod starts;
+pub mod timeline;
 
 use std::time::{Duration, Instant};
 
 use remat_core::Instance;
-use remat_solvers::Stop;
-use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, cp_backend};
+use remat_solvers::cp::{CpBackend, cp_backend};
 
-use crate::checkmate::ilp::chain_starts;
 use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
 use crate::formulation::Formulation;
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::moccasin::improve::{Found, Search, Task};
-use crate::moccasin::published::{Memory, Phase, Published};
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::moccasin::job::Job;
+use crate::moccasin::starts::START;
 use crate::parameters::{ParameterKind, ParameterSpec};
-use crate::report::Progress;
 
 /// Moccasin.
 ///
@@ -58,10 +62,10 @@ use crate::report::Progress;
 /// * Backward operators run once unless the instance says otherwise; an operator that updates state runs
 ///   again in its `recompute` implementation. Each operator uses the fastest implementation.
 /// * Lengths are exact; the authors' program restricts them to a logarithmic grid, which over-counts.
-/// * The order is the instance's.
+/// * The order is the instance's; `moccasin-reordered` has `fastsa` choose one.
 /// * `strategy=improved` (the default) solves the same problem otherwise: zero-one variables per block of
 ///   stages, memory rows where they are violated, unsatisfiable cores or the linear relaxation for the
-///   proof, neighbourhoods of a greedy start for schedules (`blocks.rs`, `improve.rs`).
+///   proof, also Checkmate's relaxation over blocks (`relaxation=both`), neighbourhoods of a greedy or annealed start for schedules (`blocks.rs`, `improve.rs`, `anneal.rs`).
 ///
 /// # Claim
 /// Optimal among schedules in such stages with at most C runs of each operator and one implementation
@@ -100,12 +104,16 @@ const COPIES: ParameterSpec = ParameterSpec {
     help: "most runs of one operator (C)",
 };
 
-const START: ParameterSpec = ParameterSpec {
-    name: "start",
-    default: "auto",
-    kind: ParameterKind::Choice(&["auto", "none", "trivial", "chain", "greedy"]),
-    help: "the hint: trivial: store-all; chain: rotor-persistent; greedy: drop and repeat; auto: none as published, else greedy and chain",
+const RELAXATION: ParameterSpec = ParameterSpec {
+    name: "relaxation",
+    default: "both",
+    kind: ParameterKind::Choice(&["own", "both"]),
+    help: "own: bounds from its own blocks; both: also from checkmate-ilp's, with HiGHS, where the own take long",
 };
+
+/// The parameters.
+const PARAMETERS: &[ParameterSpec] =
+    &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION];
 
 impl Method for Moccasin {
     fn id(&self) -> &'static str {
@@ -115,10 +123,10 @@ impl Method for Moccasin {
     fn about(&self) -> About {
         About {
             title: "optimal schedule in the instance's order with at most C runs each, by constraint programming",
-            claim: Claim::FixedOrder,
+            claim: Claim::AtMostRuns,
             claim_text: "optimal among schedules in stages of the instance's order with at most C runs of each operator",
             reference: "Moccasin (Bartan et al., ICML 2023)",
-            parameters: &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START],
+            parameters: PARAMETERS,
             budgets: BudgetUse::Used,
         }
     }
@@ -132,21 +140,18 @@ impl Method for Moccasin {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let began = Instant::now();
         let solver = solver(context)?;
+        let deadline = context.limits.time.map(|time| began + time);
         let joint = Joint::new(context.instance)?;
-        let deadline = context.limits.time.map(|time| Instant::now() + time);
+        let build = began.elapsed();
         let mut answers = Vec::with_capacity(context.budgets.len());
-        for (at, &budget) in context.budgets.iter().enumerate() {
-            let began = Instant::now();
+        for at in 0..context.budgets.len() {
+            let now = Instant::now();
             let left = u32::try_from(context.budgets.len() - at).unwrap_or(u32::MAX);
-            let share = deadline.map(|deadline| began + deadline.saturating_duration_since(began) / left);
-            let job = Job { context, joint: &joint, solver, index: at, budget, deadline: share };
-            let found = match job.at_once() {
-                Some(found) => found,
-                None if context.parameters.word("strategy") == "improved" => job.improved()?,
-                None => job.as_published()?,
-            };
-            let answer = job.answer(found, began.elapsed());
+            let share = deadline.map(|deadline| now + deadline.saturating_duration_since(now) / left);
+            let job = Job::new(context, &joint, solver, at, share);
+            let answer = job.answer(if at == 0 { build } else { Duration::ZERO })?;
             context.reporter.answer(at, &answer);
             answers.push(answer);
         }
@@ -160,190 +165,4 @@ fn solver(context: &Context<'_>) -> Result<&'static dyn CpBackend, MethodError> 
     let solver = cp_backend(id).map_err(|error| refused(error.to_string()))?;
     solver.available().map_err(refused)?;
     Ok(solver)
-}
-
-/// One budget.
-struct Job<'a> {
-    context: &'a Context<'a>,
-    joint: &'a Joint,
-    solver: &'static dyn CpBackend,
-    index: usize,
-    budget: Option<u64>,
-    deadline: Option<Instant>,
-}
-
-impl Job<'_> {
-    fn workspace(&self) -> bool {
-        self.context.parameters.word("workspace") == "on"
-    }
-
-    fn copies(&self) -> u64 {
-        self.context.parameters.integer("copies").unwrap_or(2)
-    }
-
-    fn fixed_time(&self) -> u64 {
-        self.joint.operators.iter().map(|operator| operator.first.time).sum()
-    }
-
-    /// What can be said without a solver: a budget below what one operator needs has no schedule, and one
-    /// that store-all meets needs none better.
-    fn at_once(&self) -> Option<Found> {
-        let least = self.joint.least_peak(self.workspace());
-        let store_all = Stages::store_all(self.joint);
-        let peak = store_all.claim(self.joint, self.workspace()).peak_bytes;
-        let found = |termination, stages, lower_bound, note| Some(Found { termination, stages, lower_bound, note });
-        match self.budget {
-            Some(budget) if budget < least => {
-                let note = format!("one operator alone needs {least}; no solver asked");
-                found(Termination::Infeasible, None, None, note)
-            }
-            Some(budget) if budget < peak => None,
-            _ => {
-                let note = "store-all fits; no solver asked".into();
-                found(Termination::Optimal, Some(store_all), Some(self.fixed_time()), note)
-            }
-        }
-    }
-
-    /// Reports progress of this budget.
-    fn hears(&self, progress: &Progress, stages: Option<&Stages>) {
-        let incumbent = stages.map(|stages| {
-            let claim = stages.claim(self.joint, self.workspace());
-            (stages.schedule(self.context.instance, self.joint), claim)
-        });
-        let report = Progress { incumbent, lower_bound: progress.lower_bound, effort: progress.effort };
-        self.context.reporter.report(self.index, report);
-    }
-
-    /// The start that is asked for, whether it meets the budget or not.
-    fn start(&self) -> Option<Stages> {
-        match self.context.parameters.word("start") {
-            "trivial" => Some(Stages::store_all(self.joint)),
-            "chain" => self.chain(),
-            "greedy" => {
-                let limits = greedy::Limits {
-                    budget: self.budget?,
-                    workspace: self.workspace(),
-                    copies: self.copies(),
-                    deadline: self.deadline,
-                };
-                greedy::greedy(self.joint, limits)
-            }
-            _ => None,
-        }
-    }
-
-    /// The schedule of `rotor-persistent`, where there is one and it fits the stages.
-    fn chain(&self) -> Option<Stages> {
-        let context = Context { budgets: &[self.budget], ..*self.context };
-        chain_starts(&context, self.joint).pop().flatten()
-    }
-
-    fn improved(&self) -> Result<Found, MethodError> {
-        let hears = |progress: &Progress, stages: Option<&Stages>| self.hears(progress, stages);
-        let task = Task {
-            joint: self.joint,
-            budget: self.budget.unwrap_or(u64::MAX),
-            workspace: self.workspace(),
-            copies: self.copies(),
-            solver: self.solver,
-            deadline: self.deadline,
-            threads: self.context.limits.threads,
-            seed: self.context.limits.seed,
-            hears: &hears,
-        };
-        let mut search = Search::new(&task);
-        if self.context.parameters.word("start") == "auto" {
-            search.start_greedily();
-            if let Some(stages) = self.chain() {
-                search.offer(stages);
-            }
-        } else if let Some(stages) = self.start() {
-            search.offer(stages);
-        }
-        search.run()
-    }
-
-    fn phase(
-        &self,
-        published: &Published<'_>,
-        hint: &[(remat_solvers::cp::Variable, i64)],
-        parts: u32,
-    ) -> Result<CpOutcome, MethodError> {
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / parts);
-        let request = CpRequest {
-            time: left,
-            threads: self.context.limits.threads,
-            seed: self.context.limits.seed,
-            emphasis: Emphasis::Default,
-            hint,
-            interrupt: None,
-        };
-        let outcome = self.solver.solve(&published.model, &request);
-        outcome.map_err(|error| MethodError::Internal(error.to_string()))
-    }
-
-    /// Both phases of the paper.
-    fn as_published(&self) -> Result<Found, MethodError> {
-        let word = |name| self.context.parameters.word(name);
-        let memory = if word("memory") == "reservoir" { Memory::Reservoir } else { Memory::Cumulative };
-        let budget = self.budget.unwrap_or(u64::MAX);
-        let most = Stages::store_all(self.joint).claim(self.joint, self.workspace()).peak_bytes;
-        let room = (budget - self.joint.base_bytes, most - self.joint.base_bytes);
-        let model = |phase| Published::new(self.joint, room, self.copies(), self.workspace(), memory, phase);
-        let first = model(Phase::Memory);
-        let hint = self.start().map(|stages| first.hint(&stages)).unwrap_or_default();
-        let outcome = self.phase(&first, &hint, 2)?;
-        let size = format!("{} variables, {} constraints", first.model.domains.len(), first.model.constraints.len());
-        let said =
-            |phase, outcome: &CpOutcome| format!("phase {phase} {} in {:.1} s", outcome.raw_status, outcome.seconds);
-        let mut note = format!("{}: {size}; {}", outcome.solver, said(1, &outcome));
-        let within =
-            |capacity: i64| u64::try_from(capacity).is_ok_and(|capacity| capacity * first.memory_unit() <= room.0);
-        let start = outcome.values.as_ref().filter(|_| outcome.objective.is_some_and(within));
-        let Some(values) = start else {
-            let least = outcome.bound.is_some_and(|bound| !within(bound));
-            let termination = if least { Termination::Infeasible } else { termination(outcome.stop) };
-            let termination = if termination == Termination::Optimal { Termination::Infeasible } else { termination };
-            let lower_bound = (termination != Termination::Infeasible).then(|| self.fixed_time());
-            return Ok(Found { termination, stages: None, lower_bound, note });
-        };
-        let feasible = first.stages(values);
-        self.hears(&Progress::default(), Some(&feasible));
-        let second = model(Phase::Duration);
-        let hint = second.hint(&feasible);
-        let outcome = self.phase(&second, &hint, 1)?;
-        note = format!("{note}; {}", said(2, &outcome));
-        let stages = outcome.values.as_ref().map_or(feasible, |values| second.stages(values));
-        let bound = outcome.bound.and_then(|bound| u64::try_from(bound).ok()).unwrap_or(0);
-        let lower_bound = self.fixed_time() + bound * second.time_unit();
-        Ok(Found { termination: termination(outcome.stop), stages: Some(stages), lower_bound: Some(lower_bound), note })
-    }
-
-    fn answer(&self, found: Found, took: Duration) -> Answer {
-        let claimed = found.stages.as_ref().map(|stages| stages.claim(self.joint, self.workspace()));
-        Answer {
-            budget: self.budget,
-            termination: found.termination,
-            schedule: found.stages.as_ref().map(|stages| stages.schedule(self.context.instance, self.joint)),
-            claimed,
-            lower_bound: found.lower_bound,
-            build: Duration::ZERO,
-            solve: took,
-            note: found.note,
-        }
-    }
-}
-
-fn termination(stop: Stop) -> Termination {
-    match stop {
-        Stop::Optimal => Termination::Optimal,
-        Stop::GapReached => Termination::GapReached,
-        Stop::Infeasible => Termination::Infeasible,
-        Stop::TimeLimit => Termination::TimeLimit,
-        Stop::MemoryLimit => Termination::MemoryLimit,
-        Stop::NodeLimit => Termination::NodeLimit,
-        Stop::Interrupted => Termination::Interrupted,
-        Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Termination::Error,
-    }
 }

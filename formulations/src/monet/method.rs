@@ -144,7 +144,7 @@ impl Method for Monet {
     fn about(&self) -> About {
         About {
             title: "checkpointing and operator implementations in one integer program",
-            claim: Claim::FixedOrder,
+            claim: Claim::OperatorChoice,
             claim_text: "optimal among schedules that recompute forward operators before each backward one, any \
                          implementation, by MONeT's bound on local memory",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",

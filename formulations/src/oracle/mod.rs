@@ -13,7 +13,7 @@ use remat_core::{Instance, simulate};
 
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::parameters::{ParameterKind, ParameterSpec};
-use problem::{Order, Problem};
+use problem::{MAX_COPIES, Order, Problem, Rules};
 use search::{Bounds, Outcome, search};
 
 /// The fastest schedule there is within a budget.
@@ -26,12 +26,15 @@ use search::{Bounds, Outcome, search};
 /// # Variables
 /// A state is the set of resident tensors and the set of operators that have run, the latter only of
 /// operators for which it matters: those that must run, may not run again, or update state. With
-/// `order=fixed`, of all operators.
+/// `order=fixed` or `stages`, or a number of `copies`, of all operators; then also how often each ran, or which
+/// one ran again last since the last first run.
 ///
 /// # Constraints
 /// METHODOLOGY.md, "What a schedule means". With `order=fixed` also: every operator runs, the first
 /// runs of all operators happen in the instance's order (so do the backwards, which run once), and
-/// between them operators that have run already and may run again do so in any order and number.
+/// between them operators that have run already and may run again do so in any order and number. With
+/// `order=stages` they do so in the instance's order, each once between two first runs, as in Checkmate's stages. With
+/// `copies=C` no operator runs more than C times.
 ///
 /// # Size
 /// Up to 2^tensors states. Tensors are dropped only to make room, and then no more of them than must
@@ -44,7 +47,7 @@ use search::{Bounds, Outcome, search};
 /// None: there is no paper.
 ///
 /// # Claim
-/// Optimal among all schedules (`order=fixed`: among those described above). `infeasible` is proved.
+/// Optimal among all schedules (with parameters: among those described above). `infeasible` is proved.
 /// At a limit, the bound reached is given.
 ///
 /// # Reference
@@ -61,14 +64,21 @@ impl Method for Oracle {
         About {
             title: "the true optimum of small instances, by search",
             claim: Claim::AllSchedules,
-            claim_text: "optimal among all schedules; with order=fixed, among those whose first runs follow the instance's order",
+            claim_text: "optimal among all schedules; with order=fixed, among those whose first runs follow the instance's order; with copies, among those with so many runs each",
             reference: "uniform-cost search with a consistent bound (A*: Hart, Nilsson & Raphael 1968)",
             parameters: &[
                 ParameterSpec {
                     name: "order",
                     default: "free",
-                    kind: ParameterKind::Choice(&["free", "fixed"]),
-                    help: "free: any order; fixed: every operator runs, and first runs follow the instance's order",
+                    kind: ParameterKind::Choice(&["free", "fixed", "stages"]),
+                    help: "free: any order; fixed: every operator runs, and first runs follow the instance's order; \
+                           stages: later runs too, each once between two first runs",
+                },
+                ParameterSpec {
+                    name: "copies",
+                    default: "auto",
+                    kind: ParameterKind::IntegerOrAuto { min: 1, max: MAX_COPIES },
+                    help: "most runs of one operator; auto: any number",
                 },
                 ParameterSpec {
                     name: "max-states",
@@ -82,13 +92,18 @@ impl Method for Oracle {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Problem::new(instance, Order::Free).map(|_| ())
+        Problem::new(instance, Rules { order: Order::Free, copies: None }).map(|_| ())
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
         let started = Instant::now();
-        let order = if context.parameters.word("order") == "fixed" { Order::Fixed } else { Order::Free };
-        let problem = Problem::new(context.instance, order)?;
+        let order = match context.parameters.word("order") {
+            "fixed" => Order::Fixed,
+            "stages" => Order::Stages,
+            _ => Order::Free,
+        };
+        let copies = context.parameters.integer("copies").and_then(|copies| u8::try_from(copies).ok());
+        let problem = Problem::new(context.instance, Rules { order, copies })?;
         let bounds = Bounds {
             deadline: context.limits.time.map(|time| started + time),
             states: context.parameters.integer("max-states").unwrap_or(u64::MAX),

@@ -21,6 +21,46 @@ pub enum Order {
     Free,
     /// The instance's; then every operator runs.
     Fixed,
+    /// The same, and between two first runs operators run again in that order, each at most once.
+    Stages,
+}
+
+/// What a schedule may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// In which order operators run first.
+    pub order: Order,
+    /// Most runs of one operator, up to [`MAX_COPIES`]; none: any number.
+    pub copies: Option<u8>,
+}
+
+/// Most runs of one operator that can be asked for: they are counted in [`BITS`] bits.
+pub const MAX_COPIES: u64 = 1 << BITS;
+const BITS: usize = 4;
+const _: () = assert!(BITS * MAX_OPERATORS <= Set::BITS as usize, "the counts of all operators fit into a set");
+
+/// How far a schedule is, whatever is resident.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Progress {
+    /// Operators that have run, of those for which it matters.
+    pub ran: Set,
+    /// Runs of each operator beyond the first, where they are limited: [`BITS`] bits each.
+    again: Set,
+    /// In stages: one more than the position that ran again last since the last first run.
+    since: u8,
+}
+
+impl Progress {
+    fn runs_again(self, operator: usize) -> u8 {
+        let count = self.again >> (BITS * operator) & ((1 << BITS) - 1);
+        u8::try_from(count).expect("a count has four bits")
+    }
+
+    /// Whether whatever may follow the other progress may follow this one, the same operators having run.
+    pub fn is_as_free_as(self, other: Self) -> bool {
+        let fewer = || (0..MAX_OPERATORS).all(|operator| self.runs_again(operator) <= other.runs_again(operator));
+        self.ran == other.ran && self.since <= other.since && (self.again == other.again || fewer())
+    }
 }
 
 /// Members of a set.
@@ -61,7 +101,9 @@ pub struct Purpose {
 /// An instance, ready to be searched.
 pub struct Problem<'a> {
     instance: &'a Instance,
-    order: Order,
+    rules: Rules,
+    /// Position of each operator in the instance's order.
+    position: Vec<u8>,
     /// Fixed bytes and inputs.
     pub base: u64,
     /// Tensors by bit.
@@ -85,7 +127,7 @@ impl<'a> Problem<'a> {
     ///
     /// # Errors
     /// The instance is too large.
-    pub fn new(instance: &'a Instance, order: Order) -> Result<Self, SkipReason> {
+    pub fn new(instance: &'a Instance, rules: Rules) -> Result<Self, SkipReason> {
         let made: Vec<TensorId> = instance.tensor_ids().filter(|&id| instance.tensor(id).producer.is_some()).collect();
         let operators = instance.operators().len();
         if operators > MAX_OPERATORS || made.len() > MAX_TENSORS {
@@ -98,9 +140,14 @@ impl<'a> Problem<'a> {
         for (bit, id) in made.iter().enumerate() {
             bits[id.index()] = 1 << bit;
         }
+        let mut position = vec![0; operators];
+        for (at, id) in (0..).zip(instance.order()) {
+            position[id.index()] = at;
+        }
         let mut problem = Self {
             instance,
-            order,
+            rules,
+            position,
             base: instance.fixed_bytes() + instance.input_bytes(),
             bytes: made.iter().map(|&id| instance.tensor(id).bytes).collect(),
             producer: made.iter().filter_map(|&id| instance.tensor(id).producer).map(OperatorId::index).collect(),
@@ -119,11 +166,11 @@ impl<'a> Problem<'a> {
     fn add(&mut self, id: OperatorId, bits: &[Set]) {
         let operator = self.instance.operator(id);
         let bit: Set = 1 << id.index();
-        let must = operator.phase == Phase::Backward || operator.updates_state || self.order == Order::Fixed;
+        let must = operator.phase == Phase::Backward || operator.updates_state || self.rules.order != Order::Free;
         if must {
             self.must |= bit;
         }
-        if must || !operator.recomputable {
+        if must || !operator.recomputable || self.rules.copies.is_some() {
             self.tracked |= bit;
         }
         let set = |ids: &mut dyn Iterator<Item = TensorId>| ids.fold(0, |set, id| set | bits[id.index()]);
@@ -167,14 +214,27 @@ impl<'a> Problem<'a> {
     }
 
     /// The progress after a run.
-    pub fn after(&self, ran: Set, operator: usize) -> Set {
-        ran | (1 << operator) & self.tracked
+    pub fn after(&self, before: Progress, operator: usize) -> Progress {
+        let mut after = Progress { ran: before.ran | (1 << operator) & self.tracked, ..before };
+        let first = before.ran >> operator & 1 == 0;
+        if self.rules.copies.is_some() && !first {
+            after.again += 1 << (BITS * operator);
+        }
+        if self.rules.order == Order::Stages {
+            after.since = if first { 0 } else { self.position[operator] + 1 };
+        }
+        after
     }
 
-    /// Whether the order allows an operator to run now.
-    pub fn in_turn(&self, operator: usize, ran: Set) -> bool {
+    /// Whether the rules allow an operator to run now.
+    pub fn may_run(&self, operator: usize, progress: Progress) -> bool {
+        let Progress { ran, since, .. } = progress;
+        if ran >> operator & 1 == 1 {
+            let in_stage = self.rules.order != Order::Stages || self.position[operator] >= since && self.due(ran) != 0;
+            return in_stage && self.rules.copies.is_none_or(|copies| progress.runs_again(operator) + 1 < copies);
+        }
         let mut not_yet = self.instance.order().iter().map(|id| id.index()).filter(|&id| ran >> id & 1 == 0);
-        self.order == Order::Free || ran >> operator & 1 == 1 || not_yet.next() == Some(operator)
+        self.rules.order == Order::Free || not_yet.next() == Some(operator)
     }
 
     /// Whatever could serve from here on, whatever is resident.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use remat_core::liveness::Compute;
 
-use super::problem::{Problem, Purpose, Run, Set, members};
+use super::problem::{Problem, Progress, Purpose, Run, Set, members};
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub fn search(problem: &Problem<'_>, budget: u64, bounds: Bounds) -> Found {
 #[derive(Clone, Copy)]
 struct Node {
     resident: Set,
-    ran: Set,
+    progress: Progress,
     time: u64,
     /// The state before, and the run that led here.
     from: Option<(usize, Compute)>,
@@ -72,9 +72,9 @@ struct Search<'a> {
     nodes: Vec<Node>,
     /// By bound on the total; among equals the most advanced first.
     queue: BinaryHeap<(Reverse<u64>, u64, Reverse<usize>)>,
-    best: HashMap<(Set, Set), u64>,
-    /// By progress: what was resident and when, of the states dealt with.
-    closed: HashMap<Set, Vec<(Set, u64)>>,
+    best: HashMap<(Progress, Set), u64>,
+    /// By operators that have run: what was resident, how far and when, of the states dealt with.
+    closed: HashMap<Set, Vec<(Set, Progress, u64)>>,
     purposes: HashMap<Set, Purpose>,
 }
 
@@ -83,7 +83,7 @@ impl Search<'_> {
         if self.problem.base > self.budget {
             return (Outcome::Infeasible, 0);
         }
-        self.reach(Node { resident: 0, ran: 0, time: 0, from: None });
+        self.reach(Node { resident: 0, progress: Progress::default(), time: 0, from: None });
         let mut popped = 0_u64;
         while let Some((Reverse(bound), _, Reverse(index))) = self.queue.pop() {
             popped += 1;
@@ -94,29 +94,32 @@ impl Search<'_> {
                 return (Outcome::TimeLimit, bound);
             }
             let node = self.nodes[index];
-            if self.problem.due(node.ran) == 0 && self.problem.results & !node.resident == 0 {
+            if self.problem.due(node.progress.ran) == 0 && self.problem.results & !node.resident == 0 {
                 return (Outcome::Found(self.path(index)), node.time);
             }
             if self.is_dominated(&node) {
                 continue;
             }
-            self.closed.entry(node.ran).or_default().push((node.resident, node.time));
+            let Node { resident, progress, time, .. } = node;
+            self.closed.entry(progress.ran).or_default().push((resident, progress, time));
             self.expand(index);
         }
         (Outcome::Infeasible, 0)
     }
 
-    /// Whether a state with the same progress had at least as much, no later.
+    /// Whether a state from which as much may follow had at least as much, no later.
     fn is_dominated(&self, node: &Node) -> bool {
-        let closed = self.closed.get(&node.ran);
+        let closed = self.closed.get(&node.progress.ran);
         closed.is_some_and(|closed| {
-            closed.iter().any(|&(resident, time)| node.resident & !resident == 0 && time <= node.time)
+            closed.iter().any(|&(resident, progress, time)| {
+                node.resident & !resident == 0 && time <= node.time && progress.is_as_free_as(node.progress)
+            })
         })
     }
 
     fn reach(&mut self, node: Node) {
-        let Some(bound) = self.problem.bound(node.resident, node.ran) else { return };
-        let best = self.best.entry((node.ran, node.resident)).or_insert(u64::MAX);
+        let Some(bound) = self.problem.bound(node.resident, node.progress.ran) else { return };
+        let best = self.best.entry((node.progress, node.resident)).or_insert(u64::MAX);
         if node.time >= *best {
             return;
         }
@@ -143,21 +146,22 @@ impl Search<'_> {
     fn expand(&mut self, index: usize) {
         let node = self.nodes[index];
         let problem = self.problem;
-        let purpose = self.purpose(node.ran);
-        for operator in members(purpose.operators).filter(|&operator| problem.in_turn(operator, node.ran)) {
-            let ran = problem.after(node.ran, operator);
-            let later = self.purpose(ran);
-            for run in problem.ways(operator, node.ran) {
-                let serves = ran != node.ran || run.makes & later.tensors & !node.resident != 0;
+        let before = node.progress;
+        let purpose = self.purpose(before.ran);
+        for operator in members(purpose.operators).filter(|&operator| problem.may_run(operator, before)) {
+            let after = problem.after(before, operator);
+            let later = self.purpose(after.ran);
+            for run in problem.ways(operator, before.ran) {
+                let serves = after.ran != before.ran || run.makes & later.tensors & !node.resident != 0;
                 if serves && run.reads & !node.resident == 0 {
-                    self.apply(index, run, ran, later.tensors);
+                    self.apply(index, run, after, later.tensors);
                 }
             }
         }
     }
 
     /// Reaches every state that a run leads to: one for each way of making room that drops no more than it must.
-    fn apply(&mut self, index: usize, run: &Run, ran: Set, wanted: Set) {
+    fn apply(&mut self, index: usize, run: &Run, progress: Progress, wanted: Set) {
         let node = self.nodes[index];
         let held = (run.reads & !run.overwrites) | run.makes;
         let Some(room) = self.room(held, run.workspace) else { return };
@@ -167,7 +171,7 @@ impl Search<'_> {
         tensors.sort_unstable_by_key(|&(size, _)| Reverse(size));
         for kept in largest_subsets(&tensors, room) {
             let resident = (held | kept) & wanted;
-            self.reach(Node { resident, ran, time: node.time + run.time, from: Some((index, run.compute)) });
+            self.reach(Node { resident, progress, time: node.time + run.time, from: Some((index, run.compute)) });
         }
     }
 

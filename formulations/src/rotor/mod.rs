@@ -13,10 +13,8 @@ pub mod table;
 mod trace;
 pub mod triangle;
 
-use remat_core::Instance;
-
-use crate::chain_method::{self, ChainProgram};
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::chain_method::ChainRule;
+use crate::method::Claim;
 use ranges::Rule;
 
 /// The optimal memory-persistent sequence of a heterogeneous chain.
@@ -57,27 +55,11 @@ use ranges::Rule;
 /// (rotor-toms-2024), section 4.4, Algorithms 3 and 4.
 pub struct RotorPersistent;
 
-impl Method for RotorPersistent {
-    fn id(&self) -> &'static str {
-        "rotor-persistent"
-    }
-
-    fn about(&self) -> About {
-        About {
-            title: "optimal memory-persistent sequence of a heterogeneous chain",
-            claim: Claim::ChainPersistent,
-            claim_text: "optimal within a proved loss among memory-persistent sequences of the chain view",
-            reference: "rotor-toms-2024, Theorem 4.8, Algorithms 3 and 4",
-            parameters: chain_method::SLOTS,
-            budgets: BudgetUse::Used,
-        }
-    }
-
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        chain_method::supports(instance)
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
-        ChainProgram::new(context)?.solve(context, Rule::Persistent)
-    }
+impl ChainRule for RotorPersistent {
+    const ID: &'static str = "rotor-persistent";
+    const RULE: Rule = Rule::Persistent;
+    const CLAIM: Claim = Claim::ChainPersistent;
+    const TITLE: &'static str = "optimal memory-persistent sequence of a heterogeneous chain";
+    const CLAIM_TEXT: &'static str = "optimal within a proved loss among memory-persistent sequences of the chain view";
+    const REFERENCE: &'static str = "rotor-toms-2024, Theorem 4.8, Algorithms 3 and 4";
 }

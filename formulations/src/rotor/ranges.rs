@@ -14,7 +14,7 @@ pub enum Rule {
     Persistent,
     /// Only activations are kept: `F_all` right before each `B` (revolve on heterogeneous chains).
     SaveLast,
-    /// All sequences of the chain model, by weakly persistent ones (Theorem 4.7, mended).
+    /// Weakly persistent sequences of the chain model (Theorem 4.7, mended).
     Weak,
 }
 

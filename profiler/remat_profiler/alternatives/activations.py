@@ -60,6 +60,7 @@ def hardtanh_from_output(grad: torch.Tensor, y: torch.Tensor, low: float, high: 
 
 
 def dropout_in_place(x: torch.Tensor, p: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Overwrites its input; its backward reads the mask only."""
-    mask = torch.rand_like(x) >= p
+    """Overwrites its input; its backward reads the mask only. On the CPU it draws what the framework's own
+    operator draws, so that the two may replace each other between runs."""
+    mask = torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
     return x.mul_(mask).mul_(1 / (1 - p) if p < 1 else 0.0), mask

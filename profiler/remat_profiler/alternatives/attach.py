@@ -235,9 +235,9 @@ def _norm(a: _Attachment, forward: Operator) -> None:
         a.offer(backward, "batch-norm:from-output", cost, inputs=[grad, y, rstd])
 
 
-def _windows(a: _Attachment, forward: Operator) -> tuple | None:
-    """Kernel, stride, padding, dilation, ceil_mode with both dimensions spelled out."""
-    given = [a.value(forward, position) for position in range(1, 6)]
+def window_of(node: torch.fx.Node) -> tuple:
+    """Kernel, stride, padding, dilation, ceil_mode of a max-pool with both dimensions spelled out."""
+    given = [node.args[position] if position < len(node.args) else None for position in range(1, 6)]
     kernel = _two(given[0], None)
     stride = _two(given[1] or None, kernel)
     return kernel, stride, _two(given[2], [0, 0]), _two(given[3], [1, 1]), bool(given[4])
@@ -250,7 +250,7 @@ def _two(value: object, default: list[int] | None) -> list[int]:
 
 
 def _pool(a: _Attachment, forward: Operator) -> None:
-    kernel, backwards = _windows(a, forward)[0], _pool_backwards(a, forward)
+    kernel, backwards = window_of(forward.node)[0], _pool_backwards(a, forward)
     if prod(kernel) > 256 or not backwards:
         return
     _indices_are_saved(a, forward)
@@ -263,7 +263,7 @@ def _pool(a: _Attachment, forward: Operator) -> None:
 
 
 def _pool_forward_cost(a: _Attachment, forward: Operator) -> Cost:
-    arguments = (a.value(forward, 0), *_windows(a, forward))
+    arguments = (a.value(forward, 0), *window_of(forward.node))
     moved = round(SAVING_INDEX * work_of(forward.node).bytes)
     return a.call("max-pool:kernel-index", pooling.max_pool_kernel_index, arguments, moved, "pool")
 
@@ -276,7 +276,7 @@ def _pool_backward_cost(a: _Attachment, forward: Operator, backward: Operator) -
         return (grad, pooling.max_pool_kernel_index(x, *window)[1], list(x.shape[-2:]), *window)
 
     moved = round(FROM_INDEX * work_of(backward.node).bytes)
-    return a.call("max-pool:from-kernel-index", pooling.max_pool_from_kernel_index, (grad, x, *_windows(a, forward)),
+    return a.call("max-pool:from-kernel-index", pooling.max_pool_from_kernel_index, (grad, x, *window_of(forward.node)),
                   moved, "pool_backward", prepare=prepare)
 
 
@@ -361,7 +361,7 @@ class _Encodings:
 
     def _pool_map(self, pool: Operator) -> None:
         a = self.a
-        kernel, backwards = _windows(a, pool)[0], _pool_backwards(a, pool)
+        kernel, backwards = window_of(pool.node)[0], _pool_backwards(a, pool)
         if prod(kernel) > 16 or not backwards:
             return
         _indices_are_saved(a, pool)

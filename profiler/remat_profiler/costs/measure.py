@@ -81,7 +81,7 @@ class Measured:
             timer = self._time_cuda if self.device.type == "cuda" else _time_cpu
             samples = sorted(timer(call) for _ in range(self.repeats))
             workspace = self._workspace(call) if self.device.type == "cuda" else 0
-        return Cost(round(statistics.median(samples)), workspace, round(_interquartile_range(samples)))
+        return Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
 
     def _time_cuda(self, call: Callable[[], object]) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -108,7 +108,8 @@ def _time_cpu(call: Callable[[], object]) -> float:
     return float(time.perf_counter_ns() - started)
 
 
-def _interquartile_range(samples: list[float]) -> float:
+def interquartile_range(samples: list[float]) -> float:
+    """Of sorted samples; 0 of one."""
     if len(samples) < 2:
         return 0.0
     first, _, third = statistics.quantiles(samples, n=4, method="inclusive")
@@ -211,6 +212,11 @@ def _key(node: fx.Node) -> str:
     aliases = [[node.args.index(value), i] for i, value in enumerate(node.args)
                if isinstance(value, fx.Node) and node.args.index(value) != i]
     return repr((str(node.target), describe(list(node.args)), sorted((k, describe(v)) for k, v in node.kwargs.items()), aliases))
+
+
+def device_of(device: str) -> dict[str, object]:
+    """What the provenance of an instance, or the record of a replay, says about the machine."""
+    return _cuda_device() if device == "cuda" else {"name": _cpu_name()}
 
 
 def _cuda_device() -> dict[str, object]:

@@ -10,6 +10,7 @@ then its attribute `loss_weights` says what the cross-entropy of each counts. Wh
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,11 +41,17 @@ FAMILIES: dict[str, Family] = {
 }
 
 
+OWN = "python"
+
+
 def builder(model: str) -> Callable[[], nn.Module]:
-    """The function that builds `family:name`; raises `ProfilerError` for an unknown one."""
+    """The function that builds `family:name`, or the one that `python:MODULE:FUNCTION` names; raises `ProfilerError`
+    for an unknown one."""
     family_name, separator, name = model.partition(":")
+    if family_name == OWN and ":" in name:
+        return _own(model, *name.split(":", 1))
     if not separator or family_name not in FAMILIES:
-        known = ", ".join(FAMILIES)
+        known = ", ".join([*FAMILIES, OWN])
         raise ProfilerError(f"unknown model '{model}': expected FAMILY:NAME with FAMILY one of {known}")
     family = FAMILIES[family_name]
     if name not in family.names():
@@ -52,9 +59,17 @@ def builder(model: str) -> Callable[[], nn.Module]:
     return lambda: family.build(name)
 
 
+def _own(model: str, module: str, function: str) -> Callable[[], nn.Module]:
+    """A function of the user's own, from Python's path."""
+    try:
+        return getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ProfilerError(f"model '{model}': {error}; expected {OWN}:MODULE:FUNCTION, with MODULE on PYTHONPATH") from error
+
+
 def listing() -> str:
     """All models, for `--list`."""
-    lines = []
+    lines = [f"{OWN}: your own: {OWN}:MODULE:FUNCTION, a function without arguments that returns a torch.nn.Module"]
     for prefix, family in FAMILIES.items():
         lines.append(f"{prefix}: {family.about}")
         lines += [f"  {prefix}:{name}" for name in family.names()]

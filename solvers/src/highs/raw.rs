@@ -44,12 +44,12 @@ fn text(what: &str) -> CString {
 }
 
 impl Handle {
-    /// A new instance, silent.
+    /// A new instance; silent, unless logs are wanted.
     pub fn new() -> Result<Self, SolverError> {
         // SAFETY: no arguments.
         let pointer = unsafe { ffi::Highs_create() };
         let mut handle = Self { pointer, columns: 0, rows: 0 };
-        handle.set_bool("output_flag", false)?;
+        handle.set_bool("output_flag", crate::log::wanted())?;
         Ok(handle)
     }
 

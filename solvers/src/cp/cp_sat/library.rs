@@ -64,10 +64,7 @@ impl Library {
                 None => tried.push(place.display().to_string()),
             }
         }
-        Err(format!(
-            "OR-Tools is not installed (scripts/setup.sh --ortools, or pip install ortools and BENCH_ORTOOLS); looked in {}",
-            if tried.is_empty() { "no place at all".into() } else { tried.join(", ") }
-        ))
+        Err(missing(&tried))
     }
 
     fn load(path: &Path) -> Result<Self, libloading::Error> {
@@ -137,6 +134,33 @@ impl Environment<'_> {
             bytes
         }
     }
+}
+
+/// The library that would be loaded, without loading it.
+///
+/// # Errors
+/// Where it was looked for in vain, and what would bring it.
+pub fn find() -> Result<PathBuf, String> {
+    let places = places();
+    let found = places.iter().find_map(|place| library_in(place));
+    found.ok_or_else(|| missing(&places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>()))
+}
+
+/// The version of a library, as the wheel that it belongs to says, or else its file name.
+pub fn version(path: &Path) -> String {
+    let packages = path.ancestors().nth(3).and_then(|folder| std::fs::read_dir(folder).ok());
+    let mut names =
+        packages.into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let of_wheel = |name: String| Some(name.strip_prefix("ortools-")?.strip_suffix(".dist-info")?.to_owned());
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    names.find_map(of_wheel).unwrap_or(file)
+}
+
+fn missing(tried: &[String]) -> String {
+    format!(
+        "OR-Tools is not installed (scripts/setup.sh --ortools, or pip install ortools and BENCH_ORTOOLS); looked in {}",
+        if tried.is_empty() { "no place at all".into() } else { tried.join(", ") }
+    )
 }
 
 /// Where it may be, in the order of looking.

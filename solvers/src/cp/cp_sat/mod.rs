@@ -57,6 +57,11 @@ impl CpBackend for CpSat {
     }
 }
 
+/// Id, and the version of the library that would be loaded, or what would bring it.
+pub fn installed() -> (&'static str, Result<String, String>) {
+    (ID, library::find().map(|path| library::version(&path)))
+}
+
 /// `SatParameters` (sat_parameters.proto) of a request.
 fn parameters(request: &CpRequest<'_>, time: Option<Duration>) -> Message {
     let threads = i64::try_from(request.threads).unwrap_or(1);
@@ -64,7 +69,7 @@ fn parameters(request: &CpRequest<'_>, time: Option<Duration>) -> Message {
         .with("num_workers", 206, Value::Integer(threads))
         .with("random_seed", 31, Value::Integer(i64::try_from(request.seed & 0x7fff_ffff).unwrap_or(0)))
         .with("log_search_progress", 41, Value::Bool(true))
-        .with("log_to_stdout", 186, Value::Bool(false))
+        .with("log_to_stdout", 186, Value::Bool(crate::log::wanted()))
         .with("log_to_response", 187, Value::Bool(true));
     if let Some(time) = time {
         message = message.with("max_time_in_seconds", 36, Value::Double(time.as_secs_f64()));

@@ -1,0 +1,349 @@
+//! What is measured: annealings of single seeds at single budgets, without the sharing between budgets that
+//! `bench solve` has.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use nix::time::{ClockId, clock_gettime};
+use remat_core::format::Origin;
+use remat_core::generate::layered::{Layered, layered};
+use remat_core::io::{read_instance, read_json};
+use remat_core::node_link::{NodeLinkFile, instance_of};
+use remat_core::{Instance, Simulation, simulate};
+use remat_formulations::Parameters;
+use remat_formulations::fastsa::anneal::{Best, Observer, Rank, Trace};
+use remat_formulations::fastsa::graph::Operators;
+use remat_formulations::fastsa::group::{Groups, group};
+use remat_formulations::fastsa::objective::{Goal, Objective};
+use remat_formulations::fastsa::profile::{Peak, Soft};
+use remat_formulations::fastsa::run::{Found, Limits, Problem};
+use remat_formulations::fastsa::settings::{PARAMETERS, Settings};
+
+use crate::repository;
+use crate::rows::{Row, append, has, row};
+
+/// The paper's settings; then three more annealings of the best schedule, shorter than the default.
+const MODELS: &str = "reheats=3,reheat-iterations=500000";
+/// The paper's settings for budgets that have to be met, but for the length of the first stage.
+const PAPER: &str = "objective=elu,iterations=3000000,second-iterations=2000000";
+/// Not in the paper: no groups, no early end, aimed proposals.
+const AIMED: &str = "objective=elu,proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000,iterations=4000000,second-iterations=1000000";
+/// The same with groups, for networks, where groups are of use, and three reheats.
+const AIMED_GROUPS: &str =
+    "objective=elu,proposals=aimed,iterations=3000000,second-iterations=1000000,reheats=3,reheat-iterations=500000";
+
+/// A graph, ready to be annealed under some settings.
+struct Subject<'a> {
+    instance: &'a Instance,
+    operators: Operators,
+    groups: Option<Groups>,
+    settings: Settings,
+    /// The order of the instance.
+    given: Simulation,
+}
+
+impl<'a> Subject<'a> {
+    fn new(instance: &'a Instance, spec: &str) -> Self {
+        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let given: BTreeMap<String, String> = spec.split(',').filter_map(pair).collect();
+        let settings = Settings::new(&Parameters::new(PARAMETERS, &given).expect("known parameters"));
+        let operators = Operators::new(instance, settings.alternatives, settings.rates).expect("supported");
+        // The bytes of model inputs matter for which nodes are fused.
+        let inputs = |variant| operators.input_bytes(instance, variant);
+        let groups = settings.grouping.then(|| group(&operators, inputs));
+        let schedule = operators.graph.schedule(instance, &operators.start, settings.rates);
+        let given = simulate(instance, &schedule).expect("the given order is legal");
+        Self { instance, operators, groups, settings, given }
+    }
+
+    fn budget(&self, percent: u64) -> u64 {
+        let bytes = u128::from(self.given.peak_bytes) * u128::from(percent) / 100;
+        u64::try_from(bytes).expect("a share of the peak")
+    }
+
+    fn anneal(&self, limits: &Limits<'_>, seed: u64, part: u64) -> Found {
+        let problem =
+            Problem { operators: &self.operators, groups: self.groups.as_ref(), settings: self.settings, start: None };
+        let found = if self.settings.soft {
+            problem.run::<Soft>(limits, seed, part)
+        } else {
+            problem.run::<Peak>(limits, seed, part)
+        };
+        let schedule = self.operators.graph.schedule(self.instance, &found.variants, self.settings.rates);
+        let simulation = simulate(self.instance, &schedule).expect("legal");
+        assert_eq!((simulation.time, simulation.peak_bytes), (found.rank.1, found.rank.2), "the claim is simulated");
+        found
+    }
+
+    /// Cost increase and memory, in per cent of the given order's.
+    fn shares(&self, rank: Rank) -> (f64, f64) {
+        let cost = 100.0 * (rank.1 as f64 / self.given.time as f64 - 1.0);
+        (cost, 100.0 * rank.2 as f64 / self.given.peak_bytes as f64)
+    }
+
+    fn row(&self, name: &str, percent: u64, variant: &str, seed: u64, rank: Rank, effort: (u64, f64)) -> Row {
+        let (cost, memory) = self.shares(rank);
+        println!("{name} {percent} % {variant} seed {seed}: {cost:.2} % at {memory:.1} %, {:.2} s", effort.1);
+        row(&[
+            ("graph", name.into()),
+            ("operators", self.operators.start.len().to_string()),
+            ("budget_percent", percent.to_string()),
+            ("variant", variant.into()),
+            ("seed", seed.to_string()),
+            ("met", (rank.0 == 0).to_string()),
+            ("cost_increase_percent", format!("{cost:.4}")),
+            ("memory_percent", format!("{memory:.4}")),
+            ("mutations", effort.0.to_string()),
+            ("cpu_seconds", format!("{:.3}", effort.1)),
+        ])
+    }
+
+    /// Anneals once and adds the row; with reheats, the row before them has no figure of its own for the effort.
+    fn cell(&self, part: &str, name: &str, percent: u64, variant: &str, seed: u64) {
+        let key = [("graph", name.to_owned()), ("budget_percent", percent.to_string()), ("variant", variant.into())];
+        if has(part, &[key.as_slice(), &[("seed", seed.to_string())]].concat()) {
+            return;
+        }
+        let began = cpu_seconds();
+        let found = self.anneal(&limits(self.budget(percent)), seed, 0);
+        let mutations: u64 = found.tallies.iter().map(|tally| tally.iterations).sum();
+        let effort = (mutations, cpu_seconds() - began);
+        if part != "tables" && self.settings.reheats.0 > 0 {
+            let before = format!("{variant} before reheats");
+            let effort = (mutations - self.settings.reheats.0 * self.settings.reheats.1, f64::NAN);
+            append(part, &self.row(name, percent, &before, seed, found.rank_before_reheats, effort));
+        }
+        append(part, &self.row(name, percent, variant, seed, found.rank, effort));
+    }
+}
+
+fn limits(budget: u64) -> Limits<'static> {
+    Limits { budget, deadline: None, observer: None, trace: None }
+}
+
+/// CPU time of this process so far.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
+    std::time::Duration::from(time).as_secs_f64()
+}
+
+fn shipped(path: &str) -> Instance {
+    read_instance(&repository().join("instances").join(path)).expect("shipped instances are valid")
+}
+
+/// The models of Tables 3 to 5 with an ending, at half and a quarter of their peak (Figures 4, 10 and 11).
+pub fn models(part: &str, ending: &str, seeds: u64) {
+    let folder = repository().join("instances/fastsa");
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .expect("shipped")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.strip_suffix(".json.zst").map(str::to_owned))
+        .filter(|name| name.ends_with("-unit") == (ending == "-unit"))
+        .collect();
+    names.sort();
+    for seed in 0..seeds {
+        for name in &names {
+            let instance = shipped(&format!("fastsa/{name}.json.zst"));
+            let subject = Subject::new(&instance, MODELS);
+            for percent in [50, 25] {
+                subject.cell(part, name, percent, "fastsa[reheats=3]", seed);
+            }
+        }
+    }
+}
+
+/// A graph of Tables 1 and 2, by the name of the paper's row.
+fn table_graph(name: &str) -> Option<Instance> {
+    let generated = |nodes, width| {
+        let document = layered("layered", &Layered::moccasin(nodes, width), 1);
+        Some(Instance::new(&document).expect("the generator makes valid instances"))
+    };
+    match name {
+        "RL 1" => public("moccasin/rl1-n100.json"),
+        "RL 2" => generated(250, 0.43),
+        "RL 3" => public("moccasin/rl3-n500.json"),
+        "RL 4" => generated(1000, 0.31),
+        "CM 1" => public("checkmate/fcn8-train.json"),
+        "CM 2" => Some(shipped("resnet/resnet50-224-b32.json.zst")),
+        "VGG11" => Some(shipped("fastsa/vgg11-224-b512-unit.json.zst")),
+        "ResNet18" => Some(shipped("fastsa/resnet18-224-b512-unit.json.zst")),
+        other => panic!("{other} is no graph of the tables"),
+    }
+}
+
+fn public(path: &str) -> Option<Instance> {
+    let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
+        eprintln!("skipped: {path} is not in the repository, and BENCH_REFERENCE_DATA names no folder with it");
+        return None;
+    };
+    let file: NodeLinkFile = read_json(&Path::new(&folder).join(path)).expect("the public graphs can be read");
+    let origin = Origin::Published { paper: "moccasin-icml-2023".into(), location: path.into() };
+    let name = path.trim_end_matches(".json").replace('/', "-");
+    let document = instance_of(&name, &file, &origin).expect("a graph with costs");
+    Some(Instance::new(&document).expect("valid"))
+}
+
+/// Tables 1 and 2.
+pub fn tables() {
+    let cells = crate::rows::read("published/fastsa-tables.csv");
+    let graphs = crate::rows::distinct(&cells, "graph");
+    let instances: Vec<(String, Instance)> =
+        graphs.into_iter().filter_map(|name| table_graph(&name).map(|instance| (name, instance))).collect();
+    for seed in 0..5 {
+        for (name, instance) in &instances {
+            let own = if name.starts_with("RL") || name == "CM 1" { AIMED } else { AIMED_GROUPS };
+            for (variant, spec) in [("fastsa[objective=elu]", PAPER), ("fastsa[objective=elu;proposals=aimed]", own)] {
+                let subject = Subject::new(instance, spec);
+                for row in cells.iter().filter(|row| crate::rows::text(row, "graph") == name) {
+                    subject.cell(
+                        "tables",
+                        name,
+                        crate::rows::text(row, "budget_percent").parse().expect("whole numbers"),
+                        variant,
+                        seed,
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Figure 9: budgets from 15 to 100 %, five seeds.
+pub fn stability() {
+    for name in ["resnet18-224-b512-unit", "vit-small-patch16-224-b512-unit"] {
+        let instance = shipped(&format!("fastsa/{name}.json.zst"));
+        let subject = Subject::new(&instance, "second-iterations=1000000,iterations=3000000");
+        for seed in 0..5 {
+            for step in 3..=20 {
+                subject.cell("stability", name, 5 * step, "fastsa", seed);
+            }
+        }
+    }
+}
+
+/// Collects the points of a convergence.
+#[derive(Default)]
+struct Points(Mutex<Vec<(u64, f64, f64, u64)>>);
+
+impl Trace for Points {
+    fn at(&self, iterations: u64, objective: f64, memory: f64, cost: u64) {
+        self.0.lock().expect("one thread").push((iterations, objective, memory, cost));
+    }
+}
+
+/// Figures 7 and 8: the objective against the mutations of both stages.
+pub fn convergence() {
+    let long = "early-stop=off,iterations=4000000,second-iterations=1000000";
+    // What is there whatever is recomputed (parameters and their gradients) is more than 10 %.
+    let llama = shipped("fastsa/llama-7b-2048-b8-unit.json.zst");
+    let beyond_fixed = |subject: &Subject<'_>| {
+        let fixed = subject.operators.least_peak;
+        fixed + (subject.given.peak_bytes - fixed) / 10
+    };
+    for (series, more) in [("with groups", ""), ("without groups", ",grouping=off")] {
+        let subject = Subject::new(&llama, &format!("{long}{more}"));
+        let rows = converge("7", &subject, series, beyond_fixed(&subject));
+        for row in &rows {
+            append("convergence", row);
+        }
+    }
+    let vit = shipped("fastsa/vit-small-patch16-224-b512-unit.json.zst");
+    for (series, more) in [("max", ""), ("logaddexp", ",tree=logaddexp")] {
+        let subject = Subject::new(&vit, &format!("{long}{more},iterations=2000000"));
+        let rows = converge("8", &subject, series, subject.budget(25));
+        for row in &rows {
+            append("convergence", row);
+        }
+    }
+}
+
+fn converge(figure: &str, subject: &Subject<'_>, series: &str, budget: u64) -> Vec<Row> {
+    if has("convergence", &[("figure", figure.into()), ("series", series.into())]) {
+        return Vec::new();
+    }
+    let points = Points::default();
+    let began = cpu_seconds();
+    let found = subject.anneal(&Limits { trace: Some(&points), ..limits(budget) }, 0, 0);
+    let (cost, memory) = subject.shares(found.rank);
+    println!("figure {figure}, {series}: {cost:.2} % at {memory:.1} %, {:.1} s", cpu_seconds() - began);
+    let goal = Goal::new(Objective::Product, budget);
+    let (mut offset, mut last) = (0, 0);
+    let points = points.0.into_inner().expect("one thread");
+    let row = |(iterations, objective, memory, cost): (u64, f64, f64, u64)| {
+        // The second stage counts from nothing again.
+        offset += if iterations < last { last } else { 0 };
+        last = iterations;
+        row(&[
+            ("figure", figure.into()),
+            ("series", series.into()),
+            ("budget_percent", format!("{:.2}", 100.0 * budget as f64 / subject.given.peak_bytes as f64)),
+            ("mutations", (offset + iterations).to_string()),
+            ("objective", format!("{:.6}", objective / goal.value(budget as f64, subject.given.time))),
+            ("memory_percent", format!("{:.3}", 100.0 * memory / subject.given.peak_bytes as f64)),
+            ("cost_increase_percent", format!("{:.3}", 100.0 * (cost as f64 / subject.given.time as f64 - 1.0))),
+        ])
+    };
+    points.into_iter().map(row).collect()
+}
+
+/// CPU seconds of the quality runs.
+const LONGEST: f64 = 30.0;
+
+/// Notes when better schedules within the budget come.
+struct Clock {
+    began: f64,
+    better: Mutex<Vec<(f64, u64)>>,
+}
+
+impl Observer for Clock {
+    fn better(&self, (_, cost, _): Rank, _: &Best, _: u64) {
+        let mut better = self.better.lock().expect("one thread");
+        if better.last().is_none_or(|&(_, known)| cost < known) {
+            better.push((cpu_seconds() - self.began, cost));
+        }
+    }
+}
+
+/// The best cost after 1, 3, 10 and 30 CPU seconds of annealings with one seed after another.
+pub fn quality() {
+    let layered =
+        |nodes, width| Instance::new(&layered("layered", &Layered::moccasin(nodes, width), 1)).expect("valid");
+    let aimed =
+        "proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000,iterations=4000000,second-iterations=1000000";
+    let models = "reheats=3,reheat-iterations=1000000";
+    let subjects = [
+        ("layered-n100", layered(100, 0.27), 80, aimed),
+        ("layered-n500", layered(500, 0.36), 90, aimed),
+        ("vit-small", shipped("fastsa/vit-small-patch16-224-b512-unit.json.zst"), 25, models),
+        ("llama-7b", shipped("fastsa/llama-7b-2048-b8-unit.json.zst"), 25, models),
+    ];
+    for (name, instance, percent, spec) in &subjects {
+        if has("quality", &[("graph", (*name).into())]) {
+            continue;
+        }
+        let subject = Subject::new(instance, spec);
+        let clock = Clock { began: cpu_seconds(), better: Mutex::new(Vec::new()) };
+        let mut part = 0;
+        while cpu_seconds() - clock.began < LONGEST {
+            subject.anneal(&Limits { observer: Some(&clock), ..limits(subject.budget(*percent)) }, 0, part);
+            part += 1;
+        }
+        let better = clock.better.into_inner().expect("one thread");
+        for seconds in [1.0, 3.0, 10.0, LONGEST] {
+            let known = better.iter().filter(|&&(at, _)| at <= seconds).map(|&(_, cost)| cost).min();
+            let cost = known.map(|cost| 100.0 * (cost as f64 / subject.given.time as f64 - 1.0));
+            println!("{name} at {percent} % after {seconds} s: {cost:?}");
+            append(
+                "quality",
+                &row(&[
+                    ("graph", (*name).into()),
+                    ("operators", subject.operators.start.len().to_string()),
+                    ("budget_percent", percent.to_string()),
+                    ("cpu_seconds", seconds.to_string()),
+                    ("cost_increase_percent", cost.map_or(String::new(), |cost| format!("{cost:.4}"))),
+                    ("annealings", part.to_string()),
+                ]),
+            );
+        }
+    }
+}

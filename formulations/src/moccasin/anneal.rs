@@ -1,0 +1,293 @@
+//! Simulated annealing over sets of later runs, in the instance's order: a start where greedy dropping
+//! finds none, and a better one where it does.
+//!
+//! What exceeds the budget is charged at a price that rises while the walk stays over the budget and
+//! falls while it stays within (strategic oscillation), so the walk keeps crossing the border, along which
+//! good schedules lie. Moves aim at what is idle where memory is short. Deterministic for a seed unless
+//! the deadline comes first; no proof.
+
+use std::time::Instant;
+
+use crate::checkmate::joint::Joint;
+use crate::checkmate::stages::Stages;
+use crate::moccasin::greedy::Limits;
+use crate::moccasin::timeline::Timeline;
+use crate::random::Random;
+
+/// Moves between two looks at price and clock.
+const ROUND: u64 = 512;
+
+/// How an annealing goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Number of moves.
+    pub moves: u64,
+    /// Temperature at the beginning, in mean times of an operator.
+    pub initial: f64,
+    /// Temperature at the end.
+    pub last: f64,
+}
+
+impl Plan {
+    /// What is worth a few seconds on a thousand operators.
+    pub fn of(joint: &Joint) -> Self {
+        Self { moves: (joint.len() as u64 * 2000).min(2_000_000), initial: 1.0, last: 0.01 }
+    }
+}
+
+/// Takes what is better than all before.
+pub type Better<'a> = dyn FnMut(&Stages) + 'a;
+
+/// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
+/// budget that is faster than those before.
+pub fn anneal(joint: &Joint, limits: Limits, plan: Plan, start: &Stages, seed: u64, better: &mut Better<'_>) {
+    let movable: Vec<usize> = (0..joint.len())
+        .filter(|&position| joint.operators[position].again.is_some() && joint.last_run(position) > position)
+        .collect();
+    if movable.is_empty() || limits.copies < 2 {
+        return;
+    }
+    let timeline = Timeline::new(joint, start, limits.budget, limits.workspace);
+    let mean = |sum: u64| (sum as f64 / joint.len() as f64).max(1e-9);
+    let unit_time = mean(joint.operators.iter().map(|operator| operator.first.time).sum());
+    let unit_bytes = mean(joint.values.iter().map(|value| value.bytes).sum());
+    let mut walk = Walk {
+        joint,
+        limits,
+        movable,
+        random: Random::part(seed, 0x4d6f_6363),
+        price: 0.1 * unit_time / unit_bytes,
+        excess: timeline.excess(),
+        timeline,
+        moves: Vec::new(),
+        scratch: Vec::new(),
+    };
+    let mut least = u64::MAX;
+    let mut round = 0;
+    while round * ROUND < plan.moves && limits.deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        let done = (round * ROUND) as f64 / plan.moves as f64;
+        let temperature = unit_time * plan.initial * (plan.last / plan.initial).powf(done);
+        let mut within = 0;
+        for _ in 0..ROUND {
+            walk.step(temperature);
+            within += u64::from(walk.excess == 0);
+            if walk.excess == 0 && walk.timeline.time() < least {
+                least = walk.timeline.time();
+                better(&walk.timeline.stages());
+            }
+        }
+        // A tenth of the time within the budget is where the border is.
+        walk.price *= if within * 10 > ROUND { 0.97 } else { 1.03 };
+        round += 1;
+    }
+}
+
+/// The walk.
+struct Walk<'a> {
+    joint: &'a Joint,
+    limits: Limits,
+    /// Operators that may run again to some use.
+    movable: Vec<usize>,
+    random: Random,
+    timeline: Timeline<'a>,
+    excess: i64,
+    /// Time that a byte over the budget costs, at one run.
+    price: f64,
+    /// The change in hand: what is toggled.
+    moves: Vec<(usize, usize)>,
+    scratch: Vec<usize>,
+}
+
+impl Walk<'_> {
+    /// Proposes a change, and takes it or not.
+    fn step(&mut self, temperature: f64) {
+        self.moves.clear();
+        match self.random.below(8) {
+            0..=2 if self.excess > 0 => self.relieve(),
+            0..=3 => self.add(),
+            4 | 5 => self.remove(),
+            6 => self.shift(),
+            _ => {
+                self.remove();
+                if self.excess > 0 { self.relieve() } else { self.add() }
+            }
+        }
+        if self.moves.is_empty() {
+            return;
+        }
+        let before = self.energy(self.excess);
+        for at in 0..self.moves.len() {
+            let (position, stage) = self.moves[at];
+            self.timeline.toggle(position, stage);
+        }
+        let excess = self.timeline.excess();
+        let change = self.energy(excess) - before;
+        if change <= 0.0 || self.random.unit() < (-change / temperature).exp() {
+            self.excess = excess;
+            return;
+        }
+        for at in (0..self.moves.len()).rev() {
+            let (position, stage) = self.moves[at];
+            self.timeline.toggle(position, stage);
+        }
+    }
+
+    fn energy(&self, excess: i64) -> f64 {
+        self.timeline.time() as f64 + self.price * excess as f64
+    }
+
+    fn has_room(&self, position: usize) -> bool {
+        (self.timeline.later(position).len() as u64) + 1 < self.limits.copies
+            && !self.moves.iter().any(|&(moved, _)| moved == position)
+    }
+
+    /// Drops something idle where memory is short, to be made again when it is read next.
+    fn relieve(&mut self) {
+        self.scratch.clear();
+        self.scratch.extend(self.timeline.over());
+        if self.scratch.is_empty() {
+            return;
+        }
+        let place = self.random.pick(&self.scratch);
+        for _ in 0..16 {
+            let position = self.random.pick(&self.movable);
+            if !self.has_room(position) || self.joint.operators[position].makes.is_empty() {
+                continue;
+            }
+            let value = self.random.pick(&self.joint.operators[position].makes);
+            if let Some(stage) = self.timeline.idle_until(value, place) {
+                self.toggled(position, stage);
+                return;
+            }
+        }
+    }
+
+    /// Runs something again somewhere.
+    fn add(&mut self) {
+        let position = self.random.pick(&self.movable);
+        if !self.has_room(position) {
+            return;
+        }
+        if let Some(stage) = self.stage_for(position) {
+            self.toggled(position, stage);
+        }
+    }
+
+    /// Takes a later run away.
+    fn remove(&mut self) {
+        if let Some((position, stage)) = self.some_later_run() {
+            self.moves.push((position, stage));
+        }
+    }
+
+    /// Moves a later run to another stage.
+    fn shift(&mut self) {
+        let Some((position, from)) = self.some_later_run() else { return };
+        let to = if self.random.below(2) == 0 {
+            let by = 1 + self.random.below(3) as usize;
+            if self.random.below(2) == 0 { from.checked_sub(by) } else { Some(from + by) }
+        } else {
+            self.stage_for(position)
+        };
+        if let Some(to) = to.filter(|&to| to != from) {
+            self.moves.push((position, from));
+            if !self.toggled(position, to) {
+                self.moves.clear();
+            }
+        }
+    }
+
+    fn some_later_run(&mut self) -> Option<(usize, usize)> {
+        for _ in 0..24 {
+            let position = self.random.pick(&self.movable);
+            let later = self.timeline.later(position);
+            if !later.is_empty() {
+                return Some((position, self.random.pick(later)));
+            }
+        }
+        None
+    }
+
+    /// A stage in which what an operator makes is read, mostly; or one in which it has just been there.
+    fn stage_for(&mut self, position: usize) -> Option<usize> {
+        let operator = &self.joint.operators[position];
+        let reads = operator.again.as_ref().map_or(&[][..], |way| &way.reads);
+        let from_reads = !reads.is_empty() && self.random.below(4) == 0;
+        let from = if from_reads { reads } else { &operator.makes };
+        if from.is_empty() {
+            return None;
+        }
+        let value = self.random.pick(from);
+        let mut stages = std::mem::take(&mut self.scratch);
+        stages.clear();
+        self.timeline.read_stages(value, &mut stages);
+        let found = (!stages.is_empty()).then(|| self.random.pick(&stages));
+        self.scratch = stages;
+        found
+    }
+
+    /// Adds a later run to the change, if it can be one.
+    fn toggled(&mut self, position: usize, stage: usize) -> bool {
+        let possible = stage > position && stage < self.joint.len() && !self.timeline.later(position).contains(&stage);
+        if possible {
+            self.moves.push((position, stage));
+        }
+        possible
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moccasin::blocks::stage_peaks;
+    use crate::moccasin::greedy::within_copies;
+    use remat_core::Instance;
+    use remat_core::generate::layered::{Layered, layered};
+
+    fn joint(nodes: u32, seed: u64) -> Joint {
+        let document = layered("layered", &Layered::moccasin(nodes, 0.4), seed);
+        Joint::new(&Instance::new(&document).expect("valid")).expect("supported")
+    }
+
+    #[test]
+    fn time_and_excess_of_a_timeline_are_those_of_its_stages_after_any_changes() {
+        let joint = joint(40, 3);
+        let store_all = Stages::store_all(&joint).claim(&joint, true);
+        let budget = store_all.peak_bytes * 7 / 10;
+        let mut timeline = Timeline::new(&joint, &Stages::store_all(&joint), budget, true);
+        let mut random = Random::new(11);
+        for _ in 0..300 {
+            let position = random.below(38) as usize;
+            let stage = position + 1 + random.below(39 - u32::try_from(position).expect("small")) as usize;
+            timeline.toggle(position, stage);
+            let stages = timeline.stages();
+            let mut excess = 0;
+            stages.walk(&joint, &stages.kept(&joint), |_, _, _, bytes| {
+                excess += i64::try_from(bytes.saturating_sub(budget)).expect("small");
+            });
+            assert_eq!(timeline.excess(), excess);
+            assert_eq!(store_all.time + timeline.time(), stages.claim(&joint, true).time);
+            let over = stage_peaks(&joint, &stages, true).iter().any(|peak| peak.0 > budget);
+            assert_eq!(timeline.over().next().is_some(), over);
+        }
+    }
+
+    #[test]
+    fn every_schedule_that_is_found_meets_the_budget_and_the_number_of_copies() {
+        for copies in [2, 3] {
+            let joint = joint(60, 5);
+            let store_all = Stages::store_all(&joint).claim(&joint, true);
+            let budget = store_all.peak_bytes * 8 / 10;
+            let limits = Limits { budget, workspace: true, copies, deadline: None };
+            let plan = Plan { moves: 60_000, ..Plan::of(&joint) };
+            let mut times = Vec::new();
+            anneal(&joint, limits, plan, &Stages::store_all(&joint), 1, &mut |stages| {
+                let claim = stages.claim(&joint, true);
+                assert!(claim.peak_bytes <= budget && within_copies(&joint, stages, copies));
+                times.push(claim.time);
+            });
+            assert!(times.is_sorted_by(|earlier, later| earlier > later), "{times:?}");
+            assert!(times.last().is_some_and(|&time| time < store_all.time * 11 / 10), "{times:?}");
+        }
+    }
+}

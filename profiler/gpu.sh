@@ -1,0 +1,28 @@
+#!/bin/sh
+# One slice on a GPU that is lent for minutes: replays what OUT/replay holds, then harvests with the time that is left.
+#   profiler/gpu.sh cuda|cpu OUT [SECONDS]
+# OUT/replay is a folder of `bench replay ... --pack`, made on a machine with cargo; OUT/harvest is the harvest's
+# (HARVEST.md). Networks: the suite resnet (REMAT_GPU_NETWORKS names another list). Exit code 0: all is done; 75: run
+# the same again; else: an error.
+set -eu
+if [ $# -lt 2 ]; then
+    echo "usage: $0 cuda|cpu OUT [SECONDS]" >&2
+    exit 2
+fi
+device=$1
+out=$2
+seconds=${3:-540}
+here=$(cd "$(dirname "$0")" && pwd)
+started=$(date +%s)
+if [ -f "$out/replay/list.tsv" ]; then
+    "$here/replay.sh" "$device" "$out/replay" "$seconds" --repeat "${REMAT_GPU_REPEAT:-5}"
+else
+    echo "$out/replay/list.tsv is not there: nothing to replay, only the harvest" >&2
+fi
+left=$((seconds - $(date +%s) + started))
+# The harvest needs some seconds to start and to pack.
+if [ "$left" -lt 60 ]; then
+    exit 75
+fi
+mkdir -p "$out/harvest"
+exec "$here/harvest.sh" "$device" "$out/harvest" "$left" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split

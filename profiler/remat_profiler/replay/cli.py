@@ -1,0 +1,120 @@
+"""The commands `replay` and `baseline`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..errors import ProfilerError
+
+
+def add_parser(commands) -> None:
+    """Adds them."""
+    replay = commands.add_parser("replay", help="run a schedule for real: compare gradients, measure time and peak memory")
+    replay.add_argument("--instance", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
+    replay.add_argument("--schedule", type=Path, required=True, help="a schedule of that instance, as `bench solve -o` writes it")
+    replay.add_argument("--timeline", type=Path, metavar="FILE.csv", help="write the memory during each step, without workspaces")
+    _common(replay)
+    replay.set_defaults(run=_replay)
+
+
+    baseline = commands.add_parser("baseline", help="measure one of PyTorch's own ways as `replay` measures a schedule")
+    baseline.add_argument("--instance", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
+    baseline.add_argument("--method", required=True, metavar="NAME",
+                          help="plain, checkpoint-sequential[segments=K], or compile[budget=FRACTION]")
+    _common(baseline)
+    baseline.set_defaults(run=_baseline)
+
+
+    batch = commands.add_parser("replay-batch", help="many replays from a list, in slices; run again until it says that all are there")
+    batch.add_argument("jobs", type=Path, metavar="FILE.tsv", help="FILE.tsv: INSTANCE, SCHEDULE (or baseline:NAME), RECORD a line")
+    batch.add_argument("--slice-seconds", type=float, help="stop cleanly before (default: go on to the end)")
+    batch.add_argument("--pack", action="store_true", help="put the folder records/ beside the list into records.tar.gz")
+    _settings(batch)
+    batch.set_defaults(run=_batch)
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    _settings(parser)
+    parser.add_argument("-o", "--output", type=Path, required=True, help="RECORD.json")
+
+
+def _settings(parser: argparse.ArgumentParser) -> None:
+    from . import DEFAULT_REPEATS
+
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--repeat", type=int, default=DEFAULT_REPEATS, help=f"timed iterations (default {DEFAULT_REPEATS})")
+    parser.add_argument("--seed", type=int, default=0, help="of parameters, inputs and random operators (default 0)")
+    parser.add_argument("--cap", type=int, metavar="BYTES", help="also run under this limit of the allocator (cuda)")
+
+def settings_of(options: argparse.Namespace):
+    """The settings that the common options make."""
+    from .job import Settings
+
+    if options.repeat < 1:
+        raise ProfilerError("--repeat must be at least 1")
+    return Settings(options.device, options.repeat, options.seed, options.cap)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    from . import record
+    from .job import bench, replay
+    from .plan import plan, read_document
+
+    settings = settings_of(options)
+    record.check_output(options.output)
+    instance = read_document(options.instance, "instance")
+    schedule = read_document(options.schedule, "schedule")
+    plan(instance, schedule)
+    made = replay(bench(instance, settings), schedule, options.timeline)
+    record.write(made, options.output)
+    print(summary(made))
+    return 1 if made["equality"]["equal"] is False else 0
+
+
+def _baseline(options: argparse.Namespace) -> int:
+    from . import record
+    from .baselines import measured, parse
+    from .job import bench
+    from .plan import read_document
+
+    settings = settings_of(options)
+    record.check_output(options.output)
+    parse(options.method)
+    made = measured(bench(read_document(options.instance, "instance"), settings), options.method)
+    record.write(made, options.output)
+    print(summary(made))
+    return 0
+
+
+def _batch(options: argparse.Namespace) -> int:
+    from . import batch
+
+    if options.slice_seconds is not None and options.slice_seconds <= 0:
+        raise ProfilerError("--slice-seconds must be positive")
+    done = batch.run(options.jobs, settings_of(options), options.slice_seconds, lambda line: print(line, flush=True))
+    if options.pack:
+        print(f"{batch.pack(options.jobs.parent)} holds the records")
+    return 0 if done else batch.UNFINISHED
+
+
+def summary(made: dict) -> str:
+    """A record in a few lines, for people."""
+    equality, memory, taken = made["equality"], made["memory"], made["time_ns"]
+    lines = [f"{made['instance']}, {made['method'] or 'schedule'} on {made['device']['name']}"]
+    if equality["equal"] is None:
+        lines.append(f"  not compared: {equality['words']}")
+    elif equality["equal"]:
+        lines.append(f"  equal to the framework's iteration: {equality['bitwise']} tensors to the bit, "
+                     f"{equality['within_tolerance']} within {equality['tolerance']:g}")
+    else:
+        first = equality["different"][:1] or [{"name": name, "relative": "missing"} for name in equality["missing"][:1]]
+        lines.append(f"  DIFFERENT from the framework's iteration: {first[0]['name']} ({first[0]['relative']})")
+    lines.append(f"  time {taken['median'] / 1e6:.3f} ms (spread {taken['spread'] / 1e6:.3f})"
+                 + (f", simulated {made['expected']['time_ns'] / 1e6:.3f} ms" if "expected" in made else ""))
+    lines.append(f"  peak {memory['allocated_peak_bytes']} bytes by the allocator"
+                 + (f", {memory['storage_peak_bytes']} by storages" if "storage_peak_bytes" in memory else "")
+                 + (f", simulated {made['expected']['peak_bytes']}" if "expected" in made else ""))
+    if "cap" in made:
+        lines.append(f"  under a cap of {made['cap']['limit_bytes']} bytes: {'fits' if made['cap']['fits'] else 'does not fit'}")
+    return "\n".join(lines)

@@ -1,0 +1,149 @@
+"""Time and peak memory of one iteration, whoever runs it.
+
+CUDA: events around whole iterations after a warm-up; peaks of the caching allocator, allocated and reserved;
+a hard cap by `set_per_process_memory_fraction`. CPU: a clock, and the peak of PyTorch's allocator, found from
+the profiler's list of every allocation, on top of what was there before (CPU tensors are not rounded).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+# The profiler's own log is of no use to anybody here.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+import torch  # noqa: E402
+from torch.autograd.profiler import profile  # noqa: E402
+
+from ..costs.measure import interquartile_range
+from ..errors import ProfilerError
+
+WARM_UP = 2
+Iteration = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Samples in nanoseconds, in the order in which they were taken."""
+
+    samples: list[int]
+
+    @property
+    def median(self) -> int:
+        """Median."""
+        return round(statistics.median(self.samples))
+
+    @property
+    def spread(self) -> int:
+        """Interquartile range."""
+        return round(interquartile_range(sorted(map(float, self.samples))))
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """`before` is what was allocated before the iteration; the others include it. None: not known on this device."""
+
+    before: int
+    allocated: int
+    reserved: int | None = None
+
+    @property
+    def fragmentation(self) -> int | None:
+        """Reserved minus allocated at their peaks."""
+        return None if self.reserved is None else self.reserved - self.allocated
+
+
+@dataclass(frozen=True)
+class Cap:
+    """Whether an iteration fits into `limit` bytes of the allocator; its peaks where it does, the words where not."""
+
+    limit: int
+    fits: bool
+    peaks: Peaks | None
+    words: str = ""
+
+
+def prepare(device: str) -> torch.device:
+    """The device, made ready: fp32 means fp32."""
+    if device == "cuda":
+        if not torch.cuda.is_available():
+            raise ProfilerError("--device cuda: torch finds no CUDA device (use cpu)")
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
+    return torch.device(device)
+
+
+def times(iteration: Iteration, device: torch.device, repeats: int) -> Times:
+    """Runs it `WARM_UP` times, then `repeats` times with a clock."""
+    for _ in range(WARM_UP):
+        iteration()
+    timer = _time_cuda if device.type == "cuda" else _time_cpu
+    return Times([timer(iteration) for _ in range(repeats)])
+
+
+def _time_cuda(iteration: Iteration) -> int:
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
+    iteration()
+    end.record()
+    torch.cuda.synchronize()
+    return round(start.elapsed_time(end) * 1e6)
+
+
+def _time_cpu(iteration: Iteration) -> int:
+    started = time.perf_counter_ns()
+    iteration()
+    return time.perf_counter_ns() - started
+
+
+def peaks(iteration: Iteration, device: torch.device, resident: int) -> Peaks:
+    """Peak memory of one iteration; `resident` is what is there before it, which a CPU allocator does not say."""
+    gc.collect()
+    return _peaks_cuda(iteration) if device.type == "cuda" else _peaks_cpu(iteration, resident)
+
+
+def _peaks_cuda(iteration: Iteration) -> Peaks:
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    iteration()
+    torch.cuda.synchronize()
+    return Peaks(before, torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
+
+
+def _peaks_cpu(iteration: Iteration, resident: int) -> Peaks:
+    with profile(use_kineto=True, profile_memory=True, record_shapes=False) as recorded:
+        result = iteration()
+    events = [event for event in recorded.kineto_results.events() if event.name() == "[memory]"]
+    del result
+    if not events:
+        raise ProfilerError("this torch build records no allocations on the CPU: the peak cannot be measured")
+    now = highest = resident
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        highest = max(highest, now)
+    return Peaks(resident, highest)
+
+
+def capped(iteration: Iteration, device: torch.device, limit: int) -> Cap:
+    """Runs one iteration with no more than `limit` bytes for the allocator, everything included."""
+    if device.type != "cuda":
+        raise ProfilerError("--cap needs --device cuda: a CPU's allocator has no limit")
+    total = torch.cuda.get_device_properties(device).total_memory
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), device)
+    try:
+        return Cap(limit, True, _peaks_cuda(iteration))
+    except torch.OutOfMemoryError as error:
+        return Cap(limit, False, None, str(error).splitlines()[0])
+    finally:
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(1.0, device)

@@ -1,0 +1,173 @@
+"""A schedule file against its instance: the steps, and what the instance's own numbers say of them.
+
+Expectations are counted as the simulator of `bench` counts (METHODOLOGY.md, "What a schedule means"), which a
+test compares step by step. Legality is found out by running: this file only refuses what names nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import instance as files
+from ..errors import ProfilerError
+
+FORMAT, VERSION = "remat-schedule", 1
+TRANSFERS = ("offload", "fetch")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Run an operator with an implementation, or (`operator` is None) do with a tensor what `verb` says: drop it,
+    copy it to the host, or copy it back."""
+
+    operator: int | None
+    implementation: dict | None
+    tensor: int | None = None
+    verb: str = "compute"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An instance, a schedule of it, and the header of the schedule."""
+
+    instance: dict
+    schedule: dict
+    steps: list[Step]
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Parameters, buffers and what else is always there."""
+        return sum(self.instance.get("fixed_bytes", {}).values())
+
+    def named(self, step: Step) -> str:
+        """The step for messages: `compute layer1.conv1 (default)`."""
+        if step.operator is None:
+            return f"{step.verb} {self.tensors[step.tensor]['name']}"
+        return f"compute {self.operators[step.operator]['name']} ({step.implementation['name']})"
+
+    @property
+    def operators(self) -> dict[int, dict]:
+        """By id."""
+        return {operator["id"]: operator for operator in self.instance["operators"]}
+
+    @property
+    def tensors(self) -> dict[int, dict]:
+        """By id."""
+        return {tensor["id"]: tensor for tensor in self.instance["tensors"]}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the instance's numbers say: time, peak, peak without workspaces, memory during each step without
+    its workspace, runs of each operator."""
+
+    time: int
+    peak_bytes: int
+    peak_storage_bytes: int
+    timeline: list[int]
+    runs: dict[int, int]
+
+
+def read_document(path: Path, what: str) -> dict:
+    """Any of our JSON files; errors name the file."""
+    try:
+        return files.read(path)
+    except OSError as error:
+        raise ProfilerError(f"cannot read {what} '{path}': {error.strerror}") from error
+    except (ValueError, EOFError) as error:
+        raise ProfilerError(f"{what} '{path}' is no JSON file of ours: {error}") from error
+
+
+def plan(instance: dict, schedule: dict) -> Plan:
+    """Resolves the steps; refuses what the instance lacks."""
+    if instance.get("format") != "remat-instance" or instance.get("version") != 1:
+        raise ProfilerError("expected an instance file (format remat-instance, version 1)")
+    if schedule.get("format") != FORMAT or schedule.get("version") != VERSION:
+        raise ProfilerError(f"expected a schedule file (format {FORMAT}, version {VERSION})")
+    if schedule["instance"] != instance["name"]:
+        raise ProfilerError(f"the schedule is of instance '{schedule['instance']}', not of '{instance['name']}'")
+    operators = {operator["id"]: operator for operator in instance["operators"]}
+    tensors = {tensor["id"] for tensor in instance["tensors"]}
+    steps = [_step(number, step, operators, tensors) for number, step in enumerate(schedule["steps"])]
+    if any(step.verb in TRANSFERS for step in steps) and "transfer_rates" not in schedule:
+        raise ProfilerError("the schedule has transfers, but no transfer_rates")
+    return Plan(instance, schedule, steps)
+
+
+def _step(number: int, step: dict, operators: dict[int, dict], tensors: set[int]) -> Step:
+    verbs = [verb for verb in ("compute", "free", *TRANSFERS) if verb in step]
+    if len(verbs) != 1:
+        raise ProfilerError(f"step {number} is not one of compute, free, offload and fetch")
+    (verb,) = verbs
+    if verb != "compute":
+        if step[verb] not in tensors:
+            raise ProfilerError(f"step {number} ({verb}) names tensor {step[verb]}, which the instance does not have")
+        return Step(None, None, step[verb], verb)
+    operator = operators.get(step["compute"])
+    if operator is None:
+        raise ProfilerError(f"step {number} computes operator {step['compute']}, which the instance does not have")
+    offered = operator["implementations"]
+    wanted = step.get("implementation", offered[0]["name"])
+    chosen = next((entry for entry in offered if entry["name"] == wanted), None)
+    if chosen is None:
+        raise ProfilerError(f"step {number}: operator {operator['id']} ({operator['name']}) has no implementation '{wanted}'")
+    return Step(operator["id"], chosen)
+
+
+def store_all(instance: dict) -> dict:
+    """The schedule that runs everything once, in order, and frees each tensor after its last reader."""
+    operators = {operator["id"]: operator for operator in instance["operators"]}
+    kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
+    last: dict[int, int] = {}
+    for id in instance["order"]:
+        for tensor in [*operators[id]["inputs"], *makes(operators[id], operators[id]["implementations"][0])]:
+            last[tensor] = id
+    steps: list[dict] = []
+    for id in instance["order"]:
+        steps.append({"compute": id})
+        steps += [{"free": tensor} for tensor, reader in last.items() if reader == id and tensor not in kept]
+    return {"format": FORMAT, "version": VERSION, "instance": instance["name"], "method": "store-all", "steps": steps}
+
+
+def makes(operator: dict, implementation: dict) -> list[int]:
+    """Tensors that are there after a run."""
+    return [*operator["outputs"], *implementation.get("saves", [])]
+
+
+def expectation(plan: Plan) -> Expectation:
+    """Counts a legal schedule; what an illegal one would come to is of no meaning."""
+    operators, tensors = plan.operators, plan.tensors
+    resident = {id for id, tensor in tensors.items() if tensor["kind"] == "input"}
+    memory = plan.fixed_bytes + sum(tensors[id]["bytes"] for id in resident)
+    time, peak, storage_peak, timeline = 0, memory, memory, []
+    runs = dict.fromkeys(operators, 0)
+    for step in plan.steps:
+        workspace = 0
+        if step.operator is not None:
+            for id in _replaced(step.implementation) & resident:
+                resident.discard(id)
+                memory -= tensors[id]["bytes"]
+            made = set(makes(operators[step.operator], step.implementation)) - resident
+            resident |= made
+            memory += sum(tensors[id]["bytes"] for id in made)
+            time += step.implementation["time"]
+            workspace = step.implementation.get("workspace_bytes", 0)
+            runs[step.operator] += 1
+        elif step.verb in TRANSFERS:
+            size, rate = tensors[step.tensor]["bytes"], plan.schedule["transfer_rates"][step.verb]
+            time += -(-size * 1000 // rate)
+            if step.verb == "fetch" and step.tensor not in resident:
+                resident.add(step.tensor)
+                memory += size
+        timeline.append(memory)
+        peak, storage_peak = max(peak, memory + workspace), max(storage_peak, memory)
+        if step.verb == "free" and step.tensor in resident:
+            resident.discard(step.tensor)
+            memory -= tensors[step.tensor]["bytes"]
+    return Expectation(time, peak, storage_peak, timeline, runs)
+
+
+def _replaced(implementation: dict) -> set[int]:
+    pair = implementation.get("in_place")
+    return set() if pair is None else {pair["input"]}

@@ -1,0 +1,109 @@
+"""RECORD.json: what one replay, or one of the framework's own ways, came to. FORMAT.md has the fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from ..costs.measure import device_of
+from ..errors import ProfilerError
+from .machine import Account
+from .measure import Cap, Peaks, Times
+from .plan import Expectation
+from .reference import Comparison
+
+FORMAT, VERSION = "remat-replay", 1
+_SHOWN = 10
+
+
+def header(instance: dict, method: str, device: str, seed: int) -> dict:
+    """Who ran what, on what."""
+    return {
+        "format": FORMAT, "version": VERSION, "instance": instance["name"], "method": method,
+        "model": instance["provenance"]["model"], "batch_size": instance["provenance"]["batch_size"],
+        "device": {"kind": device, **device_of(device)},
+        "framework": {"name": "pytorch", "version": torch.__version__},
+        "threads": torch.get_num_threads(), "seed": seed,
+    }
+
+
+def of_schedule(schedule: dict) -> dict:
+    """What ties the record to the schedule file."""
+    kept = {key: schedule[key] for key in
+            ("instance_hash", "budget_bytes", "claimed_time", "claimed_peak_bytes") if key in schedule}
+    return kept | {"steps": len(schedule["steps"])}
+
+
+def of_expectation(expected: Expectation) -> dict:
+    """What the instance's own numbers say; equal to the simulator's."""
+    return {
+        "time_ns": expected.time, "peak_bytes": expected.peak_bytes,
+        "storage_peak_bytes": expected.peak_storage_bytes,
+        "recomputations": sum(runs - 1 for runs in expected.runs.values() if runs > 1),
+    }
+
+
+def of_comparison(found: Comparison | None) -> dict:
+    """Equality with the framework's own iteration; unknown where that does not fit the device."""
+    if found is None:
+        return {"equal": None, "bitwise": 0, "within_tolerance": 0, "words": "plain training does not fit this device"}
+    entry: dict[str, object] = {
+        "equal": found.equal, "bitwise": found.bitwise, "within_tolerance": len(found.within),
+        "tolerance": found.tolerance,
+        "different": [{"name": d.name, "relative": _number(d.relative)} for d in found.beyond[:_SHOWN]],
+        "missing": found.missing[:_SHOWN],
+    }
+    if found.worst is not None:
+        entry["worst"] = {"name": found.worst.name, "relative": _number(found.worst.relative)}
+    return entry
+
+
+def _number(value: float) -> float | str:
+    return value if value != float("inf") else "not a number"
+
+
+def of_times(times: Times) -> dict:
+    """Median and interquartile range, and the samples themselves."""
+    return {"median": times.median, "spread": times.spread, "samples": times.samples}
+
+
+def of_peaks(peaks: Peaks, account: Account | None) -> dict:
+    """The allocator's peaks; the executor's own count of storages where there is one."""
+    entry: dict[str, object] = {"before_bytes": peaks.before, "allocated_peak_bytes": peaks.allocated}
+    if peaks.reserved is not None:
+        entry |= {"reserved_peak_bytes": peaks.reserved, "fragmentation_bytes": peaks.fragmentation}
+    if account is not None:
+        entry["storage_peak_bytes"] = account.peak_bytes
+        if account.odd_sizes:
+            entry["odd_sizes"] = dict(list(account.odd_sizes.items())[:_SHOWN])
+    return entry
+
+
+def of_cap(cap: Cap) -> dict:
+    """Whether it fits, and what it took."""
+    entry: dict[str, object] = {"limit_bytes": cap.limit, "fits": cap.fits}
+    if cap.peaks is not None:
+        entry |= {"allocated_peak_bytes": cap.peaks.allocated, "reserved_peak_bytes": cap.peaks.reserved,
+                  "fragmentation_bytes": cap.peaks.fragmentation}
+    return entry | ({"words": cap.words} if cap.words else {})
+
+
+def check_output(path: Path) -> None:
+    """Refuses, before the work starts, a record that could not be written."""
+    if path.suffix != ".json":
+        raise ProfilerError(f"output '{path}' must end in .json")
+    if not path.parent.is_dir():
+        raise ProfilerError(f"the folder of output '{path}' does not exist")
+
+
+def write(record: dict, path: Path) -> None:
+    """By way of a temporary file."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ProfilerError(f"cannot write '{path}': {error.strerror}") from error

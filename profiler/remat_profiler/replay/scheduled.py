@@ -1,0 +1,92 @@
+"""Trains a module with a given schedule: the counterpart of `rotor.Checkpointable`.
+
+    step = Scheduled(module, instance, schedule)
+    loss = step(images, labels)      # runs forward and backward as the schedule says
+    loss.backward()                  # hands the gradients that it found to the parameters
+    optimizer.step()
+
+The instance contains the loss (cross-entropy of the module's logits), so a call takes inputs and labels and gives
+the loss. Parameters and buffers stay the module's own: optimizers, checkpoints and evaluation use `module`.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ..errors import ProfilerError
+from . import agreement
+from .machine import Machine
+from .plan import plan, read_document
+
+
+class Scheduled(nn.Module):
+    """A module whose training iteration follows a schedule. `instance` and `schedule` are files or read ones."""
+
+    def __init__(self, module: nn.Module, instance: dict | str | Path, schedule: dict | str | Path) -> None:
+        super().__init__()
+        self.module = module
+        read = read_document(Path(instance), "instance") if isinstance(instance, (str, Path)) else instance
+        steps = read_document(Path(schedule), "schedule") if isinstance(schedule, (str, Path)) else schedule
+        self._plan = plan(read, steps)
+        self._trace = agreement.retrace(read, lambda: traceable_copy(module))
+        self._machine: Machine | None = None
+        self._tensors: list[int] = []
+
+    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The loss; its backward hands out the gradients. Without gradients (`no_grad`) an iteration makes no sense."""
+        if not self.training:
+            raise ProfilerError("Scheduled runs training iterations only: call .train(), or use .module to evaluate")
+        self._check((images, labels))
+        parameters = dict(self.module.named_parameters())
+        return _Iteration.apply(self._ready(), (images, labels), list(parameters), *parameters.values())
+
+    def _check(self, inputs: tuple[torch.Tensor, ...]) -> None:
+        for node, tensor in zip(self._trace.capture.inputs, inputs, strict=True):
+            fake = node.meta["val"]
+            if tensor.shape != fake.shape or tensor.dtype != fake.dtype:
+                name = self._trace.capture.inputs[node]
+                raise ProfilerError(f"{name}: the schedule is for {fake.dtype} of shape {list(fake.shape)}, "
+                                    f"not {tensor.dtype} of {list(tensor.shape)}")
+
+    def _ready(self) -> Machine:
+        """The machine, bound anew when `.to(...)` or a loaded state has replaced tensors of the module."""
+        tensors = [*self.module.parameters(), *self.module.buffers()]
+        there = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+        if self._machine is None or there != self._tensors:
+            device = next(iter(tensors)).device
+            self._machine, self._tensors = Machine(self._plan, self._trace, self.module, device), there
+        return self._machine
+
+
+class _Iteration(torch.autograd.Function):
+    """The whole iteration as one node of autograd: the backward pass has already run when forward returns."""
+
+    @staticmethod
+    def forward(context, machine: Machine, inputs: tuple, names: list[str], *parameters: torch.Tensor) -> torch.Tensor:
+        result = machine.run(inputs)
+        if result.loss is None:
+            raise ProfilerError("the schedule does not keep the loss")
+        missing = [name for name, p in zip(names, parameters) if p.requires_grad and name not in result.gradients
+                   and name in machine.trace.capture.gradients.values()]
+        if missing:
+            raise ProfilerError(f"the schedule does not keep the gradient of {missing[0]}")
+        context.gradients = [result.gradients.get(name) for name in names]
+        return result.loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(context, scale: torch.Tensor):
+        gradients, context.gradients = context.gradients, None
+        if gradients is None:
+            raise ProfilerError("the gradients of this iteration were handed out already: call the module again")
+        return None, None, None, *[None if gradient is None else gradient.mul_(scale) for gradient in gradients]
+
+
+def traceable_copy(module: nn.Module) -> nn.Module:
+    """A copy of the structure that shares parameters and buffers; the tracer puts fake ones in their place."""
+    shared = {id(tensor): tensor for tensor in [*module.parameters(), *module.buffers()]}
+    return copy.deepcopy(module, shared)

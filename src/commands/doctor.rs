@@ -1,0 +1,156 @@
+//! `bench doctor`: what is installed, what of it is alive, and how to get what is missing.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use clap::Args;
+
+use crate::cache::Cache;
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::host::{Host, SOURCES, VERSION};
+use crate::library::Library;
+use crate::output;
+use crate::table::grid::Grid;
+
+/// Arguments of `bench doctor`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Nothing that is missing keeps bench from working; the last column says what it is good for and how to get it.\n\nExamples:\n  bench doctor\n  bench doctor --format json"
+)]
+pub struct Arguments {
+    /// Format of the list
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// One thing that was looked at.
+struct Finding {
+    what: &'static str,
+    /// Its version or kind, or why it is not there.
+    found: Result<String, String>,
+    /// What it is good for, and how to get it.
+    remedy: &'static str,
+}
+
+/// Looks at everything.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut grid = Grid::new(&["what", "state", "found", "if missing"]);
+    for Finding { what, found, remedy } in findings() {
+        let (state, words) = match found {
+            Ok(words) => ("live", words),
+            Err(words) => ("missing", words),
+        };
+        grid.row([what.to_owned(), state.into(), words, if state == "live" { String::new() } else { remedy.into() }]);
+    }
+    output::result(&grid.render(arguments.format))
+}
+
+fn findings() -> Vec<Finding> {
+    let library = Library::locate();
+    let host = Host::new(&library.root);
+    let mut findings = vec![
+        Finding {
+            what: "bench",
+            found: Ok(format!("{VERSION}, sources {SOURCES}, checkout {}", host.git_revision)),
+            remedy: "",
+        },
+        Finding { what: "machine", found: Ok(format!("{}; {}", host.name, host.system)), remedy: "" },
+        Finding {
+            what: "vector unit",
+            found: vectors(),
+            remedy: "chain programs run in plain code, several times slower",
+        },
+        Finding {
+            what: "instances",
+            found: instances(&library),
+            remedy: "run inside a checkout; files can be named by path anywhere",
+        },
+        Finding {
+            what: "cache",
+            found: cache(&library),
+            remedy: "rows are computed each time; unset BENCH_CACHE to keep them",
+        },
+    ];
+    findings.extend(solvers());
+    findings.extend([
+        Finding {
+            what: "slurm",
+            found: said("scontrol", &["ping"]),
+            remedy: "--launcher slurm needs a cluster; scripts/setup.sh installs Slurm for the tests",
+        },
+        Finding {
+            what: "gpu",
+            found: said("nvidia-smi", &["--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]),
+            remedy: "times are modelled instead of measured; a profile from another machine will do (profiler/README.md)",
+        },
+        Finding {
+            what: "profiler",
+            found: environment("remat-profiler"),
+            remedy: "to trace networks of one's own: scripts/setup.sh --profiler (torch, 5 GB)",
+        },
+        Finding { what: "git", found: said("git", &["--version"]), remedy: "records then lack the revision" },
+    ]);
+    findings
+}
+
+/// Solvers that are built in, those that could be, and the one that is loaded where it is installed.
+fn solvers() -> Vec<Finding> {
+    let built_in = remat_formulations::solvers();
+    let mut findings: Vec<_> =
+        built_in.iter().map(|(id, version)| Finding { what: id, found: Ok(version.clone()), remedy: "" }).collect();
+    if !built_in.iter().any(|(id, _)| *id == "cbc") {
+        let remedy = "a third solver for mixed-integer programs: scripts/setup.sh, then cargo build --features cbc";
+        findings.push(Finding { what: "cbc", found: Err("not built in".into()), remedy });
+    }
+    let (id, found) = remat_formulations::constraint_solver();
+    findings.push(Finding {
+        what: id,
+        found,
+        remedy: "for moccasin[solver=cp-sat]: scripts/setup.sh --ortools (30 MB)",
+    });
+    findings
+}
+
+/// The widest vectors that the chain programs use here.
+fn vectors() -> Result<String, String> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let units = [("AVX-512", is_x86_feature_detected!("avx512f")), ("AVX2", is_x86_feature_detected!("avx2"))];
+        if let Some((name, _)) = units.iter().find(|(_, there)| *there) {
+            return Ok((*name).into());
+        }
+    }
+    Err("neither AVX-512 nor AVX2".into())
+}
+
+fn instances(library: &Library) -> Result<String, String> {
+    let entries = library.entries().map_err(|failure| failure.to_string())?;
+    if entries.is_empty() { Err("no instances/ here or above".into()) } else { Ok(format!("{} files", entries.len())) }
+}
+
+fn cache(library: &Library) -> Result<String, String> {
+    let cache = Cache::locate(&library.root, false).ok_or("BENCH_CACHE is empty")?;
+    let folders = std::fs::read_dir(cache.folder()).into_iter().flatten().flatten();
+    let rows: usize = folders.filter_map(|folder| std::fs::read_dir(folder.path()).ok()).map(Iterator::count).sum();
+    Ok(format!("{}, {rows} rows", cache.folder().display()))
+}
+
+/// A virtual environment of scripts/setup.sh.
+fn environment(name: &str) -> Result<String, String> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    let python = cache.map(|cache| cache.join(name).join("venv/bin/python"));
+    let found = python.filter(|path| path.exists()).map(|path| path.display().to_string());
+    found.ok_or_else(|| "no virtual environment of its own".into())
+}
+
+/// The first line that a command prints, or why it prints none.
+fn said(program: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    let first = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().next().unwrap_or_default().trim().to_owned();
+    if output.status.success() { Ok(first(&output.stdout)) } else { Err(first(&output.stderr)) }
+}

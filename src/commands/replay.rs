@@ -1,0 +1,58 @@
+//! `bench replay`: the schedules of recorded results, executed by the real framework.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::positive;
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::output;
+use crate::records::{self, folder_of};
+use crate::replay::{self, Device, pass};
+use crate::table::replay as table;
+
+/// Arguments of `bench replay`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Runs the profiler's executor (Python with torch; scripts/setup.sh --profiler). Only instances that the profiler traced can be replayed. Records are kept under DIR/replays and not made again; executed.csv is made of them. A machine without this program replays a folder of --pack with profiler/replay.sh; --from brings its records back.\n\nExamples:\n  bench replay results/smoke --device cpu\n  bench replay results/resnet --device cuda --pack replay-out\n  bench replay results/resnet --device cuda --from replay-out"
+)]
+pub struct Arguments {
+    /// Folder of a `bench run`, or its records.csv
+    #[arg(value_name = "DIR|records.csv")]
+    results: PathBuf,
+    /// Where to run
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: Device,
+    /// Timed iterations of each schedule
+    #[arg(long, value_name = "N", default_value = "10", value_parser = positive)]
+    repeat: usize,
+    /// Run nothing; write instances and schedules to this folder, for another machine
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pack: Option<PathBuf>,
+    /// Run nothing; take the records over that another machine put into this folder
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
+    /// Format of the table of errors
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Replays, packs or collects.
+///
+/// # Errors
+/// There are no such results, or the executor cannot be run.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let rows = records::read(&arguments.results)?;
+    let folder = folder_of(&arguments.results);
+    let device = arguments.device;
+    match (&arguments.pack, &arguments.from) {
+        (Some(to), _) => return pass::pack(&rows, &folder, device, to),
+        (_, Some(from)) => {
+            pass::bring(&folder, device, from)?;
+            pass::collect(&rows, &folder, device)?;
+        }
+        _ => pass::replay(&rows, &folder, device, arguments.repeat)?,
+    }
+    output::result(&table::render(&rows, &replay::read(&folder)?, arguments.format))
+}

@@ -1,0 +1,70 @@
+//! `bench report`: recorded results as one HTML page.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::library::Library;
+use crate::output;
+use crate::records;
+use crate::report::{self, Embedding};
+use crate::suite;
+
+const AFTER_HELP: &str = "\
+The page holds everything that it shows and opens without a network: tables that sort and filter, plots, \
+performance profiles, and the schedules step by step as the simulator sees them. Large results are cut: \
+of the rows, schedules and progress plots so many are embedded as the options say, and the page says what it leaves out.
+
+Examples:
+  bench report results/resnet
+  bench report results/resnet -o resnet.html --schedule-steps 1000000";
+
+/// Arguments of `bench report`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Folder of a `bench run`, or its records.csv
+    #[arg(value_name = "DIR|records.csv")]
+    results: PathBuf,
+    /// The page [default: report.html beside records.csv]
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+    /// Steps of schedules to embed, over all schedules (about 25 bytes each)
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    schedule_steps: usize,
+    /// Rows of the table of all rows
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    rows: usize,
+    /// Plots of incumbents and bounds over time
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    progress_plots: usize,
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// There are no such results, or the page cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let rows = records::read(&arguments.results)?;
+    let suite = suite::kept_in(&arguments.results);
+    let folder = records::folder_of(&arguments.results);
+    let embedding = Embedding {
+        schedule_steps: arguments.schedule_steps,
+        rows: arguments.rows,
+        progress_plots: arguments.progress_plots,
+    };
+    let page = report::page(&Library::locate(), &rows, suite.as_ref(), &folder, embedding)?;
+    let path = arguments.output.clone().unwrap_or_else(|| folder.join("report.html"));
+    write(&path, &page)?;
+    output::info(&format!("{}: {} KiB", path.display(), page.len() / 1024));
+    Ok(())
+}
+
+/// Beside the old page and then over it, so that there is never half of one.
+fn write(path: &Path, page: &str) -> Result<(), Failure> {
+    let failed = |error| Failure::failed(format!("{}: cannot write: {error}; choose another with -o", path.display()));
+    let partial = path.with_extension("html.partial");
+    std::fs::write(&partial, page).map_err(failed)?;
+    std::fs::rename(&partial, path).map_err(failed)
+}

@@ -1,0 +1,175 @@
+//! `bench reproduce`: the tables and figures of the papers, each beside ours.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::cli::count;
+use crate::failure::Failure;
+use crate::format::Format;
+use crate::library::Library;
+use crate::output;
+use crate::plot;
+use crate::reproduce::catalogue::{Catalogue, Entry};
+use crate::reproduce::cells::{self, Pass};
+use crate::reproduce::{compare, list, outcome};
+use crate::run::interrupts;
+use crate::suite;
+
+const AFTER_HELP: &str = "\
+The catalogue is in instances/reproduce/, the printed figures with their sources are in results/published/. \
+Comparisons are kept as results/reproduce/ID.csv (ID-quick.csv of a quick pass), curves beside them as SVG and PNG; the rows of a \
+full pass lie where `bench run --suite` puts them, those of a quick one in results/reproduce-quick/. \
+Interrupted, the same command goes on.
+
+Exit codes: 0 whatever the verdicts; 1 where a row ended in an error, or --check finds a difference.
+
+Examples:
+  bench reproduce --list
+  bench reproduce rotor-table-2 rotor-figure-4
+  bench reproduce monet-table-1 --full
+  bench reproduce --all --quick
+  bench reproduce kusumoto-table-1 --no-run --format md
+  bench reproduce --splice README.md";
+
+/// Arguments of `bench reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+pub struct Arguments {
+    /// Tables and figures: ids as --list shows them
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "all", "splice"])]
+    ids: Vec<String>,
+    /// Name every table and figure, how it is reproduced, why so, and the verdict of the last pass
+    #[arg(long, conflicts_with_all = ["ids", "all"])]
+    list: bool,
+    /// All that are reproduced
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Run what takes minutes [default]
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// Run everything, as long as it takes
+    #[arg(long)]
+    full: bool,
+    /// Run nothing; compare what is there
+    #[arg(long)]
+    no_run: bool,
+    /// Fill the sections of these files that are made of the verdicts
+    #[arg(long, value_name = "FILE.md", num_args = 1.., conflicts_with_all = ["ids", "all", "list"])]
+    splice: Vec<PathBuf>,
+    /// With --splice: write nothing, fail where a file would change
+    #[arg(long, requires = "splice")]
+    check: bool,
+    /// Format of the tables
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Reproduces.
+///
+/// # Errors
+/// An id is none, the catalogue breaks a rule, a run is refused, fails or is interrupted, or nothing can be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let library = Library::locate();
+    let catalogue = Catalogue::read(&library)?;
+    if arguments.list {
+        return output::result(&list::render(&library, &catalogue, arguments.format)?);
+    }
+    if !arguments.splice.is_empty() {
+        return arguments.splice.iter().try_for_each(|path| splice(&library, &catalogue, path, arguments.check));
+    }
+    let pass = if arguments.full { Pass::Full } else { Pass::Quick };
+    let entries = chosen(&catalogue, arguments)?;
+    let stop = interrupts()?;
+    let mut failed = Vec::new();
+    for entry in entries {
+        if !arguments.no_run && cells::run(&library, entry, pass, &stop)? {
+            failed.push(entry.id.as_str());
+        }
+        report(&library, entry, pass, arguments.format)?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "rows of {} ended in an error; `bench table` of their runs shows it",
+        failed.join(", ")
+    )))
+}
+
+/// The entries asked for; of two that are the same, the one that is compared.
+fn chosen<'a>(catalogue: &'a Catalogue, arguments: &Arguments) -> Result<Vec<&'a Entry>, Failure> {
+    if arguments.all {
+        return Ok(catalogue.entries().filter(|entry| entry.same_as.is_none() && has_work(entry)).collect());
+    }
+    let mut chosen: Vec<&Entry> = Vec::new();
+    for id in &arguments.ids {
+        let entry = catalogue.find(id)?;
+        let compared = catalogue.compared_as(entry);
+        if compared.id != entry.id {
+            output::info(&format!("{id}: {} As {}.", entry.why, compared.id));
+        }
+        if !has_work(compared) {
+            output::info(&format!("{id}: {}: {}", entry.kind.label(), entry.why));
+            compared.see.iter().for_each(|path| output::info(&format!("{id}: see {path}")));
+        } else if !chosen.iter().any(|other| other.id == compared.id) {
+            chosen.push(compared);
+        }
+    }
+    Ok(chosen)
+}
+
+fn has_work(entry: &Entry) -> bool {
+    !entry.runs.is_empty() || !entry.figures.is_empty()
+}
+
+/// Compares, prints, and keeps.
+fn report(library: &Library, entry: &Entry, pass: Pass, format: Format) -> Result<(), Failure> {
+    let evidence = cells::evidence(library, entry, pass)?;
+    let rows = compare(library, entry, pass, &evidence)?;
+    output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
+    if !rows.is_empty() {
+        outcome::write(&outcome::path_of(library, &entry.id, pass), &rows)?;
+        output::result(&outcome::render(&rows, &entry.agreement, format))?;
+    }
+    entry.see.iter().for_each(|path| output::info(&format!("see also {path}")));
+    match entry.plot {
+        Some(curves) if !evidence.records.is_empty() => draw(library, entry, curves, pass, &evidence.records),
+        _ => Ok(()),
+    }
+}
+
+/// The curves of an entry, each figure named after the entry and the instance.
+fn draw(
+    library: &Library,
+    entry: &Entry,
+    curves: suite::Curves,
+    pass: Pass,
+    records: &[crate::records::Record],
+) -> Result<(), Failure> {
+    let Some(cells) = entry.runs.first() else { return Ok(()) };
+    let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
+    let folder = outcome::path_of(library, &entry.id, pass).with_extension("");
+    let written = plot::write(&plot::curves(records, curves, suite.device.as_ref()), &folder)?;
+    output::info(&format!("{} in {}", count(written, "plot"), folder.display()));
+    Ok(())
+}
+
+fn splice(library: &Library, catalogue: &Catalogue, path: &Path, check: bool) -> Result<(), Failure> {
+    let name = path.display();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let spliced = list::splice(library, catalogue, path, &text)?;
+    if spliced == text {
+        return Ok(());
+    }
+    if check {
+        return Err(Failure::failed(format!(
+            "{name}: is not what the catalogue and results/reproduce/ say; run `bench reproduce --splice {name}`"
+        )));
+    }
+    std::fs::write(path, spliced).map_err(|error| Failure::failed(format!("{name}: cannot write: {error}")))?;
+    output::info(&format!("{name}: made anew"));
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! `bench status`: how far a run directory is.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::format::ReportFormat;
+use crate::launcher::status::{self, Status};
+use crate::output;
+
+const AFTER_HELP: &str = "\
+Counts are of rows. A row failed if it ended in an error (run it again with --resume --retry-errors), or if \
+the task that was to bring it ended without it: cancelled, out of time, lost with its node (--resume \
+submits it again).
+
+Examples:
+  bench status results/resnet
+  bench status results/resnet --format json";
+
+/// Arguments of `bench status`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Folder of a `bench run`
+    #[arg(value_name = "DIR")]
+    results: PathBuf,
+    /// Format of the answer
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+}
+
+/// Prints how far it is.
+///
+/// # Errors
+/// There are no such results.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let status = status::of(&arguments.results)?;
+    let text = match arguments.format {
+        ReportFormat::Json => serde_json::to_string_pretty(&status).map_err(Failure::failed)?,
+        ReportFormat::Text => text(&status),
+    };
+    output::result(&text)
+}
+
+fn text(status: &Status) -> String {
+    let Status { queued, running, done, failed, unknown, lost, silence } = status;
+    let mut lines = vec![format!("{queued} queued, {running} running, {done} done, {failed} failed")];
+    if let Some(silence) = silence {
+        lines.push(format!("{unknown} of which nothing is known: {silence}"));
+    }
+    lines.extend(lost.iter().cloned());
+    lines.join("\n")
+}

@@ -1,0 +1,26 @@
+//! `bench task`: one task of a batch, started by a cluster. Not for people.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::launcher::worker;
+use crate::run::interrupts;
+
+/// Arguments of `bench task`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The batch's plan
+    plan: PathBuf,
+    /// Number of the task
+    task: usize,
+}
+
+/// Does the task's work.
+///
+/// # Errors
+/// As [`worker::run`].
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    worker::run(&arguments.plan, arguments.task, interrupts()?)
+}

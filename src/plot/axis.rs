@@ -1,0 +1,158 @@
+//! An axis: its label with the unit, its range, and whether equal steps are equal differences or equal ratios.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+
+/// What equal distances along an axis stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal differences.
+    Linear,
+    /// Equal ratios; the range must begin above zero.
+    Logarithmic,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it shows, and in which unit.
+    pub label: String,
+    /// From where to where.
+    pub range: Range<f64>,
+    /// What equal distances stand for.
+    pub scale: Scale,
+}
+
+impl Axis {
+    /// From zero to a little above the largest value: for what is compared by ratio.
+    pub fn from_zero(label: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
+        let (_, high) = extremes(values);
+        Self { label: label.into(), range: 0.0..(high * 1.06).max(f64::MIN_POSITIVE), scale: Scale::Linear }
+    }
+
+    /// Around the values, not down to zero: for what is compared by difference.
+    pub fn around(label: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
+        let (low, high) = extremes(values);
+        let margin = ((high - low) * 0.08).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
+        // A point at zero is not to be cut in half by the axis.
+        let floor = if low > 0.0 { 0.0 } else { f64::NEG_INFINITY };
+        Self { label: label.into(), range: (low - margin).max(floor)..high + margin, scale: Scale::Linear }
+    }
+
+    /// A range as it is.
+    pub fn fixed(label: impl Into<String>, range: Range<f64>, scale: Scale) -> Self {
+        Self { label: label.into(), range, scale }
+    }
+
+    /// How the drawing library places values on the axis.
+    pub fn coordinate(&self) -> Coordinate {
+        Coordinate { range: self.range.clone(), scale: self.scale }
+    }
+}
+
+/// The least and the largest value; the range from zero to one where there is none.
+fn extremes(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let both = values.into_iter().fold(None, |both: Option<(f64, f64)>, value| {
+        Some(both.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+    });
+    both.unwrap_or((0.0, 1.0))
+}
+
+/// A range and a scale, as the drawing library needs them.
+#[derive(Clone, Debug)]
+pub struct Coordinate {
+    range: Range<f64>,
+    scale: Scale,
+}
+
+impl Ranged for Coordinate {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        match self.scale {
+            Scale::Linear => RangedCoordf64::from(self.range.clone()).map(value, limit),
+            Scale::Logarithmic => {
+                let logarithms = self.range.start.log10()..self.range.end.log10();
+                RangedCoordf64::from(logarithms).map(&value.log10(), limit)
+            }
+        }
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        match self.scale {
+            Scale::Linear => RangedCoordf64::from(self.range.clone()).key_points(hint),
+            Scale::Logarithmic => {
+                let ticks = logarithmic_ticks(&self.range, hint.max_num_points());
+                // A range too narrow for round powers has round differences.
+                if ticks.len() > 2 { ticks } else { RangedCoordf64::from(self.range.clone()).key_points(hint) }
+            }
+        }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+impl ValueFormatter<f64> for Coordinate {
+    fn format(value: &f64) -> String {
+        tick(*value)
+    }
+}
+
+/// The densest of 1-2-5, 1-3 and 1 per power of ten that keeps to the number; else powers further apart.
+fn logarithmic_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
+    let inside = |value: &f64| (range.start * (1.0 - 1e-9)..=range.end * (1.0 + 1e-9)).contains(value);
+    let (first, last) = (exponent(range.start), exponent(range.end));
+    let ticks = |within: &[f64], stride: usize| -> Vec<f64> {
+        let powers = (first..=last).filter(|power| power.rem_euclid(stride.try_into().unwrap_or(i32::MAX)) == 0);
+        let values = powers.flat_map(|power| within.iter().map(move |digit| digit * 10f64.powi(power)));
+        values.filter(inside).collect()
+    };
+    let candidates = [ticks(&[1.0, 2.0, 5.0], 1), ticks(&[1.0, 3.0], 1)];
+    let sparse = (1..=most.max(1)).map(|stride| ticks(&[1.0], stride));
+    candidates.into_iter().chain(sparse).find(|ticks| ticks.len() <= most.max(2)).unwrap_or_default()
+}
+
+/// The power of ten at or below a positive value.
+#[expect(clippy::cast_possible_truncation, reason = "exponents of finite numbers lie within -324 and 308")]
+fn exponent(value: f64) -> i32 {
+    value.max(f64::MIN_POSITIVE).log10().floor() as i32
+}
+
+/// A tick as short as it can be.
+pub fn tick(value: f64) -> String {
+    let decimals = if value != 0.0 && value.abs() < 0.01 { 6 } else { 3 };
+    let text = format!("{value:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logarithmic_ticks_are_round_and_few() {
+        let texts = |range: Range<f64>| logarithmic_ticks(&range, 8).into_iter().map(tick).collect::<Vec<_>>();
+        assert_eq!(texts(0.001..100.0), ["0.001", "0.01", "0.1", "1", "10", "100"]);
+        assert_eq!(texts(1.0..4.0), ["1", "2"]);
+        assert_eq!(texts(0.5..30.0), ["0.5", "1", "2", "5", "10", "20"]);
+        assert!(texts(1e-6..1e6).len() <= 8);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_places_ratios() {
+        let axis = Axis::fixed("s", 1.0..100.0, Scale::Logarithmic).coordinate();
+        assert_eq!([1.0, 10.0, 100.0].map(|value| axis.map(&value, (0, 200))), [0, 100, 200]);
+        let narrow = Axis::fixed("ratio", 1.0..1.4, Scale::Logarithmic).coordinate();
+        assert_eq!(narrow.key_points(6).into_iter().map(tick).collect::<Vec<_>>(), ["1", "1.1", "1.2", "1.3", "1.4"]);
+    }
+
+    #[test]
+    fn numbers_are_as_short_as_they_can_be() {
+        assert_eq!([0.0, 0.5, 1.0, 0.001, 12.25, 100.0].map(tick), ["0", "0.5", "1", "0.001", "12.25", "100"]);
+    }
+}

@@ -1,0 +1,126 @@
+//! The legend: beside the axes, where it covers nothing.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::figure::{Device, FONT, Figure, GREY, INK, Joined, Series};
+use super::marks::{Area, Drawn, draw_marker};
+
+/// From an entry to the next, and from a line within an entry to the next.
+const ENTRY: i32 = 27;
+const LINE: i32 = 17;
+/// Above the first entry.
+const TOP: i32 = 22;
+/// Characters of a small line that fit.
+const LINE_CHARACTERS: usize = 28;
+
+/// Height that the legend takes, in units of the SVG.
+pub fn height(figure: &Figure) -> u32 {
+    let device = i32::from(figure.visible_device().is_some()) + i32::from(has_bounds(figure));
+    let entries = figure.series.iter().map(|series| ENTRY + LINE * small_lines(series).len().try_into().unwrap_or(0));
+    (TOP + entries.sum::<i32>() + device * (ENTRY + LINE)).cast_unsigned()
+}
+
+fn has_bounds(figure: &Figure) -> bool {
+    figure.series.iter().any(|series| !series.bound.is_empty())
+}
+
+/// Draws it.
+///
+/// # Errors
+/// What the backend says.
+pub fn draw<B: DrawingBackend>(figure: &Figure, area: &Area<'_, B>, scale: u32) -> Drawn<B> {
+    let mut y = TOP;
+    for series in &figure.series {
+        y = entry(series, area, y, scale)?;
+    }
+    let pixels = |units: i32| units * scale.cast_signed();
+    let dashes = |at: i32, starts: &[i32], length: i32| {
+        starts.iter().try_for_each(|&x| {
+            let ends = [(pixels(x), pixels(at)), (pixels(x + length), pixels(at))];
+            area.draw(&PathElement::new(ends, GREY.stroke_width(scale + scale / 2)))
+        })
+    };
+    if has_bounds(figure) {
+        dashes(y, &[8, 14, 20, 26, 32], 2)?;
+        text(area, "proved lower bound", (46, y), false, scale)?;
+        y += ENTRY;
+    }
+    if let Some(Device { name, size, .. }) = figure.visible_device() {
+        dashes(y, &[8, 20, 32], 7)?;
+        text(area, name, (46, y), true, scale)?;
+        text(area, size, (46, y + 18), false, scale)?;
+    }
+    Ok(())
+}
+
+/// Draws an entry; returns where the next one goes.
+fn entry<B: DrawingBackend>(
+    series: &Series,
+    area: &Area<'_, B>,
+    mut y: i32,
+    scale: u32,
+) -> Result<i32, DrawingAreaErrorKind<B::ErrorType>> {
+    let pixels = |units: i32| units * scale.cast_signed();
+    let stroke = series.style.colour.stroke_width(2 * scale);
+    let dashes: &[(i32, i32)] = if series.secondary { &[(6, 14), (32, 40)] } else { &[(8, 38)] };
+    for &(from, to) in dashes.iter().filter(|_| series.joined != Joined::No) {
+        area.draw(&PathElement::new([(pixels(from), pixels(y)), (pixels(to), pixels(y))], stroke))?;
+    }
+    draw_marker(area, (pixels(23), pixels(y)), series.style, series.secondary, scale)?;
+    text(area, &parts_of(&series.label).0, (46, y), true, scale)?;
+    for line in small_lines(series) {
+        y += LINE;
+        text(area, &line, (46, y), false, scale)?;
+    }
+    Ok(y + ENTRY)
+}
+
+fn text<B: DrawingBackend>(area: &Area<'_, B>, words: &str, (x, y): (i32, i32), main: bool, scale: u32) -> Drawn<B> {
+    let (size, colour) = if main { (15, INK) } else { (12, GREY) };
+    let font = (FONT, f64::from(size * scale)).into_font().color(&colour).pos(Pos::new(HPos::Left, VPos::Center));
+    let unit = scale.cast_signed();
+    area.draw(&Text::new(words.to_owned(), (x * unit, (y + 2) * unit), font))
+}
+
+/// The lines below the name: parameters, and series with the very same points.
+fn small_lines(series: &Series) -> Vec<String> {
+    let parameters = Some(parts_of(&series.label).1).filter(|parameters| !parameters.is_empty());
+    let equal = series.also.iter().map(|label| format!("= {label}"));
+    parameters.into_iter().chain(equal).flat_map(|text| broken(&text)).collect()
+}
+
+/// A text in lines that fit beside the axes, broken after commas and before brackets.
+fn broken(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in text.replace('[', "\0[").replace(',', ",\0").split('\0').filter(|part| !part.is_empty()) {
+        if lines.last().is_some_and(|line| !line.is_empty() && line.len() + part.len() > LINE_CHARACTERS) {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(part);
+        }
+    }
+    lines
+}
+
+/// A label as a name and its parameters.
+fn parts_of(label: &str) -> (String, String) {
+    match label.split_once('[') {
+        Some((name, parameters)) => (name.to_owned(), format!("[{parameters}")),
+        None => (label.to_owned(), String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_parameters_are_broken_where_they_may_be() {
+        assert_eq!(broken("[dp=approximate]"), ["[dp=approximate]"]);
+        assert_eq!(broken("= kusumoto-2019[dp=approximate]"), ["= kusumoto-2019", "[dp=approximate]"]);
+        let long = broken("[early-stop=off,initial-ppm=5000,iterations=5000000]");
+        assert_eq!(long, ["[early-stop=off,", "initial-ppm=5000,", "iterations=5000000]"]);
+    }
+}

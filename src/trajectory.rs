@@ -1,0 +1,150 @@
+//! What was known when: incumbents and bounds of a row over planning time, from the trace that its run
+//! left and from the row itself.
+//!
+//! Planning time counts from the start of the method. A run that answers several budgets answers them one
+//! after the other, so a later budget's time includes the earlier ones': what a user would have waited.
+
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::records::Record;
+use crate::run::job::Point;
+use crate::run::pool::trace_path;
+
+/// Seconds of planning, and a time in the instance's unit.
+pub type Step = (f64, u64);
+
+/// What was known when about one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trajectory {
+    /// Each better schedule: when, and the time that the method claimed of it. The last is the simulator's.
+    pub incumbents: Vec<Step>,
+    /// Each better proved lower bound.
+    pub bounds: Vec<Step>,
+    /// When the answer was there, or the run was stopped.
+    pub end: f64,
+}
+
+impl Trajectory {
+    /// The trajectory of a row whose answer was there after `answered` seconds (none: it was stopped).
+    pub fn new(record: &Record, answered: Option<f64>, trace: &[Point]) -> Self {
+        let last = trace.last().map_or(0.0, |point| point.seconds);
+        let end = answered.unwrap_or(record.wall_seconds).max(last);
+        let mut trajectory = Self { end, ..Self::default() };
+        for point in trace {
+            trajectory.note(point.seconds, point.claimed_time_ns, point.lower_bound_ns);
+        }
+        let simulated = record.simulated_time_ns.filter(|_| record.is_solved());
+        if simulated.is_none() {
+            // What the judge refused, or nobody kept, is no incumbent.
+            trajectory.incumbents.clear();
+        }
+        // What a stopped run had at the end, it had when it last said so.
+        trajectory.note(if answered.is_some() { end } else { last }, simulated, record.lower_bound_ns);
+        trajectory
+    }
+
+    fn note(&mut self, seconds: f64, time: Option<u64>, bound: Option<u64>) {
+        if let Some(time) = time.filter(|&time| self.incumbents.last().is_none_or(|&(_, last)| time < last)) {
+            self.incumbents.push((seconds, time));
+        }
+        if let Some(bound) = bound.filter(|&bound| self.bounds.last().is_none_or(|&(_, last)| bound > last)) {
+            self.bounds.push((seconds, bound));
+        }
+    }
+
+    /// The best time known after so many seconds.
+    pub fn incumbent_at(&self, seconds: f64) -> Option<u64> {
+        self.incumbents.iter().take_while(|(at, _)| *at <= seconds).last().map(|&(_, time)| time)
+    }
+}
+
+/// The trajectory of each row, in their order; `folder` holds `traces/`.
+///
+/// # Errors
+/// A trace is there and cannot be read.
+pub fn read_all(records: &[Record], folder: &Path) -> Result<Vec<Trajectory>, Failure> {
+    let answered = answer_seconds(records);
+    let one = |(record, answered)| Ok(Trajectory::new(record, answered, &read_trace(folder, record)?));
+    records.iter().zip(answered).map(one).collect()
+}
+
+/// The trace of a row; empty where the method reported nothing.
+fn read_trace(folder: &Path, record: &Record) -> Result<Vec<Point>, Failure> {
+    let path = trace_path(&folder.join("traces"), record);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
+    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
+    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// When each row's answer was there, in seconds from the start of its method; none where it was stopped.
+///
+/// Rows of one process stand together and have its seconds in common.
+fn answer_seconds(records: &[Record]) -> Vec<Option<f64>> {
+    let process = |row: &Record| {
+        let seconds = (row.wall_seconds.to_bits(), row.cpu_seconds.to_bits());
+        (row.instance_hash.clone(), row.method.clone(), row.parameters.clone(), row.seed, seconds)
+    };
+    let mut elapsed = 0.0;
+    let mut previous = None;
+    let mut answered = Vec::with_capacity(records.len());
+    for record in records {
+        let process = Some(process(record));
+        if previous != process {
+            elapsed = 0.0;
+        }
+        previous = process;
+        let own = record.build_seconds.zip(record.solve_seconds).map(|(build, solve)| build + solve);
+        elapsed += own.unwrap_or(0.0);
+        answered.push(own.map(|_| elapsed));
+    }
+    answered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Ending;
+    use crate::records::tests::example;
+    use remat_formulations::Termination;
+
+    fn point(seconds: f64, time: Option<u64>, bound: Option<u64>) -> Point {
+        Point { seconds, claimed_time_ns: time, lower_bound_ns: bound, ..Point::default() }
+    }
+
+    #[test]
+    fn only_what_is_better_counts_and_the_last_word_is_the_simulators() {
+        let record = Record { lower_bound_ns: Some(900), simulated_time_ns: Some(1000), ..example("m", None) };
+        let trace =
+            [point(0.1, Some(1500), Some(700)), point(0.2, Some(1500), Some(800)), point(0.3, Some(1100), None)];
+        let trajectory = Trajectory::new(&record, Some(0.5), &trace);
+        assert_eq!(trajectory.incumbents, [(0.1, 1500), (0.3, 1100), (0.5, 1000)]);
+        assert_eq!(trajectory.bounds, [(0.1, 700), (0.2, 800), (0.5, 900)]);
+        let at = [0.0, 0.1, 0.29, 9.0].map(|seconds| trajectory.incumbent_at(seconds));
+        assert_eq!(at, [None, Some(1500), Some(1500), Some(1000)]);
+    }
+
+    #[test]
+    fn incumbents_of_a_row_without_a_checked_schedule_do_not_count() {
+        let refused = Record { termination: Ending::Ran(Termination::Error), ..example("m", None) };
+        let trajectory = Trajectory::new(&refused, Some(0.5), &[point(0.1, Some(5), Some(4))]);
+        assert_eq!((trajectory.incumbents, trajectory.bounds), (vec![], vec![(0.1, 4)]));
+    }
+
+    #[test]
+    fn a_stopped_run_ends_with_its_process() {
+        let stopped = Record { wall_seconds: 7.0, simulated_time_ns: Some(8), ..example("m", None) };
+        let trajectory = Trajectory::new(&stopped, None, &[point(2.0, Some(8), None)]);
+        assert_eq!((trajectory.incumbents, trajectory.end), (vec![(2.0, 8)], 7.0));
+    }
+
+    #[test]
+    fn budgets_of_one_process_are_answered_one_after_the_other() {
+        let row = |wall_seconds, solve_seconds| Record { wall_seconds, solve_seconds, ..example("m", None) };
+        let rows = [row(1.0, Some(0.25)), row(1.0, Some(0.5)), row(1.0, None), row(2.0, Some(0.125))];
+        assert_eq!(answer_seconds(&rows), [Some(0.25), Some(0.75), None, Some(0.125)]);
+    }
+}
