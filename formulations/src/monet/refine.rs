@@ -293,12 +293,12 @@ fn short_blocks(problem: &Problem, capacity: i64, share: f64) -> Vec<Block> {
         let reads = problem.stages[stage].reads();
         union.extend(reads.iter().filter(|read| !union.contains(read)).copied().collect::<Vec<_>>());
         let bytes: i64 = union.iter().map(|&node| problem.nodes[node].bytes).sum();
-        match blocks.last_mut().filter(|block| block.first > 0 && bytes as f64 <= share * capacity as f64) {
-            Some(block) => block.last = stage,
-            None => {
-                blocks.push(Block { first: stage, last: stage });
-                union = reads;
-            }
+        let block = blocks.last_mut().filter(|block| block.first > 0 && bytes as f64 <= share * capacity as f64);
+        if let Some(block) = block {
+            block.last = stage;
+        } else {
+            blocks.push(Block { first: stage, last: stage });
+            union = reads;
         }
     }
     blocks
