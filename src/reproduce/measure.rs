@@ -272,7 +272,7 @@ fn gain(
         gains.extend(fastest.zip(best.simulated_time_ns).map(|(ours, theirs)| theirs as f64 / ours as f64 - 1.0));
     }
     if gains.is_empty() {
-        return Ok(Ours::Missing(format!("no instance has both {} and {other} in this pass", figure.method)));
+        return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));
     }
     let mean = gains.iter().sum::<f64>() / gains.len() as f64;
     Ok(Ours::Value { value: 100.0 * mean, note: format!("mean of {} networks", gains.len()) })
