@@ -156,7 +156,8 @@ class Machine:
         pair = step.implementation.get("in_place")
         replaced = None if pair is None else pair["input"]
         layouts, outputs = self._layouts(step), makes(self.library.entries[id], step.implementation)
-        run = self._replaying(id, make) if self.library.operators[id].random else make
+        again = sum(step.operator == id for step in self.plan.steps) > 1
+        run = self._replaying(id, make) if again and self.library.operators[id].random else make
 
         def compute() -> None:
             for tensor in outputs:  # a copy that is there already gives way to the new one
