@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import torch
 
 from remat_profiler.costs import cost_source, devices, measure, roofline
 from remat_profiler.costs.work import Work, work_of
@@ -80,8 +81,19 @@ def test_measured_cpu_costs_have_times_spread_and_labels(small):
     for operator in made["operators"]:
         implementation = operator["implementations"][0]
         assert implementation["time"] > 0 and implementation["spread"] >= 0
-        assert "workspace_bytes" not in implementation
-    assert any("workspaces are not measured" in note for note in made["provenance"]["notes"])
+    assert made["provenance"]["workspaces"] == made["provenance"]["times"]
+    assert any("peak of PyTorch's allocator" in note for note in made["provenance"]["notes"])
+
+
+def test_scratch_memory_of_a_cpu_operator_is_what_it_takes_besides_its_result():
+    x = torch.ones(1000)
+
+    def call():
+        first = torch.add(x, x)
+        return torch.mul(first, first)
+
+    assert measure.cpu_allocations(call) == (8000, 4000)
+    assert measure.cpu_allocations(lambda: torch.add(x, x)) == (4000, 4000)
 
 
 def test_identical_operators_are_measured_once(resnet18):

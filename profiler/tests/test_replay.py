@@ -184,25 +184,31 @@ def test_random_operators_draw_the_same_numbers_again(transformer):
     assert compared(transformer, schedule).equal
 
 
-def test_prepared_states_are_those_of_the_frameworks_order(transformer, monkeypatch):
+def test_first_runs_out_of_order_find_the_states_of_the_frameworks_order(transformer):
+    """The prepared states are those that the framework's own order comes to, and a run that finds one uses it."""
     schedule = store_all(transformer.instance)
     machine = Machine(plan.plan(transformer.instance, schedule), transformer.trace, transformer.module, transformer.device)
     random = sorted(id for id, op in machine.library.operators.items() if op.random)
-    found = {}
+    seen, original = [], machine._generator_state
+    machine.plan.steps.reverse()  # for the preparation alone: the bound steps stay as they are
     torch.manual_seed(3)
-    monkeypatch.setattr(machine, "random_states", states := {})
-    machine.plan.steps.reverse()  # first runs out of order
     machine._prepare_random()
-    found = dict(states)
     machine.plan.steps.reverse()
+    prepared = dict(machine.random_states)
+    assert list(prepared) == random and len(random) > 4
     torch.manual_seed(3)
-    states.clear()
-    seen = {}
-    original = machine._generator_state
-    monkeypatch.setattr(machine, "_generator_state", lambda: seen.setdefault(len(seen), original()))
-    machine.run(transformer.inputs)
-    assert len(found) == len(random) == len(seen)
-    assert all(torch.equal(found[id], seen[at]) for at, id in enumerate(random))
+    for id in random:
+        seen.append(original())
+        machine._draw(machine.library.operators[id].node)
+    assert all(torch.equal(prepared[id], state) for id, state in zip(random, seen))
+    drawn = []
+    for seed in (8, 9):
+        torch.manual_seed(seed)
+        machine._replaying(random[1], lambda: drawn.append(torch.rand(3)) or {}, False)()
+    assert torch.equal(*drawn), "whatever the generator's state, the prepared one is used"
+    machine.random_states.clear()
+    machine._replaying(random[1], dict, False)()
+    assert not machine.random_states, "a state that nobody needs is not kept"
 
 
 def test_a_cap_needs_a_gpu_and_says_so(tmp_path, capsys, residual):

@@ -38,11 +38,15 @@ pub fn python(root: &Path) -> Result<PathBuf, Failure> {
 /// No Python, or the executor refuses its request or is interrupted.
 pub fn run(root: &Path, list: &Path, device: Device, repeat: usize) -> Result<(), Failure> {
     let package = std::path::absolute(root.join("profiler")).map_err(Failure::failed)?;
+    let there = std::env::var_os("PYTHONPATH").unwrap_or_default();
+    let paths =
+        std::iter::once(package).chain(std::env::split_paths(&there).filter(|path| !path.as_os_str().is_empty()));
+    let paths = std::env::join_paths(paths).map_err(Failure::failed)?;
     let status = Command::new(python(root)?)
         .args(["-u", "-m", "remat_profiler", "replay-batch"])
         .arg(list)
         .args(["--device", device.name(), "--repeat", &repeat.to_string()])
-        .env("PYTHONPATH", package)
+        .env("PYTHONPATH", paths)
         .stdout(std::io::stderr())
         .status()
         .map_err(|error| Failure::failed(format!("the executor cannot be started: {error}")))?;

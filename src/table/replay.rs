@@ -12,7 +12,7 @@ use crate::replay::Execution;
 
 const CAPTION: &str = "Simulated against executed, in % of executed: mean of the magnitudes, and mean with sign \
 (above 0: the simulator says more). equal: gradients, loss and buffers are those of the framework's own iteration. \
-storages: executions whose own count of storages is the simulated peak. The framework's peak contains scratch memory, \
+The framework's peak contains scratch memory, \
 which an instance whose workspaces are not measured does not. Times of instances whose times are modelled for another \
 device say nothing here: their ratio to store-all does (relative time: each over store-all's, both sides).";
 
@@ -24,7 +24,6 @@ struct Line {
     rank: usize,
     executions: usize,
     equal: usize,
-    exact_storages: usize,
     time: Vec<f64>,
     relative_time: Vec<f64>,
     peak: Vec<f64>,
@@ -54,7 +53,6 @@ fn lines(records: &[Record], executed: &[Execution]) -> Vec<Line> {
                 rank: rank(&row.method),
                 executions: 0,
                 equal: 0,
-                exact_storages: 0,
                 time: vec![],
                 relative_time: vec![],
                 peak: vec![],
@@ -79,7 +77,6 @@ fn reference(execution: &Execution, executed: &[Execution]) -> Option<u64> {
 impl Line {
     fn count(&mut self, execution: &Execution, row: &Record, store_all: Option<u64>) {
         self.executions += 1;
-        self.exact_storages += usize::from(execution.executed_storage_peak_bytes == row.simulated_peak_bytes);
         if execution.executed_equal == Some(false) {
             return;
         }
@@ -111,7 +108,6 @@ fn grid(lines: &[Line]) -> Grid {
         "method",
         "executions",
         "equal",
-        "storages",
         "time MAPE",
         "time",
         "relative time MAPE",
@@ -122,7 +118,7 @@ fn grid(lines: &[Line]) -> Grid {
     let mut grid = Grid::new(&header).numeric_from(2);
     for line in lines {
         let mut cells = vec![line.device.clone(), line.label.clone()];
-        cells.extend([line.executions, line.equal, line.exact_storages].map(|number| number.to_string()));
+        cells.extend([line.executions, line.equal].map(|number| number.to_string()));
         for errors in [&line.time, &line.relative_time, &line.peak] {
             cells.push(mean(errors.iter().map(|error| error.abs())));
             cells.push(mean(errors.iter().copied()));
@@ -156,9 +152,9 @@ mod tests {
         ];
         let lines = lines(&rows, &executed);
         assert_eq!(lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["store-all", "revolve"]);
-        let expected = "device,method,executions,equal,storages,time MAPE,time,relative time MAPE,relative time,peak MAPE,peak\n\
-                        cpu,store-all,1,1,1,50.0,-50.0,0.0,0.0,0.0,0.0\n\
-                        cpu,revolve,2,2,1,22.5,-2.5,95.0,95.0,25.0,-25.0\n";
+        let expected = "device,method,executions,equal,time MAPE,time,relative time MAPE,relative time,peak MAPE,peak\n\
+                        cpu,store-all,1,1,50.0,-50.0,0.0,0.0,0.0,0.0\n\
+                        cpu,revolve,2,2,22.5,-2.5,95.0,95.0,25.0,-25.0\n";
         assert_eq!(render(&rows, &executed, Format::Csv), expected);
     }
 

@@ -3,20 +3,25 @@
 Only one operator's tensors exist at a time, so a network that does not fit can be measured. The
 same operator on the same shapes is measured once. Times are medians after a warm-up; on CUDA they
 are taken with events, and the workspace is the peak of the caching allocator above the operator's
-inputs and outputs. On the CPU PyTorch does not report scratch memory: the workspace is given as 0,
-and a note says so.
+inputs and outputs. On the CPU the profiler lists every allocation of PyTorch's allocator; what a library
+below it takes for itself is not in the list.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 import statistics
 import time
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 
-import torch
-from torch import fx
+# The profiler's own log is of no use to anybody here.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+
+import torch  # noqa: E402
+from torch import fx  # noqa: E402
+from torch.autograd.profiler import profile  # noqa: E402
 
 from ..aliasing import bound_arguments, schema_name
 from ..errors import ProfilerError
@@ -48,10 +53,10 @@ class Measured:
                 "TF32 is off for convolutions and matrix products",
             ])
         return Description(
-            "cpu", {"name": _cpu_name()}, measured,
-            {"kind": "modelled", "model": "none: PyTorch does not report scratch memory on the CPU"},
+            "cpu", {"name": _cpu_name()}, measured, measured,
             ["operators measured one at a time; spread is the interquartile range",
-             f"CPU times with {torch.get_num_threads()} threads; workspaces are not measured and given as 0"],
+             f"CPU times with {torch.get_num_threads()} threads",
+             "workspaces: peak of PyTorch's allocator above inputs and outputs, without what libraries take below it"],
         )
 
     def cost(self, node: fx.Node) -> Cost:
@@ -80,7 +85,7 @@ class Measured:
                 call()
             timer = self._time_cuda if self.device.type == "cuda" else _time_cpu
             samples = sorted(timer(call) for _ in range(self.repeats))
-            workspace = self._workspace(call) if self.device.type == "cuda" else 0
+            workspace = self._workspace(call) if self.device.type == "cuda" else _workspace_cpu(call)
         return Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
 
     def _time_cuda(self, call: Callable[[], object]) -> float:
@@ -100,6 +105,24 @@ class Measured:
         peak, after = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
         del outputs
         return max(0, peak - after)
+
+
+def _workspace_cpu(call: Callable[[], object]) -> int:
+    peak, after = cpu_allocations(call)
+    return max(0, peak - after)
+
+
+def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:
+    """Bytes of PyTorch's CPU allocator above those before: the peak during a call, and what its result keeps."""
+    with profile(use_kineto=True, profile_memory=True, record_shapes=False) as recorded:
+        result = call()
+    events = [event for event in recorded.kineto_results.events() if event.name() == "[memory]"]
+    now = highest = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        now += event.nbytes()
+        highest = max(highest, now)
+    del result
+    return highest, now
 
 
 def _time_cpu(call: Callable[[], object]) -> float:

@@ -156,7 +156,8 @@ class Machine:
         pair = step.implementation.get("in_place")
         replaced = None if pair is None else pair["input"]
         layouts, outputs = self._layouts(step), makes(self.library.entries[id], step.implementation)
-        run = self._replaying(id, make) if self.library.operators[id].random else make
+        again = sum(step.operator == id for step in self.plan.steps) > 1
+        run = self._replaying(id, make, again) if self.library.operators[id].random else make
 
         def compute() -> None:
             for tensor in outputs:  # a copy that is there already gives way to the new one
@@ -185,11 +186,13 @@ class Machine:
 
     # Random numbers.
 
-    def _replaying(self, id: int, run: Run) -> Run:
+    def _replaying(self, id: int, run: Run, again: bool) -> Run:
+        """With the state of the first run, which is kept where there is another one."""
         def replay() -> dict[int, object]:
             state = self.random_states.get(id)
             if state is None:
-                self.random_states[id] = self._generator_state()
+                if again:
+                    self.random_states[id] = self._generator_state()
                 return run()
             before = self._generator_state()
             self._set_generator_state(state)

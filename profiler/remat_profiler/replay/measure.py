@@ -8,19 +8,14 @@ the profiler's list of every allocation, on top of what was there before (CPU te
 from __future__ import annotations
 
 import gc
-import os
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# The profiler's own log is of no use to anybody here.
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+import torch
 
-import torch  # noqa: E402
-from torch.autograd.profiler import profile  # noqa: E402
-
-from ..costs.measure import interquartile_range
+from ..costs.measure import cpu_allocations, interquartile_range
 from ..errors import ProfilerError
 
 WARM_UP = 2
@@ -119,17 +114,10 @@ def _peaks_cuda(iteration: Iteration) -> Peaks:
 
 
 def _peaks_cpu(iteration: Iteration, resident: int) -> Peaks:
-    with profile(use_kineto=True, profile_memory=True, record_shapes=False) as recorded:
-        result = iteration()
-    events = [event for event in recorded.kineto_results.events() if event.name() == "[memory]"]
-    del result
-    if not events:
+    highest, _ = cpu_allocations(iteration)
+    if not highest:
         raise ProfilerError("this torch build records no allocations on the CPU: the peak cannot be measured")
-    now = highest = resident
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        highest = max(highest, now)
-    return Peaks(resident, highest)
+    return Peaks(resident, resident + highest)
 
 
 def capped(iteration: Iteration, device: torch.device, limit: int) -> Cap:
