@@ -1,8 +1,6 @@
 //! Hashes what decides the answers of methods: their sources, the simulator's, the solvers', those of the
 //! runner, the locked dependencies and how everything is compiled. Results are reused only where it agrees.
 
-#![expect(clippy::print_stdout, reason = "this is how cargo is spoken to")]
-
 use std::env;
 use std::path::{Path, PathBuf};
 

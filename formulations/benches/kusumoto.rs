@@ -18,6 +18,7 @@ use remat_formulations::kusumoto::family;
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
+use remat_formulations::kusumoto::viable::Viable;
 
 /// Lower sets beyond which the exact program is left out.
 const MOST: usize = 1 << 20;
@@ -30,7 +31,7 @@ fn main() {
     paths.sort();
     let wanted = |path: &PathBuf| names.is_empty() || names.iter().any(|name| path.to_string_lossy().contains(name));
     println!(
-        "instance,family,nodes,lower_sets,steps,build,least_budget,time_centric,memory_centric,times_1.1,times_1.5"
+        "instance,family,nodes,lower_sets,steps,build,least_budget,viable_steps,time_centric,memory_centric,times_1.1,times_1.5"
     );
     for path in paths.iter().filter(|path| wanted(path)) {
         let instance = read_instance(path).expect("shipped instances are valid");
@@ -65,6 +66,9 @@ fn row(instance: &Instance, graph: &Graph, exact: bool) {
     let started = cpu_seconds();
     let least = program::least_budget(&steps, None).expect("no limit");
     piece(format!(",{:.3}", cpu_seconds() - started));
+    let started = cpu_seconds();
+    let viable = Viable::new(&steps, least, None).expect("no limit").expect("the budget suffices");
+    piece(format!(",{} in {:.3}", viable.count(), cpu_seconds() - started));
     let solve = |steps: &Steps<'_>, budget, goal| {
         let started = cpu_seconds();
         let solved = program::solve(steps, budget, goal, None).expect("no limit").expect("the budget suffices");

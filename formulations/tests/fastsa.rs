@@ -341,6 +341,11 @@ fn reordering_alone_recomputes_nothing_and_lowers_the_peak() {
 
 /// A chain of forward operators of equal sizes and their backwards, which read the forwards' inputs.
 fn chain(length: u32) -> Instance {
+    chain_of(length, 1)
+}
+
+/// The same, with a duration of every operator.
+fn chain_of(length: u32, time: u64) -> Instance {
     let mut document = common::empty("chain");
     document.tensors.push(common::tensor(0, 1, TensorKind::Input));
     for layer in 1..=length {
@@ -355,7 +360,49 @@ fn chain(length: u32) -> Instance {
         document.operators.push(common::operator(2 * length - layer, Phase::Backward, inputs, vec![gradient]));
     }
     document.order = (0..2 * length).collect();
+    document.operators.iter_mut().for_each(|operator| operator.implementations[0].time = time);
     Instance::new(&document).expect("valid")
+}
+
+#[test]
+fn a_schedule_to_start_from_is_never_made_worse() {
+    let mut random = Random::new(8);
+    let mut started = 0;
+    for (method, instance) in [
+        ("rotor-persistent", chain(12)),
+        ("checkmate-ilp", chain(12)),
+        ("checkmate-ilp", random_layered(&mut random, 14)),
+        ("moccasin", random_layered(&mut random, 14)),
+    ] {
+        let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(&instance).1);
+        let budgets: Vec<_> = [7, 8, 9].map(|k| Some(least + (most - least) * k / 10)).to_vec();
+        let given =
+            [("start", method), ("second-iterations", "20000"), ("reheats", "1"), ("reheat-iterations", "20000")];
+        let answers = solve(&instance, &budgets, &given, ONE);
+        check(&instance, &answers, &budgets);
+        let other = find(method).expect("registered");
+        let parameters = Parameters::new(other.about().parameters, &BTreeMap::new()).expect("defaults");
+        let limits = Limits { time: Some(std::time::Duration::from_secs(60)), ..ONE };
+        let theirs = other.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("supported");
+        for (ours, theirs) in answers.iter().zip(&theirs) {
+            let Some(claimed) = theirs.claimed else { continue };
+            started += 1;
+            assert!(ours.claimed.is_some_and(|ours| ours.time <= claimed.time), "{method}: {ours:?}");
+            assert!(ours.note.contains(method), "{}", ours.note);
+        }
+    }
+    assert!(started >= 4, "{started} schedules to start from");
+}
+
+#[test]
+fn where_there_is_no_schedule_to_start_from_the_note_says_so() {
+    let mut random = Random::new(9);
+    let instance = random_layered(&mut random, 12);
+    let budget = [Some(store_all(&instance).1 * 9 / 10)];
+    let given = [("start", "rotor-persistent"), SHORT[0], SHORT[1]];
+    let answer = &solve(&instance, &budget, &given, ONE)[0];
+    assert!(answer.note.starts_with("without a schedule of rotor-persistent; "), "{}", answer.note);
+    assert!(answer.schedule.is_some(), "the instance's order is what remains to start from");
 }
 
 #[test]

@@ -9,7 +9,10 @@ use networks::common::{Dice, network};
 use networks::{Random, solve};
 use remat_core::format::{ImplementationDocument, TensorKind};
 use remat_core::{Instance, simulate};
+use remat_formulations::checkmate::coarse::Block;
 use remat_formulations::monet::decisions::Decisions;
+use remat_formulations::monet::formulation::Formulation;
+use remat_formulations::monet::improve::{Effort, improve};
 use remat_formulations::monet::problem::{Modes, Problem, Rules, Way};
 use remat_formulations::{Answer, Termination};
 
@@ -35,7 +38,7 @@ fn instance(seed: u64) -> Instance {
     Instance::new(&document).expect("the generator makes valid instances")
 }
 
-const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true };
+const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
 
 fn problem(instance: &Instance, released: bool, tight_local: bool) -> Option<Problem> {
     Problem::new(instance, ALL, Rules { released, tight_local }).ok()
@@ -204,7 +207,7 @@ fn subsets(of: Set) -> impl Iterator<Item = Set> {
 }
 
 #[test]
-fn both_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
+fn all_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
     let (mut compared, mut recomputed, mut infeasible) = (0, 0, 0);
     for seed in 0..12 {
         let instance = instance(seed);
@@ -219,7 +222,7 @@ fn both_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
             [("rules", if released { "as-released" } else { "exact" }), ("local", if tight { "dot" } else { "bar" })];
         let twin = |capacity| Twin { problem: &problem, budget: capacity }.least_time();
         let optima: Vec<_> = budgets.iter().map(|budget| twin(problem.capacity(*budget).expect("a budget"))).collect();
-        for strategy in ["plain", "lazy"] {
+        for strategy in ["plain", "lazy", "coarse"] {
             let given: Vec<_> = words.iter().copied().chain([("strategy", strategy)]).collect();
             for (answer, &expected) in solve("monet", &instance, &budgets, &given).iter().zip(&optima) {
                 let context = format!("seed {seed}, {strategy}, budget {:?}: {}", answer.budget, answer.note);
@@ -236,7 +239,48 @@ fn both_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
             }
         }
     }
-    assert!(compared > 50 && recomputed > 10 && infeasible > 2, "{compared} {recomputed} {infeasible}");
+    assert!(compared > 75 && recomputed > 15 && infeasible > 3, "{compared} {recomputed} {infeasible}");
+}
+
+/// Blocks of random lengths; the forward pass is one of its own.
+fn random_blocks(stages: usize, random: &mut Random) -> Vec<Block> {
+    let mut blocks = vec![Block { first: 0, last: 0 }];
+    while let Some(first) = blocks.last().map(|block| block.last + 1).filter(|&first| first < stages) {
+        let length = usize::try_from(random.below(4)).expect("below 4");
+        blocks.push(Block { first, last: (first + length).min(stages - 1) });
+    }
+    blocks
+}
+
+#[test]
+fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more() {
+    let (mut compared, mut less) = (0, 0);
+    for seed in 100..160 {
+        let instance = instance(seed);
+        let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1) else { continue };
+        let mut random = Random(seed);
+        for budget in budgets(&problem) {
+            let capacity = problem.capacity(budget).expect("a budget");
+            let kept = Decisions::store_all(&problem, capacity).expect("everything can be kept").kept;
+            let effort = Effort { steps: 2000, heat: 1.0, time: None };
+            let Some(found) = improve(&problem, kept, capacity, seed, effort) else { continue };
+            let blocks = random_blocks(problem.stages.len(), &mut random);
+            let context = format!("seed {seed}, budget {budget:?}, {blocks:?}");
+            let mut formulation = Formulation::coarse(&problem, capacity, blocks);
+            formulation.add_all();
+            let vector = formulation.vector(&found);
+            let model = &formulation.layout.model;
+            assert!(model.violation(&vector).max() < 1e-6, "{context}: {:?}", model.violation(&vector));
+            assert!(formulation.violates_nothing(&vector), "{context}");
+            let objective = model.objective(&vector) * formulation.layout.scale.time;
+            assert!(objective <= found.time() as f64 + 1e-6, "{context}: {objective} for {}", found.time());
+            let costs: f64 = formulation.layout.costs.iter().map(|costs| costs.value(&vector)).sum();
+            assert!((costs - objective).abs() < 1e-6 * objective.max(1.0), "{context}: {costs} and {objective}");
+            compared += 1;
+            less += usize::from(objective < found.time() as f64 - 1e-6);
+        }
+    }
+    assert!(compared > 100 && less > 0, "{compared} {less}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn keeping_everything_costs_the_sums_of_the_authors_profiles() {
         ["vgg16_176_normal", "un_11_normal", "resnet50_184_normal", "resnet50_184_inplace_conv_multiway_newnode"]
     {
         let Some(instance) = profile(name) else { return };
-        let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: false };
+        let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: false, recompute: true };
         let rules = Rules { released: true, tight_local: false };
         let problem = Problem::new(&instance, modes, rules).expect("MONeT's view");
         let folder = std::env::var_os("BENCH_REFERENCE_DATA").expect("checked by profile");

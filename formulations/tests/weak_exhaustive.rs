@@ -152,6 +152,7 @@ fn the_papers_counterexample_for_every_length_that_can_be_searched() {
 /// made anew before B^4, while a^3 is there: afterwards w_delta^3 leaves no room for it. METHODOLOGY.md.
 #[test]
 fn a_chain_whose_best_sequence_is_not_weakly_persistent() {
+    use ChainStep::{Backward, Checkpoint, Pass, Save};
     let times = [1, 1];
     let stages = vec![
         plain(times, 3, 3, 0),
@@ -164,7 +165,6 @@ fn a_chain_whose_best_sequence_is_not_weakly_persistent() {
     let time = |class| best(&chain, 4, class).map(|(time, ..)| time);
     assert_eq!([Class::Any, Class::WeaklyPersistent, Class::Persistent].map(time), [Some(16), Some(17), Some(17)]);
     compare(&chain);
-    use ChainStep::{Backward, Checkpoint, Pass, Save};
     let save = |stage| Save { stage, saving: 0 };
     let backward = |stage| Backward { stage };
     let sequence = [

@@ -12,7 +12,7 @@ from remat_profiler import instance as files
 from remat_profiler.cli import main
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import agreement, job, measure, plan, reference
-from remat_profiler.replay.machine import IllegalStep, Machine
+from remat_profiler.replay.machine import Account, IllegalStep, Machine
 from remat_profiler.replay.plan import store_all
 
 from .replaying import JOBS, bench_of, document_of
@@ -117,8 +117,8 @@ def test_an_operator_that_is_left_out_ends_with_its_reader(residual):
     (lambda s: s | {"format": "x"}, "expected a schedule file"),
     (lambda s: s | {"instance": "other"}, "of instance 'other', not of 'residual'"),
     (lambda s: s | {"steps": [{"compute": 999}]}, "step 0 computes operator 999"),
-    (lambda s: s | {"steps": [{"free": 999}]}, "step 0 frees tensor 999"),
-    (lambda s: s | {"steps": [{}]}, "step 0 is neither"),
+    (lambda s: s | {"steps": [{"free": 999}]}, "step 0 .free. names tensor 999"),
+    (lambda s: s | {"steps": [{}]}, "step 0 is not one of"),
     (lambda s: s | {"steps": [{"compute": 0, "implementation": "cudnn:NONE"}]}, "has no implementation 'cudnn:NONE'"),
 ])
 def test_schedules_that_name_nothing_are_refused(residual, change, expected):
@@ -138,6 +138,35 @@ def test_an_instance_that_is_not_what_its_command_traces_is_refused(residual):
         spoil(made)
         with pytest.raises(ProfilerError, match=expected):
             agreement.retrace(made)
+
+
+def test_a_tensor_that_goes_to_the_host_and_back_is_the_same(residual):
+    """The largest tensor that the backward pass reads leaves after its last use in the forward pass."""
+    schedule = steps_of(residual) | {"transfer_rates": {"offload": 3000, "fetch": 7000}}
+    operators, tensors = residual.instance["operators"], residual.instance["tensors"]
+    backward = {op["id"] for op in operators if op["phase"] == "backward"}
+    (wanted,) = [op["outputs"][0] for op in operators if op["name"] == "3.body.0"]
+    readers = [i for i, step in enumerate(schedule["steps"]) if "compute" in step
+               and wanted in operators[step["compute"]]["inputs"]]
+    first_back = next(i for i in readers if schedule["steps"][i]["compute"] in backward)
+    last_forward = max(i for i in readers if i < first_back)
+    schedule["steps"].insert(first_back, {"fetch": wanted})
+    schedule["steps"][last_forward + 1:last_forward + 1] = [{"offload": wanted}, {"free": wanted}]
+    chosen = plan.plan(residual.instance, schedule)
+    machine, account = Machine(chosen, residual.trace, residual.module, residual.device), Account()
+    outcome = residual.outcome(lambda: machine.run(residual.inputs, account))
+    found, expected = reference.compare(residual.expected, outcome, 0.0), plan.expectation(chosen)
+    assert found.equal and account.timeline == expected.timeline
+    size = tensors[wanted]["bytes"]
+    stored = plan.expectation(plan.plan(residual.instance, store_all(residual.instance)))
+    assert expected.time - stored.time == -(-size * 1000 // 3000) + -(-size * 1000 // 7000)
+    assert expected.peak_bytes <= stored.peak_bytes
+    schedule["steps"][last_forward + 1] = {"offload": 0}
+    with pytest.raises(IllegalStep, match="fetches tensor .* not in memory"):
+        compared(residual, schedule)
+    del schedule["transfer_rates"]
+    with pytest.raises(ProfilerError, match="no transfer_rates"):
+        plan.plan(residual.instance, schedule)
 
 
 def test_random_operators_draw_the_same_numbers_again(transformer):

@@ -189,7 +189,7 @@ fn best_point(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 pub mod tests {
     use super::*;
     use crate::records::tests::example;

@@ -6,22 +6,39 @@ use serde_json::Value;
 use super::Table;
 use super::overview::{Grouped, by_method};
 use crate::records::Record;
+use crate::replay::Execution;
 
-/// What is compared with what: the name of the columns, and the two columns of the records.
-const PAIRS: [(&str, &str, &str); 4] = [
-    ("claimed time", "claimed_time_ns", "simulated_time_ns"),
-    ("claimed peak", "claimed_peak_bytes", "simulated_peak_bytes"),
-    ("simulated time", "simulated_time_ns", "executed_time_ns"),
-    ("simulated peak", "simulated_peak_bytes", "executed_peak_bytes"),
-];
+/// What is compared with what: the name of the columns, and the two fields of a row.
+type Pair = (String, String, String);
 
-/// The pairs that some row has, by name: rows without an execution have no such columns.
-fn present(rows: &[Value]) -> Vec<(&'static str, &'static str, &'static str)> {
-    let there = |pair: &(&str, &str, &str)| rows.iter().any(|row| error(row, pair.1, pair.2).is_some());
-    PAIRS.into_iter().filter(there).collect()
+/// The pairs that some row has: the claims against the simulator, and the simulator against each device.
+fn present(rows: &[Value], executed: &[Execution]) -> Vec<Pair> {
+    let pair = |name: &str, said: &str, found: &str| (name.to_owned(), said.to_owned(), found.to_owned());
+    let mut pairs = vec![
+        pair("claimed time", "claimed_time_ns", "simulated_time_ns"),
+        pair("claimed peak", "claimed_peak_bytes", "simulated_peak_bytes"),
+    ];
+    let mut devices: Vec<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        for (name, said, found) in [
+            ("simulated time", "simulated_time_ns", "executed_time_ns"),
+            ("simulated peak", "simulated_peak_bytes", "executed_peak_bytes"),
+        ] {
+            pairs.push(pair(&format!("{name}, {device}"), said, &field(found, device)));
+        }
+    }
+    pairs.retain(|(_, said, found)| rows.iter().any(|row| error(row, said, found).is_some()));
+    pairs
 }
 
-/// By how many per cent one column of a row lies above another.
+/// The field of an execution's column within a row: a schedule may have been executed on several devices.
+fn field(column: &str, device: &str) -> String {
+    format!("{column}@{device}")
+}
+
+/// By how many per cent one field of a row lies above another.
 fn error(row: &Value, said: &str, found: &str) -> Option<f64> {
     let number = |name: &str| row.get(name).and_then(Value::as_f64);
     let (said, found) = (number(said)?, number(found)?);
@@ -29,16 +46,16 @@ fn error(row: &Value, said: &str, found: &str) -> Option<f64> {
 }
 
 /// The table.
-pub fn table(records: &[Record]) -> Table {
+pub fn table(records: &[Record], executed: &[Execution]) -> Table {
     let solved: Vec<Record> = records.iter().filter(|row| row.is_solved()).cloned().collect();
-    let values: Vec<Value> = solved.iter().map(as_value).collect();
-    let pairs = present(&values);
+    let values: Vec<Value> = solved.iter().map(|row| as_value(row, executed)).collect();
+    let pairs = present(&values, executed);
     let names: Vec<String> =
         pairs.iter().flat_map(|(name, ..)| ["median", "largest"].map(|what| format!("{name}, {what} %"))).collect();
     let columns: Vec<&str> = std::iter::once("schedules").chain(names.iter().map(String::as_str)).collect();
     let mut grid = Grouped::new(&columns);
     for ((claim, _, label), rows) in by_method(&solved) {
-        let values: Vec<Value> = rows.iter().map(|row| as_value(row)).collect();
+        let values: Vec<Value> = rows.iter().map(|row| as_value(row, executed)).collect();
         let cells = pairs.iter().flat_map(|(_, said, found)| {
             let mut errors: Vec<f64> = values.iter().filter_map(|row| error(row, said, found)).collect();
             errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -52,14 +69,20 @@ pub fn table(records: &[Record]) -> Table {
         title: "Claimed, simulated, executed",
         caption: "By how much what is said lies above what is found: the method's claim against the simulator, and the \
                   simulator against the device where schedules were executed. Median and largest by absolute value, over the \
-                  method's schedules. A claim below the simulated figure is an error, and its row has no schedule."
+                  method's schedules; times only say something where the instance's were measured on that device. A claim below the simulated figure is an error, and its row has no schedule."
             .into(),
         grid: grid.finish(),
     }
 }
 
-fn as_value(row: &Record) -> Value {
-    serde_json::to_value(row).expect("numbers and texts always serialise")
+/// A row by name of its columns, with its executions.
+fn as_value(row: &Record, executed: &[Execution]) -> Value {
+    let mut value = serde_json::to_value(row).expect("numbers and texts always serialise");
+    for execution in executed.iter().filter(|execution| execution.is_of(row)) {
+        value[field("executed_time_ns", &execution.device)] = execution.executed_time_ns.into();
+        value[field("executed_peak_bytes", &execution.device)] = execution.executed_peak_bytes.into();
+    }
+    value
 }
 
 #[cfg(test)]
@@ -67,13 +90,13 @@ mod tests {
     use super::*;
     use crate::format::Format;
     use crate::records::tests::example;
-    use serde_json::json;
+    use crate::replay::tests::execution;
 
     #[test]
     fn errors_are_relative_to_what_is_found() {
         let claim = |claimed: u64| Record { claimed_peak_bytes: Some(claimed), ..example("revolve", Some(("1x", 1))) };
         let rows = [claim(1 << 30), claim((1 << 30) + (1 << 29)), claim((1 << 30) + (1 << 28))];
-        insta::assert_snapshot!(table(&rows).grid.render(Format::Csv), @r#"
+        insta::assert_snapshot!(table(&rows, &[]).grid.render(Format::Csv), @r#"
         claim,method,schedules,"claimed time, median %","claimed time, largest %","claimed peak, median %","claimed peak, largest %"
         baseline,revolve,3,0.00,0.00,25.00,50.00
         "#);
@@ -81,11 +104,12 @@ mod tests {
 
     #[test]
     fn executions_show_where_there_are_any() {
-        let without = as_value(&example("revolve", Some(("1x", 1))));
-        assert_eq!(present(std::slice::from_ref(&without)).len(), 2);
-        let mut with = without;
-        with["executed_peak_bytes"] = json!(1_u64 << 31);
-        assert_eq!(present(std::slice::from_ref(&with)).len(), 3);
-        assert_eq!(error(&with, "simulated_peak_bytes", "executed_peak_bytes"), Some(-50.0));
+        let row = example("revolve", Some(("1x", 1)));
+        assert!(!table(std::slice::from_ref(&row), &[]).grid.render(Format::Csv).contains("cpu"));
+        let other = execution("rotor-persistent", "1x", 1, 1);
+        let ours = execution("revolve", "1x", 2_000_000, 1 << 31);
+        let text = table(std::slice::from_ref(&row), &[other, ours]).grid.render(Format::Csv);
+        assert!(text.contains("\"simulated time, cpu, median %\",\"simulated time, cpu, largest %\""), "{text}");
+        assert!(text.ends_with("-50.00,-50.00,-50.00,-50.00\n"), "{text}");
     }
 }

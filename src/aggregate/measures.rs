@@ -81,6 +81,7 @@ pub fn share_at(profile: &[(f64, f64)], ratio: f64) -> f64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -16,6 +16,7 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::records::Record;
+use crate::replay::Execution;
 use crate::table::grid::Grid;
 use crate::table::wrap;
 use crate::trajectory;
@@ -69,8 +70,8 @@ pub fn arena(records: &[Record], folder: &Path) -> Result<Arena, Failure> {
 }
 
 impl Aggregate {
-    /// Makes the table.
-    pub fn table(self, arena: &Arena, records: &[Record]) -> Table {
+    /// Makes the table; executions of the rows' schedules may be there or not.
+    pub fn table(self, arena: &Arena, records: &[Record], executed: &[Execution]) -> Table {
         match self {
             Self::Summary => overview::summary(arena),
             Self::Statuses => overview::statuses(records),
@@ -78,7 +79,7 @@ impl Aggregate {
             Self::Profile => overview::profiles(arena),
             Self::Quality => planning::quality(arena),
             Self::Gaps => planning::gaps(arena),
-            Self::Claims => claims::table(records),
+            Self::Claims => claims::table(records, executed),
         }
     }
 }

@@ -132,6 +132,8 @@ pub fn write(folder: &Path, entries: &mut [Entry]) -> Result<(), Failure> {
             |entry: &Entry| (entry.instance.clone(), entry.instance_hash.clone(), entry.claim, entry.budget_bytes);
         order(a).cmp(&order(b))
     });
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", folder.display())))?;
     crate::output::write_csv(&path_in(folder), entries)
 }
 

@@ -37,11 +37,11 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
     for row in &rows {
         let Some(offer) = offer(row) else { continue };
         let schedule = schedule_path(&source.join("schedules"), row);
-        if offer.time.is_some() {
-            if let Err(words) = confirm(&offer, &schedule, &mut instances) {
-                changes.refused.push(format!("{} {}: {words}", row.instance, offer.found_by));
-                continue;
-            }
+        if offer.time.is_some()
+            && let Err(words) = confirm(&offer, &schedule, &mut instances)
+        {
+            changes.refused.push(format!("{} {}: {words}", row.instance, offer.found_by));
+            continue;
         }
         take(&mut entries, offer, folder, &schedule, &mut changes)?;
     }

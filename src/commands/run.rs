@@ -95,8 +95,6 @@ pub struct Arguments {
     /// What executes the runs: processes here, or job arrays of a Slurm cluster
     #[arg(long, value_enum, default_value_t)]
     launcher: Launcher,
-    #[command(flatten)]
-    slurm: SlurmArguments,
     /// List the runs, and run nothing
     #[arg(long)]
     list: bool,
@@ -112,6 +110,9 @@ pub struct Arguments {
     /// Format of the table on standard output
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+    // At the end, for its heading is that of all that follows.
+    #[command(flatten)]
+    slurm: SlurmArguments,
 }
 
 /// What tasks ask of a Slurm cluster; anything here goes before the suite's `[slurm]`.
@@ -220,9 +221,10 @@ fn on_slurm(arguments: &Arguments, sweep: Sweep<'_>, existing: Existing) -> Resu
     let turn = submit::turn(folder)?;
     submit::prepare(folder, existing)?;
     write_suite(folder, &suite.text)?;
-    let (request, chunk) = arguments.slurm.request(suite.suite.slurm.as_ref(), arguments.threads);
+    let asked = arguments.threads.or(suite.suite.limits.threads);
+    let (request, chunk) = arguments.slurm.request(suite.suite.slurm.as_ref(), asked);
     let local = conditions(arguments, library, &suite.suite, folder);
-    let threads = arguments.threads.or(suite.suite.limits.threads).unwrap_or(request.cpus_per_task);
+    let threads = asked.unwrap_or(request.cpus_per_task);
     let conditions = Conditions { limits: Limits { threads, ..local.limits }, ..local };
     Session::new(&runs, &conditions).append(folder)?;
     output::info(&format!("{}: {}", suite.suite.name, suite.suite.title));

@@ -15,11 +15,14 @@ use crate::max_batch::campaign::Campaign;
 use crate::records::{self, Existing, Key, Record, Writer, parts};
 use crate::run::child::deadline;
 use crate::run::{Conditions, Run, pool};
+use crate::size::Size;
 
 /// Seconds that a run takes besides what its limit counts: reading, judging, writing.
 const SLACK: Duration = Duration::from_secs(20);
 /// How often Slurm is asked while waiting.
 const POLL: Duration = Duration::from_secs(3);
+/// How often in a row it may give no answer: a busy controller does not at once.
+const PATIENCE: u32 = 40;
 /// Memory that a task takes besides its run's: bench itself and the instance.
 const SLACK_BYTES: u64 = 512 << 20;
 
@@ -100,50 +103,65 @@ pub fn turn(results: &Path) -> Result<Turn, Failure> {
 ///
 /// # Errors
 /// Slurm cannot be asked or refuses, or the plan cannot be written.
-pub fn submit(order: Order<'_>) -> Result<Submitted, Failure> {
+pub fn submit(mut order: Order<'_>) -> Result<Submitted, Failure> {
     let most = slurm::most_per_array()?;
-    let batches = batch::all(order.results)?;
-    let coming = Coming::of(&batches)?;
-    let there = there(order.results, order.retry)?;
-    let rows = |runs: &[Run]| runs.iter().map(|run| run.budgets.len()).sum::<usize>();
-    let all = rows(&order.runs);
-    let missing = pool::missing(order.runs, |key| there.contains(key));
-    let absent = rows(&missing);
-    let missing = pool::missing(missing, |key| coming.rows.contains(key));
-    let coming_rows = absent - rows(&missing);
+    let number = batch::all(order.results)?.len() + 1;
+    let Open { runs, searches, there, coming } = open(&mut order)?;
     let mut tasks = Vec::new();
-    for runs in missing.chunks(order.chunk) {
+    for runs in runs.chunks(order.chunk) {
         tasks.push(runs.iter().map(|run| Item::new(run).map(Work::Run)).collect::<Result<Vec<_>, _>>()?);
     }
-    let searches = order.campaign.map(|campaign| campaign.missing(order.results, order.root, order.conditions));
-    let searches = searches.transpose()?.unwrap_or_default();
     // How long a search takes is not known: it asks for no more time than the cluster gives anyway.
     let known = minutes(&tasks, order.conditions.limits.time).filter(|_| searches.is_empty());
-    let minutes = order.request.minutes.or(known);
-    let open = searches.into_iter().filter(|search| !coming.networks.contains(&search.name));
-    tasks.extend(open.map(|search| vec![Work::Search(search)]));
-    let mut submitted = Submitted { tasks: tasks.len(), jobs: vec![], there: all - absent, coming: coming_rows };
+    tasks.extend(searches.into_iter().map(|search| vec![Work::Search(search)]));
+    let mut submitted = Submitted { tasks: tasks.len(), jobs: vec![], there, coming };
     if tasks.is_empty() {
         return Ok(submitted);
     }
+    let root = if order.root.as_os_str().is_empty() { Path::new(".") } else { order.root };
     let batch = Batch {
-        number: batches.len() + 1,
+        number,
         suite: order.suite.into(),
-        root: std::path::absolute(if order.root.as_os_str().is_empty() { Path::new(".") } else { order.root })
-            .map_err(Failure::failed)?,
+        root: std::path::absolute(root).map_err(Failure::failed)?,
         limits: order.conditions.limits,
         search_time: order.search_time,
         cpu_limit: order.conditions.cpu_limit,
         memory_limit_bytes: order.conditions.memory_limit_bytes,
         fresh: order.fresh,
-        arrays: arrays(order.results, batches.len() + 1, tasks.len(), most),
+        arrays: arrays(order.results, number, tasks.len(), most),
         tasks,
     };
     batch.write(order.results)?;
-    let memory = order.conditions.memory_limit_bytes.map(|bytes| crate::size::Size(bytes.saturating_add(SLACK_BYTES)));
-    let request = Request { minutes, memory: order.request.memory.or(memory), ..order.request };
+    let memory = order.conditions.memory_limit_bytes.map(|bytes| Size(bytes.saturating_add(SLACK_BYTES)));
+    let Request { minutes, memory: asked, .. } = order.request;
+    let request = Request { minutes: minutes.or(known), memory: asked.or(memory), ..order.request };
     submitted.jobs = slurm::submit(order.results, &batch, &request)?;
     Ok(submitted)
+}
+
+/// What is neither there nor on its way.
+struct Open {
+    runs: Vec<Run>,
+    searches: Vec<Search>,
+    /// Rows that are there.
+    there: usize,
+    /// Rows on their way.
+    coming: usize,
+}
+
+fn open(order: &mut Order<'_>) -> Result<Open, Failure> {
+    // Slurm is asked first: what ends in between has then left its rows.
+    let coming = Coming::of(&batch::all(order.results)?)?;
+    let there = there(order.results, order.retry)?;
+    let rows = |runs: &[Run]| runs.iter().map(|run| run.budgets.len()).sum::<usize>();
+    let all = rows(&order.runs);
+    let absent = pool::missing(std::mem::take(&mut order.runs), |key| there.contains(key));
+    let absent_rows = rows(&absent);
+    let runs = pool::missing(absent, |key| coming.rows.contains(key));
+    let searches = order.campaign.map(|campaign| campaign.missing(order.results, order.root, order.conditions));
+    let mut searches = searches.transpose()?.unwrap_or_default();
+    searches.retain(|search| !coming.networks.contains(&search.name));
+    Ok(Open { coming: absent_rows - rows(&runs), there: all - absent_rows, runs, searches })
 }
 
 /// Waits until no task is queued or running any more, and says what became of all.
@@ -151,13 +169,14 @@ pub fn submit(order: Order<'_>) -> Result<Submitted, Failure> {
 /// # Errors
 /// Slurm cannot be asked, or interrupted: the tasks go on then.
 pub fn wait(results: &Path, stop: &AtomicBool) -> Result<Status, Failure> {
+    let mut patience = PATIENCE;
     loop {
         let status = status::of(results)?;
-        if let Some(silence) = status.silence {
-            return Err(Failure::failed(silence));
-        }
-        if status.queued + status.running == 0 {
-            return Ok(status);
+        match status.silence {
+            None if status.queued + status.running == 0 => return Ok(status),
+            None => patience = PATIENCE,
+            Some(silence) if patience == 0 => return Err(Failure::failed(silence)),
+            Some(_) => patience -= 1,
         }
         let asked = Instant::now();
         while asked.elapsed() < POLL {

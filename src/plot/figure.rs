@@ -84,6 +84,13 @@ pub struct Series {
     pub bound: Vec<(f64, f64)>,
 }
 
+impl Series {
+    /// A series without points, in its full look.
+    pub fn new(label: String, order: usize, style: Style, joined: Joined) -> Self {
+        Self { label, also: vec![], order, style, secondary: false, joined, points: vec![], bound: vec![] }
+    }
+}
+
 impl Figure {
     /// Writes `base.svg` and `base.png`.
     ///

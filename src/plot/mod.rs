@@ -160,32 +160,10 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     };
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
-    let fits = |row: &&&Record| {
-        row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0))
-    };
-    let points = medians(rows);
-    let mut series: Vec<Series> = Vec::new();
-    for row in points.iter().filter(fits) {
-        let memory = row.budget_bytes.filter(|_| curves == Curves::OverheadAgainstBudget).or(row.simulated_peak_bytes);
-        let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
-        let Some(value) = vertical.value(time) else { continue };
-        let label = series_label(row);
-        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
-            series.push(Series {
-                label,
-                also: vec![],
-                order: rank(&row.method),
-                style: style::of(&row.method, series.len()),
-                secondary: false,
-                // A method that ignores budgets is a set of points.
-                joined: if row.budget_bytes.is_some() { Joined::Lines } else { Joined::No },
-                points: vec![],
-                bound: vec![],
-            });
-            series.len() - 1
-        });
-        series[at].points.push((memory as f64 / scale, value));
-    }
+    let fits =
+        |row: &Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0));
+    let points: Vec<&Record> = medians(rows).into_iter().filter(|row| fits(row)).collect();
+    let mut series = curves_of(&points, curves, vertical, scale);
     let hidden = vertical.hide_outliers(&mut series);
     for series in &mut series {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -211,6 +189,26 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
         }),
         series,
     })
+}
+
+/// The points of each setting, in the units of the axes.
+fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for row in rows {
+        let memory = row.budget_bytes.filter(|_| curves == Curves::OverheadAgainstBudget).or(row.simulated_peak_bytes);
+        let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
+        let Some(value) = vertical.value(time) else { continue };
+        let label = series_label(row);
+        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
+            let style = style::of(&row.method, series.len());
+            // A method that ignores budgets is a set of points.
+            let joined = if row.budget_bytes.is_some() { Joined::Lines } else { Joined::No };
+            series.push(Series::new(label, rank(&row.method), style, joined));
+            series.len() - 1
+        });
+        series[at].points.push((memory as f64 / scale, value));
+    }
+    series
 }
 
 /// Of the settings of one method, which stand together, the first has the full look.

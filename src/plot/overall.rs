@@ -27,16 +27,9 @@ fn series(arena: &Arena, line: impl Fn(usize) -> Option<Vec<(f64, f64)>>) -> Opt
     let mut series = Vec::new();
     for (at, contestant) in arena.contestants.iter().enumerate() {
         let Some(points) = line(at) else { continue };
-        series.push(Series {
-            label: contestant.label.clone(),
-            also: vec![],
-            order: contestant.rank,
-            style: style::of(&contestant.method, series.len()),
-            secondary: false,
-            joined: Joined::Steps,
-            points,
-            bound: vec![],
-        });
+        let style = style::of(&contestant.method, series.len());
+        let blank = Series::new(contestant.label.clone(), contestant.rank, style, Joined::Steps);
+        series.push(Series { points, ..blank });
     }
     series.sort_by_key(|series| (series.order, series.label.len()));
     set_apart(&mut series);
@@ -53,7 +46,7 @@ fn profile_figure(arena: &Arena) -> Option<Figure> {
     let farthest = |points: &[(f64, f64)]| points.iter().map(|point| point.0).fold(1.0, f64::max);
     let steps = |at: usize| Some(profile(&ratios(arena, at))).filter(|steps| steps.iter().any(|step| step.1 > 0.0));
     let all = (0..arena.contestants.len()).filter_map(steps);
-    let end = all.map(|steps| farthest(&steps)).fold(1.0, f64::max).min(FARTHEST).max(1.05) * 1.03;
+    let end = all.map(|steps| farthest(&steps)).fold(1.0, f64::max).clamp(1.05, FARTHEST) * 1.03;
     let series = series(arena, |at| {
         let inside: Vec<_> = steps(at)?.into_iter().filter(|step| step.0 <= end).collect();
         let last = inside.last()?.1;
@@ -77,7 +70,7 @@ fn quality_figure(arena: &Arena) -> Option<Figure> {
     let series = series(arena, |at| {
         let gaps = (0..=MOMENTS).map(|index| Some((moment(index), 100.0 * gap_at(arena, at, moment(index))?)));
         let gaps: Vec<_> = gaps.collect::<Option<_>>()?;
-        gaps.iter().any(|gap| gap.1 < 100.0).then(|| changes(gaps))
+        gaps.iter().any(|gap| gap.1 < 100.0).then(|| changes(&gaps))
     })?;
     Some(Figure {
         title: "Quality against planning time".into(),
@@ -90,7 +83,7 @@ fn quality_figure(arena: &Arena) -> Option<Figure> {
 }
 
 /// The points at which the value changes, and both ends.
-fn changes(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+fn changes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let last = points.len() - 1;
     let differs = |at: usize| at == 0 || at == last || points[at].1.to_bits() != points[at - 1].1.to_bits();
     (0..points.len()).filter(|&at| differs(at)).map(|at| points[at]).collect()

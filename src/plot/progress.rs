@@ -39,7 +39,7 @@ fn figure(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<F
         return None;
     }
     let first = rows.first()?.0;
-    let (series, low, high) = in_range(series(rows), first.store_all_time_ns)?;
+    let (series, low, high) = in_range(&series(rows), first.store_all_time_ns)?;
     let seconds = || series.iter().flat_map(|series| series.points.iter().chain(&series.bound)).map(|point| point.0);
     let begin = seconds().fold(f64::INFINITY, f64::min) * 0.8;
     let end = seconds().fold(FIRST_SECOND, f64::max) * 1.25;
@@ -69,24 +69,14 @@ fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
             continue;
         }
         let style = style::of(&middle.method, series.len());
-        let blank = Series {
-            label,
-            also: vec![],
-            order,
-            style,
-            secondary: false,
-            joined: Joined::Steps,
-            points: vec![],
-            bound: vec![],
-        };
-        series.push((blank, chosen.clone()));
+        series.push((Series::new(label, order, style, Joined::Steps), chosen.clone()));
     }
     series.sort_by_key(|(series, _)| (series.order, series.label.len()));
     series
 }
 
 /// The series in per cent above store-all, cut to a range that shows their differences, and that range.
-fn in_range(series: Vec<(Series, Trajectory)>, store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
+fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
     if store_all == 0 {
         return None;
     }
@@ -100,7 +90,7 @@ fn in_range(series: Vec<(Series, Trajectory)>, store_all: u64) -> Option<(Vec<Se
     let last_bounds: Vec<_> = last_bounds.collect();
     let best = least(&incumbents).or(least(&last_bounds))?;
     // Far below what is worth seeing: half of the best time. Far above: SLOW times it.
-    let bottom = least(&last_bounds).map_or(best, |bound| bound.min(best)).max((best + 100.0) / 2.0 - 100.0);
+    let bottom = least(&last_bounds).map_or(best, |bound| bound.min(best)).max(f64::midpoint(best, -100.0));
     let slow = (best + 100.0) * SLOW - 100.0;
     let top = incumbents.iter().chain(&last_bounds).copied().fold(best, f64::max).min(slow);
     let margin = ((top - bottom) * 0.08).max(0.5);
@@ -138,7 +128,7 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 mod tests {
     use super::*;
     use crate::records::tests::example;

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::library::Library;
 use crate::plot::{self, Named};
 use crate::records::Record;
+use crate::replay;
 use crate::run::manifest::{self, Session};
 use crate::suite::Suite;
 use crate::table::{self, by_instance, ratios, sections};
@@ -101,19 +102,20 @@ fn tables(
     folder: &Path,
 ) -> Result<Vec<aggregate::Table>, Failure> {
     let arena = aggregate::arena(records, folder)?;
+    let executed = replay::read(folder)?;
     let overheads = aggregate::Table {
         title: "Overhead per budget",
         caption: table::CAPTION.into(),
         grid: table::grid(&table::summarise(records)),
     };
-    let mut tables = vec![Aggregate::Summary.table(&arena, records), overheads];
+    let mut tables = vec![Aggregate::Summary.table(&arena, records, &executed), overheads];
     if suite.is_some_and(|suite| suite.ratios) {
         let ratios = ratios::table(records, &sections::published(library, suite)?);
         let title = "Ratios to the optimum of the fixed order";
         tables.extend(ratios.map(|(caption, grid)| aggregate::Table { title, caption, grid }));
     }
     let others = aggregate::ALL.into_iter().filter(|which| *which != Aggregate::Summary);
-    tables.extend(others.map(|which| which.table(&arena, records)));
+    tables.extend(others.map(|which| which.table(&arena, records, &executed)));
     Ok(tables)
 }
 

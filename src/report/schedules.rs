@@ -33,6 +33,9 @@ pub struct Embedded {
     pub problems: Vec<String>,
 }
 
+/// Name, time and workspace of an implementation.
+type Way = (String, u64, u64);
+
 /// What all schedules of an instance have in common.
 #[derive(Serialize)]
 struct InstanceData {
@@ -42,8 +45,8 @@ struct InstanceData {
     fixed: u64,
     /// Name, size and position in [`TensorKind::ALL`].
     tensors: Vec<(String, u64, usize)>,
-    /// Name, type, and name, time and workspace of each implementation.
-    operators: Vec<(String, String, Vec<(String, u64, u64)>)>,
+    /// Name, type, and implementations.
+    operators: Vec<(String, String, Vec<Way>)>,
 }
 
 /// A schedule, encoded.

@@ -110,8 +110,8 @@ impl Session {
 /// They cannot be written.
 pub fn absorb(folder: &Path, part: &Path) -> Result<(), Failure> {
     let present = read(folder);
-    let new = read(part).into_iter().filter(|session| !present.contains(session));
-    new.map(|session| session.append(folder)).collect()
+    let mut new = read(part).into_iter().filter(|session| !present.contains(session));
+    new.try_for_each(|session| session.append(folder))
 }
 
 fn append(folder: &Path, lines: &str) -> Result<(), Failure> {

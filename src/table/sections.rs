@@ -86,7 +86,7 @@ pub fn one(
     let published = published(library, suite)?;
     let aggregated = |which: Aggregate| {
         let arena = aggregate::arena(records, folder)?;
-        Ok(which.table(&arena, records).render(format))
+        Ok(which.table(&arena, records, &replay::read(folder)?).render(format))
     };
     match section {
         Section::Overheads => Ok(render(&summarise(records), format, suite)),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::checkout::Checkout;
 
-const PROGRAMS: [&str; 7] = ["munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel"];
+const PROGRAMS: [&str; 8] = ["setpriv", "munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel"];
 
 /// The cluster; its daemons end with it, whatever becomes of the test.
 pub struct Cluster {
@@ -141,13 +141,20 @@ fn munged(path: &Path) -> Child {
     let named = |option: &str, name: &str| format!("--{option}={}", path.join("munge").join(name).display());
     let files =
         [("socket", "socket"), ("key-file", "key"), ("log-file", "log"), ("pid-file", "pid"), ("seed-file", "seed")];
-    let mut command = Command::new(find("munged").unwrap());
+    let mut command = bound("munged");
     command.args(["--foreground", "--force"]).args(files.map(|(option, name)| named(option, name)));
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
+/// A program that ends with this one, even if this one is killed.
+fn bound(program: &str) -> Command {
+    let mut command = Command::new(find("setpriv").unwrap());
+    command.args(["--pdeathsig", "KILL"]).arg(find(program).unwrap());
+    command
+}
+
 fn daemon(path: &Path, program: &str) -> Child {
-    let mut command = Command::new(find(program).unwrap());
+    let mut command = bound(program);
     command.arg("-D").env("SLURM_CONF", path.join("slurm.conf"));
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }

@@ -89,6 +89,8 @@ fn the_page_sorts_filters_and_steps_in_a_browser_without_an_error() {
         return;
     };
     let checkout = Checkout::new();
+    // The other instances have no workspace.
+    checkout.ok("instances generate random-chain --stages 5 --seed 4 --kind big -o instances/small/workspace.json");
     let page = report(&checkout);
     let page = page.replacen("<head>", &format!("<head>{LISTENER}"), 1);
     let page = page.replacen("</body>", &format!("<script>{SELF_TEST}</script></body>"), 1);

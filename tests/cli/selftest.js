@@ -30,6 +30,7 @@
     const at = (id) => document.getElementById(id);
     const data = JSON.parse(at("schedule-data").textContent);
     check("there are schedules", data.schedules.length > 5);
+    check("some with workspace", data.schedules.some((schedule) => schedule.workspace.length > 0));
     check("the menu has them all", at("schedule").options.length === data.schedules.length);
     data.schedules.forEach((schedule, index) => {
       at("schedule").value = index;
@@ -44,6 +45,8 @@
         at("step").dispatchEvent(new Event("input"));
         const name = action[0] === "-" ? tensors[Number(action.slice(1))][0] : operators[parseInt(action, 10)][0];
         check(`schedule ${index}, step ${step} names ${name}`, at("action").textContent.includes(name));
+        const said = at("action").textContent.endsWith(`Memory ${memory.toLocaleString("en")}.`);
+        check(`schedule ${index}, step ${step} says ${memory}`, said);
         // Sizes of these instances are small whole numbers, printed in full.
         const sizes = cells(at("alive"), 2).map((text) => Number(text.replaceAll(",", "")));
         const sum = sizes.reduce((total, size) => total + size, 0);

@@ -1,6 +1,5 @@
 //! The figures, with the paper's axes: results/fastsa/*.svg from results/fastsa/*.csv.
 
-use plotters::coord::ranged1d::SegmentValue;
 use plotters::prelude::*;
 
 use crate::results;
@@ -105,9 +104,9 @@ fn lines(title: &str, axes: (&str, &str, bool), series: &[(String, Points)]) -> 
             }};
         }
         if axes.2 {
-            draw!((least * 0.95..top).log_scale())
+            draw!((least * 0.95..top).log_scale());
         } else {
-            draw!(0.0..top)
+            draw!(0.0..top);
         }
         root.present()?;
     }
@@ -134,34 +133,30 @@ fn bars(rows: &[Row], budget: &str) -> Drawn<String> {
         ] {
             let tops = names.iter().flat_map(|name| variants.map(|(variant, _)| value(name, variant, column)[2]));
             let top = tops.filter(|value| value.is_finite()).fold(1.0, f64::max) * 1.08;
-            let count = u32::try_from(names.len()).expect("a few dozen models");
             let mut chart = ChartBuilder::on(area)
                 .caption(title, ("sans-serif", 15))
                 .margin(8)
-                .x_label_area_size(if labels { 120 } else { 8 })
+                .x_label_area_size(if labels { 130 } else { 8 })
                 .y_label_area_size(52)
-                .build_cartesian_2d((0..count).into_segmented(), 0.0..top)?;
-            let name = |at: &SegmentValue<u32>| match at {
-                SegmentValue::CenterOf(at) => names.get(*at as usize).map_or(String::new(), |name| short(name)),
-                _ => String::new(),
-            };
-            let upright = ("sans-serif", 11).into_font().transform(FontTransform::Rotate90);
+                .build_cartesian_2d(0.0..names.len() as f64, 0.0..top)?;
             let mut mesh = chart.configure_mesh();
-            mesh.disable_x_mesh().y_label_style(("sans-serif", 12)).x_labels(names.len()).max_light_lines(0);
-            mesh.x_label_formatter(&name).x_label_style(upright).draw()?;
+            mesh.disable_x_mesh().y_label_style(("sans-serif", 12)).x_labels(0).max_light_lines(0).draw()?;
+            let upright = ("sans-serif", 12).into_font().transform(FontTransform::Rotate90).color(&BLACK);
+            for (at, name) in names.iter().enumerate().filter(|_| labels) {
+                let (x, y) = chart.backend_coord(&(at as f64 + 0.62, 0.0));
+                // Coordinates are the figure's; those of the lower panel begin below the upper one.
+                root.draw(&Text::new(short(name), (x, y + 6), upright.clone()))?;
+            }
             for (place, (variant, label)) in variants.into_iter().enumerate() {
                 let colour = COLOURS[place];
-                let heights = (0..count).zip(&names).map(|(at, name)| (at, value(name, variant, column)));
-                let bars: Vec<_> = heights.filter(|(_, height)| height[0].is_finite()).collect();
-                let bar = |&(at, height): &(u32, [f64; 3])| {
-                    let corners = [(SegmentValue::Exact(at), 0.0), (SegmentValue::Exact(at + 1), height[0])];
-                    let mut bar = Rectangle::new(corners, colour.mix(0.85).filled());
-                    let (left, right) = if place == 0 { (4, 19) } else { (19, 4) };
-                    bar.set_margin(0, 0, left, right);
-                    bar
+                let left = |at: usize| at as f64 + if place == 0 { 0.12 } else { 0.5 };
+                let heights = names.iter().enumerate().map(|(at, name)| (left(at), value(name, variant, column)[0]));
+                let bar = |(left, height): (f64, f64)| {
+                    Rectangle::new([(left, 0.0), (left + 0.38, height)], colour.mix(0.85).filled())
                 };
                 let key = move |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
-                chart.draw_series(bars.iter().map(bar))?.label(label).legend(key);
+                let bars = heights.filter(|(_, height)| height.is_finite()).map(bar);
+                chart.draw_series(bars)?.label(label).legend(key);
             }
             if !labels {
                 let mut legend = chart.configure_series_labels();

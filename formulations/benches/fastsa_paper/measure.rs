@@ -57,12 +57,14 @@ impl<'a> Subject<'a> {
         Self { instance, operators, groups, settings, given }
     }
 
-    fn budget(&self, percent: f64) -> u64 {
-        (self.given.peak_bytes as f64 * percent / 100.0) as u64
+    fn budget(&self, percent: u64) -> u64 {
+        let bytes = u128::from(self.given.peak_bytes) * u128::from(percent) / 100;
+        u64::try_from(bytes).expect("a share of the peak")
     }
 
     fn anneal(&self, limits: &Limits<'_>, seed: u64, part: u64) -> Found {
-        let problem = Problem { operators: &self.operators, groups: self.groups.as_ref(), settings: self.settings };
+        let problem =
+            Problem { operators: &self.operators, groups: self.groups.as_ref(), settings: self.settings, start: None };
         let found = if self.settings.soft {
             problem.run::<Soft>(limits, seed, part)
         } else {
@@ -80,7 +82,7 @@ impl<'a> Subject<'a> {
         (cost, 100.0 * rank.2 as f64 / self.given.peak_bytes as f64)
     }
 
-    fn row(&self, name: &str, percent: f64, variant: &str, seed: u64, rank: Rank, effort: (u64, f64)) -> Row {
+    fn row(&self, name: &str, percent: u64, variant: &str, seed: u64, rank: Rank, effort: (u64, f64)) -> Row {
         let (cost, memory) = self.shares(rank);
         println!("{name} {percent} % {variant} seed {seed}: {cost:.2} % at {memory:.1} %, {:.2} s", effort.1);
         row(&[
@@ -98,7 +100,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Anneals once and adds the row; with reheats, the row before them has no figure of its own for the effort.
-    fn cell(&self, part: &str, name: &str, percent: f64, variant: &str, seed: u64) {
+    fn cell(&self, part: &str, name: &str, percent: u64, variant: &str, seed: u64) {
         let key = [("graph", name.to_owned()), ("budget_percent", percent.to_string()), ("variant", variant.into())];
         if has(part, &[key.as_slice(), &[("seed", seed.to_string())]].concat()) {
             return;
@@ -143,7 +145,7 @@ pub fn models(part: &str, ending: &str, seeds: u64) {
         for name in &names {
             let instance = shipped(&format!("fastsa/{name}.json.zst"));
             let subject = Subject::new(&instance, MODELS);
-            for percent in [50.0, 25.0] {
+            for percent in [50, 25] {
                 subject.cell(part, name, percent, "fastsa[reheats=3]", seed);
             }
         }
@@ -193,7 +195,13 @@ pub fn tables() {
             for (variant, spec) in [("fastsa[objective=elu]", PAPER), ("fastsa[objective=elu;proposals=aimed]", own)] {
                 let subject = Subject::new(instance, spec);
                 for row in cells.iter().filter(|row| crate::rows::text(row, "graph") == name) {
-                    subject.cell("tables", name, crate::rows::number(row, "budget_percent"), variant, seed);
+                    subject.cell(
+                        "tables",
+                        name,
+                        crate::rows::text(row, "budget_percent").parse().expect("whole numbers"),
+                        variant,
+                        seed,
+                    );
                 }
             }
         }
@@ -207,7 +215,7 @@ pub fn stability() {
         let subject = Subject::new(&instance, "second-iterations=1000000,iterations=3000000");
         for seed in 0..5 {
             for step in 3..=20 {
-                subject.cell("stability", name, f64::from(5 * step), "fastsa", seed);
+                subject.cell("stability", name, 5 * step, "fastsa", seed);
             }
         }
     }
@@ -235,13 +243,17 @@ pub fn convergence() {
     for (series, more) in [("with groups", ""), ("without groups", ",grouping=off")] {
         let subject = Subject::new(&llama, &format!("{long}{more}"));
         let rows = converge("7", &subject, series, beyond_fixed(&subject));
-        rows.iter().for_each(|row| append("convergence", row));
+        for row in &rows {
+            append("convergence", row);
+        }
     }
     let vit = shipped("fastsa/vit-small-patch16-224-b512-unit.json.zst");
     for (series, more) in [("max", ""), ("logaddexp", ",tree=logaddexp")] {
         let subject = Subject::new(&vit, &format!("{long}{more},iterations=2000000"));
-        let rows = converge("8", &subject, series, subject.budget(25.0));
-        rows.iter().for_each(|row| append("convergence", row));
+        let rows = converge("8", &subject, series, subject.budget(25));
+        for row in &rows {
+            append("convergence", row);
+        }
     }
 }
 
@@ -300,10 +312,10 @@ pub fn quality() {
         "proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000,iterations=4000000,second-iterations=1000000";
     let models = "reheats=3,reheat-iterations=1000000";
     let subjects = [
-        ("layered-n100", layered(100, 0.27), 80.0, aimed),
-        ("layered-n500", layered(500, 0.36), 90.0, aimed),
-        ("vit-small", shipped("fastsa/vit-small-patch16-224-b512-unit.json.zst"), 25.0, models),
-        ("llama-7b", shipped("fastsa/llama-7b-2048-b8-unit.json.zst"), 25.0, models),
+        ("layered-n100", layered(100, 0.27), 80, aimed),
+        ("layered-n500", layered(500, 0.36), 90, aimed),
+        ("vit-small", shipped("fastsa/vit-small-patch16-224-b512-unit.json.zst"), 25, models),
+        ("llama-7b", shipped("fastsa/llama-7b-2048-b8-unit.json.zst"), 25, models),
     ];
     for (name, instance, percent, spec) in &subjects {
         if has("quality", &[("graph", (*name).into())]) {

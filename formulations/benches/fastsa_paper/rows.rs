@@ -67,6 +67,6 @@ pub fn spread(mut values: Vec<f64>) -> Option<[f64; 3]> {
     values.retain(|value| value.is_finite());
     values.sort_by(f64::total_cmp);
     let (least, most) = (*values.first()?, *values.last()?);
-    let middle = (values[(values.len() - 1) / 2] + values[values.len() / 2]) / 2.0;
+    let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
     Some([middle, least, most])
 }

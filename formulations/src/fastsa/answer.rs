@@ -1,5 +1,6 @@
 //! From budgets to answers: limits shared among them, annealings in parallel, claims that are simulated.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,9 @@ use super::group::{Groups, group};
 use super::profile::{Peak, Soft};
 use super::run::{Found, Limits, Problem};
 use super::settings::Settings;
-use crate::method::{Answer, Claimed, Context, MethodError, Termination};
+use crate::method::{Answer, Claimed, Context, Limits as MethodLimits, MethodError, SkipReason, Termination};
+use crate::parameters::Parameters;
+use crate::registry::find;
 use crate::report::Progress;
 
 /// All budgets of a call.
@@ -85,8 +88,13 @@ impl<'a> Sweep<'a> {
                 let remaining = time.saturating_sub(self.began.elapsed());
                 began + remaining / u32::try_from(left.max(1)).unwrap_or(u32::MAX)
             });
-            let found = self.anneal(index, budget.unwrap_or(u64::MAX), deadline);
+            let start = self.start(budget, deadline)?;
+            let found = self.anneal(index, budget.unwrap_or(u64::MAX), deadline, start.as_deref());
             note = words(&found);
+            if let Some((method, _)) = self.settings.start {
+                let whence = if start.is_some() { "started from" } else { "without a schedule of" };
+                note = format!("{whence} {method}; {note}");
+            }
             let interrupted = found.iter().any(|found| found.interrupted);
             for found in found {
                 let checked = self.check(&found.variants)?;
@@ -124,9 +132,26 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// The variants of another method's schedule, where one is asked for and it finds one.
+    fn start(&self, budget: Option<u64>, deadline: Option<Instant>) -> Result<Option<Vec<u32>>, MethodError> {
+        let Some((id, most)) = self.settings.start else { return Ok(None) };
+        let named = |reason: SkipReason| SkipReason(format!("start={id}: {reason}"));
+        let method = find(id).expect("the parameter lists registered methods");
+        let instance = self.context.instance;
+        method.supports(instance).map_err(named)?;
+        let parameters = Parameters::new(method.about().parameters, &BTreeMap::new())
+            .map_err(|error| MethodError::Internal(error.to_string()))?;
+        let half = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / 2);
+        let limits = MethodLimits { time: Some(half.map_or(most, |half| half.min(most))), ..self.context.limits };
+        let answers = method.solve(&Context::new(instance, &parameters, &[budget], limits))?;
+        let Some(schedule) = answers.into_iter().next().and_then(|answer| answer.schedule) else { return Ok(None) };
+        Ok(Some(self.operators.graph.sequence(&schedule).map_err(named)?))
+    }
+
     /// Annealings of all restarts and threads, in the order of their seeds.
-    fn anneal(&self, index: usize, budget: u64, deadline: Option<Instant>) -> Vec<Found> {
-        let problem = Problem { operators: &self.operators, groups: self.groups.as_ref(), settings: self.settings };
+    fn anneal(&self, index: usize, budget: u64, deadline: Option<Instant>, start: Option<&[u32]>) -> Vec<Found> {
+        let (operators, groups) = (&self.operators, self.groups.as_ref());
+        let problem = Problem { operators, groups, settings: self.settings, start };
         let words = Words { sweep: self, index, best: Mutex::new(self.best(Some(budget)).map(|found| found.1.time)) };
         let limits = Limits { budget, deadline, observer: Some(&words), trace: None };
         let seed = self.context.limits.seed;

@@ -242,7 +242,9 @@ impl Operators {
         let mut chosen: Vec<usize> = (0..operator.implementations.len()).collect();
         chosen.retain(|&way| alternatives || way == first || Some(way) == again);
         let mut parts: Vec<Parts> = chosen.iter().map(|&way| parts(instance, value_of, id, way)).collect();
-        parts.iter_mut().for_each(|parts| copies.make(parts));
+        for parts in &mut parts {
+            copies.make(parts);
+        }
         let position = |way| chosen.iter().position(|&other| other == way);
         let offset = index(self.graph.variants.len());
         let variant = |way| position(way).map(|at| offset + index(at));

@@ -61,8 +61,9 @@ use settings::{PARAMETERS, Settings};
 /// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
 ///   early. The best schedule seen within the budget is returned, not the last one; a budget that
 ///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.
-/// * `reheats=k` anneals the best schedule k more times, and `proposals=aimed` draws half of the proposals
-///   where they may be of use; neither is in the paper.
+/// * `reheats=k` anneals the best schedule k more times, `start=METHOD` starts from the schedule of another method
+///   instead of the first stage, and `proposals=aimed` draws half of the proposals
+///   where they may be of use; none of this is in the paper.
 /// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
 ///   right before a reader as F_i is; "flip fetch" adds it there, other mutations move it. Sequential, as
 ///   in the paper's example of a cost: transfers overlap with nothing.

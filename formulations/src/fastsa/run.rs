@@ -19,6 +19,8 @@ pub struct Problem<'a> {
     pub groups: Option<&'a Groups>,
     /// Parameters.
     pub settings: Settings,
+    /// A sequence of operators to start the second stage from, where there is one: then there is no first.
+    pub start: Option<&'a [u32]>,
 }
 
 /// What one annealing found.
@@ -56,14 +58,19 @@ impl Problem<'_> {
         let goal = Goal::new(self.settings.objective, limits.budget);
         let mut best = Best::default();
         let operators = self.operators;
-        let (variants, temperature, first) = match self.groups {
-            Some(groups) => {
+        let (variants, temperature, first) = match (self.start, self.groups) {
+            (Some(start), _) => {
+                let state = State::<P>::new(&operators.graph, start, self.length(start.len()));
+                let value = goal.value(operators.graph.base as f64 + state.profile.felt(), state.cost);
+                (start.to_vec(), value * self.settings.initial * self.settings.last, Tally::default())
+            }
+            (None, Some(groups)) => {
                 // What is best among groups is not asked for: only operators are exact.
                 let (sequence, temperature, tally) =
                     self.first::<P>(&groups.graph, &groups.start, &goal, limits, &mut random, &mut Best::default());
                 (decompose(operators, &groups.graph, &sequence), temperature, tally)
             }
-            None => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
+            (None, None) => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
         };
         let initial = temperature * self.settings.second;
         let [_, iterations] = self.settings.iterations;

@@ -1,6 +1,7 @@
 //! The parameters of `fastsa`, with the paper's values as defaults.
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use remat_core::TransferRates;
 
@@ -10,6 +11,9 @@ use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 const MILLION: ParameterKind = ParameterKind::Integer { min: 0, max: 1_000_000_000_000 };
 const SWITCH: ParameterKind = ParameterKind::Choice(&["on", "off"]);
+
+/// Methods that a schedule to start from may come from.
+const STARTS: [&str; 3] = ["checkmate-ilp", "moccasin", "rotor-persistent"];
 
 /// All parameters.
 pub const PARAMETERS: &[ParameterSpec] = &[
@@ -110,6 +114,18 @@ pub const PARAMETERS: &[ParameterSpec] = &[
         help: "the same for the way back; auto: as fast as to the host",
     },
     ParameterSpec {
+        name: "start",
+        default: "order",
+        kind: ParameterKind::Choice(&["order", "checkmate-ilp", "moccasin", "rotor-persistent"]),
+        help: "order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the second stage starts from; there is no first stage then",
+    },
+    ParameterSpec {
+        name: "start-seconds",
+        default: "60",
+        kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
+        help: "wall time that this method has for each budget, half of what is left at most",
+    },
+    ParameterSpec {
         name: "length",
         default: "auto",
         kind: ParameterKind::IntegerOrAuto { min: 16, max: 1 << 28 },
@@ -151,6 +167,8 @@ pub struct Settings {
     pub reheats: (u64, u64),
     /// Rates of transfers, where there are any.
     pub rates: Option<TransferRates>,
+    /// The method to start from, where it is not the instance's order, and its wall time.
+    pub start: Option<(&'static str, Duration)>,
     /// Steps of the sequence.
     pub length: Option<u32>,
     /// Annealings per budget and thread; none: as many as there is time for.
@@ -176,10 +194,16 @@ impl Settings {
             second: millionths("second-initial-ppm"),
             reheats: (number("reheats"), number("reheat-iterations")),
             rates: rates(parameters),
+            start: start(parameters),
             length: parameters.integer("length").and_then(|length| u32::try_from(length).ok()),
             restarts: parameters.integer("restarts").filter(|&restarts| restarts > 0),
         }
     }
+}
+
+fn start(parameters: &Parameters) -> Option<(&'static str, Duration)> {
+    let method = STARTS.iter().find(|&&method| method == parameters.word("start"))?;
+    Some((method, Duration::from_secs(parameters.integer("start-seconds").unwrap_or(60))))
 }
 
 fn rates(parameters: &Parameters) -> Option<TransferRates> {

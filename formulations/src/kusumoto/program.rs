@@ -3,9 +3,8 @@
 use std::time::Instant;
 
 use super::family::Stop;
-use super::scan::Keys;
 use super::steps::{Step, Steps};
-use super::viable::{Reach, Viable, check};
+use super::viable::{Viable, check};
 
 /// What is optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,74 +162,30 @@ fn enough(steps: &Steps<'_>, viable: &Viable<'_, '_>, deadline: Option<Instant>)
     Ok(enough)
 }
 
-/// The least budget that some sequence meets.
-///
-/// Often that is the bound which holds for all sequences. Otherwise, per lower set, the pairs (budget, m) of ways to
-/// reach it none of which is worse than another; budgets below the bound are as good as it, so the lists stay short.
+/// The least budget that some sequence meets: bisection over the steps that the largest budget leaves.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
-    let last = steps.sets.len() - 1;
     // One group for everything is a sequence.
-    let most = steps.most().min(steps.need(0, last));
-    let bound = bound(steps, most, deadline)?;
-    if bound >= most || Reach::new(steps, bound, deadline)?.ends(steps) {
-        return Ok(bound.min(most));
-    }
-    let mut lists: Vec<List> = vec![List::default(); steps.sets.len()];
-    lists[0].entries.push(Entry { cost: bound.cast_signed(), cached: 0, from: (0, 0) });
-    let (keys, mut found) = (Keys::new(steps.sets.len(), 0), Vec::new());
-    for from in 0..last {
-        let mut list = std::mem::take(&mut lists[from]);
-        list.prune();
-        let Some(least) = list.entries.last().map(|entry| entry.cached) else { continue };
-        check(deadline)?;
-        found.clear();
-        steps.find(from, least, most, (&keys, -1), &mut found);
-        for to in found.iter().map(|&to| to as usize) {
-            let (need, cached) = (steps.need(from, to), steps.cached(from, to));
-            for entry in &list.entries {
-                let budget = (entry.cached + need).cast_signed().max(entry.cost);
-                if budget <= most.cast_signed() {
-                    lists[to].offer(Entry { cost: budget, cached: entry.cached + cached, from: (0, 0) });
-                }
-            }
+    let mut high = steps.most().min(steps.need(0, steps.sets.len() - 1));
+    let Some(mut viable) = Viable::new(steps, high, deadline)? else { return Ok(high) };
+    let mut low = 0;
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if !viable.ends_within(middle, deadline)? {
+            low = middle + 1;
+            continue;
+        }
+        high = middle;
+        if !viable.is_kept()
+            && let Some(fewer) = Viable::new(steps, high, deadline)?
+        {
+            viable = fewer;
         }
     }
-    lists[last].prune();
-    Ok(lists[last].entries.first().map_or(most, |entry| entry.cost.unsigned_abs()))
+    Ok(high)
 }
-
-/// No sequence needs less, if any needs no more than `most`: whatever it is, where it reaches a set it has cached
-/// that set's boundary.
-fn bound(steps: &Steps<'_>, most: u64, deadline: Option<Instant>) -> Result<u64, Stop> {
-    let last = steps.sets.len() - 1;
-    // Negative, for less is better.
-    let mut least = Keys::new(steps.sets.len(), -NEVER);
-    least.set(last, 0);
-    let mut found = Vec::new();
-    for from in (0..last).rev() {
-        check(deadline)?;
-        let boundary = steps.boundary_bytes(from);
-        let mut best = NEVER;
-        found.clear();
-        // A way through the next set tells what to look for.
-        steps.find(from, boundary, most, (&least, -NEVER), &mut found);
-        for to in found.iter().map(|&to| to as usize) {
-            let after = -least.get(to);
-            if after < best {
-                best = best.min(after.max((steps.need(from, to) + boundary).cast_signed()));
-            }
-        }
-        least.set(from, -best);
-    }
-    let bound = -least.get(0);
-    Ok(if bound == NEVER { most } else { bound.unsigned_abs() })
-}
-
-/// No way.
-const NEVER: i64 = i64::MAX;
 
 /// Overhead (1) and peak (2) of a sequence.
 pub fn evaluate(steps: &Steps<'_>, sequence: &[usize]) -> (u64, u64) {

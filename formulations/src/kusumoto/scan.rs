@@ -97,6 +97,7 @@ impl Scan {
         self.find_with(wanted, found);
     }
 
+    #[expect(clippy::needless_bitwise_bool, reason = "no branches, so that lanes become vectors")]
     #[inline(always)]
     fn find_with(&self, wanted: &Wanted<'_>, found: &mut Vec<u32>) {
         let [first_limit, second_limit] = wanted.limits;

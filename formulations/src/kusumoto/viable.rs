@@ -16,11 +16,16 @@ pub(super) fn check(deadline: Option<Instant>) -> Result<(), Stop> {
     if deadline.is_some_and(|deadline| Instant::now() >= deadline) { Err(Stop::Time) } else { Ok(()) }
 }
 
-/// The least that a sequence within a budget has cached when it reaches a set; above [`MOST`] where none does.
+/// The least that a sequence within a budget has cached when it reaches a set, beyond the set's boundary, which
+/// every sequence has cached there. A step caches no less than its boundaries differ by, so it
+/// never lessens what is beyond them: only sets with more of that than `from` has need be looked at.
 pub struct Reach(Keys);
 
 /// No sequence gets there.
 const NEVER: i64 = i64::MAX;
+
+/// No way goes on.
+const NONE: i64 = i64::MIN;
 
 impl Reach {
     /// From the empty set on.
@@ -29,40 +34,37 @@ impl Reach {
     /// The moment has come.
     pub fn new(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Result<Self, Stop> {
         let count = steps.sets.len();
-        let mut least = Keys::new(count, NEVER);
-        // The same for sets that can still improve: less than the boundary is never cached.
-        let mut open = Keys::new(count, NEVER);
-        least.set(0, 0);
+        let mut reach = Self(Keys::new(count, NEVER));
+        reach.0.set(0, 0);
         let mut found = Vec::new();
         for from in 0..count {
-            let at = least.get(from);
-            if at == NEVER {
-                continue;
-            }
+            let Some(at) = reach.get(steps, from) else { continue };
             check(deadline)?;
             found.clear();
-            steps.find(from, at.unsigned_abs(), budget, (&open, at), &mut found);
+            steps.find(from, at.unsigned_abs(), budget, (&reach.0, reach.0.get(from)), &mut found);
             for to in found.iter().map(|&to| to as usize) {
-                let cached = at + steps.cached(from, to).cast_signed();
-                let fits = |need: u64| at.unsigned_abs() + need <= budget;
-                if cached < least.get(to) && fits(steps.need(from, to)) {
-                    least.set(to, cached);
-                    let best = cached <= steps.boundary_bytes(to).cast_signed();
-                    open.set(to, if best { i64::MIN } else { cached });
+                let beyond = at + steps.cached(from, to).cast_signed() - boundary(steps, to);
+                if beyond < reach.0.get(to) && at.unsigned_abs() + steps.need(from, to) <= budget {
+                    reach.0.set(to, beyond);
                 }
             }
         }
-        Ok(Self(least))
+        Ok(reach)
     }
 
-    fn get(&self, set: usize) -> Option<i64> {
-        Some(self.0.get(set)).filter(|&least| least != NEVER)
+    /// The least that is cached.
+    fn get(&self, steps: &Steps<'_>, set: usize) -> Option<i64> {
+        Some(self.0.get(set)).filter(|&beyond| beyond != NEVER).map(|beyond| beyond + boundary(steps, set))
     }
 
     /// Whether some sequence within the budget reaches V.
     pub fn ends(&self, steps: &Steps<'_>) -> bool {
-        self.get(steps.sets.len() - 1).is_some()
+        self.0.get(steps.sets.len() - 1) != NEVER
     }
+}
+
+fn boundary(steps: &Steps<'_>, set: usize) -> i64 {
+    steps.boundary_bytes(set).cast_signed()
 }
 
 /// The steps of all sequences within a budget.
@@ -70,8 +72,8 @@ pub struct Viable<'s, 'g> {
     steps: &'s Steps<'g>,
     budget: u64,
     reach: Reach,
-    /// By set: the most that may be cached there so that some way to go on meets the budget; -1 where there is none.
-    most: Keys,
+    /// By set: the most that may be cached there beyond its boundary so that some way to go on meets the budget.
+    room: Keys,
     /// The steps themselves, by set, where they are few enough to be kept.
     kept: Option<Vec<Vec<Step>>>,
 }
@@ -88,28 +90,29 @@ impl<'s, 'g> Viable<'s, 'g> {
             return Ok(None);
         }
         let last = steps.sets.len() - 1;
-        let mut most = Keys::new(steps.sets.len(), -1);
-        most.set(last, MOST.cast_signed());
+        let mut room = Keys::new(steps.sets.len(), NONE);
+        room.set(last, MOST.cast_signed());
         let mut found = Vec::new();
         for from in (0..last).rev() {
-            let Some(least) = reach.get(from) else { continue };
+            let Some(least) = reach.get(steps, from) else { continue };
             check(deadline)?;
             // Ways that leave no more room than the best so far change nothing.
             let mut best = least - 1;
             found.clear();
-            steps.find(from, least.unsigned_abs(), budget, (&most, best), &mut found);
+            let above = best - boundary(steps, from);
+            steps.find(from, least.unsigned_abs(), budget, (&room, above), &mut found);
             for to in found.iter().rev().map(|&to| to as usize) {
-                let after = most.get(to);
-                if after > best
-                    && let Some(left) = budget.checked_sub(steps.need(from, to))
-                    && left.cast_signed() > best
-                {
-                    best = best.max(left.cast_signed().min(after - steps.cached(from, to).cast_signed()));
+                let left = budget.cast_signed() - steps.need(from, to).cast_signed();
+                if left > best && room.get(to) > best - boundary(steps, from) {
+                    let after = room.get(to) + boundary(steps, to) - steps.cached(from, to).cast_signed();
+                    best = best.max(left.min(after));
                 }
             }
-            most.set(from, if best >= least { best } else { -1 });
+            if best >= least {
+                room.set(from, best - boundary(steps, from));
+            }
         }
-        let mut viable = Self { steps, budget, reach, most, kept: None };
+        let mut viable = Self { steps, budget, reach, room, kept: None };
         viable.keep(deadline)?;
         Ok(Some(viable))
     }
@@ -131,6 +134,31 @@ impl<'s, 'g> Viable<'s, 'g> {
         Ok(())
     }
 
+    /// Whether some of the sequences meets a smaller budget as well.
+    ///
+    /// # Errors
+    /// The moment has come.
+    pub fn ends_within(&self, budget: u64, deadline: Option<Instant>) -> Result<bool, Stop> {
+        let Some(kept) = &self.kept else { return Ok(Reach::new(self.steps, budget, deadline)?.ends(self.steps)) };
+        check(deadline)?;
+        let mut least = vec![u64::MAX; kept.len()];
+        least[0] = 0;
+        for (from, steps) in kept.iter().enumerate() {
+            let cached = least[from];
+            let Some(left) = budget.checked_sub(cached) else { continue };
+            for step in steps.iter().filter(|step| step.need <= left) {
+                let after = &mut least[step.to as usize];
+                *after = (*after).min(cached + step.cached);
+            }
+        }
+        Ok(least[kept.len() - 1] != u64::MAX)
+    }
+
+    /// Whether the steps are in memory.
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// The budget.
     pub fn budget(&self) -> u64 {
         self.budget
@@ -144,7 +172,8 @@ impl<'s, 'g> Viable<'s, 'g> {
 
     /// The most that may be cached at a set so that some way to go on meets the budget.
     pub fn most(&self, set: usize) -> Option<u64> {
-        u64::try_from(self.most.get(set)).ok()
+        let room = Some(self.room.get(set)).filter(|&room| room != NONE)?;
+        u64::try_from(room + boundary(self.steps, set)).ok()
     }
 
     /// The steps from a set, ascending; `buffer` is where they are put when they are not kept.
@@ -158,16 +187,18 @@ impl<'s, 'g> Viable<'s, 'g> {
     }
 
     fn find(&self, from: usize, viable: &mut Vec<Step>) {
-        let Some(least) = self.reach.get(from) else { return };
-        if self.most.get(from) < least {
+        let Some(least) = self.reach.get(self.steps, from) else { return };
+        if self.room.get(from) == NONE {
             return;
         }
         let mut found = Vec::new();
-        self.steps.find(from, least.unsigned_abs(), self.budget, (&self.most, least - 1), &mut found);
+        let above = least - boundary(self.steps, from) - 1;
+        self.steps.find(from, least.unsigned_abs(), self.budget, (&self.room, above), &mut found);
         let step = |&to: &u32| {
             let step = self.steps.step(from, to as usize);
             let fits = least.unsigned_abs() + step.need <= self.budget;
-            let goes_on = least + step.cached.cast_signed() <= self.most.get(to as usize);
+            let goes_on =
+                least + step.cached.cast_signed() <= self.room.get(to as usize) + boundary(self.steps, to as usize);
             (fits && goes_on).then_some(step)
         };
         viable.extend(found.iter().filter_map(step));

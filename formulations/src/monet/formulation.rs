@@ -102,6 +102,11 @@ impl<'a> Formulation<'a> {
         self.violated(vector).is_empty()
     }
 
+    /// Whether its rows use all of the capacity, so that its bounds are bounds on all schedules.
+    pub fn leaves_nothing_free(&self) -> bool {
+        self.margin.iter().all(|&margin| margin == 0)
+    }
+
     fn violated(&self, vector: &[f64]) -> Vec<(usize, Place, f64)> {
         violated(self.problem, &self.layout, vector, |stage| (self.capacity - self.margin[stage]) as f64)
     }

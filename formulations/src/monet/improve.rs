@@ -35,11 +35,7 @@ pub fn improve(
     seed: u64,
     effort: Effort,
 ) -> Option<Decisions> {
-    for (stage, row) in kept.iter_mut().enumerate() {
-        for (node, there) in row.iter_mut().enumerate() {
-            *there = forced(problem, stage, node).unwrap_or(*there);
-        }
-    }
+    settle(problem, &mut kept);
     let mut search = Search::new(problem, kept, capacity, seed)?;
     search.hottest *= effort.heat;
     let steps = effort.steps.min(200 * problem.nodes.len() * problem.stages.len());
@@ -52,6 +48,15 @@ pub fn improve(
         }
     }
     search.best
+}
+
+/// Keeps what must be kept, and drops what must not be.
+pub fn settle(problem: &Problem, kept: &mut [Vec<bool>]) {
+    for (stage, row) in kept.iter_mut().enumerate() {
+        for (node, there) in row.iter_mut().enumerate() {
+            *there = forced(problem, stage, node).unwrap_or(*there);
+        }
+    }
 }
 
 /// Whether a value must or must not be there when a stage begins.

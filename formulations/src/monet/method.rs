@@ -27,7 +27,8 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// set bounded as in Appendix B (`memory.rs`), the objective (9) in `layout.rs`.
 ///
 /// # Size
-/// O(n^2) columns and O(n^2) memory rows of O(n) terms each, of which `strategy=lazy` needs a few hundred.
+/// O(n^2) columns and O(n^2) memory rows of O(n) terms each, of which `strategy=lazy` needs a few hundred. Over b
+/// blocks of stages (`strategy=coarse`) O(b n) columns.
 ///
 /// # Departures from the paper
 /// * What no later backward operator can need is fixed at 0; dominated implementations are left out;
@@ -40,6 +41,8 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// * All outputs of one operator are kept or dropped together; outputs of the network stay; what must not
 ///   run again is kept until its last use.
 /// * `local=dot` takes only readers that can run in that stage, which is within the paper's L-dot.
+/// * `strategy=coarse` begins with a relaxation over blocks of stages, which is not in the paper.
+/// * `recompute=off` chooses implementations alone.
 /// * `rules=as-released` counts as the authors' program does: KiB and 0.01 ms, rounded up one by one; what
 ///   the backward operator needs is counted beside the local set, too; the loss counts as a gradient.
 ///   A view out of place (flatten) takes memory here and none there.
@@ -92,6 +95,13 @@ const IN_PLACE: ParameterSpec = ParameterSpec {
     help: "whether forward operators may run in place",
 };
 
+const RECOMPUTE: ParameterSpec = ParameterSpec {
+    name: "recompute",
+    default: "on",
+    kind: ParameterKind::Choice(&["on", "off"]),
+    help: "whether anything may run twice; off, implementations alone are chosen",
+};
+
 const LOCAL: ParameterSpec = ParameterSpec {
     name: "local",
     default: "dot",
@@ -108,10 +118,10 @@ const RULES: ParameterSpec = ParameterSpec {
 
 const STRATEGY: ParameterSpec = ParameterSpec {
     name: "strategy",
-    default: "lazy",
+    default: "coarse",
     kind: ParameterKind::Choice(&["plain", "lazy", "relaxed", "coarse"]),
     help: "plain: all rows, branch and bound; lazy: memory rows when violated, heuristics, then branch and bound; \
-           relaxed: the same without branch and bound",
+           relaxed: the same without branch and bound; coarse: a relaxation over blocks of stages, refined, then lazy",
 };
 
 const GAP: ParameterSpec = ParameterSpec {
@@ -122,7 +132,7 @@ const GAP: ParameterSpec = ParameterSpec {
 };
 
 fn supports(instance: &Instance) -> Result<(), SkipReason> {
-    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true };
+    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
     Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
 }
 
@@ -138,7 +148,7 @@ impl Method for Monet {
             claim_text: "optimal among schedules that recompute forward operators before each backward one, any \
                          implementation, by MONeT's bound on local memory",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: &[MODES, IN_PLACE, LOCAL, RULES, STRATEGY, crate::checkmate::program::SOLVER, GAP],
+            parameters: &[MODES, IN_PLACE, RECOMPUTE, LOCAL, RULES, STRATEGY, crate::checkmate::program::SOLVER, GAP],
             budgets: BudgetUse::Used,
         }
     }
@@ -170,7 +180,7 @@ impl Method for MonetLp {
             claim: Claim::LowerBound,
             claim_text: "a lower bound on the time of every schedule of monet's class, in exact arithmetic",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: &[MODES, IN_PLACE, LOCAL, RULES, crate::checkmate::program::SOLVER],
+            parameters: &[MODES, IN_PLACE, RECOMPUTE, LOCAL, RULES, crate::checkmate::program::SOLVER],
             budgets: BudgetUse::Used,
         }
     }

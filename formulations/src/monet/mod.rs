@@ -2,8 +2,9 @@
 //!
 //! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program,
 //! [`formulation`] the model with the memory rows that it has so far and [`separation`] those it lacks,
-//! [`decisions`] what a solution says, [`improve`] the local search, [`program`] what leads from budgets to
-//! answers.
+//! [`decisions`] what a solution says, [`improve`] the local search, [`coarse`] the model over blocks of stages,
+//! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`program`] what leads from budgets
+//! to answers.
 
 pub mod coarse;
 pub mod constraints;

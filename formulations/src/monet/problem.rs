@@ -13,7 +13,7 @@ use remat_core::{Instance, OperatorId, TensorId};
 use crate::method::SkipReason;
 
 /// Which alternatives may be chosen (the switches of the paper's ablation).
-#[expect(clippy::struct_excessive_bools, reason = "four independent switches")]
+#[expect(clippy::struct_excessive_bools, reason = "five independent switches")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Modes {
     /// Among implementations that read and make the same (convolution algorithms).
@@ -24,6 +24,8 @@ pub struct Modes {
     pub intermediates: bool,
     /// Forward operators in place.
     pub in_place: bool,
+    /// Forward operators a second time.
+    pub recompute: bool,
 }
 
 /// How memory and time are counted.
@@ -300,7 +302,7 @@ impl Builder<'_> {
             if self.modes.algorithms { undominated(ways) } else { quickest.into_iter().collect() }
         };
         let first = pool(false);
-        let again = if operator.recomputable { pool(true) } else { vec![] };
+        let again = if operator.recomputable && self.modes.recompute { pool(true) } else { vec![] };
         if first.is_empty() {
             return Err(SkipReason(format!(
                 "operator {} has no implementation that is out of place and saves nothing extra",
@@ -386,7 +388,11 @@ impl Builder<'_> {
                 inputs: vec![parent],
                 readers: vec![],
                 first: vec![plain],
-                again: if operator.updates_state || !operator.recomputable { vec![] } else { vec![plain] },
+                again: if operator.updates_state || !operator.recomputable || !self.modes.recompute {
+                    vec![]
+                } else {
+                    vec![plain]
+                },
                 over,
                 result: false,
                 last: 0,

@@ -22,6 +22,9 @@ const ALL_ROWS: usize = 600_000;
 /// Part of the time that is the solver's tolerance: a bound so close proves an optimum.
 const TOLERANCE: f64 = 1e-6;
 
+/// Stages times nodes up to which the exact model gets half of the time.
+const SMALL: usize = 20_000;
+
 /// What every method of MONeT has at hand.
 pub struct Program<'a> {
     context: &'a Context<'a>,
@@ -106,9 +109,15 @@ impl<'a> Program<'a> {
         }
         let strategy = self.context.parameters.word("strategy");
         if strategy == "coarse" {
-            let time = self.left().map(|left| left / budgets.max(1));
-            let stop = Refinement::new(self, &mut known, index, time).run(usize::MAX)?;
-            return Ok(self.answer(budget, &known, Duration::ZERO, began.elapsed(), stop));
+            let left = self.left().map(|left| left / budgets.max(1));
+            // Where the exact model can be solved it gets half of the time.
+            let small = self.problem.stages.len() * self.problem.nodes.len() <= SMALL;
+            let time = if small { left.map(|left| left / 2) } else { left };
+            let stop = Refinement::new(self, &mut known, index, time).run()?;
+            let open = matches!(stop, None | Some(Stop::TimeLimit)) && self.left().is_none_or(|left| !left.is_zero());
+            if !(open && (small || stop.is_none())) {
+                return Ok(self.answer(budget, &known, Duration::ZERO, began.elapsed(), stop));
+            }
         }
         let mut formulation = Formulation::new(&self.problem, capacity);
         let build = began.elapsed();
@@ -411,6 +420,7 @@ pub fn modes(context: &Context<'_>) -> Modes {
         outputs: matches!(word, "output-activated" | "all"),
         intermediates: matches!(word, "intermediate-activated" | "all"),
         in_place: context.parameters.word("in-place") == "on",
+        recompute: context.parameters.word("recompute") == "on",
     }
 }
 

@@ -2,8 +2,9 @@
 //! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or costs more. Every
 //! round leaves a bound on all schedules; over single stages the model is exact.
 //!
-//! Between the rounds the same model over short blocks looks for schedules (`Refinement::search_short`): where
-//! what it says does not fit, its rows leave that much free next time.
+//! Follows `checkmate/refine.rs`, but for how it comes by schedules: between the rounds the same model over short
+//! blocks looks for them (`Refinement::search_short`); where what it says does not fit, its rows leave half of that
+//! free next time.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::checkmate::coarse::Block;
 use crate::method::MethodError;
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
-use crate::monet::improve::{Effort, improve};
+use crate::monet::improve::{Effort, improve, settle};
 use crate::monet::problem::Problem;
 use crate::monet::program::{Known, Program, failed, whole_bound};
 
@@ -49,15 +50,15 @@ impl<'p, 'a> Refinement<'p, 'a> {
         Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0 }
     }
 
-    /// Refines for so many rounds, or until the time is up; none where the question is still open.
+    /// Refines until nothing is left to be split or the time is up; none where the question is still open.
     ///
     /// # Errors
     /// The solver refuses.
-    pub fn run(mut self, rounds: usize) -> Result<Option<Stop>, MethodError> {
+    pub fn run(mut self) -> Result<Option<Stop>, MethodError> {
         let problem = &self.program.problem;
         let mut blocks = first_blocks(problem);
         let mut before: Option<Formulation<'_>> = None;
-        while self.round < rounds {
+        loop {
             self.round += 1;
             let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
             if let Some(before) = &before {
@@ -66,7 +67,11 @@ impl<'p, 'a> Refinement<'p, 'a> {
             let outcome = self.solve(&mut formulation, false)?;
             self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
-                self.known.infeasible = self.known.best.is_none();
+                if self.known.best.is_some() {
+                    let note = &self.known.note;
+                    return Err(MethodError::Internal(format!("{note}: infeasible, though there is a schedule")));
+                }
+                self.known.infeasible = true;
                 return Ok(Some(Stop::Infeasible));
             }
             let said = self.said(&formulation, &outcome);
@@ -84,10 +89,9 @@ impl<'p, 'a> Refinement<'p, 'a> {
             }
             let finer = said.and_then(|said| self.finer(&formulation, &said, &outcome));
             before = Some(formulation);
-            let Some(finer) = finer else { break };
+            let Some(finer) = finer else { return Ok(None) };
             blocks = finer;
         }
-        Ok(None)
     }
 
     fn note(&mut self, formulation: &Formulation<'_>, outcome: &Outcome) {
@@ -106,7 +110,8 @@ impl<'p, 'a> Refinement<'p, 'a> {
 
     /// What a solution comes to, stage by stage.
     fn said(&self, formulation: &Formulation<'_>, outcome: &Outcome) -> Option<Decisions> {
-        let kept = formulation.kept(outcome.incumbent.as_ref()?, 0.5);
+        let mut kept = formulation.kept(outcome.incumbent.as_ref()?, 0.5);
+        settle(&self.program.problem, &mut kept);
         Decisions::complete(&self.program.problem, kept, self.capacity)
     }
 
@@ -147,36 +152,24 @@ impl<'p, 'a> Refinement<'p, 'a> {
             }
             let outcome = self.solve(&mut formulation, true)?;
             let Some(said) = self.said(&formulation, &outcome) else { return Ok(()) };
-            if std::env::var_os("MONET_TRACE").is_some() {
-                eprintln!(
-                    "   {:?} short {share} {} blocks: said {} over {} bound {}",
-                    self.began.elapsed(),
-                    blocks.len(),
-                    said.time(),
-                    said.peak() - self.capacity,
-                    self.known.bound
-                );
-            }
             self.search(&said)?;
-            if std::env::var_os("MONET_TRACE").is_some() {
-                eprintln!(
-                    "   {:?} searched: {:?}",
-                    self.began.elapsed(),
-                    self.known.best.as_ref().map(Decisions::time)
-                );
-            }
             if said.peak() <= self.capacity || self.program.enough(self.known) {
                 return Ok(());
             }
-            for block in &blocks {
-                let stages = block.first..=block.last;
-                let over =
-                    said.stages[stages.clone()].iter().map(|doing| doing.peak - self.capacity).max().unwrap_or(0);
-                margin[stages].iter_mut().for_each(|margin| *margin += over.max(0) / 2);
-            }
+            self.widen(&mut margin, &blocks, &said);
             before = Some(formulation);
         }
         Ok(())
+    }
+
+    /// Leaves half of what a block exceeds the capacity by free in its stages.
+    fn widen(&self, margin: &mut [i64], blocks: &[Block], said: &Decisions) {
+        for block in blocks {
+            let stages = block.first..=block.last;
+            let peaks = said.stages[stages.clone()].iter().map(|doing| doing.peak);
+            let over = peaks.max().map_or(0, |peak| (peak - self.capacity).max(0));
+            margin[stages].iter_mut().for_each(|margin| *margin += over / 2);
+        }
     }
 
     fn left(&self) -> Option<Duration> {
@@ -190,31 +183,13 @@ impl<'p, 'a> Refinement<'p, 'a> {
             Ok(()) => program.solver.session(&formulation.layout.model).map_err(|error| failed(&error))?,
             Err(_) => Box::new(Anew::new(program.solver, formulation.layout.model.clone())),
         };
-        let bounding = formulation.margin.iter().all(|&margin| margin == 0);
+        let bounding = formulation.leaves_nothing_free();
         let share = self.left().map(|left| left / if only_relaxed { 12 } else { 6 });
         let began = Instant::now();
         let mut relaxed = true;
         loop {
-            let start = self.known.best.as_ref().filter(|_| !relaxed && bounding).map(|best| formulation.vector(best));
-            let wanted = self.gap_wanted() / formulation.layout.scale.time;
-            let (index, known) = (self.index, &mut *self.known);
-            let mut observer = |event: &remat_solvers::Progress<'_>| {
-                if let Some(bound) = event.bound.filter(|_| !relaxed && bounding) {
-                    program.raise(index, known, whole_bound(formulation, bound));
-                }
-                if program.enough(known) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            };
-            let mut request = Request {
-                time: share.map(|share| share.saturating_sub(began.elapsed())),
-                relaxation: relaxed,
-                start: start.as_deref(),
-                observer: Some(&mut observer),
-                absolute_gap: wanted,
-                relative_gap: 0.0,
-                nodes: self.time.is_none().then(|| NODES << self.round.min(20)),
-                ..program.request(1)
-            };
-            let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+            let left = share.map(|share| share.saturating_sub(began.elapsed()));
+            let outcome = self.ask(session.as_mut(), formulation, relaxed, left)?;
             if outcome.stop == Stop::Infeasible {
                 return Ok(outcome);
             }
@@ -236,6 +211,38 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 return Ok(outcome);
             }
         }
+    }
+
+    /// Solves the model as it stands; bounds are taken as they come.
+    fn ask(
+        &mut self,
+        session: &mut dyn Session,
+        formulation: &Formulation<'_>,
+        relaxed: bool,
+        time: Option<Duration>,
+    ) -> Result<Outcome, MethodError> {
+        let program = self.program;
+        let whole = !relaxed && formulation.leaves_nothing_free();
+        let start = self.known.best.as_ref().filter(|_| whole).map(|best| formulation.vector(best));
+        let wanted = self.gap_wanted() / formulation.layout.scale.time;
+        let (index, known) = (self.index, &mut *self.known);
+        let mut observer = |event: &remat_solvers::Progress<'_>| {
+            if let Some(bound) = event.bound.filter(|_| whole) {
+                program.raise(index, known, whole_bound(formulation, bound));
+            }
+            if program.enough(known) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let mut request = Request {
+            time,
+            relaxation: relaxed,
+            start: start.as_deref(),
+            observer: Some(&mut observer),
+            absolute_gap: wanted,
+            relative_gap: 0.0,
+            nodes: self.time.is_none().then(|| NODES << self.round.min(20)),
+            ..program.request(1)
+        };
+        session.solve(&mut request).map_err(|error| failed(&error))
     }
 
     /// A part of the gap that is left: there is no use in solving a relaxation better than the schedules
@@ -286,12 +293,12 @@ fn short_blocks(problem: &Problem, capacity: i64, share: f64) -> Vec<Block> {
         let reads = problem.stages[stage].reads();
         union.extend(reads.iter().filter(|read| !union.contains(read)).copied().collect::<Vec<_>>());
         let bytes: i64 = union.iter().map(|&node| problem.nodes[node].bytes).sum();
-        match blocks.last_mut().filter(|block| block.first > 0 && bytes as f64 <= share * capacity as f64) {
-            Some(block) => block.last = stage,
-            None => {
-                blocks.push(Block { first: stage, last: stage });
-                union = reads;
-            }
+        let block = blocks.last_mut().filter(|block| block.first > 0 && bytes as f64 <= share * capacity as f64);
+        if let Some(block) = block {
+            block.last = stage;
+        } else {
+            blocks.push(Block { first: stage, last: stage });
+            union = reads;
         }
     }
     blocks

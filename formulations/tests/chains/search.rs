@@ -166,13 +166,16 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Time and peak on the way to a state, and the state and step before it.
+type Reached = (u64, i64, Option<(State, ChainStep)>);
+
 /// A fastest sequence within a budget, of these one with the least peak: its time, peak and steps. By
 /// Dijkstra's algorithm over all states.
 pub fn best(chain: &Chain, budget: u64, class: Class) -> Option<(u64, u64, Vec<ChainStep>)> {
     let search = Search::new(chain, class);
     let remaining = u8::try_from(chain.len()).expect("few stages");
     let start = State { activations: 1, locked: 0, saved: [0; MOST], remaining };
-    let mut known: HashMap<State, (u64, i64, Option<(State, ChainStep)>)> = HashMap::from([(start, (0, 0, None))]);
+    let mut known: HashMap<State, Reached> = HashMap::from([(start, (0, 0, None))]);
     let mut queue = BinaryHeap::from([Reverse((0_u64, 0_i64, start))]);
     while let Some(Reverse((time, peak, state))) = queue.pop() {
         if state.remaining == 0 {

@@ -19,7 +19,7 @@ from ..errors import ProfilerError
 from ..trace import TracedIteration
 from .implementations import Library, Run
 from .plan import Plan, Step, makes
-from .values import Missing, Values
+from .values import Held, Missing, Values
 
 
 class IllegalStep(ProfilerError):
@@ -59,6 +59,7 @@ class Machine:
             placeholders = self._placeholders()
             self.values = Values(trace, placeholders, device)
             self.held = self.values.held
+            self.host: Held = {}
             by_node, late = self._state(placeholders)
             self.library = Library(self.values, plan.instance, by_node)
             self._inputs = [(self.values.tensor_id(node), name) for node, name in trace.capture.inputs.items()]
@@ -110,7 +111,7 @@ class Machine:
 
     def _bound(self, index: int, step: Step) -> Callable[[], None]:
         if step.operator is None:
-            return self._free(step.tensor)
+            return {"free": self._free, "offload": self._offload, "fetch": self._fetch}[step.verb](step.tensor)
         key = step.operator, step.implementation["name"]
         if key not in self._runs:
             self._runs[key] = self._run_of(step)
@@ -126,6 +127,28 @@ class Machine:
                 raise Missing(id) from None
 
         return free
+
+    def _offload(self, id: int) -> Callable[[], None]:
+        """Copies to the host, and waits until the copy is there: transfers run alone."""
+        held, host = self.held, self.host
+
+        def offload() -> None:
+            if id not in held:
+                raise Missing(id)
+            host[id] = _copied(held[id], torch.device("cpu"))
+
+        return offload
+
+    def _fetch(self, id: int) -> Callable[[], None]:
+        held, host, device = self.held, self.host, self.device
+
+        def fetch() -> None:
+            if id not in host:
+                raise Missing(id)
+            if id not in held:
+                held[id] = _copied(host[id], device)
+
+        return fetch
 
     def _run_of(self, step: Step) -> Callable[[], None]:
         id, held = step.operator, self.held
@@ -225,6 +248,7 @@ class Machine:
             return Result(self._present(self._loss), self._present_all())
         finally:
             self.held.clear()
+            self.host.clear()
             self.random_states.clear()
 
     def _execute(self, account: Account | None) -> None:
@@ -247,7 +271,7 @@ class Machine:
 
     def _words(self, index: int, missing: int) -> str:
         step = self.plan.steps[index]
-        verb = "frees" if step.operator is None else "reads"
+        verb = {"compute": "reads", "free": "frees", "offload": "offloads", "fetch": "fetches"}[step.verb]
         name = self.plan.tensors[missing]["name"]
         return f"step {index} ({self.plan.named(step)}) {verb} tensor {missing} ({name}), which is not in memory"
 
@@ -261,6 +285,12 @@ class Machine:
             return getter()
         except Missing:
             return None
+
+
+def _copied(held: object, device: torch.device) -> object:
+    if isinstance(held, tuple):
+        return tuple(part.to(device, copy=True) for part in held)
+    return held.to(device, copy=True)
 
 
 class _Bookkeeper:
@@ -277,13 +307,18 @@ class _Bookkeeper:
 
     def before(self, step: Step) -> None:
         """A free step: memory is what it is until the tensor goes."""
-        if step.operator is None and step.tensor in self.parts:
+        if step.verb == "free" and step.tensor in self.parts:
             self.account.timeline.append(self.total)
             self._drop(step.tensor)
 
     def after(self, step: Step) -> None:
-        """A compute step: everything that it made is there."""
+        """A compute step or a transfer: everything that it made is there."""
+        if step.verb == "free":
+            return
         if step.operator is None:
+            if step.tensor not in self.parts:
+                self._add(step.tensor)
+            self.account.timeline.append(self.total)
             return
         pair = step.implementation.get("in_place")
         gone = [] if pair is None else [pair["input"]]

@@ -13,15 +13,18 @@ from .. import instance as files
 from ..errors import ProfilerError
 
 FORMAT, VERSION = "remat-schedule", 1
+TRANSFERS = ("offload", "fetch")
 
 
 @dataclass(frozen=True)
 class Step:
-    """Run an operator with an implementation, or (`operator` is None) drop a tensor."""
+    """Run an operator with an implementation, or (`operator` is None) do with a tensor what `verb` says: drop it,
+    copy it to the host, or copy it back."""
 
     operator: int | None
     implementation: dict | None
     tensor: int | None = None
+    verb: str = "compute"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Plan:
     def named(self, step: Step) -> str:
         """The step for messages: `compute layer1.conv1 (default)`."""
         if step.operator is None:
-            return f"free {self.tensors[step.tensor]['name']}"
+            return f"{step.verb} {self.tensors[step.tensor]['name']}"
         return f"compute {self.operators[step.operator]['name']} ({step.implementation['name']})"
 
     @property
@@ -87,16 +90,20 @@ def plan(instance: dict, schedule: dict) -> Plan:
     operators = {operator["id"]: operator for operator in instance["operators"]}
     tensors = {tensor["id"] for tensor in instance["tensors"]}
     steps = [_step(number, step, operators, tensors) for number, step in enumerate(schedule["steps"])]
+    if any(step.verb in TRANSFERS for step in steps) and "transfer_rates" not in schedule:
+        raise ProfilerError("the schedule has transfers, but no transfer_rates")
     return Plan(instance, schedule, steps)
 
 
 def _step(number: int, step: dict, operators: dict[int, dict], tensors: set[int]) -> Step:
-    if ("compute" in step) == ("free" in step):
-        raise ProfilerError(f"step {number} is neither a compute nor a free")
-    if "free" in step:
-        if step["free"] not in tensors:
-            raise ProfilerError(f"step {number} frees tensor {step['free']}, which the instance does not have")
-        return Step(None, None, step["free"])
+    verbs = [verb for verb in ("compute", "free", *TRANSFERS) if verb in step]
+    if len(verbs) != 1:
+        raise ProfilerError(f"step {number} is not one of compute, free, offload and fetch")
+    (verb,) = verbs
+    if verb != "compute":
+        if step[verb] not in tensors:
+            raise ProfilerError(f"step {number} ({verb}) names tensor {step[verb]}, which the instance does not have")
+        return Step(None, None, step[verb], verb)
     operator = operators.get(step["compute"])
     if operator is None:
         raise ProfilerError(f"step {number} computes operator {step['compute']}, which the instance does not have")
@@ -147,9 +154,15 @@ def expectation(plan: Plan) -> Expectation:
             time += step.implementation["time"]
             workspace = step.implementation.get("workspace_bytes", 0)
             runs[step.operator] += 1
+        elif step.verb in TRANSFERS:
+            size, rate = tensors[step.tensor]["bytes"], plan.schedule["transfer_rates"][step.verb]
+            time += -(-size * 1000 // rate)
+            if step.verb == "fetch" and step.tensor not in resident:
+                resident.add(step.tensor)
+                memory += size
         timeline.append(memory)
         peak, storage_peak = max(peak, memory + workspace), max(storage_peak, memory)
-        if step.operator is None and step.tensor in resident:
+        if step.verb == "free" and step.tensor in resident:
             resident.discard(step.tensor)
             memory -= tensors[step.tensor]["bytes"]
     return Expectation(time, peak, storage_peak, timeline, runs)
