@@ -19,7 +19,8 @@ use crate::suite::Curves;
 #[serde(deny_unknown_fields)]
 pub struct Paper {
     /// Key, as in `results/published/`: `monet-iclr-2021`.
-    pub paper: String,
+    #[serde(rename = "paper")]
+    pub key: String,
     /// Authors, title, place.
     pub title: String,
     /// Tables that it has: `Table 1` to this one have an entry each.
@@ -75,7 +76,8 @@ pub enum Kind {
     /// From the same published data.
     Exact,
     /// On instances of our own.
-    InKind,
+    #[serde(rename = "in-kind")]
+    OwnInstances,
     /// Not at all.
     Not,
 }
@@ -85,7 +87,7 @@ impl Kind {
     pub fn label(self) -> &'static str {
         match self {
             Self::Exact => "exact",
-            Self::InKind => "in kind",
+            Self::OwnInstances => "in kind",
             Self::Not => "not",
         }
     }
@@ -294,7 +296,7 @@ impl Catalogue {
                 Kind::Not if made && entry.see.is_empty() => {
                     return Err(format!("{id}: is not reproduced and has something to run; give it another kind"));
                 }
-                Kind::Exact | Kind::InKind if !made => {
+                Kind::Exact | Kind::OwnInstances if !made => {
                     return Err(format!("{id}: is reproduced, but has neither `run` nor `see` nor `same_as`"));
                 }
                 _ => {}
@@ -321,7 +323,7 @@ fn complete(paper: &Paper) -> Result<(), String> {
             let item = format!("{word} {number}");
             let entries = paper.entries.iter().filter(|entry| entry.item == item).count();
             if entries != 1 {
-                return Err(format!("{}: {item} has {entries} entries; each has one", paper.paper));
+                return Err(format!("{}: {item} has {entries} entries; each has one", paper.key));
             }
         }
     }
@@ -356,7 +358,7 @@ mod tests {
         assert!(catalogue.papers.len() >= 6);
         let paper = &mut catalogue.papers[0];
         paper.tables += 1;
-        let expected = format!("{}: Table {} has 0 entries; each has one", paper.paper, paper.tables);
+        let expected = format!("{}: Table {} has 0 entries; each has one", paper.key, paper.tables);
         assert_eq!(catalogue.check(), Err(expected));
     }
 

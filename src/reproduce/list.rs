@@ -1,5 +1,6 @@
 //! The catalogue with the verdicts of the last pass, and the sections of texts that are spliced from it.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use super::catalogue::{Catalogue, Entry, Kind};
@@ -13,12 +14,12 @@ use crate::table::wrap;
 
 /// The verdict on an entry, from the rows of its last pass.
 fn verdict(entry: &Entry, rows: &[Row]) -> String {
-    match (entry.kind, rows.is_empty()) {
-        (Kind::Not, _) => "-".into(),
-        (_, false) => summary(rows, &entry.agreement),
-        (_, true) if entry.runs.is_empty() && entry.figures.is_empty() => "shown; no printed figure".into(),
-        (_, true) if entry.figures.is_empty() => "drawn; no printed figure".into(),
-        (_, true) => summary(rows, &entry.agreement),
+    let shown = rows.is_empty() && entry.figures.is_empty();
+    match entry.kind {
+        Kind::Not => "-".into(),
+        _ if shown && entry.runs.is_empty() => "shown; no printed figure".into(),
+        _ if shown => "drawn; no printed figure".into(),
+        _ => summary(rows, &entry.agreement),
     }
 }
 
@@ -38,14 +39,15 @@ pub fn render(library: &Library, catalogue: &Catalogue, format: Format) -> Resul
 fn text(library: &Library, catalogue: &Catalogue) -> Result<String, Failure> {
     let mut text = String::new();
     for paper in &catalogue.papers {
-        text += &format!("{}\n{}\n\n", paper.paper, paper.title);
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{}\n{}\n\n", paper.key, paper.title);
         for entry in &paper.entries {
             let compared = catalogue.compared_as(entry);
             let rows = last(library, &compared.id)?;
-            text += &format!("  {:<26} {:<8} {}\n", entry.id, entry.kind.label(), verdict(compared, &rows));
+            let _ = writeln!(text, "  {:<26} {:<8} {}", entry.id, entry.kind.label(), verdict(compared, &rows));
             let stands = entry.same_as.as_ref().map_or(String::new(), |id| format!(" As {id}."));
             for line in wrap(&format!("{}. {}{stands}", entry.shows, entry.why), 100).lines() {
-                text += &format!("      {line}\n");
+                let _ = writeln!(text, "      {line}");
             }
         }
         text += "\n";
@@ -61,7 +63,7 @@ fn grid(library: &Library, catalogue: &Catalogue) -> Result<Grid, Failure> {
             let rows = rows_of(library, catalogue, entry)?;
             let verdict = verdict(catalogue.compared_as(entry), &rows);
             let (id, item, shows, why) = (&entry.id, &entry.item, &entry.shows, &entry.why);
-            grid.row([id, &paper.paper, item, shows, &entry.kind.label().to_owned(), &verdict, why]);
+            grid.row([id, &paper.key, item, shows, &entry.kind.label().to_owned(), &verdict, why]);
         }
     }
     Ok(grid)
@@ -92,7 +94,7 @@ fn overview(library: &Library, catalogue: &Catalogue) -> Result<String, Failure>
         let numbers = [
             paper.entries.len(),
             kinds(Kind::Exact),
-            kinds(Kind::InKind),
+            kinds(Kind::OwnInstances),
             kinds(Kind::Not),
             counts.judged(),
             counts.count(Verdict::Match),
@@ -100,7 +102,7 @@ fn overview(library: &Library, catalogue: &Catalogue) -> Result<String, Failure>
             counts.count(Verdict::Worse),
             counts.count(Verdict::Differs),
         ];
-        grid.row(std::iter::once(paper.paper.clone()).chain(numbers.map(|number| number.to_string())));
+        grid.row(std::iter::once(paper.key.clone()).chain(numbers.map(|number| number.to_string())));
     }
     Ok(grid.render(Format::Md))
 }
@@ -141,7 +143,8 @@ pub fn splice(library: &Library, catalogue: &Catalogue, path: &Path, text: &str)
             "list" => grid(library, catalogue)?.render(Format::Md),
             _ => return Err(wrong(&format!("no section {name:?}; expected overview, compared or list"))),
         };
-        spliced += &format!("{}{BEGIN}{name} -->\n\n{}\n\n{END}", &rest[..start], made.trim());
+        // Writing to a text cannot fail.
+        let _ = write!(spliced, "{}{BEGIN}{name} -->\n\n{}\n\n{END}", &rest[..start], made.trim());
         rest = &inside[end + END.len()..];
     }
     if spliced.is_empty() {

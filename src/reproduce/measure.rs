@@ -216,7 +216,7 @@ fn why_none(row: &Record) -> String {
     match row.termination {
         Ending::Ran(Termination::Error) => format!("error: {}", row.error),
         Ending::Skipped(_) => format!("skipped: {}", row.note),
-        ending => reason(ending).into(),
+        ending @ Ending::Ran(_) => reason(ending).into(),
     }
 }
 
