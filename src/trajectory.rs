@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn budgets_of_one_process_are_answered_one_after_the_other() {
-        let row = |wall_seconds, solve_seconds| Record { wall_seconds, solve_seconds, ..example("m", None) };
+        let row = |wall_seconds, solve_seconds| Record { solve_seconds, wall_seconds, ..example("m", None) };
         let rows = [row(1.0, Some(0.25)), row(1.0, Some(0.5)), row(1.0, None), row(2.0, Some(0.125))];
         assert_eq!(answer_seconds(&rows), [Some(0.25), Some(0.75), None, Some(0.125)]);
     }
