@@ -63,7 +63,7 @@ published:
 
 # Execute the notebooks without a screen, in a virtual environment outside of the checkout
 notebooks *files:
-    cargo build --quiet {{ cbc }}
+    cargo build --quiet
     "$(scripts/notebooks-venv.sh --install)/bin/python" notebooks/execute.py {{ files }}
 
 # Write the pages of the methods from their doc comments
