@@ -136,6 +136,10 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
 
 /// A figure of one instance.
 fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Ours, Failure> {
+    // A method that does not take the instance says nothing of how good it is.
+    if let Some(row) = rows.first().filter(|_| rows.iter().all(|row| matches!(row.termination, Ending::Skipped(_)))) {
+        return Ok(Ours::Missing(format!("skipped: {}", row.note)));
+    }
     match quantity {
         Quantity::LeastPeakWithin(percent) => {
             let limit = f64::from(*percent) / 100.0;
