@@ -283,29 +283,40 @@ impl Builder<'_> {
         chosen.collect()
     }
 
+    /// An implementation as a way to make a node's own value: what it saves is beside it, and dropped at once.
     fn way(&self, operator: &Operator, implementation: usize) -> Way {
         let way = &operator.implementations[implementation];
-        let beside = self.rules.bytes(way.workspace_bytes);
+        let saved: u64 = way.saves.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
+        let beside = self.rules.bytes(way.workspace_bytes + saved);
         Way { implementation, time: self.rules.time(way.time), beside }
+    }
+
+    /// The ways out of place to run a forward operator: those that save nothing extra, or else (PyTorch's max-pool
+    /// never runs without making indices) the fastest.
+    fn forward_ways(&self, operator: &Operator, again: bool) -> Vec<Way> {
+        let suits = |way: &Implementation| way.in_place.is_none() && way.recompute == (again && operator.updates_state);
+        let ways = |saving: bool| -> Vec<Way> {
+            let all = operator.implementations.iter().enumerate();
+            let suitable = all.filter(|(_, way)| suits(way) && way.saves.is_empty() != saving);
+            suitable.map(|(at, _)| self.way(operator, at)).collect()
+        };
+        let plain = ways(false);
+        if self.modes.algorithms && !plain.is_empty() {
+            return undominated(plain);
+        }
+        let pool = if plain.is_empty() { ways(true) } else { plain };
+        pool.into_iter().min_by_key(|way| (way.time, way.beside)).into_iter().collect()
     }
 
     /// A forward operator as a node, and its intermediates that some chosen backward implementation reads.
     fn forward(&mut self, id: OperatorId, chosen: &BTreeMap<OperatorId, Vec<usize>>) -> Result<(), SkipReason> {
         let operator = self.instance.operator(id);
-        let pool = |again: bool| {
-            let suits = |way: &Implementation| {
-                way.saves.is_empty() && way.in_place.is_none() && way.recompute == (again && operator.updates_state)
-            };
-            let all = operator.implementations.iter().enumerate();
-            let ways: Vec<Way> = all.filter(|(_, way)| suits(way)).map(|(at, _)| self.way(operator, at)).collect();
-            let quickest = ways.iter().copied().min_by_key(|way| (way.time, way.beside));
-            if self.modes.algorithms { undominated(ways) } else { quickest.into_iter().collect() }
-        };
-        let first = pool(false);
-        let again = if operator.recomputable && self.modes.recompute { pool(true) } else { vec![] };
+        let first = self.forward_ways(operator, false);
+        let recompute = operator.recomputable && self.modes.recompute;
+        let again = if recompute { self.forward_ways(operator, true) } else { vec![] };
         if first.is_empty() {
             return Err(SkipReason(format!(
-                "operator {} has no implementation that is out of place and saves nothing extra",
+                "operator {} has no implementation that is out of place",
                 operator.file_id
             )));
         }
