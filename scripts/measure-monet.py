@@ -4,7 +4,7 @@
 Needs BENCH_REFERENCE_DATA (the folder with monet-p100/) and a built test binary:
 
     just bench-monet        # builds the binary, measures, writes the page
-    scripts/measure-monet.py BINARY results/monet/p100.csv --seconds 60 [--strategy coarse] [--modes ...] [--gap-ppm N]
+    scripts/measure-monet.py BINARY results/paper-monet.csv --seconds 60 [--strategy coarse] [--modes ...] [--gap-ppm N]
 
 Wall seconds are those of this machine as it is, CPU seconds those of the process. A cell that is stopped at its
 limit keeps the best schedule and bound that it had reported by then; no row is left out for being bad.

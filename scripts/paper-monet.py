@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes results/paper-monet.md and its figures from results/monet/p100.csv.
+"""Writes results/paper-monet.md and its figures from results/paper-monet.csv.
 
 Needs BENCH_REFERENCE_DATA (the folder with monet-p100/) for what the schedules are compared with: the time of the
 framework's default run, as the profiles say it. Rows come from scripts/measure-monet.py.
@@ -172,18 +172,20 @@ def ablation(rows):
 
 HEAD = """# MONeT's evaluation on its authors' P100 profiles
 
-Written by `scripts/paper-monet.py` from `results/monet/p100.csv`, which `scripts/measure-monet.py` measures
+Written by `scripts/paper-monet.py` from `results/paper-monet.csv`, which `scripts/measure-monet.py` measures
 (`just bench-monet`). Objectives as released, in 0.01 ms; one run per cell, HiGHS, two threads, gap 2 %. The machine
 has two cores and was shared by seven such jobs, which left a run a fifth of them or so: wall seconds are of that
 machine, CPU seconds are the run's own. A run that was stopped at its limit (60 s of wall time unless the CSV says
-otherwise) keeps what it had reached; limits were 12 to 560 s, gaps asked for 2 or 5 %, both in the CSV. Gurobi's figures are those of the authors' logs, 12 threads and up to 24 h: times
+otherwise) keeps what it had reached; limits were 12 to 560 s, gaps asked for 2 or 5 %. Rows whose limit is empty in the
+CSV were rebuilt from this page, since their CSV was never committed: their figures are as exact as they are printed
+here. Gurobi's figures are those of the authors' logs, 12 threads and up to 24 h: times
 are to its own gap of 5 and 2 %, `-` where that was never reached. "Against Gurobi's best": a negative figure is a better
 schedule than theirs. "Bound against Gurobi's": a positive figure is a higher lower bound than Gurobi's after up to 24 h.
 """
 
 
 def main():
-    with open(ROOT / "monet" / "p100.csv") as file:
+    with open(ROOT / "paper-monet.csv") as file:
         rows = list(csv.DictReader(file))
     order = {mode: at for at, mode in enumerate(MODES)}
     rows.sort(key=lambda row: (order[row["mode"]], row["network"], float(row["budget_gib"]), row["strategy"]))
