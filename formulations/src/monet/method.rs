@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use remat_core::Instance;
 
+use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::monet::encoding::encode;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::program::Program;
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 /// MONeT: checkpointing and implementations of operators in one integer program.
 ///
@@ -136,6 +138,17 @@ fn supports(instance: &Instance) -> Result<(), SkipReason> {
     Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
 }
 
+impl Formulation for Monet {
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        encode(instance, parameters, budget, false)
+    }
+}
+
 impl Method for Monet {
     fn id(&self) -> &'static str {
         "monet"
@@ -157,6 +170,10 @@ impl Method for Monet {
         supports(instance)
     }
 
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
+    }
+
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
         let program = Program::new(context, true)?;
         let count = context.budgets.len();
@@ -166,6 +183,17 @@ impl Method for Monet {
             Ok(answer)
         };
         (0..count).map(of).collect()
+    }
+}
+
+impl Formulation for MonetLp {
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        encode(instance, parameters, budget, true)
     }
 }
 
@@ -187,6 +215,10 @@ impl Method for MonetLp {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         supports(instance)
+    }
+
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
