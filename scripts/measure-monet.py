@@ -57,11 +57,11 @@ def measure(binary, cell, seconds):
 
 
 def without_recomputation(logged):
-    """Cells that the authors did not log: the profile with all alternatives, budgets up to the framework's own memory."""
+    """Cells that the authors did not log: the profile with all alternatives, budgets up to that of the GPU."""
     files = {row["model"]: row["instance_file"] for row in logged if row["mode"] == ALL}
     empty = dict.fromkeys(("best_objective", "best_bound", "t_gap5_s", "t_gap2_s"), "")
     return [{**empty, "model": model, "mode": "no-recomputation", "budget_gb": f"{gib:.1f}", "instance_file": name}
-            for model, name in sorted(files.items()) for gib in range(5, 15)]
+            for model, name in sorted(files.items()) for gib in range(5, 17)]
 
 
 def main():

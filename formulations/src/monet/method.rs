@@ -40,8 +40,7 @@ use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 /// * An implementation that saves something extra (a mask) is a node that runs with its parent, beside the
 ///   parent's inputs; as released those inputs are not counted, and such a schedule may need more than
 ///   its budget, which the simulator then says, and it is not returned.
-/// * All outputs of one operator are kept or dropped together; outputs of the network stay; what must not
-///   run again is kept until its last use.
+/// * All outputs of one operator are kept or dropped together; outputs of the network stay.
 /// * `local=dot` takes only readers that can run in that stage, which is within the paper's L-dot.
 /// * `strategy=coarse` begins with a relaxation over blocks of stages, which is not in the paper.
 /// * `recompute=off` chooses implementations alone.
