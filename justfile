@@ -85,14 +85,14 @@ bench:
     cargo bench -p remat-formulations --bench fastsa
     cargo bench -p remat-core --bench simulator
 
-# Measure monet on its authors' P100 profiles into results/monet/p100.csv and write results/paper-monet.md (an hour and more)
+# Measure monet on its authors' P100 profiles into results/paper-monet.csv and write results/paper-monet.md (an hour and more)
 bench-monet seconds="300" *flags:
     #!/usr/bin/env bash
     set -euo pipefail
     : "${BENCH_REFERENCE_DATA:?names the folder with monet-p100/}"
     binary=$(cargo test -p bench -p remat-core -p remat-formulations -p remat-solvers --test monet_reference --no-run 2>&1 |
         sed -n 's/.*Executable.*(\(.*\))/\1/p')
-    scripts/measure-monet.py "$binary" results/monet/p100.csv --seconds {{ seconds }} {{ flags }}
+    scripts/measure-monet.py "$binary" results/paper-monet.csv --seconds {{ seconds }} {{ flags }}
     scripts/paper-monet.py
 
 # Measure Checkmate's models and strategies into results/checkmate/ (hours with the ten-minute limits that it sets)

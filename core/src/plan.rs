@@ -31,7 +31,12 @@ impl Plan {
 
     /// The framework's own implementations: the first listed that is consistent.
     pub fn default_choice(instance: &Instance) -> Self {
-        Self::new(instance, |_| (0, 0))
+        Self::first_by(instance, |_| 0)
+    }
+
+    /// The first listed of those of the least rank that is consistent.
+    pub fn first_by(instance: &Instance, rank: impl Fn(&Implementation) -> u64) -> Self {
+        Self::new(instance, |implementation| (rank(implementation), 0))
     }
 
     fn new(instance: &Instance, cost: impl Fn(&Implementation) -> (u64, u64)) -> Self {

@@ -14,6 +14,7 @@ mod chain_method;
 pub mod checkmate;
 pub mod chen;
 pub mod fastsa;
+pub mod gist;
 pub mod griewank;
 pub mod kusumoto;
 pub mod moccasin;

@@ -6,6 +6,7 @@ use crate::method::Method;
 pub static METHODS: &[&dyn Method] = &[
     &crate::store_all::StoreAll,
     &crate::sequential::Sequential,
+    &crate::gist::Gist,
     &crate::griewank::GriewankLogN,
     &crate::chen::CHEN_SQRT,
     &crate::chen::CHEN_GREEDY,

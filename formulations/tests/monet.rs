@@ -224,23 +224,30 @@ fn subsets(of: Set) -> impl Iterator<Item = Set> {
 #[test]
 fn all_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
     let (mut compared, mut recomputed, mut infeasible) = (0, 0, 0);
-    for seed in 0..12 {
+    for (seed, recompute) in (0..12).flat_map(|seed| [(seed, "on"), (seed, "off")]) {
         let instance = instance(seed);
         let released = seed % 3 == 0;
         let tight = seed % 3 == 1;
-        let Some(problem) = problem(&instance, released, tight) else { continue };
+        let modes = Modes { recompute: recompute == "on", ..ALL };
+        let Ok(problem) = Problem::new(&instance, modes, Rules { released, tight_local: tight }) else { continue };
         if problem.nodes.len() > 5 {
             continue;
         }
         let budgets = budgets(&problem);
-        let words =
-            [("rules", if released { "as-released" } else { "exact" }), ("local", if tight { "dot" } else { "bar" })];
+        let words = [
+            ("rules", if released { "as-released" } else { "exact" }),
+            ("local", if tight { "dot" } else { "bar" }),
+            ("recompute", recompute),
+        ];
         let twin = |capacity| Twin { problem: &problem, budget: capacity }.least_time();
         let optima: Vec<_> = budgets.iter().map(|budget| twin(problem.capacity(*budget).expect("a budget"))).collect();
         for strategy in ["plain", "lazy", "coarse"] {
             let given: Vec<_> = words.iter().copied().chain([("strategy", strategy)]).collect();
             for (answer, &expected) in solve("monet", &instance, &budgets, &given).iter().zip(&optima) {
-                let context = format!("seed {seed}, {strategy}, budget {:?}: {}", answer.budget, answer.note);
+                let context = format!(
+                    "seed {seed}, {strategy}, recompute {recompute}, budget {:?}: {}",
+                    answer.budget, answer.note
+                );
                 let time = answer.claimed.map(|claimed| (claimed.time / problem.rules.time_unit()).cast_signed());
                 if released && answer.note.contains("rejected") {
                     continue;

@@ -11,6 +11,7 @@ use remat_core::io::read_json;
 use remat_core::monet_file::{MonetFile, instance_of};
 use remat_core::{Instance, simulate};
 use remat_formulations::monet::decisions::Decisions;
+use remat_formulations::monet::formulation::Formulation;
 use remat_formulations::monet::problem::{Modes, Problem, Rules};
 use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter, Termination, find};
 
@@ -75,6 +76,43 @@ fn measure_one_cell() {
     let printer = Printer(std::time::Instant::now());
     let context = Context { reporter: &printer, ..Context::new(&instance, &parameters, &budgets, limits) };
     method.solve(&context).expect("solved");
+}
+
+/// Prints lines of `results/paper-monet-sizes.csv`: the exact model with every memory row that can bind, and the bound
+/// of its relaxation. `MONET_SIZES='vgg16_176_inplace_normal 8 as-released bar bound'` (or `no-bound` at the end).
+#[test]
+#[ignore = "a measurement: it asserts nothing"]
+fn measure_one_size() {
+    let Ok(asked) = std::env::var("MONET_SIZES") else {
+        eprintln!("SKIPPED: MONET_SIZES names no model");
+        return;
+    };
+    let words: Vec<&str> = asked.split_whitespace().collect();
+    let &[name, gib, rules, local, wanted] = words.as_slice() else { panic!("five words, not {asked:?}") };
+    let Some(instance) = profile(name) else { return };
+    let given = [("rules".to_owned(), rules.to_owned()), ("local".to_owned(), local.to_owned())].into();
+    let method = find("monet-lp").expect("registered");
+    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet-lp");
+    let budget = gib.parse::<u64>().expect("whole GiB") * GIB;
+    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
+    let tight_local = rules == "exact" && local == "dot";
+    let problem =
+        Problem::new(&instance, modes, Rules { released: rules == "as-released", tight_local }).expect("a view");
+    let capacity = problem.capacity(Some(budget)).expect("a budget");
+    let mut formulation = Formulation::new(&problem, capacity);
+    formulation.add_all();
+    let rows = &formulation.layout.model.rows;
+    let sizes = format!("{},{},{}", rows.len(), formulation.layout.model.columns(), rows.values.len());
+    let limits = Limits { time: Some(Duration::from_secs(300)), threads: 2, seed: 0 };
+    let budgets = [Some(budget)];
+    let bound = (wanted == "bound").then(|| {
+        let answers = method.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("solved");
+        let bound = answers[0].note.split_once("bound ").and_then(|(_, rest)| rest.split(';').next()).expect("said");
+        // In units of 0.01 ms.
+        bound.parse::<f64>().expect("a number") * problem.rules.time_unit() as f64 / 10_000.0
+    });
+    let bound = bound.map_or_else(String::new, |bound| format!("{bound:.2}"));
+    eprintln!("SIZE {name},{gib},{rules},{local},{sizes},{bound}");
 }
 
 fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {

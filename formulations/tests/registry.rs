@@ -1,5 +1,7 @@
 //! What every method owes: checked for all that the registry lists.
 
+mod networks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -21,6 +23,11 @@ fn instances() -> Vec<Instance> {
     // Of the large networks one is enough here.
     paths.retain(|path| !path.to_string_lossy().contains("resnet1"));
     paths.iter().map(|path| read_instance(path).expect("shipped instances are valid")).collect()
+}
+
+/// A network with Gist's encodings, which no shipped one has.
+fn encoded() -> Instance {
+    Instance::new(&networks::encoded()).expect("valid")
 }
 
 /// Defaults, but for methods that work for as long as they are told to.
@@ -58,8 +65,8 @@ fn every_method_cites_and_claims() {
 }
 
 #[test]
-fn every_method_supports_some_shipped_instance() {
-    let instances = instances();
+fn every_method_supports_some_instance() {
+    let instances: Vec<Instance> = instances().into_iter().chain([encoded()]).collect();
     for method in METHODS {
         assert!(instances.iter().any(|instance| method.supports(instance).is_ok()), "{}", method.id());
     }
@@ -67,7 +74,7 @@ fn every_method_supports_some_shipped_instance() {
 
 #[test]
 fn schedules_are_legal_meet_their_budgets_and_cost_at_most_what_is_claimed() {
-    for instance in instances() {
+    for instance in instances().into_iter().chain([encoded()]) {
         let store_all = answers(METHODS[0], &instance, &[None])[0].claimed.expect("store-all always answers");
         let part = |k: u64| Some(store_all.peak_bytes / 10 * k);
         let affordable =

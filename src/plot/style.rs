@@ -62,6 +62,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("moccasin", GREEN, Marker::Triangle),
     ("moccasin-reordered", ORANGE, Marker::Circle),
     ("fastsa", BLUE, Marker::Diamond),
+    ("gist", PURPLE, Marker::Plus),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),
 ];

@@ -134,6 +134,31 @@ fn a_solution_that_cannot_be_used_is_one_error() {
 }
 
 #[test]
+fn monets_program_is_exported_and_lifted_to_the_schedule_that_solves_it() {
+    let checkout = imported();
+    let cases = [("random", "0.8x", "mps"), ("counter", "0.85x", "lp"), ("layers", "0.85x", "mps")];
+    for (instance, budget, format) in cases {
+        for method in ["monet[strategy=plain]", "monet[local=bar,in-place=off]", "monet[modes=noop]"] {
+            let asked = format!("{instance} --method {method} --budget {budget}");
+            checkout.ok(&format!("export {asked} --format {format} -o model.{format}"));
+            let expected = time_of(&checkout, &format!("solve {asked}"));
+            highs(&checkout.path(&format!("model.{format}")), &checkout.path("model.sol"));
+            checkout.ok(&format!("lift model.sol --model model.{format} -o lifted.json"));
+            let lifted = time_of(&checkout, &format!("verify {instance} lifted.json --budget {budget}"));
+            assert_eq!(lifted, expected, "{asked}");
+        }
+    }
+    let text = std::fs::read_to_string(checkout.path("model.mps")).unwrap();
+    assert!(!text.contains(" x_"), "every column has a name of its own");
+    let asked = "random --method monet-lp --budget 0.8x";
+    checkout.ok(&format!("export {asked} -o relaxed.mps"));
+    std::fs::write(checkout.path("relaxed.sol"), "r_1_0 0.5\n").unwrap();
+    assert!(checkout.bench("lift relaxed.sol").last_error().contains("the model is a relaxation"));
+    let impossible = checkout.bench("export random --method monet --budget 3");
+    assert!(impossible.last_error().contains("infeasible, no model"), "{}", impossible.stderr);
+}
+
+#[test]
 fn moccasin_is_exported_for_cp_sat_and_a_response_to_another_model_is_refused() {
     let checkout = imported();
     let asked = "layers --method moccasin --budget 0.85x";

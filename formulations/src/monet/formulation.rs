@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use remat_solvers::{Column, Names, Row, RowBlock};
+use remat_solvers::RowBlock;
 
 use crate::checkmate::coarse::Block;
 use crate::checkmate::term::Term;
@@ -121,6 +121,12 @@ impl<'a> Formulation<'a> {
         true
     }
 
+    /// Whether some row holds for no values of the columns: nothing is within the capacity.
+    pub fn has_hopeless_row(&self) -> bool {
+        let rows = &self.layout.model.rows;
+        (0..rows.len()).any(|row| rows.upper[row] < 0.0 && rows.terms(row).next().is_none())
+    }
+
     /// The rows from a position on.
     pub fn rows_from(&self, position: usize) -> RowBlock {
         let rows = &self.layout.model.rows;
@@ -233,23 +239,5 @@ impl<'a> Formulation<'a> {
                 set(term, reads.contains(&node) && !decisions.kept[stage + 1][node]);
             }
         }
-    }
-}
-
-impl Names for Formulation<'_> {
-    fn column(&self, column: Column) -> String {
-        for (stage, terms) in self.layout.stages.iter().enumerate() {
-            let families = [("r", &terms.run), ("s", &terms.kept), ("q", &terms.over), ("p", &terms.present)];
-            for (letter, family) in families {
-                if let Some(node) = family.iter().position(|&term| term == Term::Column(column)) {
-                    return format!("{letter}_{stage}_{node}");
-                }
-            }
-        }
-        format!("x{}", column.index())
-    }
-
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
     }
 }

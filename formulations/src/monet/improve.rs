@@ -36,7 +36,11 @@ pub fn improve(
     effort: Effort,
 ) -> Option<Decisions> {
     settle(problem, &mut kept);
-    let mut search = Search::new(problem, kept, capacity, seed)?;
+    let search = Search::new(problem, kept.clone(), capacity, seed);
+    let mut search = search.or_else(|| {
+        keep_single_runs(problem, &mut kept);
+        Search::new(problem, kept, capacity, seed)
+    })?;
     search.hottest *= effort.heat;
     let steps = effort.steps.min(200 * problem.nodes.len() * problem.stages.len());
     let began = Instant::now();
@@ -59,6 +63,15 @@ pub fn settle(problem: &Problem, kept: &mut [Vec<bool>]) {
     }
 }
 
+/// Keeps what must not run again as long as it can be of use.
+fn keep_single_runs(problem: &Problem, kept: &mut [Vec<bool>]) {
+    for (at, node) in problem.nodes.iter().enumerate() {
+        if node.again.is_empty() && node.parent.is_none() {
+            (1..=node.last).for_each(|stage| kept[stage][at] = true);
+        }
+    }
+}
+
 /// Whether a value must or must not be there when a stage begins.
 fn forced(problem: &Problem, stage: usize, at: usize) -> Option<bool> {
     let node = &problem.nodes[at];
@@ -68,10 +81,7 @@ fn forced(problem: &Problem, stage: usize, at: usize) -> Option<bool> {
     if node.result {
         return Some(true);
     }
-    if stage > node.last + 1 || node.last == 0 {
-        return Some(false);
-    }
-    (stage <= node.last && node.again.is_empty() && node.parent.is_none()).then_some(true)
+    (stage > node.last + 1 || node.last == 0).then_some(false)
 }
 
 struct Search<'a> {

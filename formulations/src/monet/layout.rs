@@ -214,10 +214,6 @@ impl Layout {
         if node.result {
             return Term::One;
         }
-        // What must not run again is kept as long as it can be of use.
-        if stage <= node.last && node.again.is_empty() && node.parent.is_none() {
-            return Term::One;
-        }
         // Read in stage `last` without being run there, it is kept into the stage after.
         if stage > node.last + 1 || node.last == 0 { Term::Zero } else { self.column(0, Kind::Integer) }
     }

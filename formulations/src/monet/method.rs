@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use remat_core::Instance;
 
+use crate::formulation::{Encoding, Formulation};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::monet::encoding::encode;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::program::Program;
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 /// MONeT: checkpointing and implementations of operators in one integer program.
 ///
@@ -38,8 +40,7 @@ use crate::parameters::{ParameterKind, ParameterSpec};
 /// * An implementation that saves something extra (a mask) is a node that runs with its parent, beside the
 ///   parent's inputs; as released those inputs are not counted, and such a schedule may need more than
 ///   its budget, which the simulator then says, and it is not returned.
-/// * All outputs of one operator are kept or dropped together; outputs of the network stay; what must not
-///   run again is kept until its last use.
+/// * All outputs of one operator are kept or dropped together; outputs of the network stay.
 /// * `local=dot` takes only readers that can run in that stage, which is within the paper's L-dot.
 /// * `strategy=coarse` begins with a relaxation over blocks of stages, which is not in the paper.
 /// * `recompute=off` chooses implementations alone.
@@ -136,6 +137,17 @@ fn supports(instance: &Instance) -> Result<(), SkipReason> {
     Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
 }
 
+impl Formulation for Monet {
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        encode(instance, parameters, budget, false)
+    }
+}
+
 impl Method for Monet {
     fn id(&self) -> &'static str {
         "monet"
@@ -157,6 +169,10 @@ impl Method for Monet {
         supports(instance)
     }
 
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
+    }
+
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
         let program = Program::new(context, true)?;
         let count = context.budgets.len();
@@ -166,6 +182,17 @@ impl Method for Monet {
             Ok(answer)
         };
         (0..count).map(of).collect()
+    }
+}
+
+impl Formulation for MonetLp {
+    fn encode<'a>(
+        &self,
+        instance: &'a Instance,
+        parameters: &Parameters,
+        budget: Option<u64>,
+    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+        encode(instance, parameters, budget, true)
     }
 }
 
@@ -187,6 +214,10 @@ impl Method for MonetLp {
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         supports(instance)
+    }
+
+    fn formulation(&self) -> Option<&dyn Formulation> {
+        Some(self)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {

@@ -3,12 +3,14 @@
 //! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program,
 //! [`formulation`] the model with the memory rows that it has so far and [`separation`] those it lacks,
 //! [`decisions`] what a solution says, [`improve`] the local search, [`coarse`] the model over blocks of stages,
+//! [`encoding`] the model for other solvers,
 //! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`program`] what leads from budgets
 //! to answers.
 
 pub mod coarse;
 pub mod constraints;
 pub mod decisions;
+pub mod encoding;
 pub mod expand;
 pub mod formulation;
 pub mod improve;

@@ -181,20 +181,10 @@ impl<'a> Program<'a> {
                 format!("a solution of {} was rejected: simulated, it is {over} over the budget", found.time());
             return Ok(false);
         }
-        let claimed = self.claimed(&found);
+        let claimed = claimed(&self.problem, &found);
         self.context.reporter.report(index, Progress::incumbent(schedule, claimed));
         known.best = Some(found);
         Ok(true)
-    }
-
-    /// What the program says of decisions; as released, its sizes are counted up and so is the time.
-    fn claimed(&self, decisions: &Decisions) -> Claimed {
-        let whole = |value: i64, unit: u64| u64::try_from(value).unwrap_or(0).saturating_mul(unit);
-        let rules = self.problem.rules;
-        Claimed {
-            time: whole(decisions.time(), rules.time_unit()),
-            peak_bytes: whole(decisions.peak(), rules.byte_unit()),
-        }
     }
 
     /// The mixed-integer program as it stands.
@@ -385,12 +375,21 @@ impl<'a> Program<'a> {
             budget,
             termination,
             schedule,
-            claimed: known.best.as_ref().map(|best| self.claimed(best)),
+            claimed: known.best.as_ref().map(|best| claimed(&self.problem, best)),
             lower_bound: if known.infeasible { None } else { self.bound(known.bound) },
             build,
             solve,
             note: words,
         }
+    }
+}
+
+/// What the program says of decisions; as released, its sizes are counted up and so is the time.
+pub(super) fn claimed(problem: &Problem, decisions: &Decisions) -> Claimed {
+    let whole = |value: i64, unit: u64| u64::try_from(value).unwrap_or(0).saturating_mul(unit);
+    Claimed {
+        time: whole(decisions.time(), problem.rules.time_unit()),
+        peak_bytes: whole(decisions.peak(), problem.rules.byte_unit()),
     }
 }
 

@@ -7,7 +7,7 @@ pub mod common;
 use std::collections::BTreeMap;
 
 use common::{Dice, network};
-use remat_core::format::{Phase, TensorKind};
+use remat_core::format::{ImplementationDocument, InPlaceDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, simulate};
 use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::stages::Stages;
@@ -88,4 +88,44 @@ pub fn checked(instance: &Instance, answer: &Answer, context: &str) -> Option<u6
     assert_eq!((simulation.time, simulation.peak_bytes), (claimed.time, claimed.peak_bytes), "{context}");
     assert!(answer.budget.is_none_or(|budget| simulation.peak_bytes <= budget), "{context}: over budget");
     Some(simulation.time)
+}
+
+/// A convolution, a rectifier and a loss with Gist's encodings: the rectifier can save a mask, which its backward
+/// can read, or run in place.
+pub fn encoded() -> InstanceDocument {
+    let mut document = common::empty("encoded");
+    let kinds = [
+        (10, TensorKind::Input),
+        (100, TensorKind::Activation),
+        (100, TensorKind::Activation),
+        (1, TensorKind::Output),
+        (4, TensorKind::Saved),
+        (100, TensorKind::Gradient),
+        (100, TensorKind::Gradient),
+        (1, TensorKind::ParamGradient),
+    ];
+    document.tensors = (0..).zip(kinds).map(|(id, (bytes, kind))| common::tensor(id, bytes, kind)).collect();
+    let rows = [
+        (Phase::Forward, vec![0], vec![1], 7),
+        (Phase::Forward, vec![1], vec![2], 2),
+        (Phase::Loss, vec![2], vec![3], 1),
+        (Phase::Backward, vec![3], vec![5], 1),
+        (Phase::Backward, vec![2, 5], vec![6], 3),
+        (Phase::Backward, vec![0, 6], vec![7], 6),
+    ];
+    for (id, (phase, inputs, outputs, time)) in (0..).zip(rows) {
+        let mut operator = common::operator(id, phase, inputs, outputs);
+        operator.differentiates = (phase == Phase::Backward).then(|| 5 - id);
+        operator.implementations = vec![ImplementationDocument::plain("default", time, 0)];
+        document.operators.push(operator);
+    }
+    let in_place = Some(InPlaceDocument { output: 2, input: 1 });
+    let rectifier = &mut document.operators[1].implementations;
+    rectifier.push(ImplementationDocument { saves: vec![4], ..ImplementationDocument::plain("gist:binarize", 5, 0) });
+    rectifier.push(ImplementationDocument { in_place, ..ImplementationDocument::plain("gist:in-place", 2, 0) });
+    let inputs = Some(vec![4, 5]);
+    let from_mask = ImplementationDocument { inputs, ..ImplementationDocument::plain("gist:binarize", 4, 0) };
+    document.operators[4].implementations.push(from_mask);
+    document.order = (0..6).collect();
+    document
 }
