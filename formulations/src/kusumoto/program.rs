@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::family::Stop;
 use super::steps::{Step, Steps};
-use super::viable::{Viable, check};
+use super::viable::{Reach, Viable, check};
 
 /// What is optimised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,13 +162,19 @@ fn enough(steps: &Steps<'_>, viable: &Viable<'_, '_>, deadline: Option<Instant>)
     Ok(enough)
 }
 
-/// The least budget that some sequence meets: bisection over the steps that the largest budget leaves.
+/// The least budget that some sequence meets: bisection over the steps that the largest budget leaves, unless
+/// nothing is below that budget, which one pass says: the pruned family's least budget is often that of all sets.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
     // One group for everything is a sequence.
     let mut high = steps.most().min(steps.need(0, steps.sets.len() - 1));
+    let Some(below) = high.checked_sub(1) else { return Ok(high) };
+    if !Reach::new(steps, below, deadline)?.ends(steps) {
+        return Ok(high);
+    }
+    high = below;
     let Some(mut viable) = Viable::new(steps, high, deadline)? else { return Ok(high) };
     let mut low = 0;
     while low < high {

@@ -71,7 +71,8 @@ pub struct Steps<'a> {
     scan: Scan,
     /// Nodes by workspace, largest first, those without left out.
     by_workspace: Vec<usize>,
-    times: &'a [u64],
+    /// By node: M_v and T_v, side by side.
+    weights: Vec<(u64, u64)>,
     memory: Memory,
     last_group: LastGroup,
     /// No budget is larger.
@@ -83,7 +84,7 @@ impl<'a> Steps<'a> {
     pub fn new(
         graph: &'a Graph,
         mut sets: Vec<Set>,
-        times: &'a [u64],
+        times: &[u64],
         (memory, last_group): (Memory, LastGroup),
         most: u64,
     ) -> Self {
@@ -92,7 +93,8 @@ impl<'a> Steps<'a> {
         let mut by_workspace: Vec<_> = (0..graph.nodes.len()).filter(|&n| graph.nodes[n].workspace > 0).collect();
         by_workspace.sort_by_key(|&node| std::cmp::Reverse(graph.nodes[node].workspace));
         let scan = Scan::new(&sets, |set| profiles[set].terms(memory));
-        Self { graph, sets, profiles, scan, by_workspace, times, memory, last_group, most: most.min(MOST) }
+        let weights = graph.nodes.iter().zip(times).map(|(node, &time)| (node.bytes, time)).collect();
+        Self { graph, sets, profiles, scan, by_workspace, weights, memory, last_group, most: most.min(MOST) }
     }
 
     /// No budget is larger.
@@ -135,10 +137,13 @@ impl<'a> Steps<'a> {
     /// One step, whether or not it is one.
     pub fn step(&self, from: usize, to: usize) -> Step {
         let (low, high) = (&self.profiles[from], &self.profiles[to]);
-        let fresh = || high.boundary.without(&self.sets[from]);
-        let cached = fresh().map(|node| self.graph.nodes[node].bytes).sum();
+        let fresh = high.boundary.without(&self.sets[from]);
+        let (cached, kept) = fresh.fold((0, 0), |(bytes, time), node| {
+            let (more, longer) = self.weights[node];
+            (bytes + more, time + longer)
+        });
         let ends = to + 1 == self.sets.len() && self.last_group == LastGroup::Keep;
-        let time = high.time - low.time - fresh().map(|node| self.times[node]).sum::<u64>();
+        let time = high.time - low.time - kept;
         Step {
             to: u32::try_from(to).expect("families are bounded far below 2^32"),
             need: self.need(from, to),
@@ -149,7 +154,7 @@ impl<'a> Steps<'a> {
 
     /// [`Step::cached`].
     pub fn cached(&self, from: usize, to: usize) -> u64 {
-        self.profiles[to].boundary.without(&self.sets[from]).map(|node| self.graph.nodes[node].bytes).sum()
+        self.profiles[to].boundary.without(&self.sets[from]).map(|node| self.weights[node].0).sum()
     }
 
     /// [`Step::need`].
@@ -172,7 +177,8 @@ impl<'a> Steps<'a> {
     fn workspace(&self, from: usize, to: usize) -> u64 {
         let (low, high) = (&self.sets[from], &self.sets[to]);
         let nodes = &self.graph.nodes;
-        if self.profiles[to].size - self.profiles[from].size < 64 {
+        let size = self.profiles[to].size - self.profiles[from].size;
+        if size * size < nodes.len() {
             return high.without(low).map(|node| nodes[node].workspace).max().unwrap_or(0);
         }
         let inside = |&&node: &&usize| high.contains(node) && !low.contains(node);
