@@ -93,6 +93,9 @@ bench-monet seconds="300" *flags:
     binary=$(cargo test -p bench -p remat-core -p remat-formulations -p remat-solvers --test monet_reference --no-run 2>&1 |
         sed -n 's/.*Executable.*(\(.*\))/\1/p')
     scripts/measure-monet.py "$binary" results/paper-monet.csv --seconds {{ seconds }} {{ flags }}
+    scripts/measure-monet.py "$binary" results/paper-monet.csv --no-recomputation
+    cargo build -p bench -p remat-core -p remat-formulations -p remat-solvers
+    scripts/measure-gist.py target/debug/bench results/paper-monet-gist.csv
     scripts/paper-monet.py
 
 # Measure Checkmate's models and strategies into results/checkmate/ (hours with the ten-minute limits that it sets)

@@ -51,13 +51,16 @@ impl Plan {
         for &id in instance.order().iter().rev() {
             let operator = instance.operator(id);
             let choose = |again: bool, required: &[bool]| {
-                choose(operator, again, |v| saves_all(operator, v, required))
+                choose_that(operator, again, |v| saves_all(operator, v, required))
                     .min_by_key(|&v| cost(&operator.implementations[v]))
             };
             let at = id.index();
             // An instance without a consistent choice (a tensor that only an in-place or a recompute
             // implementation saves) is left with its default, which the simulator then refuses.
-            plan.saving[at] = choose(false, &required).unwrap_or(0);
+            let cheapest = |v: &usize| cost(&operator.implementations[*v]);
+            let possible = |v: &Implementation| saves_all(operator, v, &required) && can_read(instance, v, &required);
+            let saving = choose_that(operator, false, possible).min_by_key(cheapest);
+            plan.saving[at] = saving.or_else(|| choose(false, &required)).unwrap_or(0);
             plan.saving_again[at] = choose(true, &required);
             plan.passing[at] = choose(false, &[]).unwrap_or(0);
             plan.passing_again[at] = choose(true, &[]);
@@ -75,7 +78,7 @@ impl Plan {
 }
 
 /// Positions of the implementations that may serve as a first run, or as a further one.
-fn choose<'a>(
+fn choose_that<'a>(
     operator: &'a Operator,
     again: bool,
     suits: impl Fn(&Implementation) -> bool + 'a,
@@ -86,6 +89,20 @@ fn choose<'a>(
     };
     let positions = operator.implementations.iter().enumerate();
     positions.filter(move |(_, v)| may(v) && suits(v)).map(|(position, _)| position)
+}
+
+/// Whether what an implementation reads can be saved together with what is required already: an operator may offer
+/// two extra tensors, but no implementation that saves both.
+fn can_read(instance: &Instance, implementation: &Implementation, required: &[bool]) -> bool {
+    implementation.reads.iter().all(|read| {
+        let Some(producer) = instance.tensor(*read).producer.map(|id| instance.operator(id)) else { return true };
+        let wanted = |saved: &&TensorId| required[saved.index()] || implementation.reads.contains(saved);
+        let saves = |way: &Implementation| {
+            let mut all = producer.implementations.iter().flat_map(|other| &other.saves).filter(wanted);
+            all.all(|saved| way.saves.contains(saved))
+        };
+        producer.outputs.contains(read) || choose_that(producer, false, saves).next().is_some()
+    })
 }
 
 /// Whether an implementation makes every extra saved tensor of the operator that is required.

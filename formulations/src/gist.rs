@@ -28,6 +28,7 @@ const PREFIX: &str = "gist:";
 ///
 /// # Departures from the paper
 /// * The encodings are those of the instance: what they cost and how small they are is in its provenance.
+/// * Where an operator offers two encodings, but no implementation that saves both, the one that is read last is used.
 /// * An operator that saves an encoding runs in place only if the instance has an implementation that does both.
 ///
 /// # Reference
