@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 RESULTS = Path(__file__).parent.parent / "results"
-WIDTH, HEIGHT, MARGIN = 330, 260, 52
+WIDTH, HEIGHT, MARGIN = 340, 260, 62
 COLOURS = {"rounded": "#d55e00", "fitted": "#0072b2", "aligned": "#009e73", "refined": "#000000"}
 
 
