@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Dice, dice, network, slow_simulation};
+use common::{Dice, dice, empty, network, operator, slow_simulation, tensor};
 use proptest::prelude::*;
-use remat_core::format::{Phase, TensorKind};
+use remat_core::format::{ImplementationDocument, Phase, TensorKind};
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::simulate::{SimulationError, Violation};
@@ -250,4 +250,38 @@ fn the_peak_counts_fixed_bytes_inputs_and_workspace() {
     assert_eq!(simulation.timeline[1], 5 + 3 + 4 + 8 + 3);
     let kinds = simulation.peak_bytes_by_kind;
     assert_eq!(kinds[TensorKind::Input as usize], 3);
+}
+
+#[test]
+fn a_plan_never_reads_two_encodings_that_no_implementation_saves_together() {
+    let way = |name: &str, time, inputs: &[u32], saves: &[u32]| ImplementationDocument {
+        inputs: (!inputs.is_empty()).then(|| inputs.to_vec()),
+        saves: saves.to_vec(),
+        ..ImplementationDocument::plain(name, time, 0)
+    };
+    let mut document = empty("encodings");
+    let kinds = [
+        TensorKind::Input,
+        TensorKind::Activation,
+        TensorKind::Saved,
+        TensorKind::Saved,
+        TensorKind::Output,
+        TensorKind::Gradient,
+        TensorKind::ParamGradient,
+    ];
+    document.tensors = (0..).zip(kinds).map(|(id, kind)| tensor(id, 1, kind)).collect();
+    document.operators = vec![
+        operator(0, Phase::Forward, vec![0], vec![1]),
+        operator(1, Phase::Loss, vec![1], vec![4]),
+        operator(2, Phase::Backward, vec![1], vec![5]),
+        operator(3, Phase::Backward, vec![1, 5], vec![6]),
+    ];
+    document.operators[0].implementations.extend([way("x", 1, &[], &[2]), way("y", 1, &[], &[3])]);
+    document.operators[2].implementations = vec![way("plain", 9, &[], &[]), way("from x", 1, &[2], &[])];
+    document.operators[3].implementations = vec![way("plain", 9, &[], &[]), way("from y", 1, &[3, 5], &[])];
+    document.order = vec![0, 1, 2, 3];
+    let instance = Instance::new(&document).expect("valid");
+    let schedule = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+    // One of the two is fast, not both: 1 + 1 + 1 + 9.
+    assert_eq!(simulate(&instance, &schedule).expect("legal").time, 12);
 }
