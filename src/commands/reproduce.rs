@@ -46,7 +46,7 @@ pub struct Arguments {
     /// All that are reproduced
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// Run what takes minutes [default]
+    /// Run what takes minutes: the default
     #[arg(long, conflicts_with = "full")]
     quick: bool,
     /// Run everything, as long as it takes

@@ -34,7 +34,7 @@ pub struct Rules {
     pub copies: Option<u8>,
 }
 
-/// Most runs of one operator that can be asked for: they are counted in [`BITS`] bits.
+/// Most runs of one operator that can be asked for: they are counted in a few bits each.
 pub const MAX_COPIES: u64 = 1 << BITS;
 const BITS: usize = 4;
 const _: () = assert!(BITS * MAX_OPERATORS <= Set::BITS as usize, "the counts of all operators fit into a set");
