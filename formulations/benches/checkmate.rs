@@ -8,12 +8,14 @@
 //! needs, and of what it needs beyond what is always there where they end in `r`.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a measurement for people")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::time::{ClockId, clock_gettime};
+use common::cpu_seconds;
 use remat_core::Instance;
 use remat_core::format::Origin;
 use remat_core::io::{read_instance, read_json};
@@ -62,10 +64,6 @@ fn read(file: &str) -> Instance {
     let name = format!("{}-published", name.rsplit('/').next().unwrap());
     let graph: NodeLinkFile = serde_json::from_value(read_json(file.as_ref()).unwrap()).unwrap();
     Instance::new(&instance_of(&name, &graph, &Origin::Exact).unwrap()).unwrap()
-}
-
-fn cpu_seconds() -> f64 {
-    Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap()).as_secs_f64()
 }
 
 fn budget(joint: &Joint, percent: &str) -> u64 {

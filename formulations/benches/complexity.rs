@@ -7,14 +7,14 @@
 //! the recurrences predict. The original C program's times are those of tests/data/rotor/README.md.
 #![allow(clippy::print_stdout, reason = "a benchmark says what it measures")]
 
+mod common;
+
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use common::{cpu_seconds, reference_chain};
 use plotters::prelude::*;
 use remat_core::chain::Chain;
-use remat_core::chain_file::{ChainFile, Scale};
 use remat_formulations::rotor::kernel::Vectors;
 use remat_formulations::rotor::ranges::{Ranges, Rule};
 use remat_formulations::rotor::slots::SlottedChain;
@@ -36,7 +36,7 @@ struct Row {
 
 fn main() {
     let mut rows: Vec<Row> = Vec::new();
-    let whole = read();
+    let whole = reference_chain("tests/data/rotor/big_L339_S500_seed1.json");
     for (stages, slots) in LENGTHS.map(|n| (n, 500)).into_iter().chain(SLOTS.map(|slots| (100, slots))) {
         let chain = Chain { stages: whole.stages[..stages].to_vec(), ..whole.clone() };
         for (program, rule) in [("algorithm-3-persistent", Rule::Persistent), ("algorithm-1-weak", Rule::Weak)] {
@@ -84,20 +84,6 @@ fn measure(chain: &Chain, slots: u64, rule: Rule) -> (usize, f64) {
         spent += took.max(0.01);
     }
     (bytes, seconds)
-}
-
-fn read() -> Chain {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/rotor/big_L339_S500_seed1.json");
-    let text = std::fs::read_to_string(&path).expect("the reference chains are in the repository");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
-    let file: ChainFile = serde_json::from_value(value["chain"].clone()).expect("with six arrays");
-    file.chain(Scale { time: None, memory: None }).expect("of whole numbers")
-}
-
-/// CPU time of this process so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
-    Duration::from(time).as_secs_f64()
 }
 
 type Drawn<T> = Result<T, Box<dyn std::error::Error>>;

@@ -2,11 +2,13 @@
 //! `cargo bench -p remat-formulations --bench fastsa [-- quality]`. CPU seconds of one thread.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use common::cpu_seconds;
 use remat_core::Instance;
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::io::read_instance;
@@ -92,10 +94,4 @@ fn after_seconds((name, instance): &(String, Instance)) {
         });
         println!("{name} at {percent} %: cost increase after 1, 3, 10, 30 s (wall): {}", reached.join(", "));
     }
-}
-
-/// CPU time of this process.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("every Unix has this clock");
-    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }

@@ -7,11 +7,12 @@
 //! far more different sums, at 1.1 and 1.5 times that budget, with the overhead in per cent of the forward pass.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
+mod common;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use nix::time::{ClockId, clock_gettime};
+use common::cpu_seconds;
 use remat_core::Instance;
 use remat_core::io::read_instance;
 use remat_formulations::kusumoto::family;
@@ -85,10 +86,4 @@ fn row(instance: &Instance, graph: &Graph, exact: bool) {
         piece(format!(",{seconds:.3} (+{:.1} %)", 100.0 * time as f64 / total));
     }
     piece("\n".into());
-}
-
-/// CPU time of this process so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
-    Duration::from(time).as_secs_f64()
 }

@@ -8,10 +8,12 @@
 //! over lanes times frequency.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+mod common;
 
-use nix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::time::Instant;
+
+use common::cpu_seconds;
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
 use remat_formulations::rotor::ranges::Rule;
@@ -69,10 +71,4 @@ fn best(threads: usize, mut run: impl FnMut() + Send) -> (f64, f64) {
         least = (least.0.min(cpu_seconds() - cpu), least.1.min(wall.elapsed().as_secs_f64()));
     }
     least
-}
-
-/// CPU time of this process so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
-    Duration::from(time).as_secs_f64()
 }

@@ -8,12 +8,12 @@
 //! that is the default (`refined`); CPU seconds are those of all budgets together.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
-use std::path::Path;
-use std::time::Duration;
+mod common;
 
-use nix::time::{ClockId, clock_gettime};
+use std::path::Path;
+
+use common::{cpu_seconds, reference_chain};
 use remat_core::chain::Chain;
-use remat_core::chain_file::{ChainFile, Scale};
 use remat_core::chain_view::ChainView;
 use remat_core::io::read_instance;
 use remat_formulations::rotor::ranges::Rule;
@@ -80,19 +80,10 @@ fn makespan(chain: &Chain, outcome: &Outcome) -> Option<u64> {
 }
 
 fn read(file: &str) -> Chain {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    if file.contains("instances") {
-        let instance = read_instance(&path).expect("shipped instances are valid");
-        return ChainView::new(&instance).expect("residual networks have a chain view").chain;
+    if !file.contains("instances") {
+        return reference_chain(file);
     }
-    let text = std::fs::read_to_string(&path).expect("the reference chains are in the repository");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("they are JSON");
-    let file: ChainFile = serde_json::from_value(value["chain"].clone()).expect("with six arrays");
-    file.chain(Scale { time: None, memory: None }).expect("of whole numbers")
-}
-
-/// CPU time of this process so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
-    Duration::from(time).as_secs_f64()
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let instance = read_instance(&path).expect("shipped instances are valid");
+    ChainView::new(&instance).expect("residual networks have a chain view").chain
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use remat_core::{Instance, Schedule};
+use remat_solvers::Stop;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -177,6 +178,21 @@ pub enum Termination {
     Interrupted,
     /// Failed.
     Error,
+}
+
+impl From<Stop> for Termination {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Optimal => Self::Optimal,
+            Stop::GapReached => Self::GapReached,
+            Stop::Infeasible => Self::Infeasible,
+            Stop::TimeLimit => Self::TimeLimit,
+            Stop::MemoryLimit => Self::MemoryLimit,
+            Stop::NodeLimit => Self::NodeLimit,
+            Stop::Interrupted => Self::Interrupted,
+            Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Self::Error,
+        }
+    }
 }
 
 /// A method's answer for one budget.

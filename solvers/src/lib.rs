@@ -22,6 +22,7 @@ pub mod log;
 pub mod microlp;
 pub mod model;
 pub mod outcome;
+mod position;
 pub mod request;
 mod safe_bound;
 pub mod solution;

@@ -3,6 +3,8 @@
 //! Filled row by row in O(nonzeros) and handed to a backend as it lies. Carries no names: whoever
 //! built the model can name its parts when somebody asks ([`Names`]).
 
+use crate::position::position;
+
 /// Position of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Column(u32);
@@ -11,24 +13,6 @@ pub struct Column(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row(u32);
 
-macro_rules! position {
-    ($id:ident) => {
-        impl $id {
-            /// The one at a position.
-            ///
-            /// # Panics
-            /// When the position exceeds what solvers index: 2^31 - 1.
-            pub fn from_index(index: usize) -> Self {
-                assert!(i32::try_from(index).is_ok(), "solvers count in 31 bits");
-                Self(u32::try_from(index).expect("checked above"))
-            }
-            /// The position.
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    };
-}
 position!(Column);
 position!(Row);
 

@@ -12,6 +12,8 @@
     reason = "a benchmark says what it measures and what it leaves out"
 )]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod draw;
 mod measure;
 mod page;

@@ -1,11 +1,11 @@
 //! What is measured: annealings of single seeds at single budgets, without the sharing between budgets that
 //! `bench solve` has.
 
+use crate::common::cpu_seconds;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use nix::time::{ClockId, clock_gettime};
 use remat_core::format::Origin;
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::io::{read_instance, read_json};
@@ -120,12 +120,6 @@ impl<'a> Subject<'a> {
 
 fn limits(budget: u64) -> Limits<'static> {
     Limits { budget, deadline: None, observer: None, trace: None }
-}
-
-/// CPU time of this process so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the system counts CPU time");
-    std::time::Duration::from(time).as_secs_f64()
 }
 
 fn shipped(path: &str) -> Instance {

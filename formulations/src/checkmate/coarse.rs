@@ -22,6 +22,14 @@ pub struct Block {
     pub last: usize,
 }
 
+impl Block {
+    /// In two, so that the need of a stage is stated exactly: the row of a block's last stage is. Of two stages or more.
+    pub fn split_at(self, worst: usize) -> [Self; 2] {
+        let last = if worst < self.last { worst } else { worst - 1 };
+        [Self { last, ..self }, Self { first: last + 1, ..self }]
+    }
+}
+
 /// The model over some blocks.
 pub struct Coarse {
     joint: Arc<Joint>,

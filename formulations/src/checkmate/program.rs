@@ -221,13 +221,8 @@ impl<'a> Program<'a> {
             _ if over => Termination::Feasible,
             // Integer costs leave no gap below one; what is left is the solver's tolerance.
             Stop::Optimal if self.gap == 0.0 => Termination::Optimal,
-            Stop::Optimal | Stop::GapReached => Termination::GapReached,
-            Stop::Infeasible => Termination::Infeasible,
-            Stop::TimeLimit => Termination::TimeLimit,
-            Stop::MemoryLimit => Termination::MemoryLimit,
-            Stop::NodeLimit => Termination::NodeLimit,
-            Stop::Interrupted => Termination::Interrupted,
-            Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Termination::Error,
+            Stop::Optimal => Termination::GapReached,
+            stop => stop.into(),
         };
         let solve = Duration::from_secs_f64(outcome.build_seconds + outcome.solve_seconds);
         Ok(self.conclude(watch, termination, build, solve, note))

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use remat_solvers::Stop;
 use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, Variable};
 
 use crate::checkmate::CheckmateIlp;
@@ -261,7 +260,7 @@ impl<'a> Job<'a> {
         let start = outcome.values.as_ref().filter(|_| outcome.objective.is_some_and(within));
         let Some(values) = start else {
             let least = outcome.bound.is_some_and(|bound| !within(bound));
-            let termination = if least { Termination::Infeasible } else { termination(outcome.stop) };
+            let termination = if least { Termination::Infeasible } else { outcome.stop.into() };
             let termination = if termination == Termination::Optimal { Termination::Infeasible } else { termination };
             let lower_bound = (termination != Termination::Infeasible).then(|| self.fixed_time());
             return Ok(Found { termination, stages: None, lower_bound, note, build });
@@ -275,20 +274,7 @@ impl<'a> Job<'a> {
         let stages = outcome.values.as_ref().map_or(feasible, |values| second.stages(values));
         let bound = outcome.bound.and_then(|bound| u64::try_from(bound).ok()).unwrap_or(0);
         let lower_bound = self.fixed_time() + bound * second.time_unit();
-        let termination = termination(outcome.stop);
+        let termination = outcome.stop.into();
         Ok(Found { termination, stages: Some(stages), lower_bound: Some(lower_bound), note, build })
-    }
-}
-
-fn termination(stop: Stop) -> Termination {
-    match stop {
-        Stop::Optimal => Termination::Optimal,
-        Stop::GapReached => Termination::GapReached,
-        Stop::Infeasible => Termination::Infeasible,
-        Stop::TimeLimit => Termination::TimeLimit,
-        Stop::MemoryLimit => Termination::MemoryLimit,
-        Stop::NodeLimit => Termination::NodeLimit,
-        Stop::Interrupted => Termination::Interrupted,
-        Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Termination::Error,
     }
 }

@@ -314,10 +314,7 @@ fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(usize, i64) -> bool
             finer.push(block);
             continue;
         }
-        // The row of a block's last stage is exact.
-        let last = if worst < block.last { worst } else { worst - 1 };
-        finer.push(Block { last, ..block });
-        finer.push(Block { first: last + 1, ..block });
+        finer.extend(block.split_at(worst));
     }
     (finer.len() > blocks.len()).then_some(finer)
 }

@@ -5,6 +5,8 @@
 
 use std::ops::Not;
 
+use crate::position::position;
+
 /// Position of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variable(u32);
@@ -13,24 +15,6 @@ pub struct Variable(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval(u32);
 
-macro_rules! position {
-    ($id:ident) => {
-        impl $id {
-            /// The one at a position.
-            ///
-            /// # Panics
-            /// When the position exceeds what solvers index: 2^31 - 1.
-            pub fn from_index(index: usize) -> Self {
-                assert!(i32::try_from(index).is_ok(), "solvers count in 31 bits");
-                Self(u32::try_from(index).expect("checked above"))
-            }
-            /// The position.
-            pub fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    };
-}
 position!(Variable);
 position!(Interval);
 
