@@ -8,8 +8,10 @@
 pub mod chen;
 pub mod family;
 pub mod graph;
+pub mod knapsack;
 pub mod program;
 pub mod scan;
+pub mod search;
 pub mod set;
 pub mod steps;
 pub mod strategy;
