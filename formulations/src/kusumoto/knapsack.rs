@@ -38,12 +38,12 @@ impl Knapsack {
     /// For sequences within a budget.
     pub fn new(steps: &Steps<'_>, budget: u64) -> Self {
         let capacity = budget.saturating_sub(steps.least_beside_cache());
-        let weights = steps.weights().iter().enumerate();
-        let items = weights.clone().map(|(node, &(bytes, time))| Item { node, bytes, time });
+        let weights = steps.weights();
+        let items = weights.iter().enumerate().map(|(node, &(bytes, time))| Item { node, bytes, time });
         let useful = |item: &Item| item.time > 0 && item.bytes <= capacity && steps.may_be_saved(item.node);
         let mut items: Vec<_> = items.filter(useful).collect();
         items.sort_unstable_by(Item::compare);
-        let all: u64 = weights.map(|(_, weight)| weight.1).sum();
+        let all: u64 = weights.iter().map(|weight| weight.1).sum();
         let outside = (0..steps.sets.len()).map(|set| all - steps.times(set).0).collect();
         Self { outside, items, capacity }
     }
