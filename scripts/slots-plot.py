@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws results/slots.svg from results/slots.csv (`cargo bench -p remat-formulations --bench slots`).
 
-One column per chain. Above: how much the makespan exceeds the refinement's (`slots=auto` of the same program), mean over the
+One column per chain. Above: how much the makespan exceeds the best refinement's (`slots=auto`, either program), mean over the
 budgets that both answer, against the number of slots. Below: CPU seconds of the ten budgets, the refinement's as a line."""
 
 import csv
@@ -36,7 +36,8 @@ def main():
     excess = {key: value for key in seconds if key[2] != "refined" and (value := above(key, makespans)) is not None}
     parts = [legend()]
     for column, chain in enumerate(stages):
-        missing = "" if any(key[:2] == (chain, "Weak") for key in seconds) else " (rotor-weak not run)"
+        most = max((key[3] for key in seconds if key[:2] == (chain, "Weak")), default=0)
+        missing = "" if most == SLOTS[-1] else f" (weak to {most} slots)"
         title = f"{TITLES.get(chain, chain)}, {stages[chain]} stages{missing}"
         parts.append(f'<text x="{WIDTH * column + LEFT}" y="{TOP - 8}" font-size="12">{title}</text>\n')
         # Below 0.001 % is drawn at 0.001 %.
@@ -51,7 +52,8 @@ def main():
 
 def above(key, makespans):
     """Mean excess over the refinement of the same program, in per cent; none where no budget is answered by both."""
-    best = makespans[key[0], key[1], "refined", 0]
+    refined = [makespans[key[0], rule, "refined", 0] for rule in ("Persistent", "Weak")]
+    best = {budget: min(found[budget] for found in refined if budget in found) for budget in set().union(*refined)}
     shared = [budget for budget in makespans[key] if budget in best]
     return 100 * sum(makespans[key][b] / best[b] - 1 for b in shared) / len(shared) if shared else None
 
