@@ -2,8 +2,8 @@
 //!
 //! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]),
 //! [`steps`] prices the steps between them, which [`scan`] finds, [`program`] is Algorithm 1: the least budget over what
-//! [`viable`] leaves, the best sequence by [`search`] within the bounds of [`knapsack`]; [`strategy`] turns a sequence of lower sets into a schedule. [`chen`] is the method that it was
-//! compared with.
+//! [`viable`] leaves, the best sequence by [`search`] within the bounds of [`knapsack`]; [`strategy`] turns a sequence of
+//! lower sets into a schedule. [`chen`] is the method that it was compared with.
 
 pub mod chen;
 pub mod family;
