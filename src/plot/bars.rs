@@ -92,3 +92,41 @@ fn figure(all: &OfInstances<'_>, budget: &str, length: Length) -> Named {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::tests::example;
+
+    fn row(instance: &str, method: &str, budget: (&'static str, u64), time: Option<u64>) -> Record {
+        Record {
+            instance: instance.into(),
+            simulated_time_ns: time,
+            store_all_time_ns: 100,
+            ..example(method, Some(budget))
+        }
+    }
+
+    #[test]
+    fn a_figure_for_each_budget_has_a_bar_for_each_schedule() {
+        let half = ("0.5x", 5);
+        let rows = [
+            row("a", "revolve", half, Some(130)),
+            row("a", "rotor-persistent", half, Some(110)),
+            row("b", "revolve", half, Some(120)),
+            row("b", "rotor-persistent", half, None),
+            row("b", "revolve", ("1x", 10), None),
+        ];
+        let figures = figures(&rows);
+        let files: Vec<_> = figures.iter().map(|named| named.file.as_str()).collect();
+        assert_eq!(files, ["overhead@0.5x", "memory@0.5x"]);
+        let figure = &figures[0].figure;
+        assert_eq!(figure.vertical.names, ["a", "b"]);
+        let lengths = |at: usize| figure.series[at].points.iter().map(|point| point.0.round()).collect::<Vec<f64>>();
+        assert_eq!((lengths(0), lengths(1)), (vec![30.0, 20.0], vec![10.0]));
+        // The bars of a name are around its place, those of different methods apart.
+        let places: Vec<f64> = figure.series.iter().map(|series| series.points[0].1).collect();
+        assert!(places[0] > 0.0 && places[1] < 0.0 && places.iter().all(|place| place.abs() < 0.5));
+        assert!(figure.series[0].points[1].1 < -0.5);
+    }
+}
