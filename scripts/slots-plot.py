@@ -37,7 +37,7 @@ def main():
     parts = [legend()]
     for column, chain in enumerate(stages):
         most = max((key[3] for key in seconds if key[:2] == (chain, "Weak")), default=0)
-        missing = "" if most == SLOTS[-1] else f" (weak to {most} slots)"
+        missing = "" if most == SLOTS[-1] else f" (weak to {most} slots)" if most else " (weak not run)"
         title = f"{TITLES.get(chain, chain)}, {stages[chain]} stages{missing}"
         parts.append(f'<text x="{WIDTH * column + LEFT}" y="{TOP - 8}" font-size="12">{title}</text>\n')
         # Below 0.001 % is drawn at 0.001 %.
