@@ -118,7 +118,7 @@ paper-moccasin seconds="300" jobs="1":
     scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
 
 # Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
-fastsa *parts="models hybrid times tables convergence stability quality":
+fastsa *parts="models long hybrid times tables convergence stability quality":
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
 

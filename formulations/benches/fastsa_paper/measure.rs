@@ -21,17 +21,25 @@ use remat_formulations::fastsa::run::{Found, Limits, Problem};
 use remat_formulations::fastsa::settings::{PARAMETERS, Settings};
 
 use crate::repository;
-use crate::rows::{Row, append, has, row};
+use crate::rows::{Row, append, distinct, has, read, row, text};
 
 /// The paper's settings; then three more annealings of the best schedule, shorter than the default.
-const MODELS: &str = "reheats=3,reheat-iterations=500000";
+pub const MODELS: (&str, &str) = ("fastsa[reheats=3]", "reheats=3,reheat-iterations=500000");
+/// The paper's settings; then one long annealing with aimed proposals, so that all together has the paper's count.
+pub const LONG: (&str, &str) =
+    ("fastsa[proposals=aimed;reheats=1]", "proposals=aimed,reheats=1,reheat-iterations=20000000");
 /// The paper's settings for budgets that have to be met, but for the length of the first stage.
-const PAPER: &str = "objective=elu,iterations=3000000,second-iterations=2000000";
+pub const PAPER: (&str, &str) = ("fastsa[objective=elu]", "objective=elu,iterations=3000000,second-iterations=2000000");
 /// Not in the paper: no groups, no early end, aimed proposals; as many mutations as in the paper.
-const AIMED: &str = "objective=elu,proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000";
-/// The same where that misses the budget: a byte beyond it counts six times.
-const HEAVY: &str =
-    "objective=elu,proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000,final-ppm=3000,penalty=6";
+pub const AIMED: (&str, &str) = (
+    "fastsa[objective=elu;proposals=aimed]",
+    "objective=elu,proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000",
+);
+/// The same for RL 4, where that misses the budget: a byte beyond it counts six times.
+pub const HEAVY: (&str, &str) = (
+    "fastsa[objective=elu;proposals=aimed;penalty=6]",
+    "objective=elu,proposals=aimed,grouping=off,early-stop=off,initial-ppm=3000,final-ppm=3000,penalty=6",
+);
 
 /// A graph, ready to be annealed under some settings.
 struct Subject<'a> {
@@ -84,7 +92,8 @@ impl<'a> Subject<'a> {
 
     fn row(&self, name: &str, percent: u64, variant: &str, seed: u64, rank: Rank, effort: (u64, Option<f64>)) -> Row {
         let (cost, memory) = self.shares(rank);
-        println!("{name} {percent} % {variant} seed {seed}: {cost:.2} % at {memory:.1} %, {:.2?} s", effort.1);
+        let seconds = effort.1.map_or(String::new(), |seconds| format!("{seconds:.3}"));
+        println!("{name} {percent} % {variant} seed {seed}: {cost:.2} % at {memory:.1} %, CPU seconds: {seconds}");
         row(&[
             ("graph", name.into()),
             ("operators", self.operators.start.len().to_string()),
@@ -95,7 +104,7 @@ impl<'a> Subject<'a> {
             ("cost_increase_percent", format!("{cost:.4}")),
             ("memory_percent", format!("{memory:.4}")),
             ("mutations", effort.0.to_string()),
-            ("cpu_seconds", effort.1.map_or(String::new(), |seconds| format!("{seconds:.3}"))),
+            ("cpu_seconds", seconds),
         ])
     }
 
@@ -139,14 +148,14 @@ pub fn names(ending: &str) -> Vec<String> {
 }
 
 /// The models of Tables 3 to 5 with an ending, at half and a quarter of their peak (Figures 4, 10 and 11).
-pub fn models(part: &str, ending: &str, seeds: u64) {
+pub fn models(part: &str, ending: &str, seeds: u64, (variant, spec): (&str, &str)) {
     let names = names(ending);
     for seed in 0..seeds {
         for name in &names {
             let instance = shipped(&format!("fastsa/{name}.json.zst"));
-            let subject = Subject::new(&instance, MODELS);
+            let subject = Subject::new(&instance, spec);
             for percent in [50, 25] {
-                subject.cell(part, name, percent, "fastsa[reheats=3]", seed);
+                subject.cell(part, name, percent, variant, seed);
             }
         }
     }
@@ -183,24 +192,18 @@ fn public(path: &str) -> Option<Instance> {
     Some(Instance::new(&document).expect("valid"))
 }
 
-/// The rows of the tables that have a heavier penalty.
-pub const HEAVIER: &str = "fastsa[objective=elu;proposals=aimed;penalty=6]";
-/// The variants in the tables, and their parameters.
-const VARIANTS: [(&str, &str); 3] =
-    [("fastsa[objective=elu]", PAPER), ("fastsa[objective=elu;proposals=aimed]", AIMED), (HEAVIER, HEAVY)];
-
 /// Tables 1 and 2.
 pub fn tables() {
-    let cells = crate::rows::read("published/fastsa-tables.csv");
-    let graphs = crate::rows::distinct(&cells, "graph");
-    let instances: Vec<(String, Instance)> =
-        graphs.into_iter().filter_map(|name| table_graph(&name).map(|instance| (name, instance))).collect();
+    let cells = read("published/fastsa-tables.csv");
+    let instance = |name: String| table_graph(&name).map(|instance| (name, instance));
+    let instances: Vec<(String, Instance)> = distinct(&cells, "graph").into_iter().filter_map(instance).collect();
     for seed in 0..5 {
         for (name, instance) in &instances {
-            for (variant, spec) in VARIANTS.into_iter().filter(|&(variant, _)| variant != HEAVIER || name == "RL 4") {
+            let variants = if name == "RL 4" { [PAPER, AIMED, HEAVY].as_slice() } else { &[PAPER, AIMED] };
+            for &(variant, spec) in variants {
                 let subject = Subject::new(instance, spec);
-                for row in cells.iter().filter(|row| crate::rows::text(row, "graph") == name) {
-                    let percent = crate::rows::text(row, "budget_percent").parse().expect("whole numbers");
+                for row in cells.iter().filter(|row| text(row, "graph") == name) {
+                    let percent = text(row, "budget_percent").parse().expect("whole numbers");
                     subject.cell("tables", name, percent, variant, seed);
                 }
             }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::HEAVIER;
+use crate::measure::{AIMED, HEAVY, PAPER};
 use crate::rows::{Row, distinct, number, read, spread, text};
 
 const HEAD: &str = "# FastSA's evaluation
@@ -100,12 +100,12 @@ fn tables(page: &mut String) {
             let same = |row: &&Row| text(row, "graph") == graph && text(row, "budget_percent") == budget;
             ours.iter().filter(same).filter(|row| text(row, "variant") == variant).collect()
         };
-        let (paper, aimed) = (of("fastsa[objective=elu]"), of("fastsa[objective=elu;proposals=aimed]"));
+        let (paper, aimed) = (of(PAPER.0), of(AIMED.0));
         let operators = paper.first().map_or("", |row| text(row, "operators"));
         let seeds = paper.len().min(aimed.len());
         let (paper_cost, paper_memory) = cell(&paper);
         let (aimed_cost, aimed_memory) = cell(&aimed);
-        let (heavier_cost, heavier_memory) = cell(&of(HEAVIER));
+        let (heavier_cost, heavier_memory) = cell(&of(HEAVY.0));
         let (ci, memory) = (published_cost(&figures, row), text(row, "memory_percent"));
         let (slow, fast) = (seconds(&paper), seconds(&aimed));
         line(
@@ -165,8 +165,7 @@ pub fn means(page: &mut String, rows: &[Row], variants: &[&str]) {
 }
 
 const PLAIN: &str = "fastsa[reheats=3] before reheats";
-/// The variant that the models are annealed with.
-pub const REHEATED: &str = "fastsa[reheats=3]";
+const REHEATED: &str = crate::measure::MODELS.0;
 
 fn models(page: &mut String) {
     let rows = read("fastsa/models.csv");
