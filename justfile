@@ -117,6 +117,11 @@ paper-moccasin seconds="300" jobs="1":
     cargo build --release
     scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
 
+# Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/ (a quiet machine, 20 minutes)
+replay-cpu:
+    cargo build --release {{ cbc }}
+    scripts/replay-cpu.sh target/release/bench
+
 # Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
 fastsa *parts="models long hybrid times tables convergence stability quality":
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
