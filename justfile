@@ -132,7 +132,7 @@ replay-cpu:
     cargo build --release {{ cbc }}
     scripts/replay-cpu.sh target/release/bench
 
-# Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
+# Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (half an hour of CPU time; parts by name)
 fastsa *parts="models long hybrid times tables convergence stability quality":
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
