@@ -110,7 +110,8 @@ impl Ranged for Coordinate {
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match self.scale {
             Scale::Linear if self.named => {
-                (0_u32..).map(|at| -f64::from(at)).take_while(|&place| place > self.range.start).collect()
+                std::iter::successors(Some(0.0), |place| Some(place - 1.0).filter(|&next| next > self.range.start))
+                    .collect()
             }
             Scale::Linear => RangedCoordf64::from(self.range.clone()).key_points(hint),
             Scale::Logarithmic => {

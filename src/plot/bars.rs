@@ -46,7 +46,9 @@ type OfInstances<'a> = [(String, Vec<&'a Record>)];
 /// Two figures for each budget at which some method has a schedule.
 pub fn figures(records: &[Record]) -> Vec<Named> {
     let mut all = by_instance(records);
-    all.iter_mut().for_each(|(_, rows)| rows.retain(|row| row.simulated_time_ns.is_some() && !row.budget.is_empty()));
+    for (_, rows) in &mut all {
+        rows.retain(|row| row.simulated_time_ns.is_some() && !row.budget.is_empty());
+    }
     let mut budgets: Vec<&str> = all.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.budget.as_str())).collect();
     budgets.sort_unstable();
     budgets.dedup();
