@@ -14,6 +14,7 @@ use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
 use crate::checkmate::coarse::Block;
 use crate::method::MethodError;
 use crate::monet::decisions::Decisions;
+use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
 use crate::monet::improve::{Effort, improve, settle};
 use crate::monet::problem::Problem;
@@ -41,13 +42,15 @@ pub struct Refinement<'p, 'a> {
     /// Which part of the gap that is left a relaxation may leave.
     part: f64,
     round: usize,
+    explorer: Explorer,
+    explored: Duration,
 }
 
 impl<'p, 'a> Refinement<'p, 'a> {
     /// A refinement within some time.
     pub fn new(program: &'p Program<'a>, known: &'p mut Known, index: usize, time: Option<Duration>) -> Self {
         let capacity = program.capacity_of(index);
-        Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0 }
+        Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0, explorer: Explorer::new(program.seed()), explored: Duration::ZERO }
     }
 
     /// Refines until nothing is left to be split or the time is up; none where the question is still open.
@@ -81,6 +84,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
                 self.search_short()?;
             }
+            self.explore()?;
             if self.program.enough(self.known) {
                 return Ok(Some(Stop::Optimal));
             }
@@ -133,6 +137,25 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 program.take(self.index, self.capacity, self.known, found)?;
             }
         }
+        Ok(())
+    }
+
+    /// Neighbourhoods of the best schedule, for as long as everything else has taken.
+    fn explore(&mut self) -> Result<(), MethodError> {
+        let program = self.program;
+        let began = Instant::now();
+        let share = self.began.elapsed().saturating_sub(self.explored.saturating_mul(2));
+        while began.elapsed() < share && !program.enough(self.known) {
+            let Some(best) = self.known.best.clone() else { break };
+            let left = self.left();
+            if left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            if let Some(found) = self.explorer.step(program, &best, self.capacity, left)? {
+                program.take(self.index, self.capacity, self.known, found)?;
+            }
+        }
+        self.explored += began.elapsed();
         Ok(())
     }
 

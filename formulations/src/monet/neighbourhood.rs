@@ -1,0 +1,144 @@
+//! Neighbourhoods of a schedule: what is kept is open in some cells of stages and nodes, and everywhere else it is
+//! as the schedule has it.
+//!
+//! The exact model of a neighbourhood (`Formulation::within`) has constants for what is not open; stages at whose
+//! ends nothing is open are settled, and need neither columns nor rows; what cannot be of use in a stage whatever
+//! is kept does not run there. Knows no solver.
+
+use crate::monet::decisions::Decisions;
+use crate::monet::improve::forced;
+use crate::monet::problem::Problem;
+use crate::random::Random;
+
+/// How the open cells lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Every node, in stages that follow each other.
+    Stages,
+    /// Nodes that follow each other, in every stage.
+    Nodes,
+    /// Nodes that follow each other, in stages that do.
+    Both,
+}
+
+/// What is open, and the decisions around it.
+#[derive(Clone, Debug)]
+pub struct Neighbourhood<'a> {
+    around: Option<&'a Decisions>,
+    /// By stage (and one more) and node; empty where everything is open.
+    open: Vec<Vec<bool>>,
+}
+
+impl<'a> Neighbourhood<'a> {
+    /// Everything is open.
+    pub fn everything() -> Self {
+        Self { around: None, open: Vec::new() }
+    }
+
+    /// About so many open cells of some shape around a place that is drawn by what the decisions take time for.
+    pub fn draw(
+        problem: &Problem,
+        around: &'a Decisions,
+        shape: Shape,
+        cells: usize,
+        random: &mut Random,
+    ) -> Self {
+        let (stage, node) = place(problem, around, random);
+        let (stages, nodes) = (problem.stages.len(), problem.nodes.len());
+        let free = |stage: usize, node: usize| forced(problem, stage, node).is_none();
+        let of_stage = |stage: usize| (0..nodes).filter(|&node| free(stage, node)).count();
+        let of_node = |from: usize, to: usize, node: usize| (from..=to).filter(|&stage| free(stage, node)).count();
+        let everything = ((1, stages), (0, nodes - 1));
+        let (rows, columns) = match shape {
+            Shape::Stages => (grow(stage, everything.0, cells, of_stage), everything.1),
+            Shape::Nodes => {
+                (everything.0, grow(node, everything.1, cells, |node| of_node(1, stages, node)))
+            }
+            Shape::Both => {
+                // As many stages as would be half to an eighth of the cells.
+                let part = 1 << (1 + below(random, 3));
+                let rows = grow(stage, everything.0, stages / part, |_| 1);
+                (rows, grow(node, everything.1, cells, |node| of_node(rows.0, rows.1, node)))
+            }
+        };
+        let within = |stage: usize, node: usize| {
+            (rows.0..=rows.1).contains(&stage) && (columns.0..=columns.1).contains(&node) && free(stage, node)
+        };
+        let open = (0..=stages).map(|stage| (0..nodes).map(|node| within(stage, node)).collect()).collect();
+        Self { around: Some(around), open }
+    }
+
+    /// Whether a value is there when a stage begins; none where that is open.
+    pub fn kept(&self, stage: usize, node: usize) -> Option<bool> {
+        self.around.filter(|_| !self.open[stage][node]).map(|around| around.kept[stage][node])
+    }
+
+    /// The time of a stage at whose ends nothing is open.
+    pub fn settled(&self, stage: usize) -> Option<i64> {
+        let closed = |stage: usize| !self.open[stage].contains(&true);
+        self.around.filter(|_| closed(stage) && closed(stage + 1)).map(|around| around.stages[stage].time)
+    }
+
+    /// Which nodes can be of use in a stage, whatever is kept.
+    pub fn useful(&self, problem: &Problem, stage: usize) -> Vec<bool> {
+        let count = problem.nodes.len();
+        if self.around.is_none() {
+            return vec![true; count];
+        }
+        let may = |stage: usize, node: usize| self.kept(stage, node).unwrap_or(true);
+        let lacks = |stage: usize, node: usize| !self.kept(stage, node).unwrap_or(false);
+        let mut useful: Vec<bool> = (0..count)
+            .map(|node| may(stage + 1, node) && lacks(stage, node) || (stage == 0 && problem.must_run(node)))
+            .collect();
+        for read in problem.stages[stage].reads() {
+            useful[read] |= lacks(stage + 1, read);
+        }
+        for at in (0..count).rev().filter(|&at| problem.nodes[at].last > 0 || stage == 0) {
+            if useful[at] {
+                let node = &problem.nodes[at];
+                node.inputs.iter().for_each(|&input| useful[input] |= lacks(stage, input) || node.parent == Some(input));
+            }
+        }
+        useful
+    }
+}
+
+/// A stage that takes time and a node that runs again there, half of the time; else any.
+fn place(problem: &Problem, around: &Decisions, random: &mut Random) -> (usize, usize) {
+    let (stage, node) = (1 + below(random, problem.stages.len()), below(random, problem.nodes.len()));
+    let again = |stage: usize| around.stages[stage].runs.iter().map(move |&(node, way)| (stage, node, way));
+    let runs: Vec<(usize, usize, i64)> = (1..around.stages.len())
+        .flat_map(again)
+        .map(|(stage, node, way)| (stage, node, problem.nodes[node].again[way].time))
+        .collect();
+    let total: i64 = runs.iter().map(|run| run.2).sum();
+    let mut drawn = random.unit() * 2.0 * total as f64;
+    for (stage, node, time) in runs {
+        drawn -= time as f64;
+        if drawn < 0.0 {
+            return (stage, node);
+        }
+    }
+    (stage, node)
+}
+
+fn below(random: &mut Random, bound: usize) -> usize {
+    random.below(u32::try_from(bound).expect("fewer than 2^32 nodes and stages")) as usize
+}
+
+/// The least stretch about a position, within limits, that counts so much.
+fn grow(from: usize, limits: (usize, usize), wanted: usize, count: impl Fn(usize) -> usize) -> (usize, usize) {
+    let (mut low, mut high) = (from, from);
+    let mut sum = count(from);
+    while sum < wanted && (low, high) != limits {
+        if low > limits.0 {
+            low -= 1;
+            sum += count(low);
+        }
+        if high < limits.1 {
+            high += 1;
+            sum += count(high);
+        }
+    }
+    (low, high)
+}
