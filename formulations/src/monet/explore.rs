@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
 
 use crate::method::MethodError;
+use crate::monet::board::Board;
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
 use crate::monet::neighbourhood::{Neighbourhood, Shape};
@@ -21,24 +22,49 @@ const FEWEST: f64 = 20.0;
 /// Branch-and-bound nodes of one solve.
 const NODES: u64 = 300;
 /// Wall time of one neighbourhood.
-const TIME: Duration = Duration::from_secs(6);
+const TIME: Duration = Duration::from_secs(3);
 /// So many violated rows of either kind are taken from a stage at a time.
 const ALIKE: usize = 3;
 
-const SHAPES: [Shape; 3] = [Shape::Stages, Shape::Nodes, Shape::Both];
+const ARMS: [(Shape, f64); 6] = [(Shape::Nodes, 0.0), (Shape::Both, 1.0), (Shape::Stages, 0.0), (Shape::Nodes, 1.0), (Shape::Both, 0.0), (Shape::Stages, 1.0)];
+
+/// Searches neighbourhoods of the best decisions until nothing more is wanted.
+///
+/// # Errors
+/// The solver refuses.
+pub fn explore(
+    program: &Program<'_>,
+    index: usize,
+    capacity: i64,
+    board: &Board,
+    part: usize,
+) -> Result<(), MethodError> {
+    let mut explorer = Explorer::new(program.seed() + part as u64);
+    while let Some(best) = board.wait() {
+        let found = explorer.step(program, &best, capacity, board, Some(TIME))?;
+        if let Some(found) = found {
+            program.offer(index, board, &found)?;
+        }
+        let best = board.better_than(None);
+        if best.is_some_and(|best| program.is_close(best.time(), board.bound())) {
+            board.finish();
+        }
+    }
+    Ok(())
+}
 
 /// Where a search over neighbourhoods stands.
 pub struct Explorer {
     random: Random,
     /// Open cells, by shape.
-    cells: [f64; 3],
+    cells: [f64; ARMS.len()],
     turn: usize,
 }
 
 impl Explorer {
     /// A search that has not begun.
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::part(seed, 1), cells: [CELLS; 3], turn: 0 }
+        Self { random: Random::part(seed, 1), cells: [CELLS; ARMS.len()], turn: 0 }
     }
 
     /// Tries one neighbourhood of some decisions; better ones, if it has any.
@@ -50,16 +76,17 @@ impl Explorer {
         program: &Program<'_>,
         best: &Decisions,
         capacity: i64,
+        board: &Board,
         time: Option<Duration>,
     ) -> Result<Option<Decisions>, MethodError> {
-        let turn = self.turn % SHAPES.len();
+        let turn = self.turn % ARMS.len();
         self.turn += 1;
-        let open = Neighbourhood::draw(&program.problem, best, SHAPES[turn], self.cells[turn] as usize, &mut self.random);
+        let open = Neighbourhood::draw(&program.problem, best, ARMS[turn].0, ARMS[turn].1, self.cells[turn] as usize, &mut self.random);
         let began = Instant::now();
-        let mut trial = Trial { program, best, capacity, deadline: time.map(|time| began + time.min(TIME)), found: None };
+        let mut trial = Trial { program, best, capacity, board, deadline: time.map(|time| began + time.min(TIME)), found: None, words: String::new() };
         let solved = trial.run(&open)?;
-        eprintln!("{:?} {} {solved} {:?} {:?}", SHAPES[turn], self.cells[turn] as usize, began.elapsed(), trial.found.as_ref().map(Decisions::time));
-        self.cells[turn] = (self.cells[turn] * if solved { 1.2 } else { 0.75 }).max(FEWEST);
+        eprintln!("{:?} {} {} {solved} {:?} {:?} {}", ARMS[turn].0, ARMS[turn].1, self.cells[turn] as usize, began.elapsed(), trial.found.as_ref().map(Decisions::time), trial.words);
+        self.cells[turn] = (self.cells[turn] * if solved { 1.25 } else { 0.75 }).max(FEWEST);
         Ok(trial.found)
     }
 }
@@ -69,8 +96,10 @@ struct Trial<'t, 'a> {
     program: &'t Program<'a>,
     best: &'t Decisions,
     capacity: i64,
+    board: &'t Board,
     deadline: Option<Instant>,
     found: Option<Decisions>,
+    words: String,
 }
 
 impl Trial<'_, '_> {
@@ -84,7 +113,10 @@ impl Trial<'_, '_> {
         };
         let mut relaxed = true;
         loop {
+            let t0 = Instant::now();
             let outcome = self.ask(session.as_mut(), &formulation, relaxed)?;
+            use std::fmt::Write;
+            let _ = write!(self.words, " {}{}x{}:{:.2}", if relaxed {"L"} else {"M"}, formulation.layout.model.columns(), formulation.layout.model.rows.len(), t0.elapsed().as_secs_f64());
             let Some(values) = &outcome.incumbent else { return Ok(outcome.stop == Stop::Infeasible) };
             if !relaxed {
                 self.take(&formulation, values);
@@ -122,6 +154,7 @@ impl Trial<'_, '_> {
             relative_gap: 0.0,
             nodes: Some(NODES),
             threads: 1,
+            interrupt: Some(&self.board.done),
             ..self.program.request(1)
         };
         session.solve(&mut request).map_err(|error| failed(&error))

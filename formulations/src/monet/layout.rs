@@ -124,7 +124,11 @@ impl Layout {
 
     fn kept_into(&mut self, problem: &Problem, stage: usize, open: &Neighbourhood<'_>) -> Vec<Term> {
         let constant = |kept: bool| if kept { Term::One } else { Term::Zero };
-        let of = |node| open.kept(stage, node).map_or_else(|| self.kept(problem, stage, node), constant);
+        let of = |node| match open.kept(stage, node) {
+            Some(kept) => constant(kept),
+            None if open.joined(problem, stage, node) => self.stages[stage - 1].kept[node],
+            None => self.kept(problem, stage, node),
+        };
         (0..problem.nodes.len()).map(of).collect()
     }
 
@@ -167,9 +171,8 @@ impl Layout {
 
     /// What runs.
     fn forward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms, open: &Neighbourhood<'_>) {
-        let useful = open.useful(problem, stage);
-        let run = |(node, useful)| if useful { self.run(problem, stage, node) } else { Term::Zero };
-        terms.run = useful.into_iter().enumerate().map(run).collect();
+        let run = |node| if open.may_run(stage, node) { self.run(problem, stage, node) } else { Term::Zero };
+        terms.run = (0..problem.nodes.len()).map(run).collect();
         for (node, &runs) in terms.run.iter().enumerate() {
             let costs: Vec<i64> = problem.ways(stage, node).iter().map(|way| way.time).collect();
             terms.ways.push(self.choice(runs, &costs));

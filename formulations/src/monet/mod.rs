@@ -7,6 +7,7 @@
 //! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`program`] what leads from budgets
 //! to answers.
 
+pub mod board;
 pub mod coarse;
 pub mod constraints;
 pub mod decisions;

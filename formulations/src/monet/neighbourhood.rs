@@ -27,12 +27,14 @@ pub struct Neighbourhood<'a> {
     around: Option<&'a Decisions>,
     /// By stage (and one more) and node; empty where everything is open.
     open: Vec<Vec<bool>>,
+    /// By stage and node, what may run; empty where everything may.
+    useful: Vec<Vec<bool>>,
 }
 
 impl<'a> Neighbourhood<'a> {
     /// Everything is open.
     pub fn everything() -> Self {
-        Self { around: None, open: Vec::new() }
+        Self { around: None, open: Vec::new(), useful: Vec::new() }
     }
 
     /// About so many open cells of some shape around a place that is drawn by what the decisions take time for.
@@ -40,6 +42,7 @@ impl<'a> Neighbourhood<'a> {
         problem: &Problem,
         around: &'a Decisions,
         shape: Shape,
+        density: f64,
         cells: usize,
         random: &mut Random,
     ) -> Self {
@@ -65,7 +68,33 @@ impl<'a> Neighbourhood<'a> {
             (rows.0..=rows.1).contains(&stage) && (columns.0..=columns.1).contains(&node) && free(stage, node)
         };
         let open = (0..=stages).map(|stage| (0..nodes).map(|node| within(stage, node)).collect()).collect();
-        Self { around: Some(around), open }
+        let mut drawn = Self { around: Some(around), open, useful: Vec::new() };
+        drawn.useful = (0..stages)
+            .map(|stage| {
+                let head = stage == 0 || random.unit() < density || !around.stages[stage].runs.is_empty();
+                let mut useful = drawn.closure(problem, stage);
+                if !head {
+                    useful.iter_mut().for_each(|useful| *useful = false);
+                }
+                useful
+            })
+            .collect();
+        drawn
+    }
+
+    /// Whether a value is there when a stage begins exactly if it was when the one before did: nothing there could
+    /// make it, or have it read and dropped.
+    pub fn joined(&self, problem: &Problem, stage: usize, node: usize) -> bool {
+        let Some(around) = self.around.filter(|_| stage > 1) else { return false };
+        let before = stage - 1;
+        let open = self.open[stage][node] && self.open[before][node];
+        let same = around.kept[stage][node] == around.kept[before][node];
+        let runs = |node: usize| self.useful[before][node];
+        let of = &problem.nodes[node];
+        open && same
+            && !runs(node)
+            && !of.readers.iter().any(|&reader| runs(reader))
+            && !problem.stages[before].variants.iter().any(|variant| variant.reads.contains(&node))
     }
 
     /// Whether a value is there when a stage begins; none where that is open.
@@ -79,12 +108,14 @@ impl<'a> Neighbourhood<'a> {
         self.around.filter(|_| closed(stage) && closed(stage + 1)).map(|around| around.stages[stage].time)
     }
 
+    /// Whether a node may run in a stage.
+    pub fn may_run(&self, stage: usize, node: usize) -> bool {
+        self.useful.is_empty() || self.useful[stage][node]
+    }
+
     /// Which nodes can be of use in a stage, whatever is kept.
-    pub fn useful(&self, problem: &Problem, stage: usize) -> Vec<bool> {
+    fn closure(&self, problem: &Problem, stage: usize) -> Vec<bool> {
         let count = problem.nodes.len();
-        if self.around.is_none() {
-            return vec![true; count];
-        }
         let may = |stage: usize, node: usize| self.kept(stage, node).unwrap_or(true);
         let lacks = |stage: usize, node: usize| !self.kept(stage, node).unwrap_or(false);
         let mut useful: Vec<bool> = (0..count)

@@ -7,6 +7,7 @@
 //! free next time.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
@@ -29,7 +30,7 @@ const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
 /// How often what does not fit is tried again with more left free.
 const TRIES: usize = 3;
 /// Steps of the local search in the first round; twice as many in each that follows.
-const EFFORT: usize = 400_000;
+const EFFORT: usize = 100_000;
 
 /// The state of a refinement of one budget.
 pub struct Refinement<'p, 'a> {
@@ -67,7 +68,10 @@ impl<'p, 'a> Refinement<'p, 'a> {
             if let Some(before) = &before {
                 formulation.add_known(before);
             }
+            let t0 = Instant::now();
             let outcome = self.solve(&mut formulation, false)?;
+            eprintln!("round {} solve {:?} bound {} blocks {}", self.round, t0.elapsed(), self.known.bound, formulation.layout.blocks.len());
+            self.program.heed(self.known);
             self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
                 if self.known.best.is_some() {
@@ -78,13 +82,21 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 return Ok(Some(Stop::Infeasible));
             }
             let said = self.said(&formulation, &outcome);
+            let t0 = Instant::now();
             if let Some(said) = &said {
                 self.search(said)?;
             }
+            eprintln!("search {:?}", t0.elapsed());
+            let t0 = Instant::now();
             if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
                 self.search_short()?;
             }
-            self.explore()?;
+            eprintln!("search short {:?}", t0.elapsed());
+            self.program.heed(self.known);
+            if self.program.explorers() == 0 {
+                self.explore()?;
+            }
+            eprintln!("explored {:?} of {:?} best {:?}", self.explored, self.began.elapsed(), self.known.best.as_ref().map(Decisions::time));
             if self.program.enough(self.known) {
                 return Ok(Some(Stop::Optimal));
             }
@@ -126,11 +138,12 @@ impl<'p, 'a> Refinement<'p, 'a> {
         program.take(self.index, self.capacity, self.known, said.clone())?;
         let best = self.known.best.as_ref().map(|best| best.kept.clone());
         let starts = [(Some(said.kept.clone()), 0.3), (best, 0.1)];
+        self.program.heed(self.known);
         for (kept, heat) in starts.into_iter().filter_map(|(kept, heat)| Some((kept?, heat))) {
             if program.enough(self.known) {
                 break;
             }
-            let steps = EFFORT << self.round.min(6);
+            let steps = EFFORT << self.round.min(1);
             let effort = Effort { steps, heat, time: self.left().map(|left| left / 6) };
             let seed = program.seed() + self.round as u64;
             if let Some(found) = improve(&program.problem, kept, self.capacity, seed, effort) {
@@ -144,14 +157,14 @@ impl<'p, 'a> Refinement<'p, 'a> {
     fn explore(&mut self) -> Result<(), MethodError> {
         let program = self.program;
         let began = Instant::now();
-        let share = self.began.elapsed().saturating_sub(self.explored.saturating_mul(2));
+        let share = self.began.elapsed().saturating_mul(3).saturating_sub(self.explored.saturating_mul(4));
         while began.elapsed() < share && !program.enough(self.known) {
             let Some(best) = self.known.best.clone() else { break };
             let left = self.left();
             if left.is_some_and(|left| left.is_zero()) {
                 break;
             }
-            if let Some(found) = self.explorer.step(program, &best, self.capacity, left)? {
+            if let Some(found) = self.explorer.step(program, &best, self.capacity, &self.known.board, left)? {
                 program.take(self.index, self.capacity, self.known, found)?;
             }
         }
@@ -248,6 +261,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
         let whole = !relaxed && formulation.leaves_nothing_free();
         let start = self.known.best.as_ref().filter(|_| whole).map(|best| formulation.vector(best));
         let wanted = self.gap_wanted() / formulation.layout.scale.time;
+        let board = Arc::clone(&self.known.board);
         let (index, known) = (self.index, &mut *self.known);
         let mut observer = |event: &remat_solvers::Progress<'_>| {
             if let Some(bound) = event.bound.filter(|_| whole) {
@@ -260,6 +274,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             relaxation: relaxed,
             start: start.as_deref(),
             observer: Some(&mut observer),
+            interrupt: Some(&board.done),
             absolute_gap: wanted,
             relative_gap: 0.0,
             nodes: self.time.is_none().then(|| NODES << self.round.min(20)),
