@@ -58,13 +58,25 @@ pub struct Explorer {
     random: Random,
     /// Open cells, by shape.
     cells: [f64; ARMS.len()],
-    turn: usize,
+    /// Tries and successes, by shape.
+    score: [(u32, u32); ARMS.len()],
 }
 
 impl Explorer {
     /// A search that has not begun.
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::part(seed, 1), cells: [CELLS; ARMS.len()], turn: 0 }
+        Self { random: Random::part(seed, 1), cells: [CELLS; ARMS.len()], score: [(0, 0); ARMS.len()] }
+    }
+
+    /// The next shape, drawn by how often each has succeeded.
+    fn turn(&mut self) -> usize {
+        let weights = self.score.map(|(tries, successes)| f64::from(successes + 1) / f64::from(tries + 2));
+        let mut drawn = self.random.unit() * weights.iter().sum::<f64>();
+        let of = |weight: &f64| {
+            drawn -= weight;
+            drawn < 0.0
+        };
+        weights.iter().position(of).unwrap_or(0)
     }
 
     /// Tries one neighbourhood of some decisions; better ones, if it has any.
@@ -79,14 +91,20 @@ impl Explorer {
         board: &Board,
         time: Option<Duration>,
     ) -> Result<Option<Decisions>, MethodError> {
-        let turn = self.turn % ARMS.len();
-        self.turn += 1;
+        let turn = self.turn();
         let open = Neighbourhood::draw(&program.problem, best, ARMS[turn].0, ARMS[turn].1, self.cells[turn] as usize, &mut self.random);
         let began = Instant::now();
-        let mut trial = Trial { program, best, capacity, board, deadline: time.map(|time| began + time.min(TIME)), found: None, words: String::new() };
+        let mut trial = Trial { program, best, capacity, board, deadline: time.map(|time| began + time.min(TIME)), found: None, words: String::new(), nodes: 0 };
         let solved = trial.run(&open)?;
+        self.score[turn].0 += 1;
+        self.score[turn].1 += u32::from(trial.found.is_some());
+        let factor = match trial.nodes {
+            _ if !solved => 0.7,
+            0..2 => 1.5,
+            _ => 1.15,
+        };
         eprintln!("{:?} {} {} {solved} {:?} {:?} {}", ARMS[turn].0, ARMS[turn].1, self.cells[turn] as usize, began.elapsed(), trial.found.as_ref().map(Decisions::time), trial.words);
-        self.cells[turn] = (self.cells[turn] * if solved { 1.25 } else { 0.75 }).max(FEWEST);
+        self.cells[turn] = (self.cells[turn] * factor).max(FEWEST);
         Ok(trial.found)
     }
 }
@@ -100,6 +118,7 @@ struct Trial<'t, 'a> {
     deadline: Option<Instant>,
     found: Option<Decisions>,
     words: String,
+    nodes: u64,
 }
 
 impl Trial<'_, '_> {
@@ -116,7 +135,8 @@ impl Trial<'_, '_> {
             let t0 = Instant::now();
             let outcome = self.ask(session.as_mut(), &formulation, relaxed)?;
             use std::fmt::Write;
-            let _ = write!(self.words, " {}{}x{}:{:.2}", if relaxed {"L"} else {"M"}, formulation.layout.model.columns(), formulation.layout.model.rows.len(), t0.elapsed().as_secs_f64());
+            let _ = write!(self.words, " {}{}x{}:{:.2}={:.0}", if relaxed {"L"} else {"M"}, formulation.layout.model.columns(), formulation.layout.model.rows.len(), t0.elapsed().as_secs_f64(), outcome.dual_bound.unwrap_or(0.0) * formulation.layout.scale.time);
+            self.nodes = self.nodes.max(outcome.nodes.unwrap_or(0));
             let Some(values) = &outcome.incumbent else { return Ok(outcome.stop == Stop::Infeasible) };
             if !relaxed {
                 self.take(&formulation, values);

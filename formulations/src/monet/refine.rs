@@ -30,7 +30,7 @@ const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
 /// How often what does not fit is tried again with more left free.
 const TRIES: usize = 3;
 /// Steps of the local search in the first round; twice as many in each that follows.
-const EFFORT: usize = 100_000;
+const EFFORT: usize = 400_000;
 
 /// The state of a refinement of one budget.
 pub struct Refinement<'p, 'a> {
@@ -136,14 +136,14 @@ impl<'p, 'a> Refinement<'p, 'a> {
     fn search(&mut self, said: &Decisions) -> Result<(), MethodError> {
         let program = self.program;
         program.take(self.index, self.capacity, self.known, said.clone())?;
+        program.heed(self.known);
         let best = self.known.best.as_ref().map(|best| best.kept.clone());
         let starts = [(Some(said.kept.clone()), 0.3), (best, 0.1)];
-        self.program.heed(self.known);
         for (kept, heat) in starts.into_iter().filter_map(|(kept, heat)| Some((kept?, heat))) {
             if program.enough(self.known) {
                 break;
             }
-            let steps = EFFORT << self.round.min(1);
+            let steps = EFFORT << self.round.min(6);
             let effort = Effort { steps, heat, time: self.left().map(|left| left / 6) };
             let seed = program.seed() + self.round as u64;
             if let Some(found) = improve(&program.problem, kept, self.capacity, seed, effort) {
