@@ -32,9 +32,9 @@ impl Board {
         better
     }
 
-    /// The best decisions if they take less than some time.
-    pub fn better_than(&self, time: Option<i64>) -> Option<Decisions> {
-        self.lock().as_ref().filter(|best| time.is_none_or(|time| best.time() < time)).cloned()
+    /// The best decisions.
+    pub fn best(&self) -> Option<Decisions> {
+        self.lock().clone()
     }
 
     /// The best decisions as soon as there are some; none once nothing more is wanted.

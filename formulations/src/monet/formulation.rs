@@ -184,7 +184,8 @@ impl<'a> Formulation<'a> {
         for (&term, &kept) in self.layout.end.iter().zip(&decisions.kept[self.problem.stages.len()]) {
             set(term, kept);
         }
-        for (at, &block) in self.layout.blocks.iter().enumerate().filter(|(_, block)| !self.layout.settled[block.first]) {
+        for (at, &block) in self.layout.blocks.iter().enumerate().filter(|(_, block)| !self.layout.settled[block.first])
+        {
             let single = self.layout.spans[at].is_none();
             self.runs(decisions, block, &mut set);
             for stage in block.first..=block.last {

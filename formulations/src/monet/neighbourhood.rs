@@ -5,6 +5,8 @@
 //! ends nothing is open are settled, and need neither columns nor rows; what cannot be of use in a stage whatever
 //! is kept does not run there. Knows no solver.
 
+use std::ops::RangeInclusive;
+
 use crate::monet::decisions::Decisions;
 use crate::monet::improve::forced;
 use crate::monet::problem::Problem;
@@ -19,6 +21,10 @@ pub enum Shape {
     Nodes,
     /// Nodes that follow each other, in stages that do.
     Both,
+    /// Nodes in two places, in every stage: what one lets go of the other may keep.
+    Pair,
+    /// Nodes that read each other, in every stage.
+    Near,
 }
 
 /// What is open, and the decisions around it.
@@ -38,47 +44,39 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// About so many open cells of some shape around a place that is drawn by what the decisions take time for.
+    /// Where nothing runs now nothing may, but in a part of the stages (`heads`).
     pub fn draw(
         problem: &Problem,
         around: &'a Decisions,
         shape: Shape,
-        density: f64,
+        heads: f64,
         cells: usize,
         random: &mut Random,
     ) -> Self {
         let (stage, node) = place(problem, around, random);
         let (stages, nodes) = (problem.stages.len(), problem.nodes.len());
         let free = |stage: usize, node: usize| forced(problem, stage, node).is_none();
-        let of_stage = |stage: usize| (0..nodes).filter(|&node| free(stage, node)).count();
-        let of_node = |from: usize, to: usize, node: usize| (from..=to).filter(|&stage| free(stage, node)).count();
-        let everything = ((1, stages), (0, nodes - 1));
-        let (rows, columns) = match shape {
-            Shape::Stages => (grow(stage, everything.0, cells, of_stage), everything.1),
-            Shape::Nodes => {
-                (everything.0, grow(node, everything.1, cells, |node| of_node(1, stages, node)))
-            }
-            Shape::Both => {
-                // As many stages as would be half to an eighth of the cells.
-                let part = 1 << (1 + below(random, 3));
-                let rows = grow(stage, everything.0, stages / part, |_| 1);
-                (rows, grow(node, everything.1, cells, |node| of_node(rows.0, rows.1, node)))
-            }
+        let rows = match shape {
+            Shape::Stages => window(stage, stages, cells, |stage| (0..nodes).filter(|&node| free(stage, node)).count()),
+            // A half to an eighth of the stages.
+            Shape::Both => window(stage, stages, stages >> (1 + below(random, 3)), |_| 1),
+            _ => 1..=stages,
         };
-        let within = |stage: usize, node: usize| {
-            (rows.0..=rows.1).contains(&stage) && (columns.0..=columns.1).contains(&node) && free(stage, node)
+        let count = |node: usize| rows.clone().filter(|&stage| free(stage, node)).count();
+        let columns = match shape {
+            Shape::Stages => vec![true; nodes],
+            Shape::Nodes | Shape::Both => first(&outwards(nodes, &[node]), cells, count),
+            Shape::Pair => first(&outwards(nodes, &[node, place(problem, around, random).1]), cells, count),
+            Shape::Near => first(&connected(problem, node), cells, count),
         };
-        let open = (0..=stages).map(|stage| (0..nodes).map(|node| within(stage, node)).collect()).collect();
+        let row = |stage| (0..nodes).map(|node| rows.contains(&stage) && columns[node] && free(stage, node)).collect();
+        let open = (0..=stages).map(row).collect();
         let mut drawn = Self { around: Some(around), open, useful: Vec::new() };
-        drawn.useful = (0..stages)
-            .map(|stage| {
-                let head = stage == 0 || random.unit() < density || !around.stages[stage].runs.is_empty();
-                let mut useful = drawn.closure(problem, stage);
-                if !head {
-                    useful.iter_mut().for_each(|useful| *useful = false);
-                }
-                useful
-            })
-            .collect();
+        let useful = |stage: usize| {
+            let head = stage == 0 || random.unit() < heads || !around.stages[stage].runs.is_empty();
+            if head { drawn.closure(problem, stage) } else { vec![false; nodes] }
+        };
+        drawn.useful = (0..stages).map(useful).collect();
         drawn
     }
 
@@ -127,7 +125,9 @@ impl<'a> Neighbourhood<'a> {
         for at in (0..count).rev().filter(|&at| problem.nodes[at].last > 0 || stage == 0) {
             if useful[at] {
                 let node = &problem.nodes[at];
-                node.inputs.iter().for_each(|&input| useful[input] |= lacks(stage, input) || node.parent == Some(input));
+                node.inputs
+                    .iter()
+                    .for_each(|&input| useful[input] |= lacks(stage, input) || node.parent == Some(input));
             }
         }
         useful
@@ -157,19 +157,59 @@ fn below(random: &mut Random, bound: usize) -> usize {
     random.below(u32::try_from(bound).expect("fewer than 2^32 nodes and stages")) as usize
 }
 
-/// The least stretch about a position, within limits, that counts so much.
-fn grow(from: usize, limits: (usize, usize), wanted: usize, count: impl Fn(usize) -> usize) -> (usize, usize) {
+/// The least stretch of stages about one that counts so much.
+fn window(from: usize, last: usize, wanted: usize, count: impl Fn(usize) -> usize) -> RangeInclusive<usize> {
     let (mut low, mut high) = (from, from);
     let mut sum = count(from);
-    while sum < wanted && (low, high) != limits {
-        if low > limits.0 {
+    while sum < wanted && (low, high) != (1, last) {
+        if low > 1 {
             low -= 1;
             sum += count(low);
         }
-        if high < limits.1 {
+        if high < last {
             high += 1;
             sum += count(high);
         }
     }
-    (low, high)
+    low..=high
+}
+
+/// The nodes that come first in some order, as many as count so much.
+fn first(order: &[usize], wanted: usize, count: impl Fn(usize) -> usize) -> Vec<bool> {
+    let mut taken = vec![false; order.len()];
+    let mut sum = 0;
+    for &node in order {
+        taken[node] = true;
+        sum += count(node);
+        if sum >= wanted {
+            break;
+        }
+    }
+    taken
+}
+
+/// All nodes by their distance in order from the nearest of some.
+fn outwards(nodes: usize, from: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..nodes).collect();
+    order.sort_by_key(|&node| from.iter().map(|&from| node.abs_diff(from)).min());
+    order
+}
+
+/// All nodes by their distance from one, over what they read and what reads them; what is not connected comes last.
+fn connected(problem: &Problem, from: usize) -> Vec<usize> {
+    let mut order = vec![from];
+    let mut met = vec![false; problem.nodes.len()];
+    met[from] = true;
+    let mut at = 0;
+    while at < order.len() {
+        let node = &problem.nodes[order[at]];
+        at += 1;
+        for &next in node.inputs.iter().chain(&node.readers) {
+            if !std::mem::replace(&mut met[next], true) {
+                order.push(next);
+            }
+        }
+    }
+    order.extend((0..met.len()).filter(|&node| !met[node]));
+    order
 }

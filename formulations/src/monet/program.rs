@@ -12,7 +12,7 @@ use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, s
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::monet::board::Board;
 use crate::monet::decisions::Decisions;
-use crate::monet::explore::explore;
+use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
 use crate::monet::improve::{Effort, improve};
 use crate::monet::problem::{Modes, Problem, Rules};
@@ -54,6 +54,13 @@ pub struct Known {
     pub note: String,
     /// The same for all threads.
     pub board: Arc<Board>,
+}
+
+impl Known {
+    /// Takes note of what other threads have found.
+    pub(super) fn heed(&mut self) {
+        self.best = self.board.best().or(self.best.take());
+    }
 }
 
 impl<'a> Program<'a> {
@@ -114,6 +121,7 @@ impl<'a> Program<'a> {
         let budget = self.context.budgets[index];
         let capacity = self.capacity_of(index);
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
+        known.board.raise(known.bound);
         let store_all = Decisions::store_all(&self.problem, capacity);
         if let Some(found) = store_all {
             self.take(index, capacity, &mut known, found)?;
@@ -124,8 +132,11 @@ impl<'a> Program<'a> {
         }
         let board = Arc::clone(&known.board);
         std::thread::scope(|scope| {
-            let explorer = |part| scope.spawn({ let board = Arc::clone(&board); move || explore(self, index, capacity, &board, part) });
-            let explorers: Vec<_> = (0..self.explorers()).map(explorer).collect();
+            let explorer = |part| {
+                let (board, explorer) = (&board, Explorer::new(self.seed(), part));
+                scope.spawn(move || explorer.run(self, index, capacity, board))
+            };
+            let explorers: Vec<_> = (1..=self.explorers()).map(explorer).collect();
             let answer = self.search(index, budgets, capacity, &mut known, began);
             board.finish();
             for explorer in explorers {
@@ -216,7 +227,7 @@ impl<'a> Program<'a> {
             return Ok(false);
         }
         known.best = Some(found);
-        self.heed(known);
+        known.heed();
         Ok(true)
     }
 
@@ -230,14 +241,11 @@ impl<'a> Program<'a> {
         if over == 0 && board.offer(found) {
             let claimed = claimed(&self.problem, found);
             self.context.reporter.report(index, Progress::incumbent(schedule, claimed));
+            if self.is_close(found.time(), board.bound()) {
+                board.finish();
+            }
         }
         Ok(over)
-    }
-
-    /// Takes note of what other threads have found.
-    pub(super) fn heed(&self, known: &mut Known) {
-        let found = known.board.better_than(known.best.as_ref().map(Decisions::time));
-        known.best = found.or(known.best.take());
     }
 
     /// The mixed-integer program as it stands.
@@ -251,7 +259,7 @@ impl<'a> Program<'a> {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            self.heed(known);
+            known.heed();
             let start = known.best.as_ref().map(|best| formulation.vector(best));
             let board = Arc::clone(&known.board);
             let model = &formulation.layout.model;
@@ -272,7 +280,7 @@ impl<'a> Program<'a> {
             let interrupt = Some(&board.done);
             let mut request = Request { start: start.as_deref(), observer, interrupt, ..self.request(budgets) };
             let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
-            self.heed(known);
+            known.heed();
             for decisions in found {
                 self.take(index, formulation.capacity, known, decisions)?;
             }

@@ -31,6 +31,10 @@ const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
 const TRIES: usize = 3;
 /// Steps of the local search in the first round; twice as many in each that follows.
 const EFFORT: usize = 400_000;
+/// A part of what is left of the gap.
+const LITTLE: f64 = 0.1;
+/// Neighbourhoods after each round without a time limit.
+const STEPS: usize = 12;
 
 /// The state of a refinement of one budget.
 pub struct Refinement<'p, 'a> {
@@ -44,14 +48,23 @@ pub struct Refinement<'p, 'a> {
     part: f64,
     round: usize,
     explorer: Explorer,
-    explored: Duration,
 }
 
 impl<'p, 'a> Refinement<'p, 'a> {
     /// A refinement within some time.
     pub fn new(program: &'p Program<'a>, known: &'p mut Known, index: usize, time: Option<Duration>) -> Self {
         let capacity = program.capacity_of(index);
-        Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0, explorer: Explorer::new(program.seed()), explored: Duration::ZERO }
+        Self {
+            program,
+            known,
+            index,
+            capacity,
+            began: Instant::now(),
+            time,
+            part: 8.0,
+            round: 0,
+            explorer: Explorer::new(program.seed(), 0),
+        }
     }
 
     /// Refines until nothing is left to be split or the time is up; none where the question is still open.
@@ -64,14 +77,13 @@ impl<'p, 'a> Refinement<'p, 'a> {
         let mut before: Option<Formulation<'_>> = None;
         loop {
             self.round += 1;
+            let (began, bound) = (Instant::now(), self.known.bound);
             let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
             if let Some(before) = &before {
                 formulation.add_known(before);
             }
-            let t0 = Instant::now();
             let outcome = self.solve(&mut formulation, false)?;
-            eprintln!("round {} solve {:?} bound {} blocks {}", self.round, t0.elapsed(), self.known.bound, formulation.layout.blocks.len());
-            self.program.heed(self.known);
+            self.known.heed();
             self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
                 if self.known.best.is_some() {
@@ -82,21 +94,18 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 return Ok(Some(Stop::Infeasible));
             }
             let said = self.said(&formulation, &outcome);
-            let t0 = Instant::now();
             if let Some(said) = &said {
                 self.search(said)?;
             }
-            eprintln!("search {:?}", t0.elapsed());
-            let t0 = Instant::now();
             if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
                 self.search_short()?;
             }
-            eprintln!("search short {:?}", t0.elapsed());
-            self.program.heed(self.known);
-            if self.program.explorers() == 0 {
-                self.explore()?;
+            self.known.heed();
+            // Rounds that do little for the bound leave time for schedules.
+            let little = ((self.known.bound - bound) as f64) < LITTLE * self.open();
+            if self.program.explorers() == 0 || little {
+                self.explore(began.elapsed())?;
             }
-            eprintln!("explored {:?} of {:?} best {:?}", self.explored, self.began.elapsed(), self.known.best.as_ref().map(Decisions::time));
             if self.program.enough(self.known) {
                 return Ok(Some(Stop::Optimal));
             }
@@ -136,14 +145,16 @@ impl<'p, 'a> Refinement<'p, 'a> {
     fn search(&mut self, said: &Decisions) -> Result<(), MethodError> {
         let program = self.program;
         program.take(self.index, self.capacity, self.known, said.clone())?;
-        program.heed(self.known);
+        self.known.heed();
         let best = self.known.best.as_ref().map(|best| best.kept.clone());
-        let starts = [(Some(said.kept.clone()), 0.3), (best, 0.1)];
+        // Others search around the best where there are others.
+        let alone = program.explorers() == 0;
+        let starts = [(Some(said.kept.clone()), 0.3), (best.filter(|_| alone), 0.1)];
         for (kept, heat) in starts.into_iter().filter_map(|(kept, heat)| Some((kept?, heat))) {
             if program.enough(self.known) {
                 break;
             }
-            let steps = EFFORT << self.round.min(6);
+            let steps = EFFORT << self.round.min(if alone { 6 } else { 1 });
             let effort = Effort { steps, heat, time: self.left().map(|left| left / 6) };
             let seed = program.seed() + self.round as u64;
             if let Some(found) = improve(&program.problem, kept, self.capacity, seed, effort) {
@@ -153,22 +164,24 @@ impl<'p, 'a> Refinement<'p, 'a> {
         Ok(())
     }
 
-    /// Neighbourhoods of the best schedule, for as long as everything else has taken.
-    fn explore(&mut self) -> Result<(), MethodError> {
-        let program = self.program;
-        let began = Instant::now();
-        let share = self.began.elapsed().saturating_mul(3).saturating_sub(self.explored.saturating_mul(4));
-        while began.elapsed() < share && !program.enough(self.known) {
-            let Some(best) = self.known.best.clone() else { break };
-            let left = self.left();
-            if left.is_some_and(|left| left.is_zero()) {
-                break;
-            }
-            if let Some(found) = self.explorer.step(program, &best, self.capacity, &self.known.board, left)? {
-                program.take(self.index, self.capacity, self.known, found)?;
-            }
+    /// What is left of the gap.
+    fn open(&self) -> f64 {
+        let best = self.known.best.as_ref().map_or(0, Decisions::time);
+        (best - self.known.bound).max(0) as f64
+    }
+
+    /// Neighbourhoods of the best schedule, for as long as a round took; without a time limit, so many.
+    fn explore(&mut self, round: Duration) -> Result<(), MethodError> {
+        let (program, began) = (self.program, Instant::now());
+        let mut steps = 0;
+        while !program.enough(self.known) {
+            let left = self.time.map(|_| round.saturating_sub(began.elapsed()));
+            let over = left.map_or(steps == STEPS, |left| left.is_zero());
+            let Some(best) = self.known.best.clone().filter(|_| !over) else { break };
+            self.explorer.step(program, self.index, self.capacity, &self.known.board, &best, self.left())?;
+            self.known.heed();
+            steps += 1;
         }
-        self.explored += began.elapsed();
         Ok(())
     }
 
