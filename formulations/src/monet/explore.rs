@@ -167,6 +167,9 @@ impl Trial<'_, '_> {
     fn run(&mut self, open: &Neighbourhood<'_>) -> Result<bool, MethodError> {
         let program = self.program;
         let mut formulation = Formulation::within(&program.problem, self.capacity, open);
+        if formulation.layout.model.columns() == 0 {
+            return Ok(true);
+        }
         let mut session: Box<dyn Session> = match program.solver.supports(Capability::Sessions) {
             Ok(()) => program.solver.session(&formulation.layout.model).map_err(|error| failed(&error))?,
             Err(_) => Box::new(Anew::new(program.solver, formulation.layout.model.clone())),
