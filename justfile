@@ -75,12 +75,22 @@ reproduce *flags="--quick":
     cargo run --release {{ cbc }} -- reproduce --all {{ flags }}
     cargo run --release {{ cbc }} -- reproduce --splice README.md results/reproduce/README.md
 
-# Measure: Rotor's dynamic program beside the original's times, and the simulator
-bench:
-    cargo bench -p remat-formulations --bench rotor
-    cargo bench -p remat-formulations --bench slots -- persistent L339 resnet1001
-    cargo bench -p remat-formulations --bench complexity
-    cargo bench -p remat-formulations --bench kusumoto -- resnet18 resnet50 resnet152
+# Measure Rotor's and Kusumoto's programs: the README's and METHODOLOGY's tables, and results/complexity.*
+bench-programs profile="bench":
+    cargo bench --profile {{ profile }} -p remat-formulations --bench rotor
+    cargo bench --profile {{ profile }} -p remat-formulations --bench complexity
+    cargo bench --profile {{ profile }} -p remat-formulations --bench kusumoto -- kusumoto/ unit
+
+# Measure makespan and time against slots into results/slots.csv and results/slots.svg (three minutes; rotor-weak on ResNet-1001, by hand, many more)
+bench-slots profile="bench":
+    #!/usr/bin/env bash
+    set -euo pipefail
+    run() { cargo bench -q --profile {{ profile }} -p remat-formulations --bench slots -- "$@"; }
+    { run persistent L100 resnet101 resnet1001; run weak L100 resnet101 | tail -n +2; } > results/slots.csv
+    scripts/slots-plot.py
+
+# Measure all that takes minutes at most: the programs, Checkmate's, FastSA's and the simulator
+bench: bench-programs
     cargo bench -p remat-formulations --bench checkmate
     cargo bench -p remat-formulations --bench fastsa
     cargo bench -p remat-core --bench simulator
@@ -117,8 +127,13 @@ paper-moccasin seconds="300" jobs="1":
     cargo build --release
     scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
 
+# Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/ (a quiet machine, 20 minutes)
+replay-cpu:
+    cargo build --release {{ cbc }}
+    scripts/replay-cpu.sh target/release/bench
+
 # Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (a quarter of an hour of CPU time; parts by name)
-fastsa *parts="models times tables convergence stability quality":
+fastsa *parts="models long hybrid times tables convergence stability quality":
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# One slice on a GPU that is lent for minutes: replays what OUT/replay holds, then harvests with the time that is left.
+# One slice on a GPU that is lent for minutes: replays what OUT/replay holds, measures other implementations, then harvests
+# with the time that is left.
 #   profiler/gpu.sh cuda|cpu OUT [SECONDS]
 # OUT/replay is a folder of `bench replay ... --pack`, made on a machine with cargo; OUT/harvest is the harvest's
 # (HARVEST.md). Networks: the suite resnet (REMAT_GPU_NETWORKS names another list). Exit code 0: all is done; 75: run
@@ -19,6 +20,13 @@ if [ -f "$out/replay/list.tsv" ]; then
 else
     echo "$out/replay/list.tsv is not there: nothing to replay, only the harvest" >&2
 fi
+# What other implementations cost in reality, of the instances in OUT/alternatives; rows that are there are kept.
+for instance in "$out"/alternatives/*.json.zst; do
+    left=$((seconds - $(date +%s) + started))
+    if [ ! -f "$instance" ] || [ "$left" -lt 120 ]; then break; fi
+    PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH} timeout "$((left - 60))" "${PYTHON:-python3}" -u -m remat_profiler alternatives \
+        --instance "$instance" --device "$device" -o "$out/alternatives.csv" || echo "alternatives of $instance: not all measured" >&2
+done
 left=$((seconds - $(date +%s) + started))
 # The harvest needs some seconds to start and to pack.
 if [ "$left" -lt 60 ]; then

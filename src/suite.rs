@@ -78,6 +78,8 @@ pub enum Curves {
     ThroughputAgainstPeak,
     /// Overhead over store-all against the budget; methods that ignore budgets stand at their peaks.
     OverheadAgainstBudget,
+    /// Bars instead of curves: overhead, and memory, of all instances at each budget.
+    BarsAtBudgets,
 }
 
 impl Curves {
@@ -85,7 +87,7 @@ impl Curves {
     pub fn horizontal(self, unit: &str) -> String {
         match self {
             Self::ThroughputAgainstPeak => format!("Peak memory ({unit})"),
-            Self::OverheadAgainstBudget => format!("Memory budget ({unit})"),
+            Self::OverheadAgainstBudget | Self::BarsAtBudgets => format!("Memory budget ({unit})"),
         }
     }
 }

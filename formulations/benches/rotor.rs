@@ -1,15 +1,16 @@
 //! Running time of `rotor-persistent`'s dynamic program beside Rotor's own C program.
 //!
-//! `cargo bench -p remat-formulations --bench rotor` prints, per reference chain and 500 slots, the
-//! best of several runs: CPU seconds for one budget on one thread, wall seconds on two, and CPU seconds
-//! for a sweep of ten budgets on one, each with the ratio to the C program's time for the same work
-//! (tests/data/rotor/README.md: gcc -O2, one core, user seconds, one budget; ten budgets cost it ten
+//! `cargo bench -p remat-formulations --bench rotor` prints two tables in Markdown, the first as it stands in the README:
+//! per reference chain and 500 slots, the best of several runs: CPU seconds for one budget on one thread and
+//! for a sweep of ten budgets on one, then wall seconds on two, each with the ratio to the C program's time for the same
+//! work (tests/data/rotor/README.md: gcc -O2, one core, user seconds, one budget; ten budgets cost it ten
 //! runs). The last column counts L^3 S / 6 min-plus operations per second: the floor is that number
 //! over lanes times frequency.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod common;
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -31,8 +32,10 @@ const CASES: [(&str, usize, f64); 4] = [
 
 fn main() {
     println!(
-        "{:>4} {:>8} | {:>9} {:>6} | {:>9} {:>6} | {:>9} {:>6} | {:>14}",
-        "L", "C (s)", "1 thread", "ratio", "2 threads", "ratio", "10 budgets", "ratio", "Gop/s, 1 thread"
+        "| stages | C program | one thread | ratio | ten budgets, one thread | ratio |\n|---|---|---|---|---|---|"
+    );
+    let mut more = String::from(
+        "| stages | two threads, wall | ratio | 10^9 operations a second, one thread |\n|---|---|---|---|\n",
     );
     for (file, stages, reference) in CASES {
         let (chain, peak) = read(file);
@@ -42,13 +45,22 @@ fn main() {
         let (sweep, _) = best(1, || drop(solve(&chain, &budgets, SETTINGS)));
         let operations = ((stages + 1) as f64).powi(3) / 6.0 * SLOTS as f64;
         println!(
-            "{stages:>4} {reference:>8.3} | {one:>9.4} {:>6.1} | {two:>9.4} {:>6.1} | {sweep:>10.4} {:>6.1} | {:>14.1}",
+            "| {stages} | {reference} s | {} s | {:.0} | {} s | {:.0} |",
+            digits(one),
             reference / one,
-            reference / two,
-            10.0 * reference / sweep,
-            operations / one / 1e9
+            digits(sweep),
+            10.0 * reference / sweep
         );
+        let speed = operations / one / 1e9;
+        writeln!(more, "| {stages} | {} s | {:.0} | {speed:.1} |", digits(two), reference / two)
+            .expect("strings can be written to");
     }
+    print!("\n{more}");
+}
+
+/// Two significant digits.
+fn digits(seconds: f64) -> f64 {
+    format!("{seconds:.1e}").parse().expect("what is printed as a number is one")
 }
 
 /// A reference chain and the peak of its sequence without recomputation.

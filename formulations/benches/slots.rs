@@ -50,7 +50,10 @@ fn main() {
                 let text = |number: Option<u64>| number.map_or(String::new(), |number| number.to_string());
                 let stages = chain.len();
                 let (makespan, bound) = (text(makespan), text(bound));
-                println!("{name},{stages},{rule:?},{sizes},{slots},0.{k}x,{makespan},{bound},{seconds:.4}");
+                println!(
+                    "{name},{stages},{rule:?},{sizes},{slots},{:.1}x,{makespan},{bound},{seconds:.4}",
+                    f64::from(k) / 10.0
+                );
             }
         };
         for &slots in &slots {

@@ -38,6 +38,10 @@ pub trait Method: Sync {
     fn type_name(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
+    /// What it claims with these parameters; tables group by it.
+    fn claim(&self, _parameters: &Parameters) -> Claim {
+        self.about().claim
+    }
     /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
     fn is_random(&self, _parameters: &Parameters) -> bool {
         false
@@ -109,7 +113,7 @@ pub enum Claim {
     ChainWeak,
     /// Optimal among canonical strategies: groups between lower sets, each recomputed once.
     LowerSets,
-    /// Optimal among all schedules of the instance, or among those that keep its order.
+    /// Optimal among all schedules of the instance.
     AllSchedules,
     /// Optimal among schedules that follow the instance's order stage by stage.
     FixedOrder,

@@ -11,11 +11,25 @@ use proptest::prelude::*;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::plan::Plan;
 use remat_core::{Instance, simulate};
-use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination, find};
+use remat_formulations::{Answer, BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination, find};
+
+fn parameters(method: &dyn Method, given: &[(&str, &str)]) -> Parameters {
+    let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    Parameters::new(method.about().parameters, &given).expect("known parameters")
+}
+
+#[test]
+fn the_claim_is_that_of_the_rules_asked_for() {
+    let oracle = find("oracle").expect("registered");
+    let claim = |given: &[(&str, &str)]| oracle.claim(&parameters(oracle, given));
+    assert_eq!(claim(&[]), Claim::AllSchedules);
+    assert_eq!(claim(&[("order", "fixed")]), Claim::FixedOrder);
+    assert_eq!(claim(&[("order", "stages")]), Claim::FixedOrder);
+    assert_eq!(claim(&[("order", "stages"), ("copies", "2")]), Claim::AtMostRuns);
+}
 
 fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
-    let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
+    let parameters = parameters(method, given);
     let limits = Limits { time: None, threads: 1, seed: 0 };
     let context = Context::new(instance, &parameters, budgets, limits);
     method.solve(&context).expect("a supported instance is solved")

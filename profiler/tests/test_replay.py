@@ -13,7 +13,7 @@ from remat_profiler.cli import main
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import agreement, job, measure, plan, reference
 from remat_profiler.replay.machine import Account, IllegalStep, Machine
-from remat_profiler.replay.plan import store_all
+from remat_profiler.replay.preferring import store_all
 
 from .replaying import JOBS, bench_of, document_of
 

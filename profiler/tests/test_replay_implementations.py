@@ -10,7 +10,8 @@ from remat_profiler.costs import cost_source
 from remat_profiler.job import Job, traced_with
 from remat_profiler.replay import job, reference
 from remat_profiler.replay.machine import Account, Machine
-from remat_profiler.replay.plan import FORMAT, VERSION, makes, plan
+from remat_profiler.replay.plan import plan
+from remat_profiler.replay.preferring import families, store_all
 
 
 def network():
@@ -39,53 +40,6 @@ def bench(request):
     return job.bench(made_of(network, wanted), job.Settings(repeats=1), network)
 
 
-def schedule_with(instance, preferred):
-    """Everything once, in order, with the preferred implementations where they fit together, each tensor freed
-    after its last reader."""
-    chosen = {op["id"]: next((i for i in op["implementations"] if i["name"] in preferred), op["implementations"][0])
-              for op in instance["operators"]}
-    while True:
-        bad = misfit(instance, chosen)
-        if bad is None:
-            break
-        chosen[bad["id"]] = bad["implementations"][0]
-    operators = {op["id"]: op for op in instance["operators"]}
-    kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
-    last, gone = {}, set()
-    for id in instance["order"]:
-        for tensor in [*reads(operators[id], chosen[id]), *makes(operators[id], chosen[id])]:
-            last[tensor] = id
-        gone |= {chosen[id]["in_place"]["input"]} if "in_place" in chosen[id] else set()
-    steps = []
-    for id in instance["order"]:
-        steps.append({"compute": id, "implementation": chosen[id]["name"]})
-        steps += [{"free": t} for t, reader in last.items() if reader == id and t not in kept | gone]
-    return {"format": FORMAT, "version": VERSION, "instance": instance["name"], "steps": steps}
-
-
-def reads(operator, implementation):
-    return implementation.get("inputs", operator["inputs"])
-
-
-def misfit(instance, chosen):
-    """The first operator that reads what nobody made, or overwrites what somebody reads later."""
-    there = {t["id"] for t in instance["tensors"] if t["kind"] == "input"}
-    for id in instance["order"]:
-        operator = instance["operators"][id]
-        if not set(reads(operator, chosen[id])) <= there:
-            if chosen[id] is operator["implementations"][0]:  # its producer does not save what the default reads
-                return next(op for op in instance["operators"] if operator["differentiates"] == op["id"])
-            return operator
-        if "in_place" in chosen[id]:
-            taken = chosen[id]["in_place"]["input"]
-            later = [other for other in instance["order"] if other > id]
-            if any(taken in reads(instance["operators"][other], chosen[other]) for other in later):
-                return operator
-            there.discard(taken)
-        there |= set(makes(operator, chosen[id]))
-    return None
-
-
 def run(bench, schedule):
     chosen = plan(bench.instance, schedule)
     machine, account = Machine(chosen, bench.trace, bench.module, bench.device), Account()
@@ -103,7 +57,7 @@ FAMILIES = [
 
 @pytest.mark.parametrize("preferred", FAMILIES, ids=lambda names: names[0].replace(":", "-"))
 def test_an_alternative_comes_to_the_frameworks_gradients(bench, preferred):
-    schedule = schedule_with(bench.instance, preferred)
+    schedule = store_all(bench.instance, preferred)
     used = {step["implementation"] for step in schedule["steps"] if "implementation" in step}
     assert used >= set(preferred), (used, "the network offers them all")
     compared, account, _ = run(bench, schedule)
@@ -120,11 +74,18 @@ def test_an_alternative_comes_to_the_frameworks_gradients(bench, preferred):
     assert all(name.endswith(".csr") for name in account.odd_sizes), account.odd_sizes
 
 
+def test_families_are_what_is_chosen_together(bench):
+    found = families(bench.instance)
+    assert set() == {tuple(names) for names in FAMILIES if len(names) == 1 and "gist" not in names[0]} - set(found), found
+    assert ("relu:saving-mask", "relu:from-mask") in found and ("relu:saving-mask-in-place", "relu:from-mask") in found
+    assert all(len(family) == len(set(family)) for family in found)
+
+
 def test_a_mask_that_is_wrong_is_seen(bench, monkeypatch):
     from remat_profiler.alternatives import activations
 
     monkeypatch.setattr(activations, "from_mask", lambda grad, mask: grad)
-    compared, _, _ = run(bench, schedule_with(bench.instance, ["relu:saving-mask", "relu:from-mask"]))
+    compared, _, _ = run(bench, store_all(bench.instance, ["relu:saving-mask", "relu:from-mask"]))
     assert not compared.equal
 
 
@@ -132,7 +93,7 @@ def test_an_algorithm_of_cudnn_runs_the_frameworks_choice_and_says_so(bench):
     instance = bench.instance
     operator = next(op for op in instance["operators"] if op["op_type"] == "aten.convolution")
     operator["implementations"].append({"name": "cudnn:FFT", "time": 1})
-    schedule = schedule_with(instance, ["cudnn:FFT"])
+    schedule = store_all(instance, ["cudnn:FFT"])
     compared, _, machine = run(bench, schedule)
     operator["implementations"].pop()
     assert compared.equal and any("PyTorch lets nobody name the algorithm" in note for note in machine.notes)

@@ -9,7 +9,7 @@ from torch import nn
 from remat_profiler import Scheduled, trace_module
 from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
-from remat_profiler.replay import plan
+from remat_profiler.replay import plan, preferring
 
 STEPS = 20
 
@@ -26,7 +26,7 @@ def recomputing(instance):
     """Store-all, but everything that the forward pass made and the backward pass reads is dropped and made again."""
     forward = [op for op in instance["operators"] if op["phase"] != "backward"]
     backward = [op["id"] for op in instance["operators"] if op["phase"] == "backward"]
-    steps = plan.store_all(instance)["steps"]
+    steps = preferring.store_all(instance)["steps"]
     split = next(i for i, step in enumerate(steps) if step.get("compute") in backward)
     kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output")}
     held = set(kept)
@@ -76,7 +76,7 @@ def batches():
     return [(torch.randn(6, 3, 12, 12, generator=generator) + label.view(-1, 1, 1, 1), label) for label in labels]
 
 
-@pytest.mark.parametrize("make", [plan.store_all, recomputing])
+@pytest.mark.parametrize("make", [preferring.store_all, recomputing])
 def test_twenty_steps_with_a_schedule_reach_the_losses_of_plain_training(traced, make):
     torch.set_num_threads(1)
     original, instance = traced
@@ -91,7 +91,7 @@ def test_twenty_steps_with_a_schedule_reach_the_losses_of_plain_training(traced,
 
 def test_gradients_are_scaled_with_the_loss_and_handed_out_once(traced):
     module, instance = copy.deepcopy(traced[0]), traced[1]
-    step = Scheduled(module, instance, plan.store_all(instance))
+    step = Scheduled(module, instance, preferring.store_all(instance))
     images, labels = batches()[0]
     found = []
     for scale in (1, 3):
@@ -108,7 +108,7 @@ def test_gradients_are_scaled_with_the_loss_and_handed_out_once(traced):
 
 def test_what_does_not_fit_the_schedule_is_refused(traced):
     module, instance = copy.deepcopy(traced[0]), traced[1]
-    step = Scheduled(module, instance, plan.store_all(instance))
+    step = Scheduled(module, instance, preferring.store_all(instance))
     images, labels = batches()[0]
     with pytest.raises(ProfilerError, match=r"images: .*\[6, 3, 12, 12\], not .*\[5, 3, 12, 12\]"):
         step(images[:5], labels[:5])
@@ -116,12 +116,12 @@ def test_what_does_not_fit_the_schedule_is_refused(traced):
         step.eval()(images, labels)
     module[0] = nn.Conv2d(3, 9, 3, padding=1)
     with pytest.raises(ProfilerError, match="is not what tracing|no '0.weight'|cannot trace"):
-        Scheduled(module, instance, plan.store_all(instance))
+        Scheduled(module, instance, preferring.store_all(instance))
 
 
 def test_a_state_that_is_loaded_later_is_used(traced):
     module, instance = copy.deepcopy(traced[0]), traced[1]
-    step = Scheduled(module, instance, plan.store_all(instance))
+    step = Scheduled(module, instance, preferring.store_all(instance))
     images, labels = batches()[0]
     step(images, labels)
     with torch.no_grad():

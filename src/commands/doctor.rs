@@ -12,6 +12,7 @@ use crate::host::{Host, SOURCES, VERSION};
 use crate::library::Library;
 use crate::output;
 use crate::table::grid::Grid;
+use crate::table::wrap;
 
 /// Arguments of `bench doctor`.
 #[derive(Debug, Args)]
@@ -23,6 +24,8 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
+
+const HEADER: [&str; 4] = ["what", "state", "found", "if missing"];
 
 /// One thing that was looked at.
 struct Finding {
@@ -38,15 +41,22 @@ struct Finding {
 /// # Errors
 /// Standard output cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut grid = Grid::new(&["what", "state", "found", "if missing"]);
-    for Finding { what, found, remedy } in findings() {
-        let (state, words) = match found {
-            Ok(words) => ("live", words),
-            Err(words) => ("missing", words),
+    let findings = findings();
+    let text = arguments.format == Format::Text;
+    let mut grid = Grid::new(if text { &HEADER[..3] } else { &HEADER });
+    let mut remedies = String::new();
+    for Finding { what, found, remedy } in &findings {
+        let (state, words, remedy) = match found {
+            Ok(words) => ("live", words, ""),
+            Err(words) => ("missing", words, *remedy),
         };
-        grid.row([what.to_owned(), state.into(), words, if state == "live" { String::new() } else { remedy.into() }]);
+        let cells = [what, state, words, remedy];
+        grid.row(&cells[..if text { 3 } else { 4 }]);
+        if text && !remedy.is_empty() {
+            remedies += &wrap(&format!("{what}: {remedy}"), 100);
+        }
     }
-    output::result(&grid.render(arguments.format))
+    output::result(&(grid.render(arguments.format) + "\n" + &remedies))
 }
 
 fn findings() -> Vec<Finding> {

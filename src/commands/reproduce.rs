@@ -1,17 +1,18 @@
 //! `bench reproduce`: the tables and figures of the papers, each beside ours.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::count;
+use crate::cli::{count, seconds};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::library::Library;
 use crate::output;
 use crate::plot;
 use crate::reproduce::catalogue::{Catalogue, Entry};
-use crate::reproduce::cells::{self, Pass};
+use crate::reproduce::cells::{self, Extent, Pass};
 use crate::reproduce::{compare, list, outcome};
 use crate::run::interrupts;
 use crate::suite;
@@ -19,7 +20,8 @@ use crate::suite;
 const AFTER_HELP: &str = "\
 The catalogue is in instances/reproduce/, the printed figures with their sources are in results/published/. \
 Comparisons are kept as results/reproduce/ID.csv (ID-quick.csv of a quick pass), curves beside them as SVG and PNG; the rows of a \
-full pass lie where `bench run --suite` puts them, those of a quick one in results/reproduce-quick/. \
+full pass lie where `bench run --suite` puts them, those of a quick one in results/reproduce-quick/, with --most in \
+results/reproduce-PASS-SECONDSs/. \
 Interrupted, the same command goes on.
 
 Exit codes: 0 whatever the verdicts; 1 where a row ended in an error, or --check finds a difference.
@@ -28,6 +30,7 @@ Examples:
   bench reproduce --list
   bench reproduce rotor-table-2 rotor-figure-4
   bench reproduce monet-table-1 --full
+  bench reproduce --all --full --most 60
   bench reproduce --all --quick
   bench reproduce kusumoto-table-1 --no-run --format md
   bench reproduce --splice README.md";
@@ -52,6 +55,9 @@ pub struct Arguments {
     /// Run everything, as long as it takes
     #[arg(long)]
     full: bool,
+    /// Stop each run after so many wall seconds where it would have more; rows go to a folder of their own
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
+    most: Option<Duration>,
     /// Run nothing; compare what is there
     #[arg(long)]
     no_run: bool,
@@ -80,14 +86,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return arguments.splice.iter().try_for_each(|path| splice(&library, &catalogue, path, arguments.check));
     }
     let pass = if arguments.full { Pass::Full } else { Pass::Quick };
+    let extent = Extent { pass, most_seconds: arguments.most.map(|most| most.as_secs_f64()) };
     let entries = chosen(&catalogue, arguments)?;
     let stop = interrupts()?;
     let mut failed = Vec::new();
     for entry in entries {
-        if !arguments.no_run && cells::run(&library, entry, pass, &stop)? {
+        if !arguments.no_run && cells::run(&library, entry, extent, &stop)? {
             failed.push(entry.id.as_str());
         }
-        report(&library, entry, pass, arguments.format)?;
+        report(&library, entry, extent, arguments.format)?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -125,17 +132,17 @@ fn has_work(entry: &Entry) -> bool {
 }
 
 /// Compares, prints, and keeps.
-fn report(library: &Library, entry: &Entry, pass: Pass, format: Format) -> Result<(), Failure> {
-    let evidence = cells::evidence(library, entry, pass)?;
-    let rows = compare(library, entry, pass, &evidence)?;
+fn report(library: &Library, entry: &Entry, extent: Extent, format: Format) -> Result<(), Failure> {
+    let evidence = cells::evidence(library, entry, extent)?;
+    let rows = compare(library, entry, extent, &evidence)?;
     output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
     if !rows.is_empty() {
-        outcome::write(&outcome::path_of(library, &entry.id, pass), &rows)?;
+        outcome::write(&outcome::path_of(library, &entry.id, extent.pass), &rows)?;
         output::result(&outcome::render(&rows, &entry.agreement, format))?;
     }
     entry.see.iter().for_each(|path| output::info(&format!("see also {path}")));
     match entry.plot {
-        Some(curves) if !evidence.records.is_empty() => draw(library, entry, curves, pass, &evidence.records),
+        Some(curves) if !evidence.records.is_empty() => draw(library, entry, curves, extent.pass, &evidence.records),
         _ => Ok(()),
     }
 }

@@ -138,6 +138,18 @@ pub fn write_schedule(results: &Path, row: &BatchRow, schedule: &ScheduleDocumen
 
 /// The text of the table.
 pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> String {
+    let grid = grid(rows, published, format != Format::Text);
+    let caption = caption(rows, published);
+    match format {
+        Format::Text => format!("{}\n{}", grid.render(format), wrap(&caption, 110)),
+        Format::Md => format!("{caption}\n\n{}", grid.render(format)),
+        Format::Latex => format!("% {caption}\n{}", grid.render(format)),
+        Format::Csv | Format::Json => grid.render(format),
+    }
+}
+
+/// The table; names of networks in every row, or where they change.
+pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
     let header =
         ["network", "claim", "method", "largest batch", "none from", "overhead %", "peak", "probes", "published"];
     let mut grid = Grid::new(&header).numeric_from(3);
@@ -150,7 +162,7 @@ pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> Strin
         if previous != row.network {
             grid.rule();
         }
-        let first = previous != row.network || format != Format::Text;
+        let first = every || previous != row.network;
         previous = &row.network;
         let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
         let overhead = row.simulated_time_ns.zip(row.store_all_time_ns).filter(|(_, reference)| *reference > 0);
@@ -167,13 +179,7 @@ pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> Strin
             published.value("batch", &row.network, &row.method).to_owned(),
         ]);
     }
-    let caption = caption(rows, published);
-    match format {
-        Format::Text => format!("{}\n{}", grid.render(format), wrap(&caption, 110)),
-        Format::Md => format!("{caption}\n\n{}", grid.render(format)),
-        Format::Latex => format!("% {caption}\n{}", grid.render(format)),
-        Format::Csv | Format::Json => grid.render(format),
-    }
+    grid
 }
 
 /// `16 GB` where it is a round number of these, as devices are sold.
@@ -186,7 +192,8 @@ fn decimal(bytes: u64) -> String {
     }
 }
 
-fn caption(rows: &[BatchRow], published: &Published) -> String {
+/// What the table shows.
+pub fn caption(rows: &[BatchRow], published: &Published) -> String {
     let question = rows.first().map_or(String::new(), |row| {
         format!(
             "Largest batch within {} whose iteration takes at most store-all's time and {} forward pass{} more. ",

@@ -23,13 +23,20 @@ pub struct Axis {
     pub range: Range<f64>,
     /// What equal distances stand for.
     pub scale: Scale,
+    /// What stands at 0, -1, ... along an axis of names, the first farthest up; empty for one of numbers.
+    pub names: Vec<String>,
 }
 
 impl Axis {
     /// From zero to a little above the largest value: for what is compared by ratio.
     pub fn from_zero(label: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
         let (_, high) = extremes(values);
-        Self { label: label.into(), range: 0.0..(high * 1.06).max(f64::MIN_POSITIVE), scale: Scale::Linear }
+        Self {
+            label: label.into(),
+            range: 0.0..(high * 1.06).max(f64::MIN_POSITIVE),
+            scale: Scale::Linear,
+            names: vec![],
+        }
     }
 
     /// Around the values, not down to zero: for what is compared by difference.
@@ -38,17 +45,34 @@ impl Axis {
         let margin = ((high - low) * 0.08).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
         // A point at zero is not to be cut in half by the axis.
         let floor = if low > 0.0 { 0.0 } else { f64::NEG_INFINITY };
-        Self { label: label.into(), range: (low - margin).max(floor)..high + margin, scale: Scale::Linear }
+        Self {
+            label: label.into(),
+            range: (low - margin).max(floor)..high + margin,
+            scale: Scale::Linear,
+            names: vec![],
+        }
     }
 
     /// A range as it is.
     pub fn fixed(label: impl Into<String>, range: Range<f64>, scale: Scale) -> Self {
-        Self { label: label.into(), range, scale }
+        Self { label: label.into(), range, scale, names: vec![] }
+    }
+
+    /// Names below each other.
+    pub fn of_names(names: Vec<String>) -> Self {
+        let range = 0.5 - names.len() as f64..0.5;
+        Self { label: String::new(), range, scale: Scale::Linear, names }
+    }
+
+    /// What stands at a tick.
+    pub fn text_at(&self, value: f64) -> String {
+        let name = self.names.iter().zip(0_u32..).find(|&(_, at)| (value + f64::from(at)).abs() < 0.25);
+        if self.names.is_empty() { tick(value) } else { name.map_or(String::new(), |(name, _)| name.clone()) }
     }
 
     /// How the drawing library places values on the axis.
     pub fn coordinate(&self) -> Coordinate {
-        Coordinate { range: self.range.clone(), scale: self.scale }
+        Coordinate { range: self.range.clone(), scale: self.scale, named: !self.names.is_empty() }
     }
 }
 
@@ -65,6 +89,8 @@ fn extremes(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
 pub struct Coordinate {
     range: Range<f64>,
     scale: Scale,
+    /// Ticks at whole numbers, all of them.
+    named: bool,
 }
 
 impl Ranged for Coordinate {
@@ -83,6 +109,9 @@ impl Ranged for Coordinate {
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match self.scale {
+            Scale::Linear if self.named => {
+                (0_u32..).map(|at| -f64::from(at)).take_while(|&place| place > self.range.start).collect()
+            }
             Scale::Linear => RangedCoordf64::from(self.range.clone()).key_points(hint),
             Scale::Logarithmic => {
                 let ticks = logarithmic_ticks(&self.range, hint.max_num_points());

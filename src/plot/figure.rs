@@ -20,6 +20,12 @@ const PNG_SCALE: u32 = 3;
 /// Space to the right of the axes, for the legend, and above them, for the title.
 const LEGEND_WIDTH: u32 = 220;
 const TITLE_HEIGHT: u32 = 62;
+/// Left of the axes: for numbers, and for names.
+const NUMBERS_WIDTH: u32 = 74;
+const NAMES_WIDTH: u32 = 250;
+/// Height of a name with its bars: for the name, and for each further bar.
+const NAME_HEIGHT: u32 = 20;
+const BAR_HEIGHT: u32 = 9;
 /// Colour of text.
 pub const INK: RGBColor = RGBColor(30, 30, 30);
 /// Colour of what stands back.
@@ -54,7 +60,7 @@ pub struct Device {
 }
 
 /// How points are joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Joined {
     /// Not at all: they are all that there is.
     No,
@@ -62,6 +68,11 @@ pub enum Joined {
     Lines,
     /// Each value holds until the next; the last point says how far it is known.
     Steps,
+    /// Each is a horizontal bar from zero.
+    Bars {
+        /// In units of the vertical axis.
+        width: f64,
+    },
 }
 
 /// The points of one method.
@@ -122,9 +133,12 @@ impl Figure {
         Ok(text)
     }
 
-    /// Wide as all figures, and high enough for the legend.
+    /// Wide as all figures, and high enough for the legend and for names.
     fn size(&self) -> (u32, u32) {
-        (SIZE.0, SIZE.1.max(TITLE_HEIGHT + legend::height(self)))
+        let names = u32::try_from(self.vertical.names.len()).unwrap_or(0);
+        let bars = u32::try_from(self.series.len().saturating_sub(1)).unwrap_or(0);
+        let axes = SIZE.1.max(TITLE_HEIGHT + 80 + names * (NAME_HEIGHT + bars * BAR_HEIGHT));
+        (SIZE.0, axes.max(TITLE_HEIGHT + legend::height(self)))
     }
 
     fn draw<B: DrawingBackend>(&self, area: &Area<'_, B>, scale: u32) -> Drawn<B> {
@@ -135,9 +149,10 @@ impl Figure {
         area.draw(&Text::new(self.subtitle.clone(), (pixels(14), pixels(40)), text(14, GREY)))?;
         let (_, below) = area.split_vertically(TITLE_HEIGHT * scale);
         let (axes, beside) = below.split_horizontally((SIZE.0 - LEGEND_WIDTH) * scale);
+        let named = !self.vertical.names.is_empty();
         let mut chart = ChartBuilder::on(&axes)
             .x_label_area_size(52 * scale)
-            .y_label_area_size(74 * scale)
+            .y_label_area_size(if named { NAMES_WIDTH } else { NUMBERS_WIDTH } * scale)
             .margin_left(12 * scale)
             .margin_right(12 * scale)
             .margin_bottom(8 * scale)
@@ -145,7 +160,7 @@ impl Figure {
             .build_cartesian_2d(self.horizontal.coordinate(), self.vertical.coordinate())?;
         chart
             .configure_mesh()
-            .x_labels(8)
+            .x_labels(if named { 5 } else { 8 })
             .y_labels(8)
             .max_light_lines(0)
             .bold_line_style(GRID)
@@ -155,7 +170,7 @@ impl Figure {
             .x_desc(&self.horizontal.label)
             .y_desc(&self.vertical.label)
             .x_label_formatter(&|value| tick(*value))
-            .y_label_formatter(&|value| tick(*value))
+            .y_label_formatter(&|value| self.vertical.text_at(*value))
             .draw()?;
         self.draw_device(&mut chart, scale)?;
         let (below, above): (Vec<_>, Vec<_>) = self.series.iter().partition(|series| series.secondary);

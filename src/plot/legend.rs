@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::figure::{Device, FONT, Figure, GREY, INK, Joined, Series};
-use super::marks::{Area, Drawn, draw_marker};
+use super::marks::{Area, Drawn, bar_fill, draw_marker};
 
 /// From an entry to the next, and from a line within an entry to the next.
 const ENTRY: i32 = 27;
@@ -58,16 +58,32 @@ pub fn draw<B: DrawingBackend>(figure: &Figure, area: &Area<'_, B>, scale: u32) 
 fn entry<B: DrawingBackend>(
     series: &Series,
     area: &Area<'_, B>,
-    mut y: i32,
+    y: i32,
     scale: u32,
 ) -> Result<i32, DrawingAreaErrorKind<B::ErrorType>> {
     let pixels = |units: i32| units * scale.cast_signed();
+    if matches!(series.joined, Joined::Bars { .. }) {
+        let corners = [(pixels(10), pixels(y - 6)), (pixels(36), pixels(y + 6))];
+        area.draw(&Rectangle::new(corners, bar_fill(series)))?;
+        area.draw(&Rectangle::new(corners, series.style.colour.stroke_width(scale)))?;
+        return words(series, area, y, scale);
+    }
     let stroke = series.style.colour.stroke_width(2 * scale);
     let dashes: &[(i32, i32)] = if series.secondary { &[(6, 14), (32, 40)] } else { &[(8, 38)] };
     for &(from, to) in dashes.iter().filter(|_| series.joined != Joined::No) {
         area.draw(&PathElement::new([(pixels(from), pixels(y)), (pixels(to), pixels(y))], stroke))?;
     }
     draw_marker(area, (pixels(23), pixels(y)), series.style, series.secondary, scale)?;
+    words(series, area, y, scale)
+}
+
+/// The label of an entry; returns where the next one goes.
+fn words<B: DrawingBackend>(
+    series: &Series,
+    area: &Area<'_, B>,
+    mut y: i32,
+    scale: u32,
+) -> Result<i32, DrawingAreaErrorKind<B::ErrorType>> {
     text(area, &parts_of(&series.label).0, (46, y), true, scale)?;
     for line in small_lines(series) {
         y += LINE;

@@ -22,12 +22,15 @@ const MARKED_STEPS: usize = 8;
 /// # Errors
 /// What the backend says.
 pub fn draw_series<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &Series, scale: u32) -> Drawn<B> {
+    if let Joined::Bars { width } = series.joined {
+        return draw_bars(chart, series, width);
+    }
     let thin = series.style.colour.stroke_width(scale + scale / 2);
     if !series.bound.is_empty() {
         chart.draw_series(DashedLineSeries::new(steps(&series.bound), 2 * scale, 4 * scale, thin))?;
     }
     let points = match series.joined {
-        Joined::No => vec![],
+        Joined::No | Joined::Bars { .. } => vec![],
         Joined::Lines => series.points.clone(),
         Joined::Steps => steps(&series.points),
     };
@@ -44,6 +47,25 @@ pub fn draw_series<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, ser
         draw_marker(&area, (x - x0, y - y0), series.style, series.secondary, scale)?;
     }
     Ok(())
+}
+
+/// Bars from zero; those of a secondary series are pale.
+fn draw_bars<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &Series, width: f64) -> Drawn<B> {
+    let colour = series.style.colour;
+    let half = width * 0.46;
+    for &(x, y) in &series.points {
+        let corners = [(0.0, y - half), (x, y + half)];
+        chart.draw_series([
+            Rectangle::new(corners, bar_fill(series)),
+            Rectangle::new(corners, colour.stroke_width(1)),
+        ])?;
+    }
+    Ok(())
+}
+
+/// The inside of a bar.
+pub fn bar_fill(series: &Series) -> ShapeStyle {
+    series.style.colour.mix(if series.secondary { 0.35 } else { 1.0 }).filled()
 }
 
 /// The points that bear a marker.

@@ -3,6 +3,7 @@
 //! what is drawn; `figure.rs` draws it and knows no record.
 
 mod axis;
+mod bars;
 pub mod executed;
 mod figure;
 mod legend;
@@ -47,6 +48,9 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     let device = suite.and_then(|suite| suite.device.as_ref());
     let trajectories = trajectory::read_all(records, results)?;
     let mut figures = overall::figures(&Arena::new(records, &trajectories));
+    if curves == Curves::BarsAtBudgets {
+        figures.extend(bars::figures(records));
+    }
     for (name, rows) in by_instance(records) {
         if let Some(figure) = figure_of(&name, &rows, curves, device) {
             figures.push(Named { file: safe(&name), instance: name.clone(), figure });
@@ -58,8 +62,11 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     Ok(figures)
 }
 
-/// The curves alone: a figure per instance that has a point.
+/// The curves alone: a figure per instance that has a point, or per budget where bars are asked for.
 pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) -> Vec<Named> {
+    if curves == Curves::BarsAtBudgets {
+        return bars::figures(records);
+    }
     let figure = |(name, rows): (String, Vec<&Record>)| {
         let figure = figure_of(&name, &rows, curves, device)?;
         Some(Named { file: safe(&name), instance: name, figure })
@@ -108,7 +115,7 @@ enum Vertical {
 
 impl Vertical {
     fn of(row: &Record, curves: Curves) -> Self {
-        if curves == Curves::OverheadAgainstBudget {
+        if curves != Curves::ThroughputAgainstPeak {
             return Self::Overhead(row.store_all_time_ns as f64);
         }
         match (row.batch_size, row.time_unit) {
@@ -195,7 +202,7 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
 fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for row in rows {
-        let memory = row.budget_bytes.filter(|_| curves == Curves::OverheadAgainstBudget).or(row.simulated_peak_bytes);
+        let memory = row.budget_bytes.filter(|_| curves != Curves::ThroughputAgainstPeak).or(row.simulated_peak_bytes);
         let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
         let Some(value) = vertical.value(time) else { continue };
         let label = series_label(row);

@@ -33,6 +33,16 @@ impl Existing {
     }
 }
 
+/// What a run writes is not for version control, unless somebody says what of it is: a file that is there stays.
+fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(".gitignore");
+    if path.exists() {
+        return Ok(());
+    }
+    let text = "# Written by bench run; change it to keep some of these results under version control.\n*\n";
+    std::fs::write(&path, text).map_err(|error| cannot(&path, "write", &error))
+}
+
 /// The open file; one per folder at any time.
 pub struct Writer {
     path: PathBuf,
@@ -49,6 +59,7 @@ impl Writer {
     /// The folder cannot be written, another run writes there, or there are rows and `existing` refuses.
     pub fn open(folder: &Path, existing: Existing) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", &error))?;
+        keep_out_of_git(folder)?;
         let lock_path = folder.join("records.lock");
         let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", &error))?;
         acquire(

@@ -14,6 +14,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::aggregate::{self, Aggregate};
 use crate::failure::Failure;
 use crate::library::Library;
+use crate::max_batch::rows;
 use crate::plot::{self, Named};
 use crate::records::Record;
 use crate::replay;
@@ -113,6 +114,15 @@ fn tables(
         let ratios = ratios::table(records, &sections::published(library, suite)?);
         let title = "Ratios to the optimum of the fixed order";
         tables.extend(ratios.map(|(caption, grid)| aggregate::Table { title, caption, grid }));
+    }
+    let batches = rows::read(folder)?;
+    if !batches.is_empty() {
+        let published = sections::published(library, suite)?;
+        tables.push(aggregate::Table {
+            title: "Largest batches",
+            caption: rows::caption(&batches, &published),
+            grid: rows::grid(&batches, &published, true),
+        });
     }
     let others = aggregate::ALL.into_iter().filter(|which| *which != Aggregate::Summary);
     tables.extend(others.map(|which| which.table(&arena, records, &executed)));

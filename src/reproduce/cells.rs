@@ -15,6 +15,7 @@ use crate::library::{Library, glob};
 use crate::max_batch::rows;
 use crate::output;
 use crate::records;
+use crate::suite;
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -36,17 +37,27 @@ impl Pass {
     }
 }
 
+/// A pass, and the wall seconds that each of its runs has at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Extent {
+    /// How much is run.
+    pub pass: Pass,
+    /// Where suite and entry would give a run more.
+    pub most_seconds: Option<f64>,
+}
+
 /// The folder of the reference data, where there is one.
 pub fn reference_data() -> Option<PathBuf> {
     std::env::var_os("BENCH_REFERENCE_DATA").map(PathBuf::from).filter(|folder| folder.is_dir())
 }
 
-/// Where the rows of a suite are: those of a full pass are those of `bench run --suite`.
-pub fn folder(library: &Library, suite: &str, pass: Pass) -> PathBuf {
+/// Where the rows of a suite are: those of a full pass are those of `bench run --suite`, unless its runs are cut short.
+pub fn folder(library: &Library, suite: &str, extent: Extent) -> PathBuf {
     let results = library.root.join("results");
-    match pass {
-        Pass::Full => results.join(suite),
-        Pass::Quick => results.join("reproduce-quick").join(suite),
+    match (extent.pass, extent.most_seconds) {
+        (Pass::Full, None) => results.join(suite),
+        (pass, None) => results.join(format!("reproduce-{}", pass.label())).join(suite),
+        (pass, Some(most)) => results.join(format!("reproduce-{}-{most}s", pass.label())).join(suite),
     }
 }
 
@@ -54,12 +65,17 @@ pub fn folder(library: &Library, suite: &str, pass: Pass) -> PathBuf {
 ///
 /// # Errors
 /// `bench run` refuses its arguments or is interrupted, or a profile cannot be imported.
-pub fn run(library: &Library, entry: &Entry, pass: Pass, stop: &AtomicBool) -> Result<bool, Failure> {
+pub fn run(library: &Library, entry: &Entry, extent: Extent, stop: &AtomicBool) -> Result<bool, Failure> {
     let mut failed = false;
     for cells in &entry.runs {
-        let Some(part) = cells.part(pass) else { continue };
+        let Some(mut part) = cells.part(extent.pass) else { continue };
         let Some(place) = Place::of(library, cells)? else { continue };
-        let arguments = arguments(cells, &part, &place, &folder(library, &cells.suite, pass))?;
+        if let Some(most) = extent.most_seconds {
+            let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
+            let given = part.time_seconds.or(suite.limits.time_seconds);
+            part.time_seconds = Some(given.map_or(most, |seconds| seconds.min(most)));
+        }
+        let arguments = arguments(cells, &part, &place, &folder(library, &cells.suite, extent))?;
         let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
         output::info(&format!("{}: bench {}", entry.id, words.join(" ")));
         failed |= call(&place.root, &arguments, stop)?;
@@ -71,11 +87,11 @@ pub fn run(library: &Library, entry: &Entry, pass: Pass, stop: &AtomicBool) -> R
 ///
 /// # Errors
 /// A file of rows is none of ours.
-pub fn evidence(library: &Library, entry: &Entry, pass: Pass) -> Result<Evidence, Failure> {
+pub fn evidence(library: &Library, entry: &Entry, extent: Extent) -> Result<Evidence, Failure> {
     let mut evidence = Evidence::new(library.clone());
     for cells in &entry.runs {
-        let Some(part) = cells.part(pass) else { continue };
-        let folder = folder(library, &cells.suite, pass);
+        let Some(part) = cells.part(extent.pass) else { continue };
+        let folder = folder(library, &cells.suite, extent);
         if !folder.join("records.csv").is_file() {
             continue;
         }

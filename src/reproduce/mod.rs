@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::library::Library;
 use crate::published::{Figure, Published};
 use catalogue::Entry;
-use cells::Pass;
+use cells::Extent;
 use measure::{Evidence, Ours};
 use outcome::Row;
 use quantity::Quantity;
@@ -40,7 +40,7 @@ pub fn figures(library: &Library, entry: &Entry) -> Result<Vec<Figure>, Failure>
 ///
 /// # Errors
 /// The printed figures cannot be read, or one of them is of no known quantity.
-pub fn compare(library: &Library, entry: &Entry, pass: Pass, evidence: &Evidence) -> Result<Vec<Row>, Failure> {
+pub fn compare(library: &Library, entry: &Entry, extent: Extent, evidence: &Evidence) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for figure in figures(library, entry)? {
         let quantity: Quantity = figure
@@ -48,7 +48,7 @@ pub fn compare(library: &Library, entry: &Entry, pass: Pass, evidence: &Evidence
             .parse()
             .map_err(|error| Failure::input(format!("{}, {}: {error}", figure.paper, figure.location)))?;
         for (instance, ours) in measure::ours(&figure, &quantity, evidence)? {
-            rows.push(row(entry, pass, &figure, &quantity, instance, &ours)?);
+            rows.push(row(entry, extent, &figure, &quantity, instance, &ours)?);
         }
     }
     Ok(rows)
@@ -56,7 +56,7 @@ pub fn compare(library: &Library, entry: &Entry, pass: Pass, evidence: &Evidence
 
 fn row(
     entry: &Entry,
-    pass: Pass,
+    extent: Extent,
     figure: &Figure,
     quantity: &Quantity,
     instance: String,
@@ -70,7 +70,8 @@ fn row(
     let notes: Vec<_> = notes.into_iter().filter(|note| !note.is_empty()).collect();
     Ok(Row {
         entry: entry.id.clone(),
-        pass,
+        pass: extent.pass,
+        most_seconds: extent.most_seconds,
         source: format!("{}, {}", figure.paper, figure.location),
         instance,
         method: figure.method.clone(),

@@ -22,6 +22,9 @@ pub struct Row {
     pub entry: String,
     /// How much was run.
     pub pass: Pass,
+    /// Wall seconds that each run had at most, where suite and entry would have given it more.
+    #[serde(default)]
+    pub most_seconds: Option<f64>,
     /// Paper and place.
     pub source: String,
     /// Instance, or the pattern over instances.
@@ -131,7 +134,8 @@ impl Counts {
 /// The verdict on an entry as a whole.
 pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
     let Some(first) = rows.first() else { return "not run yet".into() };
-    format!("{} ({} pass)", Counts::of(rows).text(agreement), first.pass.label())
+    let most = first.most_seconds.map_or(String::new(), |most| format!(", at most {most} s a run"));
+    format!("{} ({} pass{most})", Counts::of(rows).text(agreement), first.pass.label())
 }
 
 /// The comparison as a table.
@@ -181,6 +185,7 @@ mod tests {
         Row {
             entry: entry.into(),
             pass: Pass::Quick,
+            most_seconds: None,
             source: "paper, Table 1".into(),
             instance: "net".into(),
             method: "m[a=1]".into(),
@@ -209,6 +214,8 @@ mod tests {
         let agreement = Agreement::default();
         assert_eq!(summary(&quick, &agreement), "1 better, 1 not comparable (quick pass)");
         assert_eq!(summary(&full, &agreement), "1 match within 5 % (full pass)");
+        let cut = [Row { most_seconds: Some(60.0), ..full[0].clone() }];
+        assert_eq!(summary(&cut, &agreement), "1 match within 5 % (full pass, at most 60 s a run)");
     }
 
     #[test]

@@ -173,7 +173,7 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         store_all_peak_bytes: run.subject.baseline.peak_bytes,
         method: run.method.id().into(),
         parameters: run.parameters.to_string(),
-        claim: about.claim,
+        claim: run.method.claim(&run.parameters),
         budget_bytes: budget.bytes.filter(|_| budgeted),
         budget: budget.text.clone(),
         termination: Ending::Ran(Termination::Error),

@@ -22,3 +22,18 @@ pub fn reference_chain(file: &str) -> Chain {
     let file: ChainFile = serde_json::from_value(value["chain"].clone()).expect("with six arrays");
     file.chain(Scale { time: None, memory: None }).expect("of whole numbers")
 }
+
+/// Most bytes that a run had in memory beyond those that were there before, as the kernel counts them (Linux).
+pub fn peak_bytes(run: impl FnOnce()) -> usize {
+    // Resets the high-water mark of this process.
+    std::fs::write("/proc/self/clear_refs", "5").expect("a process may reset its own high-water mark");
+    let before = resident("VmRSS:");
+    run();
+    resident("VmHWM:").saturating_sub(before)
+}
+
+fn resident(field: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the kernel says how it is");
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("with its memory");
+    1024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("in kB")
+}

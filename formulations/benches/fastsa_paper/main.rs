@@ -1,6 +1,6 @@
 //! `fastsa` beside fastsa-2023: Tables 1 and 2, Figures 4 and 7 to 11, and what is reached after some seconds.
 //!
-//! `cargo bench -p remat-formulations --bench fastsa_paper -- PART...` with the parts `models`, `tables`, `stability`,
+//! `cargo bench -p remat-formulations --bench fastsa_paper -- PART...` with the parts `models`, `long`, `hybrid`, `tables`, `stability`,
 //! `convergence`, `quality` and `times` measures and writes results/fastsa/PART.csv; without parts it draws what is
 //! there: results/fastsa/*.svg and results/paper-fastsa.md. Rows that are there are not measured again: remove a
 //! file to measure it anew. One thread; CPU seconds of this process. The public
@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod draw;
+mod hybrid;
 mod measure;
 mod page;
 mod rows;
@@ -26,14 +27,16 @@ fn main() {
     for part in &parts {
         println!("{part}");
         match part.as_str() {
-            "models" => measure::models("models", "-unit", 5),
-            "times" => measure::models("times", "", 1),
+            "models" => measure::models("models", "-unit", 5, measure::MODELS),
+            "long" => measure::models("long", "-unit", 1, measure::LONG),
+            "hybrid" => hybrid::measure(),
+            "times" => measure::models("times", "", 1, measure::MODELS),
             "tables" => measure::tables(),
             "stability" => measure::stability(),
             "convergence" => measure::convergence(),
             "quality" => measure::quality(),
             other => eprintln!(
-                "there is no part {other:?}; there are models, times, tables, stability, convergence, quality"
+                "there is no part {other:?}; there are models, long, hybrid, times, tables, stability, convergence, quality"
             ),
         }
     }

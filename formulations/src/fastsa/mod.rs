@@ -63,7 +63,7 @@ use settings::{PARAMETERS, Settings};
 ///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.
 /// * `reheats=k` anneals the best schedule k more times, `start=METHOD` starts from the schedule of another method
 ///   instead of the first stage, and `proposals=aimed` draws half of the proposals
-///   where they may be of use; none of this is in the paper.
+///   where they may be of use; `penalty=k` counts a byte beyond the budget k times; none of this is in the paper.
 /// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
 ///   right before a reader as F_i is; "flip fetch" adds it there, other mutations move it. Sequential, as
 ///   in the paper's example of a cost: transfers overlap with nothing.

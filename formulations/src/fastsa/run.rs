@@ -55,7 +55,7 @@ impl Problem<'_> {
     /// Anneals once.
     pub fn run<P: Profile>(&self, limits: &Limits<'_>, seed: u64, part: u64) -> Found {
         let mut random = Random::part(seed, part);
-        let goal = Goal::new(self.settings.objective, limits.budget);
+        let goal = Goal::new(self.settings.objective, limits.budget).with_penalty(self.settings.penalty);
         let mut best = Best::default();
         let operators = self.operators;
         let (variants, temperature, first) = match (self.start, self.groups) {

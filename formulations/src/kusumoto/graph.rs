@@ -94,10 +94,12 @@ impl Graph {
         beyond
     }
 
-    /// The boundary of a lower set: its nodes with an edge out of it, ascending.
-    pub fn boundary(&self, set: &Set) -> Vec<usize> {
+    /// The boundary of a lower set: its nodes with an edge out of it.
+    pub fn boundary(&self, set: &Set) -> Set {
         let leaves = |&node: &usize| self.nodes[node].successors.iter().any(|&next| !set.contains(next));
-        set.members().filter(leaves).collect()
+        let mut boundary = Set::empty(self.nodes.len());
+        set.members().filter(leaves).for_each(|node| boundary.insert(node));
+        boundary
     }
 }
 

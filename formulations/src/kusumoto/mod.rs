@@ -1,15 +1,17 @@
 //! `kusumoto-2019`: recomputation by sequences of lower sets of the forward graph.
 //!
 //! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]),
-//! [`steps`] prices the steps between them, which [`scan`] finds and [`viable`] thins out, [`program`] is
-//! Algorithm 1, [`strategy`] turns a sequence of lower sets into a schedule. [`chen`] is the method that it was
-//! compared with.
+//! [`steps`] prices the steps between them, which [`scan`] finds, [`program`] is Algorithm 1: the least budget over what
+//! [`viable`] leaves, the best sequence by [`search`] within the bounds of [`knapsack`]; [`strategy`] turns a sequence of
+//! lower sets into a schedule. [`chen`] is the method that it was compared with.
 
 pub mod chen;
 pub mod family;
 pub mod graph;
+pub mod knapsack;
 pub mod program;
 pub mod scan;
+pub mod search;
 pub mod set;
 pub mod steps;
 pub mod strategy;
@@ -45,7 +47,7 @@ use strategy::Liveness;
 /// reachable, for every v, and V.
 ///
 /// # Size
-/// Lower sets squared times the pairs per set; up to the number of nodes of them for the approximate
+/// At most lower sets squared times the pairs per set; up to the number of nodes of them for the approximate
 /// program, up to 2^nodes for the exact one, which stops with `node_limit` at `max-lower-sets`.
 ///
 /// # Departures from the paper

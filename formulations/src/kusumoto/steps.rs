@@ -1,6 +1,9 @@
 //! What a step from a lower set to a larger one costs, and which steps there are.
 
-use super::family::by_bytes;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::family::{self, by_bytes};
 use super::graph::Graph;
 use super::scan::{Keys, Scan, Wanted};
 use super::set::Set;
@@ -32,10 +35,10 @@ struct Profile {
     bytes: u64,
     /// T(L).
     time: u64,
-    size: usize,
-    boundary: Set,
     /// M(boundary(L)), which any sequence that reaches L has cached.
     boundary_bytes: u64,
+    /// T(boundary(L)).
+    boundary_time: u64,
     /// M(delta+(L) \ L) + M(delta-(delta+(L)) \ L).
     beyond: u64,
     /// Gradients made once only L is left to do.
@@ -69,8 +72,9 @@ pub struct Steps<'a> {
     pub sets: Vec<Set>,
     profiles: Vec<Profile>,
     scan: Scan,
-    /// Nodes by workspace, largest first, those without left out.
-    by_workspace: Vec<usize>,
+    bits: Bits,
+    /// Workspaces, largest first, each with the nodes that have it; none of no bytes.
+    workspaces: Vec<(u64, Set)>,
     /// By node: M_v and T_v, side by side.
     weights: Vec<(u64, u64)>,
     memory: Memory,
@@ -89,17 +93,66 @@ impl<'a> Steps<'a> {
         most: u64,
     ) -> Self {
         by_bytes(graph, &mut sets);
-        let profiles: Vec<_> = sets.iter().map(|set| Profile::new(graph, times, set)).collect();
-        let mut by_workspace: Vec<_> = (0..graph.nodes.len()).filter(|&n| graph.nodes[n].workspace > 0).collect();
-        by_workspace.sort_by_key(|&node| std::cmp::Reverse(graph.nodes[node].workspace));
+        let boundaries: Vec<Set> = sets.iter().map(|set| graph.boundary(set)).collect();
+        let profiles: Vec<_> =
+            sets.iter().zip(&boundaries).map(|(set, boundary)| Profile::new(graph, times, set, boundary)).collect();
+        let bits = Bits { sets: Rows::new(&sets), boundaries: Rows::new(&boundaries) };
         let scan = Scan::new(&sets, |set| profiles[set].terms(memory));
         let weights = graph.nodes.iter().zip(times).map(|(node, &time)| (node.bytes, time)).collect();
-        Self { graph, sets, profiles, scan, by_workspace, weights, memory, last_group, most: most.min(MOST) }
+        Self {
+            graph,
+            sets,
+            profiles,
+            scan,
+            bits,
+            workspaces: workspaces(graph),
+            weights,
+            memory,
+            last_group,
+            most: most.min(MOST),
+        }
     }
 
     /// No budget is larger.
     pub fn most(&self) -> u64 {
         self.most
+    }
+
+    /// The same for the pruned family; none where this is it.
+    pub fn pruned(&self) -> Option<Self> {
+        let sets = family::pruned(self.graph);
+        let times: Vec<u64> = self.weights.iter().map(|weight| weight.1).collect();
+        let settings = (self.memory, self.last_group);
+        (sets.len() < self.sets.len()).then(|| Self::new(self.graph, sets, &times, settings, self.most))
+    }
+
+    /// By node: M_v and T_v.
+    pub fn weights(&self) -> &[(u64, u64)] {
+        &self.weights
+    }
+
+    /// T(L) and T(boundary(L)).
+    pub fn times(&self, set: usize) -> (u64, u64) {
+        (self.profiles[set].time, self.profiles[set].boundary_time)
+    }
+
+    /// Whether the last group costs nothing.
+    pub fn keeps_last(&self) -> bool {
+        self.last_group == LastGroup::Keep
+    }
+
+    /// Whether some sequence does not pay for a node: it has a successor, or may be in a last group that is kept.
+    pub fn may_be_saved(&self, node: usize) -> bool {
+        self.keeps_last() || !self.graph.nodes[node].successors.is_empty()
+    }
+
+    /// What is there at least while the last group is, beside all that is cached or, if that group is kept, saved by it.
+    pub fn least_beside_cache(&self) -> u64 {
+        let last = self.sets.len() - 1;
+        if self.keeps_last() {
+            return self.graph.base_bytes;
+        }
+        (0..last).map(|from| self.need(from, last)).min().unwrap_or(0)
     }
 
     /// M(boundary(L)): what any sequence that reaches a set has cached there.
@@ -136,60 +189,106 @@ impl<'a> Steps<'a> {
 
     /// One step, whether or not it is one.
     pub fn step(&self, from: usize, to: usize) -> Step {
-        let (low, high) = (&self.profiles[from], &self.profiles[to]);
-        let fresh = high.boundary.without(&self.sets[from]);
-        let (cached, kept) = fresh.fold((0, 0), |(bytes, time), node| {
-            let (more, longer) = self.weights[node];
-            (bytes + more, time + longer)
-        });
-        let ends = to + 1 == self.sets.len() && self.last_group == LastGroup::Keep;
-        let time = high.time - low.time - kept;
+        let (cached, time) = self.price(from, to);
         Step {
             to: u32::try_from(to).expect("families are bounded far below 2^32"),
             need: self.need(from, to),
             cached,
-            time: if ends { 0 } else { time },
+            time,
         }
     }
 
-    /// [`Step::cached`].
-    pub fn cached(&self, from: usize, to: usize) -> u64 {
-        self.profiles[to].boundary.without(&self.sets[from]).map(|node| self.weights[node].0).sum()
+    /// [`Step::cached`] and [`Step::time`]. What both boundaries have is cached already; what the larger set's boundary has
+    /// of the smaller set is in the smaller one's as well.
+    pub fn price(&self, from: usize, to: usize) -> (u64, u64) {
+        let (low, high) = (&self.profiles[from], &self.profiles[to]);
+        let (mut cached, mut kept) = (high.boundary_bytes, high.boundary_time);
+        let both = self.bits.boundaries.row(from).iter().zip(self.bits.boundaries.row(to)).enumerate();
+        for (index, (&low, &high)) in both {
+            let mut both = low & high;
+            while both != 0 {
+                let (bytes, time) = self.weights[64 * index + both.trailing_zeros() as usize];
+                cached -= bytes;
+                kept -= time;
+                both &= both - 1;
+            }
+        }
+        let ends = to + 1 == self.sets.len() && self.last_group == LastGroup::Keep;
+        (cached, if ends { 0 } else { high.time - low.time - kept })
     }
 
     /// [`Step::need`].
     pub fn need(&self, from: usize, to: usize) -> u64 {
-        let (low, high) = (&self.profiles[from], &self.profiles[to]);
-        let group = high.bytes - low.bytes;
-        let equation = 2 * group + high.beyond;
-        let tensors = group + low.gradients - high.gradients + high.crossing;
-        let largest = self.by_workspace.first().map_or(0, |&node| self.graph.nodes[node].workspace);
-        let need = match self.memory {
-            Memory::Equation => equation,
-            Memory::Larger if tensors + largest <= equation => equation,
-            Memory::Larger => equation.max(tensors + self.workspace(from, to)),
-            Memory::Instance => tensors + self.workspace(from, to),
-        };
-        need + self.graph.base_bytes + low.results
+        let (equation, tensors) = self.sums(from, to);
+        match self.workspaces.first() {
+            Some(&(largest, _)) if tensors + largest > equation => equation.max(tensors + self.workspace(from, to)),
+            _ => equation.max(tensors),
+        }
     }
 
-    /// Largest workspace of a group: from the list of workspaces where the group is large.
-    fn workspace(&self, from: usize, to: usize) -> u64 {
-        let (low, high) = (&self.sets[from], &self.sets[to]);
-        let nodes = &self.graph.nodes;
-        let size = self.profiles[to].size - self.profiles[from].size;
-        if size * size < nodes.len() {
-            return high.without(low).map(|node| nodes[node].workspace).max().unwrap_or(0);
+    /// No less than [`Step::need`], and found sooner.
+    pub fn need_at_most(&self, from: usize, to: usize) -> u64 {
+        let (equation, tensors) = self.sums(from, to);
+        equation.max(tensors + self.workspaces.first().map_or(0, |(largest, _)| *largest))
+    }
+
+    /// Equation (2) without its first term, and what the instance needs without workspace; zero where it does not count.
+    fn sums(&self, from: usize, to: usize) -> (u64, u64) {
+        let (low, high) = (&self.profiles[from], &self.profiles[to]);
+        let group = high.bytes - low.bytes;
+        let always = self.graph.base_bytes + low.results;
+        let equation = 2 * group + high.beyond + always;
+        let tensors = group + low.gradients - high.gradients + high.crossing + always;
+        match self.memory {
+            Memory::Equation => (equation, 0),
+            Memory::Larger => (equation, tensors),
+            Memory::Instance => (0, tensors),
         }
-        let inside = |&&node: &&usize| high.contains(node) && !low.contains(node);
-        self.by_workspace.iter().find(inside).map_or(0, |&node| nodes[node].workspace)
+    }
+
+    /// Largest workspace of a group.
+    fn workspace(&self, from: usize, to: usize) -> u64 {
+        let (low, high) = (self.bits.sets.row(from), self.bits.sets.row(to));
+        let inside = |(_, nodes): &&(u64, Set)| {
+            nodes.words().iter().zip(low).zip(high).any(|((nodes, low), high)| nodes & high & !low != 0)
+        };
+        self.workspaces.iter().find(inside).map_or(0, |(bytes, _)| *bytes)
     }
 }
 
+/// Sets side by side in memory.
+struct Rows {
+    width: usize,
+    words: Vec<u64>,
+}
+
+impl Rows {
+    fn new(sets: &[Set]) -> Self {
+        let width = sets.first().map_or(0, |set| set.words().len());
+        Self { width, words: sets.iter().flat_map(Set::words).copied().collect() }
+    }
+
+    fn row(&self, set: usize) -> &[u64] {
+        &self.words[set * self.width..(set + 1) * self.width]
+    }
+}
+
+/// A family's sets and their boundaries.
+struct Bits {
+    sets: Rows,
+    boundaries: Rows,
+}
+
+fn workspaces(graph: &Graph) -> Vec<(u64, Set)> {
+    let mut nodes_of: BTreeMap<Reverse<u64>, Set> = BTreeMap::new();
+    for (index, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.workspace > 0) {
+        nodes_of.entry(Reverse(node.workspace)).or_insert_with(|| Set::empty(graph.nodes.len())).insert(index);
+    }
+    nodes_of.into_iter().map(|(Reverse(bytes), nodes)| (bytes, nodes)).collect()
+}
+
 impl Profile {
-    fn new(graph: &Graph, times: &[u64], set: &Set) -> Self {
-        let mut boundary = Set::empty(graph.nodes.len());
-        graph.boundary(set).into_iter().for_each(|node| boundary.insert(node));
+    fn new(graph: &Graph, times: &[u64], set: &Set, boundary: &Set) -> Self {
         let bytes_of = |nodes: &Set| nodes.members().map(|node| graph.nodes[node].bytes).sum::<u64>();
         let beyond = graph.beyond(set);
         let mut needed_there = Set::empty(graph.nodes.len());
@@ -203,9 +302,8 @@ impl Profile {
         Self {
             bytes: bytes_of(set),
             time: set.members().map(|node| times[node]).sum(),
-            size: set.len(),
-            boundary_bytes: bytes_of(&boundary),
-            boundary,
+            boundary_bytes: bytes_of(boundary),
+            boundary_time: boundary.members().map(|node| times[node]).sum(),
             beyond: bytes_of(&beyond) + bytes_of(&needed_there),
             gradients: made().map(|tensor| tensor.bytes).sum(),
             crossing: carried.chain(late).map(|tensor| tensor.bytes).sum(),

@@ -1,6 +1,6 @@
 //! Which steps some sequence within a budget takes: what does not lie on any way from the empty set to V is
-//! left out before Algorithm 1 starts. Each pass over the pairs of sets looks only at those that could still
-//! change something.
+//! left out before the least budget is sought. Each pass over the pairs of sets looks only at those that could
+//! still change something.
 
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ impl Reach {
             found.clear();
             steps.find(from, at.unsigned_abs(), budget, (&reach.0, reach.0.get(from)), &mut found);
             for to in found.iter().map(|&to| to as usize) {
-                let beyond = at + steps.cached(from, to).cast_signed() - boundary(steps, to);
+                let beyond = at + steps.price(from, to).0.cast_signed() - boundary(steps, to);
                 if beyond < reach.0.get(to) && at.unsigned_abs() + steps.need(from, to) <= budget {
                     reach.0.set(to, beyond);
                 }
@@ -65,6 +65,15 @@ impl Reach {
 
 fn boundary(steps: &Steps<'_>, set: usize) -> i64 {
     steps.boundary_bytes(set).cast_signed()
+}
+
+/// By set: how much may be cached there, and how little is as good as nothing.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// With more than this no sequence ends within the budget; none: whatever is cached.
+    pub most: Vec<Option<u64>>,
+    /// With no more than this every way is open that is open to any sequence; the largest number where there is no way.
+    pub enough: Vec<u64>,
 }
 
 /// The steps of all sequences within a budget.
@@ -104,7 +113,7 @@ impl<'s, 'g> Viable<'s, 'g> {
             for to in found.iter().rev().map(|&to| to as usize) {
                 let left = budget.cast_signed() - steps.need(from, to).cast_signed();
                 if left > best && room.get(to) > best - boundary(steps, from) {
-                    let after = room.get(to) + boundary(steps, to) - steps.cached(from, to).cast_signed();
+                    let after = room.get(to) + boundary(steps, to) - steps.price(from, to).0.cast_signed();
                     best = best.max(left.min(after));
                 }
             }
@@ -112,12 +121,43 @@ impl<'s, 'g> Viable<'s, 'g> {
                 room.set(from, best - boundary(steps, from));
             }
         }
-        let mut viable = Self { steps, budget, reach, room, kept: None };
-        viable.keep(deadline)?;
-        Ok(Some(viable))
+        Ok(Some(Self { steps, budget, reach, room, kept: None }))
     }
 
-    fn keep(&mut self, deadline: Option<Instant>) -> Result<(), Stop> {
+    /// The limits that a label of Algorithm 1 may be compared with.
+    ///
+    /// # Errors
+    /// The moment has come.
+    pub fn limits(&self, deadline: Option<Instant>) -> Result<Limits, Stop> {
+        let last = self.steps.sets.len() - 1;
+        let most: Vec<_> = (0..=last).map(|set| self.most(set)).collect();
+        let mut enough = vec![u64::MAX; last + 1];
+        let mut viable = Vec::new();
+        for from in (0..last).rev() {
+            check(deadline)?;
+            viable.clear();
+            self.find(from, &mut viable);
+            let of = |step: &Step| {
+                let to = step.to as usize;
+                let room = most[to].unwrap_or(0).min(enough[to]).saturating_sub(step.cached);
+                room.min(self.budget.saturating_sub(step.need))
+            };
+            enough[from] = viable.iter().map(of).min().unwrap_or(u64::MAX);
+        }
+        Ok(Limits { most, enough })
+    }
+
+    /// The most that may be cached at a set so that some way to go on meets the budget.
+    fn most(&self, set: usize) -> Option<u64> {
+        let room = Some(self.room.get(set)).filter(|&room| room != NONE)?;
+        u64::try_from(room + boundary(self.steps, set)).ok()
+    }
+
+    /// Keeps the steps in memory if they are few enough.
+    ///
+    /// # Errors
+    /// The moment has come.
+    pub fn keep(&mut self, deadline: Option<Instant>) -> Result<(), Stop> {
         let (mut kept, mut count) = (Vec::with_capacity(self.steps.sets.len()), 0);
         for from in 0..self.steps.sets.len() {
             check(deadline)?;
@@ -157,33 +197,6 @@ impl<'s, 'g> Viable<'s, 'g> {
     /// Whether the steps are in memory.
     pub fn is_kept(&self) -> bool {
         self.kept.is_some()
-    }
-
-    /// The budget.
-    pub fn budget(&self) -> u64 {
-        self.budget
-    }
-
-    /// Number of steps.
-    pub fn count(&self) -> usize {
-        let mut buffer = Vec::new();
-        (0..self.steps.sets.len()).map(|set| self.from(set, &mut buffer).len()).sum()
-    }
-
-    /// The most that may be cached at a set so that some way to go on meets the budget.
-    pub fn most(&self, set: usize) -> Option<u64> {
-        let room = Some(self.room.get(set)).filter(|&room| room != NONE)?;
-        u64::try_from(room + boundary(self.steps, set)).ok()
-    }
-
-    /// The steps from a set, ascending; `buffer` is where they are put when they are not kept.
-    pub fn from<'v>(&'v self, set: usize, buffer: &'v mut Vec<Step>) -> &'v [Step] {
-        if let Some(kept) = &self.kept {
-            return &kept[set];
-        }
-        buffer.clear();
-        self.find(set, buffer);
-        buffer
     }
 
     fn find(&self, from: usize, viable: &mut Vec<Step>) {

@@ -12,7 +12,7 @@ use remat_core::liveness::with_liveness;
 use remat_core::{Instance, simulate};
 
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 use problem::{MAX_COPIES, Order, Problem, Rules};
 use search::{Bounds, Outcome, search};
 
@@ -88,6 +88,14 @@ impl Method for Oracle {
                 },
             ],
             budgets: BudgetUse::Used,
+        }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        match (parameters.integer("copies"), parameters.word("order")) {
+            (Some(_), _) => Claim::AtMostRuns,
+            (None, "free") => Claim::AllSchedules,
+            (None, _) => Claim::FixedOrder,
         }
     }
 

@@ -49,6 +49,11 @@ fn pitch<C>(slots: usize) -> usize {
     ((MAX_TILE + slots + line).div_ceil(line) | 1) * line
 }
 
+/// Cells of the table of a chain: states that are kept, times numbers of slots.
+pub fn cells(chain: &SlottedChain, capacity: usize) -> usize {
+    States::new(chain).touched() * (capacity + 1)
+}
+
 /// Bytes that the table of a chain takes in memory.
 pub fn bytes<C: Cost>(chain: &SlottedChain, capacity: usize) -> usize {
     States::new(chain).touched() * pitch::<C>((capacity + 1).next_multiple_of(MAX_TILE)) * size_of::<C>()

@@ -22,6 +22,8 @@ from . import measure, record, reference
 from .job import Bench
 from .machine import Result
 
+# Fused kernels round in another order, which batch norms over few samples enlarge: 0.5 % on ResNet-18, batch 8.
+COMPILED_TOLERANCE = 2e-2
 _PATTERN = re.compile(r"(?P<name>[a-z-]+)(\[(?P<options>[^\]]*)\])?")
 Loss = Callable[..., torch.Tensor]
 
@@ -47,9 +49,10 @@ def measured(bench: Bench, text: str) -> dict:
         gradients = {name: p.grad for name, p in bench.module.named_parameters() if p.grad is not None}
         return Result(loss.detach(), gradients)
 
+    tolerance = COMPILED_TOLERANCE if name == "compile" else reference.TOLERANCE
     with _budgeted(options):
         outcome = bench.outcome(iteration)
-        compared = bench.compared(outcome, reference.TOLERANCE)
+        compared = bench.compared(outcome, tolerance)
         bench.fresh()
         peaks = measure.peaks(iteration, bench.device, bench.resident_bytes)
         times = measure.times(iteration, bench.device, bench.settings.repeats)

@@ -1,4 +1,4 @@
-"""The commands `replay` and `baseline`."""
+"""The commands that run schedules for real: `replay`, `baseline`, `alternatives`, `replay-batch`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ def add_parser(commands) -> None:
     _common(replay)
     replay.set_defaults(run=_replay)
 
-
     baseline = commands.add_parser("baseline", help="measure one of PyTorch's own ways as `replay` measures a schedule")
     baseline.add_argument("--instance", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
     baseline.add_argument("--method", required=True, metavar="NAME",
@@ -25,6 +24,11 @@ def add_parser(commands) -> None:
     _common(baseline)
     baseline.set_defaults(run=_baseline)
 
+    alternatives = commands.add_parser("alternatives", help="what an instance's other implementations cost in reality, beside its numbers")
+    alternatives.add_argument("--instance", type=Path, required=True, help="FILE.json, .json.gz or .json.zst, traced with --alternatives")
+    _settings(alternatives)
+    alternatives.add_argument("-o", "--output", type=Path, required=True, help="TABLE.csv; rows that are there are not measured again")
+    alternatives.set_defaults(run=_alternatives)
 
     batch = commands.add_parser("replay-batch", help="many replays from a list, in slices; run again until it says that all are there")
     batch.add_argument("jobs", type=Path, metavar="FILE.tsv", help="FILE.tsv: INSTANCE, SCHEDULE (or baseline:NAME), RECORD a line")
@@ -46,6 +50,7 @@ def _settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, default=DEFAULT_REPEATS, help=f"timed iterations (default {DEFAULT_REPEATS})")
     parser.add_argument("--seed", type=int, default=0, help="of parameters, inputs and random operators (default 0)")
     parser.add_argument("--cap", type=int, metavar="BYTES", help="also run under this limit of the allocator (cuda)")
+
 
 def settings_of(options: argparse.Namespace):
     """The settings that the common options make."""
@@ -85,6 +90,22 @@ def _baseline(options: argparse.Namespace) -> int:
     record.write(made, options.output)
     print(summary(made))
     return 0
+
+
+def _alternatives(options: argparse.Namespace) -> int:
+    from . import preferring
+    from .job import bench
+    from .plan import read_document
+
+    settings = settings_of(options)
+    instance = read_document(options.instance, "instance")
+    if not preferring.families(instance):
+        raise ProfilerError(f"'{options.instance}' has no implementation to choose: trace it with --alternatives")
+    equal = True
+    for cost in preferring.table(bench(instance, settings), options.output):
+        print(preferring.words(cost), flush=True)
+        equal &= cost.equal
+    return 0 if equal else 1
 
 
 def _batch(options: argparse.Namespace) -> int:

@@ -75,10 +75,17 @@ def prepare(device: str) -> torch.device:
 
 def times(iteration: Iteration, device: torch.device, repeats: int) -> Times:
     """Runs it `WARM_UP` times, then `repeats` times with a clock."""
-    for _ in range(WARM_UP):
-        iteration()
+    return in_turn([iteration], device, repeats)[0]
+
+
+def in_turn(iterations: list[Iteration], device: torch.device, repeats: int) -> list[Times]:
+    """As `times`, several of them in turn, so that what the machine does besides is the same for all."""
+    for iteration in iterations:
+        for _ in range(WARM_UP):
+            iteration()
     timer = _time_cuda if device.type == "cuda" else _time_cpu
-    return Times([timer(iteration) for _ in range(repeats)])
+    samples = [[timer(iteration) for iteration in iterations] for _ in range(repeats)]
+    return [Times(list(of_one)) for of_one in zip(*samples)]
 
 
 def _time_cuda(iteration: Iteration) -> int:

@@ -115,21 +115,6 @@ def _step(number: int, step: dict, operators: dict[int, dict], tensors: set[int]
     return Step(operator["id"], chosen)
 
 
-def store_all(instance: dict) -> dict:
-    """The schedule that runs everything once, in order, and frees each tensor after its last reader."""
-    operators = {operator["id"]: operator for operator in instance["operators"]}
-    kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
-    last: dict[int, int] = {}
-    for id in instance["order"]:
-        for tensor in [*operators[id]["inputs"], *makes(operators[id], operators[id]["implementations"][0])]:
-            last[tensor] = id
-    steps: list[dict] = []
-    for id in instance["order"]:
-        steps.append({"compute": id})
-        steps += [{"free": tensor} for tensor, reader in last.items() if reader == id and tensor not in kept]
-    return {"format": FORMAT, "version": VERSION, "instance": instance["name"], "method": "store-all", "steps": steps}
-
-
 def makes(operator: dict, implementation: dict) -> list[int]:
     """Tensors that are there after a run."""
     return [*operator["outputs"], *implementation.get("saves", [])]
