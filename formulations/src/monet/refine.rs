@@ -94,18 +94,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 return Ok(Some(Stop::Infeasible));
             }
             let said = self.said(&formulation, &outcome);
-            if let Some(said) = &said {
-                self.search(said)?;
-            }
-            if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
-                self.search_short()?;
-            }
-            self.known.heed();
-            // Rounds that do little for the bound leave time for schedules.
-            let little = ((self.known.bound - bound) as f64) < LITTLE * self.open();
-            if self.program.explorers() == 0 || little {
-                self.explore(began.elapsed())?;
-            }
+            self.schedules(said.as_ref(), began, bound)?;
             if self.program.enough(self.known) {
                 return Ok(Some(Stop::Optimal));
             }
@@ -131,6 +120,24 @@ impl<'p, 'a> Refinement<'p, 'a> {
             model.rows.len(),
             model.nonzeros()
         );
+    }
+
+    /// Schedules from what a round's solution says, and from elsewhere where that does not do; the round began at some
+    /// time with some bound.
+    fn schedules(&mut self, said: Option<&Decisions>, began: Instant, bound: i64) -> Result<(), MethodError> {
+        if let Some(said) = said {
+            self.search(said)?;
+        }
+        if !self.program.enough(self.known) && said.is_none_or(|said| said.peak() > self.capacity) {
+            self.search_short()?;
+        }
+        self.known.heed();
+        // Rounds that do little for the bound leave time for schedules.
+        let little = ((self.known.bound - bound) as f64) < LITTLE * self.open();
+        if self.program.explorers() == 0 || little {
+            self.explore(began.elapsed())?;
+        }
+        Ok(())
     }
 
     /// What a solution comes to, stage by stage.
