@@ -4,6 +4,7 @@
 mod networks;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use networks::common::{Dice, network};
 use networks::{Random, solve};
@@ -11,10 +12,14 @@ use remat_core::format::{ImplementationDocument, InstanceDocument, TensorKind};
 use remat_core::{Instance, simulate};
 use remat_formulations::checkmate::coarse::Block;
 use remat_formulations::monet::decisions::Decisions;
+use remat_formulations::monet::explore::carry;
 use remat_formulations::monet::formulation::Formulation;
 use remat_formulations::monet::improve::{Effort, improve};
+use remat_formulations::monet::neighbourhood::{Neighbourhood, Shape};
 use remat_formulations::monet::problem::{Modes, Problem, Rules, Way};
-use remat_formulations::{Answer, Termination};
+use remat_formulations::random::Random as SplitMix;
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_solvers::{Request, backend};
 
 fn document(seed: u64) -> InstanceDocument {
     let mut random = Random(seed);
@@ -303,6 +308,111 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
         }
     }
     assert!(compared > 100 && less > 0, "{compared} {less}");
+}
+
+/// What a few steps make of keeping nothing.
+fn hasty(problem: &Problem, capacity: i64, seed: u64, steps: usize) -> Option<Decisions> {
+    let nothing = vec![vec![false; problem.nodes.len()]; problem.stages.len() + 1];
+    improve(problem, nothing, capacity, seed, Effort { steps, heat: 1.0, time: None })
+}
+
+const SHAPES: [Shape; 5] = [Shape::Stages, Shape::Nodes, Shape::Both, Shape::Pair, Shape::Near];
+
+/// The time that the model of a neighbourhood says, and what its solution comes to.
+fn solve_within(problem: &Problem, capacity: i64, open: &Neighbourhood<'_>) -> (f64, Decisions) {
+    let mut formulation = Formulation::within(problem, capacity, open);
+    formulation.add_all();
+    let outcome =
+        backend("highs").expect("built in").solve(&formulation.layout.model, &mut Request::default()).expect("solved");
+    // Solvers have no vector of a model without columns.
+    let vector = if formulation.layout.model.columns() == 0 { Some(vec![]) } else { outcome.incumbent };
+    let kept = formulation.kept(&vector.expect("what is around it is a solution"), 0.5);
+    let time = outcome.objective.unwrap_or(formulation.layout.model.offset) * formulation.layout.scale.time;
+    (time, Decisions::complete(problem, kept, capacity).expect("a completion"))
+}
+
+#[test]
+fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_the_optimum_where_all_is_open() {
+    let (mut compared, mut better, mut settled) = (0, 0, 0);
+    for seed in 200..270 {
+        let instance = instance(seed);
+        let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1) else { continue };
+        let capacity = problem.capacity(budgets(&problem)[4]).expect("a budget");
+        let Some(around) = hasty(&problem, capacity, seed, 5) else { continue };
+        let optimum = solve_within(&problem, capacity, &Neighbourhood::everything()).1.time();
+        let mut random = SplitMix::new(seed);
+        for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
+            let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
+            let open = Neighbourhood::draw(&problem, &around, shape, heads, cells, &mut random);
+            let mut formulation = Formulation::within(&problem, capacity, &open);
+            formulation.add_all();
+            let vector = formulation.vector(&around);
+            let model = &formulation.layout.model;
+            assert!(model.violation(&vector).max() < 1e-6, "{context}: {:?}", model.violation(&vector));
+            let objective = model.objective(&vector) * formulation.layout.scale.time;
+            assert!((objective - around.time() as f64).abs() < 1e-6 * objective, "{context}: {objective}");
+            settled += (0..problem.stages.len()).filter(|&stage| open.settled(stage).is_some()).count();
+            let (time, found) = solve_within(&problem, capacity, &open);
+            assert!(found.peak() <= capacity, "{context}");
+            assert!(found.time() as f64 <= time + 1e-3 && found.time() <= around.time(), "{context}");
+            assert!(found.time() >= optimum, "{context}: {} where {optimum} is least", found.time());
+            if heads > 0.0 && cells == 1000 && shape != Shape::Both {
+                assert_eq!(found.time(), optimum, "{context}");
+            }
+            compared += 1;
+            better += usize::from(found.time() < around.time());
+        }
+    }
+    assert!(compared > 200 && better > 50 && settled > 50, "{compared} {better} {settled}");
+}
+
+#[test]
+fn threads_that_search_beside_the_one_that_bounds_end_with_the_same_optimum() {
+    let (mut compared, method) = (0, find("monet").expect("registered"));
+    for seed in 240..252 {
+        let instance = instance(seed);
+        let Some(problem) = problem(&instance, false, true) else { continue };
+        let budgets = budgets(&problem);
+        let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
+        let limits = Limits { time: Some(Duration::from_secs(600)), threads: 3, seed };
+        let together = method.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves");
+        for (alone, together) in solve("monet", &instance, &budgets, &[]).iter().zip(&together) {
+            let context = format!("seed {seed}, budget {:?}: {}", alone.budget, together.note);
+            assert_eq!(
+                alone.claimed.map(|claimed| claimed.time),
+                together.claimed.map(|claimed| claimed.time),
+                "{context}"
+            );
+            assert_eq!(alone.termination, together.termination, "{context}");
+            if let Some(schedule) = &together.schedule {
+                let simulation = simulate(&instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
+                assert!(together.budget.is_some_and(|budget| simulation.peak_bytes <= budget), "{context}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 20, "{compared}");
+}
+
+#[test]
+fn what_one_search_changed_is_carried_over_to_what_another_found() {
+    let (mut compared, mut carried) = (0, 0);
+    for seed in 300..340 {
+        let instance = instance(seed);
+        let Some(problem) = problem(&instance, false, true) else { continue };
+        let capacity = problem.capacity(budgets(&problem)[5]).expect("a budget");
+        let found = |seed, steps| hasty(&problem, capacity, seed, steps);
+        let (Some(from), Some(to), Some(other)) = (found(seed, 1), found(seed, 40), found(seed + 1, 40)) else {
+            continue;
+        };
+        compared += 1;
+        assert_eq!(carry(&problem, &from, &from, &from, capacity), None, "seed {seed}: nothing changed");
+        if let Some(both) = carry(&problem, &from, &to, &other, capacity) {
+            assert!(both.peak() <= capacity && both.time() < other.time() && both.time() < to.time(), "seed {seed}");
+            carried += 1;
+        }
+    }
+    assert!(compared > 10 && carried > 0, "{compared} {carried}");
 }
 
 #[test]

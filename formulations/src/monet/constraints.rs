@@ -17,6 +17,9 @@ pub fn add(problem: &Problem, layout: &mut Layout) {
             coarse::add(problem, layout, &mut model, block);
             continue;
         }
+        if layout.settled[stage] {
+            continue;
+        }
         dependencies(problem, layout, &mut model, stage);
         retention(problem, layout, &mut model, stage);
         backward_dependencies(problem, layout, &mut model, stage);

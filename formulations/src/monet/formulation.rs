@@ -11,6 +11,7 @@ use crate::monet::decisions::Decisions;
 use crate::monet::expand::expand;
 use crate::monet::layout::{Held, Layout, single_stages};
 use crate::monet::memory::{Place, memory, places};
+use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::Problem;
 use crate::monet::separation::violated;
 
@@ -35,7 +36,15 @@ impl<'a> Formulation<'a> {
 
     /// The model over blocks of stages, without memory rows.
     pub fn coarse(problem: &'a Problem, capacity: i64, blocks: Vec<Block>) -> Self {
-        let mut layout = Layout::new(problem, capacity, blocks);
+        Self::of(problem, capacity, Layout::new(problem, capacity, blocks))
+    }
+
+    /// The exact model of a neighbourhood, without memory rows: what that does not leave open is constant.
+    pub fn within(problem: &'a Problem, capacity: i64, open: &Neighbourhood<'_>) -> Self {
+        Self::of(problem, capacity, Layout::within(problem, capacity, single_stages(problem), open))
+    }
+
+    fn of(problem: &'a Problem, capacity: i64, mut layout: Layout) -> Self {
         constraints::add(problem, &mut layout);
         let margin = vec![0; problem.stages.len()];
         Self { problem, layout, capacity, margin, present: BTreeSet::new() }
@@ -175,7 +184,8 @@ impl<'a> Formulation<'a> {
         for (&term, &kept) in self.layout.end.iter().zip(&decisions.kept[self.problem.stages.len()]) {
             set(term, kept);
         }
-        for (at, &block) in self.layout.blocks.iter().enumerate() {
+        for (at, &block) in self.layout.blocks.iter().enumerate().filter(|(_, block)| !self.layout.settled[block.first])
+        {
             let single = self.layout.spans[at].is_none();
             self.runs(decisions, block, &mut set);
             for stage in block.first..=block.last {

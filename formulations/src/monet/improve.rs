@@ -73,7 +73,7 @@ fn keep_single_runs(problem: &Problem, kept: &mut [Vec<bool>]) {
 }
 
 /// Whether a value must or must not be there when a stage begins.
-fn forced(problem: &Problem, stage: usize, at: usize) -> Option<bool> {
+pub fn forced(problem: &Problem, stage: usize, at: usize) -> Option<bool> {
     let node = &problem.nodes[at];
     if stage == 0 {
         return Some(false);

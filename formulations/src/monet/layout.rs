@@ -9,6 +9,7 @@ use crate::checkmate::coarse::Block;
 use crate::checkmate::term::{Scale, Sum, Term};
 use crate::monet::coarse::Span;
 use crate::monet::constraints::at_most;
+use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::Problem;
 
 /// The columns of one stage. Of a block of several stages (`coarse.rs`) the first has what is kept and what
@@ -61,6 +62,8 @@ pub struct Layout {
     pub spans: Vec<Option<Span>>,
     /// Columns that are the largest of some sums and 0, in the order in which they depend on each other.
     pub largest_of: Vec<(Column, Vec<Sum>)>,
+    /// For each stage, whether it is settled: without columns and rows, what it costs is a constant.
+    pub settled: Vec<bool>,
 }
 
 /// A block for every stage.
@@ -72,15 +75,30 @@ impl Layout {
     /// Makes the columns of the model that is exact over single stages, and a relaxation over others
     /// (`coarse.rs`). Blocks cover all stages in order.
     pub fn new(problem: &Problem, largest: i64, blocks: Vec<Block>) -> Self {
+        Self::within(problem, largest, blocks, &Neighbourhood::everything())
+    }
+
+    /// The same with what a neighbourhood does not leave open as constants; blocks are single stages unless it
+    /// leaves everything open.
+    pub fn within(problem: &Problem, largest: i64, blocks: Vec<Block>, open: &Neighbourhood<'_>) -> Self {
         let mut layout = Self::empty(problem, largest, blocks);
         for at in 0..layout.blocks.len() {
             let Block { first, last } = layout.blocks[at];
             layout.costs.push(Sum::default());
             for stage in first..=last {
                 let mut terms = StageTerms::default();
+                let settled = open.settled(stage);
+                layout.settled.push(settled.is_some());
                 if stage == first {
-                    terms.kept = layout.kept_into(problem, stage);
-                    layout.forward(problem, stage, &mut terms);
+                    terms.kept = layout.kept_into(problem, stage, open);
+                }
+                if let Some(time) = settled {
+                    layout.charge(time, Term::One);
+                    layout.stages.push(terms);
+                    continue;
+                }
+                if stage == first {
+                    layout.forward(problem, stage, &mut terms, open);
                 }
                 layout.backward(problem, stage, &mut terms);
                 if first == last {
@@ -90,7 +108,7 @@ impl Layout {
             }
         }
         // What the last stage reads without running it is kept beyond it, as after any other.
-        layout.end = layout.kept_into(problem, problem.stages.len());
+        layout.end = layout.kept_into(problem, problem.stages.len(), open);
         layout.model.offset = layout.time(layout.costs.iter().map(|costs| costs.constant).sum());
         layout
     }
@@ -101,11 +119,17 @@ impl Layout {
         let (stages, end) = (Vec::with_capacity(problem.stages.len()), vec![Term::Zero; problem.nodes.len()]);
         let (model, costs, largest_of) = (Model::default(), Vec::new(), Vec::new());
         let spans = vec![None; blocks.len()];
-        Self { stages, end, model, scale, costs, blocks, spans, largest_of }
+        Self { stages, end, model, scale, costs, blocks, spans, largest_of, settled: Vec::new() }
     }
 
-    fn kept_into(&mut self, problem: &Problem, stage: usize) -> Vec<Term> {
-        (0..problem.nodes.len()).map(|node| self.kept(problem, stage, node)).collect()
+    fn kept_into(&mut self, problem: &Problem, stage: usize, open: &Neighbourhood<'_>) -> Vec<Term> {
+        let constant = |kept: bool| if kept { Term::One } else { Term::Zero };
+        let of = |node| match open.kept(stage, node) {
+            Some(kept) => constant(kept),
+            None if open.joined(problem, stage, node) => self.stages[stage - 1].kept[node],
+            None => self.kept(problem, stage, node),
+        };
+        (0..problem.nodes.len()).map(of).collect()
     }
 
     fn time(&self, time: f64) -> f64 {
@@ -146,9 +170,9 @@ impl Layout {
     }
 
     /// What runs.
-    fn forward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
-        let count = problem.nodes.len();
-        terms.run = (0..count).map(|node| self.run(problem, stage, node)).collect();
+    fn forward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms, open: &Neighbourhood<'_>) {
+        let run = |node| if open.may_run(stage, node) { self.run(problem, stage, node) } else { Term::Zero };
+        terms.run = (0..problem.nodes.len()).map(run).collect();
         for (node, &runs) in terms.run.iter().enumerate() {
             let costs: Vec<i64> = problem.ways(stage, node).iter().map(|way| way.time).collect();
             terms.ways.push(self.choice(runs, &costs));

@@ -35,6 +35,9 @@ pub fn memory(problem: &Problem, layout: &Layout, stage: usize, place: Place) ->
 
 /// Every place of a stage where memory can bind.
 pub fn places(problem: &Problem, layout: &Layout, stage: usize) -> Vec<Place> {
+    if layout.settled[stage] {
+        return Vec::new();
+    }
     if layout.spans[layout.block_of(stage)].is_some() {
         return coarse::places(layout, stage);
     }

@@ -7,16 +7,19 @@
 //! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`program`] what leads from budgets
 //! to answers.
 
+pub mod board;
 pub mod coarse;
 pub mod constraints;
 pub mod decisions;
 pub mod encoding;
 pub mod expand;
+pub mod explore;
 pub mod formulation;
 pub mod improve;
 pub mod layout;
 pub mod memory;
 pub mod method;
+pub mod neighbourhood;
 pub mod problem;
 pub mod program;
 pub mod refine;

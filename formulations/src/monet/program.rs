@@ -2,6 +2,7 @@
 //! that find schedules on the way, and bounds that hold in exact arithmetic.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_core::simulate;
@@ -9,7 +10,9 @@ use remat_solvers::request::Observer;
 use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, safe_bound};
 
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
+use crate::monet::board::Board;
 use crate::monet::decisions::Decisions;
+use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
 use crate::monet::improve::{Effort, improve};
 use crate::monet::problem::{Modes, Problem, Rules};
@@ -49,6 +52,15 @@ pub struct Known {
     pub infeasible: bool,
     /// Words for the reader.
     pub note: String,
+    /// The same for all threads.
+    pub board: Arc<Board>,
+}
+
+impl Known {
+    /// Takes note of what other threads have found.
+    pub(super) fn heed(&mut self) {
+        self.best = self.board.best().or(self.best.take());
+    }
 }
 
 impl<'a> Program<'a> {
@@ -79,15 +91,25 @@ impl<'a> Program<'a> {
     pub(super) fn request(&self, share: u32) -> Request<'_> {
         let limits = self.context.limits;
         let time = self.left().map(|left| left / share.max(1));
-        Request { time, relative_gap: self.gap, threads: limits.threads, seed: limits.seed, ..Request::default() }
+        let threads = limits.threads.saturating_sub(self.explorers()).max(1);
+        Request { time, relative_gap: self.gap, threads, seed: limits.seed, ..Request::default() }
     }
 
     /// Whether what is known is good enough.
     pub(super) fn enough(&self, known: &Known) -> bool {
-        known.best.as_ref().is_some_and(|best| {
-            let time = best.time();
-            (time - known.bound) as f64 <= self.gap.max(TOLERANCE) * time as f64
-        })
+        known.best.as_ref().is_some_and(|best| self.is_close(best.time(), known.bound))
+    }
+
+    /// Whether a time is close enough to a bound.
+    pub(super) fn is_close(&self, time: i64, bound: i64) -> bool {
+        (time - bound) as f64 <= self.gap.max(TOLERANCE) * time as f64
+    }
+
+    /// Threads that look for schedules while another finds bounds; none where what is found must not depend on
+    /// who is first.
+    pub(super) fn explorers(&self) -> usize {
+        let coarse = self.schedules && self.context.parameters.word("strategy") == "coarse";
+        if coarse && self.deadline.is_some() { self.context.limits.threads.saturating_sub(1) } else { 0 }
     }
 
     /// Solves one budget.
@@ -99,6 +121,7 @@ impl<'a> Program<'a> {
         let budget = self.context.budgets[index];
         let capacity = self.capacity_of(index);
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
+        known.board.raise(known.bound);
         let store_all = Decisions::store_all(&self.problem, capacity);
         if let Some(found) = store_all {
             self.take(index, capacity, &mut known, found)?;
@@ -107,28 +130,54 @@ impl<'a> Program<'a> {
             known.note = "nothing recomputed; no solver asked".into();
             return Ok(self.answer(budget, &known, began.elapsed(), Duration::ZERO, None));
         }
+        let board = Arc::clone(&known.board);
+        std::thread::scope(|scope| {
+            let explorer = |part| {
+                let (board, explorer) = (&board, Explorer::new(self.seed(), part));
+                scope.spawn(move || explorer.run(self, index, capacity, board))
+            };
+            let explorers: Vec<_> = (1..=self.explorers()).map(explorer).collect();
+            let answer = self.search(index, budgets, capacity, &mut known, began);
+            board.finish();
+            for explorer in explorers {
+                explorer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            }
+            answer
+        })
+    }
+
+    /// Solves one budget that is not trivial.
+    fn search(
+        &self,
+        index: usize,
+        budgets: u32,
+        capacity: i64,
+        known: &mut Known,
+        began: Instant,
+    ) -> Result<Answer, MethodError> {
+        let budget = self.context.budgets[index];
         let strategy = self.context.parameters.word("strategy");
         if strategy == "coarse" {
             let left = self.left().map(|left| left / budgets.max(1));
             // Where the exact model can be solved it gets half of the time.
             let small = self.problem.stages.len() * self.problem.nodes.len() <= SMALL;
             let time = if small { left.map(|left| left / 2) } else { left };
-            let stop = Refinement::new(self, &mut known, index, time).run()?;
+            let stop = Refinement::new(self, known, index, time).run()?;
             let open = matches!(stop, None | Some(Stop::TimeLimit)) && self.left().is_none_or(|left| !left.is_zero());
             if !(open && (small || stop.is_none())) {
-                return Ok(self.answer(budget, &known, Duration::ZERO, began.elapsed(), stop));
+                return Ok(self.answer(budget, known, Duration::ZERO, began.elapsed(), stop));
             }
         }
         let mut formulation = Formulation::new(&self.problem, capacity);
         let build = began.elapsed();
         let stop = if strategy == "plain" {
             formulation.add_all();
-            self.exactly(index, &mut formulation, &mut known, budgets)?
+            self.exactly(index, &mut formulation, known, budgets)?
         } else {
-            self.lazily(index, &mut formulation, &mut known, budgets)?
+            self.lazily(index, &mut formulation, known, budgets)?
         };
         let solve = began.elapsed().saturating_sub(build);
-        Ok(self.answer(budget, &known, build, solve, stop))
+        Ok(self.answer(budget, known, build, solve, stop))
     }
 
     /// Bounds one budget.
@@ -167,24 +216,36 @@ impl<'a> Program<'a> {
         known: &mut Known,
         found: Decisions,
     ) -> Result<bool, MethodError> {
-        let budget = self.context.budgets[index];
         let better = known.best.as_ref().is_none_or(|best| found.time() < best.time());
         if found.peak() > capacity || !better {
             return Ok(false);
         }
-        let schedule = found.schedule(self.context.instance, &self.problem);
-        let simulation =
-            simulate(self.context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        if budget.is_some_and(|budget| simulation.peak_bytes > budget) {
-            let over = simulation.peak_bytes.saturating_sub(budget.unwrap_or(0));
+        let over = self.offer(index, &known.board, &found)?;
+        if over > 0 {
             known.note =
                 format!("a solution of {} was rejected: simulated, it is {over} over the budget", found.time());
             return Ok(false);
         }
-        let claimed = claimed(&self.problem, &found);
-        self.context.reporter.report(index, Progress::incumbent(schedule, claimed));
         known.best = Some(found);
+        known.heed();
         Ok(true)
+    }
+
+    /// Offers decisions to all threads, and reports them if they are the best; by how much their schedule exceeds
+    /// the budget.
+    pub(super) fn offer(&self, index: usize, board: &Board, found: &Decisions) -> Result<u64, MethodError> {
+        let schedule = found.schedule(self.context.instance, &self.problem);
+        let simulation =
+            simulate(self.context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        let over = self.context.budgets[index].map_or(0, |budget| simulation.peak_bytes.saturating_sub(budget));
+        if over == 0 && board.offer(found) {
+            let claimed = claimed(&self.problem, found);
+            self.context.reporter.report(index, Progress::incumbent(schedule, claimed));
+            if self.is_close(found.time(), board.bound()) {
+                board.finish();
+            }
+        }
+        Ok(over)
     }
 
     /// The mixed-integer program as it stands.
@@ -198,13 +259,16 @@ impl<'a> Program<'a> {
         let mut rounds = 0;
         loop {
             rounds += 1;
+            known.heed();
             let start = known.best.as_ref().map(|best| formulation.vector(best));
+            let board = Arc::clone(&known.board);
             let model = &formulation.layout.model;
             let mut found = Vec::new();
             let mut proved = known.bound;
             let mut observer = |event: &remat_solvers::Progress<'_>| {
                 if let Some(bound) = event.bound.map(|bound| whole_bound(formulation, bound)).filter(|&b| b > proved) {
                     proved = bound;
+                    board.raise(bound);
                     self.report_bound(index, bound);
                 }
                 let values = event.values.filter(|values| formulation.violates_nothing(values));
@@ -213,8 +277,10 @@ impl<'a> Program<'a> {
                 ControlFlow::Continue(())
             };
             let observer: Option<Observer<'_>> = Some(&mut observer);
-            let mut request = Request { start: start.as_deref(), observer, ..self.request(budgets) };
+            let interrupt = Some(&board.done);
+            let mut request = Request { start: start.as_deref(), observer, interrupt, ..self.request(budgets) };
             let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
+            known.heed();
             for decisions in found {
                 self.take(index, formulation.capacity, known, decisions)?;
             }
@@ -331,6 +397,7 @@ impl<'a> Program<'a> {
     pub(super) fn raise(&self, index: usize, known: &mut Known, bound: i64) {
         if bound > known.bound {
             known.bound = bound;
+            known.board.raise(bound);
             self.report_bound(index, bound);
         }
     }

@@ -7,6 +7,7 @@
 //! free next time.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
@@ -14,6 +15,7 @@ use remat_solvers::{Anew, Capability, Outcome, Request, Session, Stop};
 use crate::checkmate::coarse::Block;
 use crate::method::MethodError;
 use crate::monet::decisions::Decisions;
+use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
 use crate::monet::improve::{Effort, improve, settle};
 use crate::monet::problem::Problem;
@@ -29,6 +31,10 @@ const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
 const TRIES: usize = 3;
 /// Steps of the local search in the first round; twice as many in each that follows.
 const EFFORT: usize = 400_000;
+/// A part of what is left of the gap.
+const LITTLE: f64 = 0.1;
+/// Neighbourhoods after each round without a time limit.
+const STEPS: usize = 12;
 
 /// The state of a refinement of one budget.
 pub struct Refinement<'p, 'a> {
@@ -41,13 +47,24 @@ pub struct Refinement<'p, 'a> {
     /// Which part of the gap that is left a relaxation may leave.
     part: f64,
     round: usize,
+    explorer: Explorer,
 }
 
 impl<'p, 'a> Refinement<'p, 'a> {
     /// A refinement within some time.
     pub fn new(program: &'p Program<'a>, known: &'p mut Known, index: usize, time: Option<Duration>) -> Self {
         let capacity = program.capacity_of(index);
-        Self { program, known, index, capacity, began: Instant::now(), time, part: 8.0, round: 0 }
+        Self {
+            program,
+            known,
+            index,
+            capacity,
+            began: Instant::now(),
+            time,
+            part: 8.0,
+            round: 0,
+            explorer: Explorer::new(program.seed(), 0),
+        }
     }
 
     /// Refines until nothing is left to be split or the time is up; none where the question is still open.
@@ -60,11 +77,13 @@ impl<'p, 'a> Refinement<'p, 'a> {
         let mut before: Option<Formulation<'_>> = None;
         loop {
             self.round += 1;
+            let (began, bound) = (Instant::now(), self.known.bound);
             let mut formulation = Formulation::coarse(problem, self.capacity, blocks.clone());
             if let Some(before) = &before {
                 formulation.add_known(before);
             }
             let outcome = self.solve(&mut formulation, false)?;
+            self.known.heed();
             self.note(&formulation, &outcome);
             if outcome.stop == Stop::Infeasible {
                 if self.known.best.is_some() {
@@ -75,12 +94,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
                 return Ok(Some(Stop::Infeasible));
             }
             let said = self.said(&formulation, &outcome);
-            if let Some(said) = &said {
-                self.search(said)?;
-            }
-            if !self.program.enough(self.known) && said.as_ref().is_none_or(|said| said.peak() > self.capacity) {
-                self.search_short()?;
-            }
+            self.schedules(said.as_ref(), began, bound)?;
             if self.program.enough(self.known) {
                 return Ok(Some(Stop::Optimal));
             }
@@ -108,6 +122,24 @@ impl<'p, 'a> Refinement<'p, 'a> {
         );
     }
 
+    /// Schedules from what a round's solution says, and from elsewhere where that does not do; the round began at some
+    /// time with some bound.
+    fn schedules(&mut self, said: Option<&Decisions>, began: Instant, bound: i64) -> Result<(), MethodError> {
+        if let Some(said) = said {
+            self.search(said)?;
+        }
+        if !self.program.enough(self.known) && said.is_none_or(|said| said.peak() > self.capacity) {
+            self.search_short()?;
+        }
+        self.known.heed();
+        // Rounds that do little for the bound leave time for schedules.
+        let little = ((self.known.bound - bound) as f64) < LITTLE * self.open();
+        if self.program.explorers() == 0 || little {
+            self.explore(began.elapsed())?;
+        }
+        Ok(())
+    }
+
     /// What a solution comes to, stage by stage.
     fn said(&self, formulation: &Formulation<'_>, outcome: &Outcome) -> Option<Decisions> {
         let mut kept = formulation.kept(outcome.incumbent.as_ref()?, 0.5);
@@ -120,18 +152,42 @@ impl<'p, 'a> Refinement<'p, 'a> {
     fn search(&mut self, said: &Decisions) -> Result<(), MethodError> {
         let program = self.program;
         program.take(self.index, self.capacity, self.known, said.clone())?;
+        self.known.heed();
         let best = self.known.best.as_ref().map(|best| best.kept.clone());
-        let starts = [(Some(said.kept.clone()), 0.3), (best, 0.1)];
+        // Others search around the best where there are others.
+        let alone = program.explorers() == 0;
+        let starts = [(Some(said.kept.clone()), 0.3), (best.filter(|_| alone), 0.1)];
         for (kept, heat) in starts.into_iter().filter_map(|(kept, heat)| Some((kept?, heat))) {
             if program.enough(self.known) {
                 break;
             }
-            let steps = EFFORT << self.round.min(6);
+            let steps = EFFORT << self.round.min(if alone { 6 } else { 1 });
             let effort = Effort { steps, heat, time: self.left().map(|left| left / 6) };
             let seed = program.seed() + self.round as u64;
             if let Some(found) = improve(&program.problem, kept, self.capacity, seed, effort) {
                 program.take(self.index, self.capacity, self.known, found)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What is left of the gap.
+    fn open(&self) -> f64 {
+        let best = self.known.best.as_ref().map_or(0, Decisions::time);
+        (best - self.known.bound).max(0) as f64
+    }
+
+    /// Neighbourhoods of the best schedule, for as long as a round took; without a time limit, so many.
+    fn explore(&mut self, round: Duration) -> Result<(), MethodError> {
+        let (program, began) = (self.program, Instant::now());
+        let mut steps = 0;
+        while !program.enough(self.known) {
+            let left = self.time.map(|_| round.saturating_sub(began.elapsed()));
+            let over = left.map_or(steps == STEPS, |left| left.is_zero());
+            let Some(best) = self.known.best.clone().filter(|_| !over) else { break };
+            self.explorer.step(program, self.index, self.capacity, &self.known.board, &best, self.left())?;
+            self.known.heed();
+            steps += 1;
         }
         Ok(())
     }
@@ -225,6 +281,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
         let whole = !relaxed && formulation.leaves_nothing_free();
         let start = self.known.best.as_ref().filter(|_| whole).map(|best| formulation.vector(best));
         let wanted = self.gap_wanted() / formulation.layout.scale.time;
+        let board = Arc::clone(&self.known.board);
         let (index, known) = (self.index, &mut *self.known);
         let mut observer = |event: &remat_solvers::Progress<'_>| {
             if let Some(bound) = event.bound.filter(|_| whole) {
@@ -237,6 +294,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             relaxation: relaxed,
             start: start.as_deref(),
             observer: Some(&mut observer),
+            interrupt: Some(&board.done),
             absolute_gap: wanted,
             relative_gap: 0.0,
             nodes: self.time.is_none().then(|| NODES << self.round.min(20)),

@@ -12,6 +12,9 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) 
         let value = |place| coarse::memory(problem, layout, span, stage, place).value(vector);
         return places.map(|place| (place, value(place))).collect();
     }
+    if layout.settled[stage] {
+        return Vec::new();
+    }
     let terms = &layout.stages[stage];
     let count = problem.nodes.len();
     let bytes = |at: usize| problem.nodes[at].bytes as f64;
