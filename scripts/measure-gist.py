@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NETWORKS = {
     "resnet50": ("torchvision:resnet50", 184, "3x224x224"),
+    "googlenet": ("torchvision:googlenet_aux", 320, "3x224x224"),
+    "mobilenet": ("torchvision:mobilenet_v2", 272, "3x224x224"),
     "un": ("unet:monet", 11, "3x416x608"),
     "vgg16": ("torchvision:vgg16", 176, "3x224x224"),
 }

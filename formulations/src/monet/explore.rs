@@ -1,6 +1,6 @@
 //! Large neighbourhood search: the exact model of a part of the best schedule is solved, again and again.
 //!
-//! A neighbourhood ([`Neighbourhood`]) has one of three shapes and a number of open cells. Each kind has a number of
+//! A neighbourhood ([`Neighbourhood`]) has one of five shapes and a number of open cells. Each kind has a number of
 //! its own, which grows while its models are solved and shrinks where they are not; kinds are drawn by how often
 //! they were of use. Several threads may search at once: what one finds is carried over to what another has found
 //! meanwhile. Deterministic for a seed with one thread, as long as no time runs out.
