@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures small networks on this machine's CPU, solves them, executes the schedules, and writes results/replay-cpu/.
 #   scripts/replay-cpu.sh BENCH
-# Needs the profiler (scripts/setup.sh --profiler) and a quiet machine; ten minutes. Instances go to instances/replay/
+# Needs the profiler (scripts/setup.sh --profiler) and a quiet machine; twenty minutes. Instances go to instances/replay/
 # (delete them to measure anew), rows to results/replay-cpu/; goes on where an earlier run stopped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,23 +21,25 @@ chain-b8 toy:chain 8 3x32x32 --alternatives
 residual-b8 toy:residual 8 3x32x32 --alternatives
 unet-skip-b4 toy:unet-skip 4 3x32x32 --alternatives
 transformer-b16 toy:transformer 16 8
-resnet18-224-b8 torchvision:resnet18 8 3x224x224 --alternatives
-mobilenet-v2-224-b8 torchvision:mobilenet_v2 8 3x224x224 --alternatives
-gpt2-128-b2 transformers:gpt2 2 128
+resnet18-224-b4 torchvision:resnet18 4 3x224x224 --alternatives
+mobilenet-v2-224-b4 torchvision:mobilenet_v2 4 3x224x224 --alternatives
+gpt2-64-b1 transformers:gpt2 1 64
 NETWORKS
 
 "$bench" run --suite replay-cpu --out $results --resume --jobs 1 --no-plots > /dev/null
-"$bench" replay $results --device cpu > /dev/null
+"$bench" replay $results --device cpu --repeat 5 > /dev/null
 "$bench" table --show replay --format csv $results > $results/errors.csv
 for network in $instances/*; do
-    name=$(basename "$network" .json.zst)
-    for budget in 1 0.75 0.5 0.25 0; do
-        record=$results/compiled/$name-$budget.json
-        mkdir -p "$(dirname "$record")"
-        [ -e "$record" ] || profiler baseline --instance "$network" --method "compile[budget=$budget]" --repeat 7 -o "$record" || true
-    done
-    case $name in transformer-*|gpt2-*) ;; *)
-        profiler alternatives --instance "$network" --repeat 15 -o $results/alternatives.csv;;
+    case $(basename "$network") in transformer-*|gpt2-*) ;; *)
+        profiler alternatives --instance "$network" --repeat 9 -o $results/alternatives.csv;;
     esac
+done
+mkdir -p $results/compiled
+for name in resnet18-224-b4 gpt2-64-b1; do
+    for budget in 1 0.5 0; do
+        record=$results/compiled/$name-$budget.json
+        [ -e "$record" ] || profiler baseline --instance $instances/$name.json.zst --method "compile[budget=$budget]" \
+            --repeat 5 -o "$record"
+    done
 done
 "$python" scripts/replay-cpu-page.py
