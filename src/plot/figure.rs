@@ -22,7 +22,7 @@ const LEGEND_WIDTH: u32 = 220;
 const TITLE_HEIGHT: u32 = 62;
 /// Left of the axes: for numbers, and for names.
 const NUMBERS_WIDTH: u32 = 74;
-const NAMES_WIDTH: u32 = 250;
+const NAMES_WIDTH: u32 = 270;
 /// Height of a name with its bars: for the name, and for each further bar.
 const NAME_HEIGHT: u32 = 20;
 const BAR_HEIGHT: u32 = 9;
@@ -165,7 +165,7 @@ impl Figure {
             .max_light_lines(0)
             .bold_line_style(GRID)
             .axis_style(GREY)
-            .label_style(text(15, INK))
+            .label_style(text(if named { 13 } else { 15 }, INK))
             .axis_desc_style(text(16, INK))
             .x_desc(&self.horizontal.label)
             .y_desc(&self.vertical.label)

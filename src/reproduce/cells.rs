@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use remat_formulations::Spec;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::{Cells, Entry, Part};
-use super::measure::Evidence;
+use super::measure::{Evidence, is_of};
 use crate::failure::Failure;
 use crate::library::{Library, glob};
 use crate::max_batch::rows;
 use crate::output;
-use crate::records;
+use crate::records::{self, Record};
 use crate::suite;
 
 /// How much is run.
@@ -97,11 +98,26 @@ pub fn evidence(library: &Library, entry: &Entry, extent: Extent) -> Result<Evid
         }
         let globs = part.instances.iter().map(|pattern| glob(last_part(pattern))).collect::<Result<Vec<_>, _>>()?;
         let wanted = |name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches_name(name));
-        let rows = records::read(&folder)?;
-        evidence.records.extend(rows.into_iter().filter(|row| wanted(&row.instance)));
+        // Other entries run other methods, at other budgets, of the same suite.
+        let methods = part.methods.iter().map(|words| spec(words)).collect::<Result<Vec<_>, _>>()?;
+        let chosen = |row: &Record| methods.is_empty() || methods.iter().any(|method| is_of(row, method));
+        let budgets = if part.budgets.is_empty() { budgets_of(library, cells)? } else { part.budgets.clone() };
+        let asked = |budget: &str| budget.is_empty() || budgets.iter().any(|other| other == budget);
+        let rows = records::read(&folder)?.into_iter();
+        evidence.records.extend(rows.filter(|row| wanted(&row.instance) && chosen(row) && asked(&row.budget)));
         evidence.batches.extend(rows::read(&folder)?);
     }
     Ok(evidence)
+}
+
+fn spec(words: &str) -> Result<Spec, Failure> {
+    words.parse().map_err(|error| Failure::input(format!("method {words:?}: {error}")))
+}
+
+/// The budgets of a suite, as rows have them.
+fn budgets_of(library: &Library, cells: &Cells) -> Result<Vec<String>, Failure> {
+    let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
+    Ok(suite.budgets.iter().map(ToString::to_string).collect())
 }
 
 /// A pattern without folders, for rows have the instance's name alone.

@@ -84,7 +84,7 @@ impl Evidence {
         let pattern = glob(last_part(&figure.instance))?;
         let mut instances: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
         for row in self.records.iter().filter(|row| pattern.matches_name(&row.instance)) {
-            if row.method == spec.id && has(&row.parameters, &spec) {
+            if is_of(row, &spec) {
                 instances.entry(&row.instance).or_default().push(row);
             }
         }
@@ -96,9 +96,11 @@ impl Evidence {
     }
 }
 
-fn has(parameters: &str, spec: &Spec) -> bool {
-    let pairs: Vec<_> = parameters.split(',').filter_map(|pair| pair.split_once('=')).collect();
-    spec.parameters.iter().all(|(name, value)| pairs.contains(&(name.as_str(), value.as_str())))
+/// Whether a row is of a method with the parameters that are named.
+pub fn is_of(row: &Record, spec: &Spec) -> bool {
+    let pairs: Vec<_> = row.parameters.split(',').filter_map(|pair| pair.split_once('=')).collect();
+    row.method == spec.id
+        && spec.parameters.iter().all(|(name, value)| pairs.contains(&(name.as_str(), value.as_str())))
 }
 
 /// Our figures for a printed one, by instance: one, or one for each instance that its pattern matches.
