@@ -12,7 +12,7 @@ HEAD = """# Schedules executed on a CPU
 
 Written by `scripts/replay-cpu-page.py`; `just replay-cpu` measures everything. Networks of the suite `replay-cpu`, traced on
 one thread of {device} with {framework} (times and workspaces of every operator measured), solved, and executed on the same
-thread. `executed.csv` has every execution, `errors.csv` what `bench table --show replay` prints per method,
+thread; other measurements ran on the machine's other core. `executed.csv` has every execution, `errors.csv` what `bench table --show replay` prints per method,
 `alternatives.csv` and `compiled/` the rest. Errors: simulated against executed, mean of the magnitudes.
 
 ## By network
@@ -114,7 +114,7 @@ iteration's time as a part of it, and of its peak.
 ## torch.compile with its activation memory budget
 
 Inductor, the budget as a part of what the compiler would save; against plain PyTorch on the same thread. Its kernels are
-fused, so a network may be faster than plain at any budget.
+fused, so a network may be faster than plain at any budget; random numbers are the framework's (`fallback_random`).
 
 """ + compiled(executed)
     (FOLDER / "README.md").write_text(page, encoding="utf-8")

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import torch
 from torch import nn
+from torch._inductor import config as inductor
 from torch.utils.checkpoint import checkpoint_sequential
 
 from ..capture import training_loss
@@ -102,6 +103,8 @@ def _compiled(module: nn.Module, options: dict[str, str]) -> tuple[Loss, list[st
     _known(options, "budget", "backend")
     backend = options.get("backend", "inductor")
     torch.compiler.reset()
+    # Its own random numbers would drop other elements than the framework does.
+    inductor.fallback_random = True
     compiled = torch.compile(module.train(), backend=backend)
     return lambda *inputs: training_loss(compiled, *inputs), [
         f"torch.compile with backend {backend}: the loss runs outside of it",
