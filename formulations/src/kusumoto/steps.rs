@@ -220,7 +220,7 @@ impl<'a> Steps<'a> {
     /// [`Step::need`].
     pub fn need(&self, from: usize, to: usize) -> u64 {
         let (equation, tensors) = self.sums(from, to);
-        match self.workspaces.first() {
+        match self.workspaces_that_count().first() {
             Some(&(largest, _)) if tensors + largest > equation => equation.max(tensors + self.workspace(from, to)),
             _ => equation.max(tensors),
         }
@@ -229,7 +229,12 @@ impl<'a> Steps<'a> {
     /// No less than [`Step::need`], and found sooner.
     pub fn need_at_most(&self, from: usize, to: usize) -> u64 {
         let (equation, tensors) = self.sums(from, to);
-        equation.max(tensors + self.workspaces.first().map_or(0, |(largest, _)| *largest))
+        equation.max(tensors + self.workspaces_that_count().first().map_or(0, |(largest, _)| *largest))
+    }
+
+    /// Equation (2) knows no workspace.
+    fn workspaces_that_count(&self) -> &[(u64, Set)] {
+        if self.memory == Memory::Equation { &[] } else { &self.workspaces }
     }
 
     /// Equation (2) without its first term, and what the instance needs without workspace; zero where it does not count.
