@@ -73,7 +73,7 @@ pub struct Steps<'a> {
     profiles: Vec<Profile>,
     scan: Scan,
     bits: Bits,
-    /// Workspaces, largest first, each with the nodes that have it; none of no bytes.
+    /// Workspaces that count, largest first, each with the nodes that have it; none of no bytes.
     workspaces: Vec<(u64, Set)>,
     /// By node: M_v and T_v, side by side.
     weights: Vec<(u64, u64)>,
@@ -105,7 +105,8 @@ impl<'a> Steps<'a> {
             profiles,
             scan,
             bits,
-            workspaces: workspaces(graph),
+            // Equation (2) knows none.
+            workspaces: if memory == Memory::Equation { vec![] } else { workspaces(graph) },
             weights,
             memory,
             last_group,
@@ -220,7 +221,7 @@ impl<'a> Steps<'a> {
     /// [`Step::need`].
     pub fn need(&self, from: usize, to: usize) -> u64 {
         let (equation, tensors) = self.sums(from, to);
-        match self.workspaces_that_count().first() {
+        match self.workspaces.first() {
             Some(&(largest, _)) if tensors + largest > equation => equation.max(tensors + self.workspace(from, to)),
             _ => equation.max(tensors),
         }
@@ -229,12 +230,7 @@ impl<'a> Steps<'a> {
     /// No less than [`Step::need`], and found sooner.
     pub fn need_at_most(&self, from: usize, to: usize) -> u64 {
         let (equation, tensors) = self.sums(from, to);
-        equation.max(tensors + self.workspaces_that_count().first().map_or(0, |(largest, _)| *largest))
-    }
-
-    /// Equation (2) knows no workspace.
-    fn workspaces_that_count(&self) -> &[(u64, Set)] {
-        if self.memory == Memory::Equation { &[] } else { &self.workspaces }
+        equation.max(tensors + self.workspaces.first().map_or(0, |(largest, _)| *largest))
     }
 
     /// Equation (2) without its first term, and what the instance needs without workspace; zero where it does not count.
