@@ -15,7 +15,7 @@ use remat_formulations::monet::decisions::Decisions;
 use remat_formulations::monet::explore::carry;
 use remat_formulations::monet::formulation::Formulation;
 use remat_formulations::monet::improve::{Effort, improve};
-use remat_formulations::monet::neighbourhood::{Neighbourhood, Shape};
+use remat_formulations::monet::neighbourhood::{Around, Neighbourhood, Shape};
 use remat_formulations::monet::problem::{Modes, Problem, Rules, Way};
 use remat_formulations::random::Random as SplitMix;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
@@ -316,7 +316,7 @@ fn hasty(problem: &Problem, capacity: i64, seed: u64, steps: usize) -> Option<De
     improve(problem, nothing, capacity, seed, Effort { steps, heat: 1.0, time: None })
 }
 
-const SHAPES: [Shape; 5] = [Shape::Stages, Shape::Nodes, Shape::Both, Shape::Pair, Shape::Near];
+const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Nodes, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
 
 /// The time that the model of a neighbourhood says, and what its solution comes to.
 fn solve_within(problem: &Problem, capacity: i64, open: &Neighbourhood<'_>) -> (f64, Decisions) {
@@ -339,11 +339,19 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
         let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1) else { continue };
         let capacity = problem.capacity(budgets(&problem)[4]).expect("a budget");
         let Some(around) = hasty(&problem, capacity, seed, 5) else { continue };
-        let optimum = solve_within(&problem, capacity, &Neighbourhood::everything()).1.time();
+        let best = solve_within(&problem, capacity, &Neighbourhood::everything()).1;
+        let optimum = best.time();
         let mut random = SplitMix::new(seed);
         for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
-            let open = Neighbourhood::draw(&problem, &around, shape, heads, cells, &mut random);
+            let open = Neighbourhood::draw(
+                &problem,
+                Around { best: &around, guide: Some(&best.kept) },
+                shape,
+                heads,
+                cells,
+                &mut random,
+            );
             let mut formulation = Formulation::within(&problem, capacity, &open);
             formulation.add_all();
             let vector = formulation.vector(&around);

@@ -5,10 +5,15 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::monet::decisions::Decisions;
 
+/// By stage (and one more) and node, whether a value is there when the stage begins.
+pub type Kept = Vec<Vec<bool>>;
+
 /// What is known of a budget by all threads.
 #[derive(Debug, Default)]
 pub struct Board {
     best: Mutex<Option<Decisions>>,
+    /// What the last solution of a relaxation keeps.
+    guide: Mutex<Option<Kept>>,
     changed: Condvar,
     bound: AtomicI64,
     /// Whether nothing more is wanted; solvers are interrupted by it.
@@ -16,6 +21,10 @@ pub struct Board {
 }
 
 impl Board {
+    fn lock_guide(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.guide.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Decisions>> {
         // A thread that panicked left whole decisions or none.
         self.best.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,6 +53,16 @@ impl Board {
             best = self.changed.wait(best).unwrap_or_else(PoisonError::into_inner);
         }
         best.clone().filter(|_| !self.is_done())
+    }
+
+    /// Takes what a solution of a relaxation keeps; it may exceed the capacity.
+    pub fn guide(&self, kept: &Kept) {
+        *self.lock_guide() = Some(kept.clone());
+    }
+
+    /// What the last solution of a relaxation keeps.
+    pub fn guided(&self) -> Option<Kept> {
+        self.lock_guide().clone()
     }
 
     /// Takes a bound.

@@ -1,6 +1,6 @@
 //! Large neighbourhood search: the exact model of a part of the best schedule is solved, again and again.
 //!
-//! A neighbourhood ([`Neighbourhood`]) has one of five shapes and a number of open cells. Each kind has a number of
+//! A neighbourhood ([`Neighbourhood`]) has one of six shapes and a number of open cells. Each kind has a number of
 //! its own, which grows while its models are solved and shrinks where they are not; kinds are drawn by how often
 //! they were of use. Several threads may search at once: what one finds is carried over to what another has found
 //! meanwhile. Deterministic for a seed with one thread, as long as no time runs out.
@@ -13,7 +13,7 @@ use crate::method::MethodError;
 use crate::monet::board::Board;
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
-use crate::monet::neighbourhood::{Neighbourhood, Shape};
+use crate::monet::neighbourhood::{Around, Neighbourhood, Shape};
 use crate::monet::problem::Problem;
 use crate::monet::program::{Program, failed};
 use crate::random::Random;
@@ -31,6 +31,8 @@ const PATIENCE: u32 = 40;
 /// So many rows of either kind that a relaxation violates are taken from a stage at a time; all that a whole solution
 /// does.
 const ALIKE: usize = 3;
+/// Rows with less room than this part of the capacity, if all ran that may, are given to branch and bound.
+const NEAR: f64 = 0.2;
 
 /// A kind of neighbourhoods, and how it has done.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +63,7 @@ pub struct Explorer {
 impl Explorer {
     /// A search that has not begun.
     pub fn new(seed: u64, part: usize) -> Self {
-        let shapes = [Shape::Nodes, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near];
+        let shapes = [Shape::Nodes, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
         let kinds = shapes.into_iter().flat_map(|shape| [Kind::new(shape, 0.0), Kind::new(shape, 1.0)]);
         Self { random: Random::part(seed, 1 + part as u64), kinds: kinds.collect(), useless: 0 }
     }
@@ -90,10 +92,12 @@ impl Explorer {
         best: &Decisions,
         left: Option<Duration>,
     ) -> Result<(), MethodError> {
-        let at = self.draw();
+        let guide = board.guided();
+        let at = self.draw(guide.is_some());
         let Kind { shape, heads, cells, .. } = self.kinds[at];
+        let around = Around { best, guide: guide.as_ref() };
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
-        let open = Neighbourhood::draw(&program.problem, best, shape, heads, cells as usize, &mut self.random);
+        let open = Neighbourhood::draw(&program.problem, around, shape, heads, cells as usize, &mut self.random);
         let patience = TIME * (1 + self.useless / PATIENCE);
         let deadline = left.map(|left| Instant::now() + left.min(patience));
         let mut trial = Trial { program, best, capacity, board, deadline, found: None, nodes: 0 };
@@ -119,8 +123,10 @@ impl Explorer {
     }
 
     /// The next kind, drawn by how often each was of use.
-    fn draw(&mut self) -> usize {
-        let weight = |kind: &Kind| f64::from(kind.successes + 1) / f64::from(kind.tries + 2);
+    fn draw(&mut self, guided: bool) -> usize {
+        let usable = |kind: &Kind| guided || kind.shape != Shape::Towards;
+        let weight =
+            |kind: &Kind| f64::from(u8::from(usable(kind))) * f64::from(kind.successes + 1) / f64::from(kind.tries + 2);
         let mut drawn = self.random.unit() * self.kinds.iter().map(weight).sum::<f64>();
         let reached = |kind: &Kind| {
             drawn -= weight(kind);
@@ -191,13 +197,16 @@ impl Trial<'_, '_> {
                 return Ok(true);
             }
             let before = formulation.layout.model.rows.len();
-            if formulation.add_worst(values, if relaxed { ALIKE } else { usize::MAX }) > 0 {
-                session.add_rows(&formulation.rows_from(before)).map_err(|error| failed(&error))?;
-            } else if relaxed {
-                relaxed = false;
-            } else {
+            let violated = formulation.add_worst(values, if relaxed { ALIKE } else { usize::MAX });
+            if violated == 0 && !relaxed {
                 return Ok(true);
             }
+            // Each whole solve may take a second, and seldom is it the last where these rows are not there.
+            if !relaxed || (violated == 0 && program.is_small()) {
+                formulation.add_near(values, NEAR);
+            }
+            relaxed &= violated > 0;
+            session.add_rows(&formulation.rows_from(before)).map_err(|error| failed(&error))?;
         }
     }
 

@@ -13,7 +13,7 @@ use crate::monet::layout::{Held, Layout, single_stages};
 use crate::monet::memory::{Place, memory, places};
 use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::Problem;
-use crate::monet::separation::violated;
+use crate::monet::separation::{Runs, violated};
 
 /// A model of a problem within a capacity.
 pub struct Formulation<'a> {
@@ -91,6 +91,14 @@ impl<'a> Formulation<'a> {
         self.add_worst(vector, usize::MAX)
     }
 
+    /// Adds the rows that a vector violates, or would nearly if all ran that may: with less room than a part of the
+    /// capacity; how many.
+    pub fn add_near(&mut self, vector: &[f64], part: f64) -> usize {
+        let most = self.capacity as f64 * (1.0 - part);
+        let found = violated(self.problem, &self.layout, vector, |stage| most - self.margin[stage] as f64, Runs::All);
+        found.into_iter().filter(|&(stage, place, _)| self.add(stage, place)).count()
+    }
+
     /// Adds of the rows that a vector violates the worst of each kind in every block; how many.
     pub fn add_worst(&mut self, vector: &[f64], alike: usize) -> usize {
         let mut found = self.violated(vector);
@@ -117,7 +125,7 @@ impl<'a> Formulation<'a> {
     }
 
     fn violated(&self, vector: &[f64]) -> Vec<(usize, Place, f64)> {
-        violated(self.problem, &self.layout, vector, |stage| (self.capacity - self.margin[stage]) as f64)
+        violated(self.problem, &self.layout, vector, |stage| (self.capacity - self.margin[stage]) as f64, Runs::AsSaid)
     }
 
     /// Adds a row unless it is there or cannot be violated; whether it did.

@@ -7,10 +7,14 @@
 
 use std::ops::RangeInclusive;
 
+use crate::monet::board::Kept;
 use crate::monet::decisions::Decisions;
 use crate::monet::improve::forced;
 use crate::monet::problem::Problem;
 use crate::random::Random;
+
+/// Stages on either side of a difference that are open too.
+const BESIDE: usize = 1;
 
 /// How the open cells lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,29 @@ pub enum Shape {
     Pair,
     /// Nodes that read each other, in every stage.
     Near,
+    /// Where the solution of a relaxation differs, and the stages beside; nodes that follow each other.
+    Towards,
+}
+
+/// Where neighbourhoods are drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// The decisions to be improved.
+    pub best: &'a Decisions,
+    /// What the solution of a relaxation keeps, which nothing has to satisfy.
+    pub guide: Option<&'a Kept>,
+}
+
+impl Around<'_> {
+    /// Whether the guide keeps something else then or in a stage beside.
+    fn differs(&self, stage: usize, node: usize) -> bool {
+        let kept = &self.best.kept;
+        let at = |guide: &Kept| {
+            (stage.saturating_sub(BESIDE)..=(stage + BESIDE).min(kept.len() - 1))
+                .any(|at| guide[at][node] != kept[at][node])
+        };
+        self.guide.is_some_and(at)
+    }
 }
 
 /// What is open, and the decisions around it.
@@ -47,13 +74,14 @@ impl<'a> Neighbourhood<'a> {
     /// Where nothing runs now nothing may, but in a part of the stages (`heads`).
     pub fn draw(
         problem: &Problem,
-        around: &'a Decisions,
+        around: Around<'a>,
         shape: Shape,
         heads: f64,
         cells: usize,
         random: &mut Random,
     ) -> Self {
-        let (stage, node) = place(problem, around, random);
+        let best = around.best;
+        let (stage, node) = place(problem, best, random);
         let (stages, nodes) = (problem.stages.len(), problem.nodes.len());
         let free = |stage: usize, node: usize| forced(problem, stage, node).is_none();
         let rows = match shape {
@@ -62,18 +90,20 @@ impl<'a> Neighbourhood<'a> {
             Shape::Both => window(stage, stages, stages >> (1 + below(random, 3)), |_| 1),
             _ => 1..=stages,
         };
+        let free =
+            |stage: usize, node: usize| free(stage, node) && (shape != Shape::Towards || around.differs(stage, node));
         let count = |node: usize| rows.clone().filter(|&stage| free(stage, node)).count();
         let columns = match shape {
             Shape::Stages => vec![true; nodes],
-            Shape::Nodes | Shape::Both => first(&outwards(nodes, &[node]), cells, count),
-            Shape::Pair => first(&outwards(nodes, &[node, place(problem, around, random).1]), cells, count),
+            Shape::Nodes | Shape::Both | Shape::Towards => first(&outwards(nodes, &[node]), cells, count),
+            Shape::Pair => first(&outwards(nodes, &[node, place(problem, best, random).1]), cells, count),
             Shape::Near => first(&connected(problem, node), cells, count),
         };
         let row = |stage| (0..nodes).map(|node| rows.contains(&stage) && columns[node] && free(stage, node)).collect();
         let open = (0..=stages).map(row).collect();
-        let mut drawn = Self { around: Some(around), open, useful: Vec::new() };
+        let mut drawn = Self { around: Some(best), open, useful: Vec::new() };
         let useful = |stage: usize| {
-            let head = stage == 0 || random.unit() < heads || !around.stages[stage].runs.is_empty();
+            let head = stage == 0 || random.unit() < heads || !best.stages[stage].runs.is_empty();
             if head { drawn.closure(problem, stage) } else { vec![false; nodes] }
         };
         drawn.useful = (0..stages).map(useful).collect();

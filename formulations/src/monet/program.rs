@@ -146,6 +146,11 @@ impl<'a> Program<'a> {
         })
     }
 
+    /// Whether the exact model can be solved.
+    pub(super) fn is_small(&self) -> bool {
+        self.problem.stages.len() * self.problem.nodes.len() <= SMALL
+    }
+
     /// Solves one budget that is not trivial.
     fn search(
         &self,
@@ -160,7 +165,7 @@ impl<'a> Program<'a> {
         if strategy == "coarse" {
             let left = self.left().map(|left| left / budgets.max(1));
             // Where the exact model can be solved it gets half of the time.
-            let small = self.problem.stages.len() * self.problem.nodes.len() <= SMALL;
+            let small = self.is_small();
             let time = if small { left.map(|left| left / 2) } else { left };
             let stop = Refinement::new(self, known, index, time).run()?;
             let open = matches!(stop, None | Some(Stop::TimeLimit)) && self.left().is_none_or(|left| !left.is_zero());

@@ -144,6 +144,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
     fn said(&self, formulation: &Formulation<'_>, outcome: &Outcome) -> Option<Decisions> {
         let mut kept = formulation.kept(outcome.incumbent.as_ref()?, 0.5);
         settle(&self.program.problem, &mut kept);
+        self.known.board.guide(&kept);
         Decisions::complete(&self.program.problem, kept, self.capacity)
     }
 

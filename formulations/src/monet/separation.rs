@@ -1,12 +1,22 @@
 //! Which memory rows a vector violates: all places of a stage in one pass over its nodes.
 
+use crate::checkmate::term::Term;
 use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::memory::Place;
 use crate::monet::problem::Problem;
 
+/// Which runs of a vector take memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// As much of each as the vector says.
+    AsSaid,
+    /// All that may be, one at a time, in what takes the least workspace at least.
+    All,
+}
+
 /// Memory at every place of a stage, in a vector, in the problem's unit.
-pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) -> Vec<(Place, f64)> {
+pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], runs: Runs) -> Vec<(Place, f64)> {
     if let Some(span) = &layout.spans[layout.block_of(stage)] {
         let places = coarse::places(layout, stage).into_iter();
         let value = |place| coarse::memory(problem, layout, span, stage, place).value(vector);
@@ -34,7 +44,8 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) 
     for at in 0..count {
         found.push((Place::Passing(at), before + after));
         after -= now[at];
-        let run = terms.run[at].value(vector);
+        let all = runs == Runs::All && terms.run[at] != Term::Zero;
+        let run = if all { 1.0 } else { terms.run[at].value(vector) };
         if run > 0.0 {
             let mut memory = before + after + run * bytes(at);
             for &local in problem.local(stage, at) {
@@ -43,9 +54,11 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64]) 
                     memory -= held[local];
                 }
             }
-            for (way, term) in problem.ways(stage, at).iter().zip(&terms.ways[at]) {
-                memory += way.beside as f64 * term.value(vector);
-            }
+            let ways = problem.ways(stage, at);
+            let terms_of = ways.iter().zip(&terms.ways[at]);
+            let beside: f64 = terms_of.map(|(way, term)| way.beside as f64 * term.value(vector)).sum();
+            let least = ways.iter().map(|way| way.beside).min().filter(|_| all).unwrap_or(0);
+            memory += beside.max(least as f64);
             if let Some(over) = problem.nodes[at].over {
                 memory += over.beside as f64 * terms.over[at].value(vector);
             }
@@ -75,12 +88,13 @@ pub fn violated(
     layout: &Layout,
     vector: &[f64],
     capacity: impl Fn(usize) -> f64,
+    runs: Runs,
 ) -> Vec<(usize, Place, f64)> {
     let mut found = Vec::new();
     for stage in 0..problem.stages.len() {
         let capacity = capacity(stage);
         let most = capacity + capacity.max(1.0) * 1e-6;
-        let all = values(problem, layout, stage, vector).into_iter().filter(|&(_, memory)| memory > most);
+        let all = values(problem, layout, stage, vector, runs).into_iter().filter(|&(_, memory)| memory > most);
         found.extend(all.map(|(place, memory)| (stage, place, memory - capacity)));
     }
     found
