@@ -47,7 +47,7 @@ test-profiler:
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
-instances *suites="resnet checkmate kusumoto rotor monet fastsa":
+instances *suites="resnet checkmate kusumoto kusumoto-batches rotor monet fastsa":
     cd profiler && for suite in {{ suites }}; do \
         "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
     done

@@ -80,6 +80,8 @@ pub enum Curves {
     OverheadAgainstBudget,
     /// Bars instead of curves: overhead, and memory, of all instances at each budget.
     BarsAtBudgets,
+    /// Time of an iteration against the batch, a figure per network: instances named alike but for `-bN`.
+    TimeAgainstBatch,
 }
 
 impl Curves {
@@ -87,7 +89,9 @@ impl Curves {
     pub fn horizontal(self, unit: &str) -> String {
         match self {
             Self::ThroughputAgainstPeak => format!("Peak memory ({unit})"),
-            Self::OverheadAgainstBudget | Self::BarsAtBudgets => format!("Memory budget ({unit})"),
+            Self::OverheadAgainstBudget | Self::BarsAtBudgets | Self::TimeAgainstBatch => {
+                format!("Memory budget ({unit})")
+            }
         }
     }
 }

@@ -93,16 +93,25 @@ def _fastsa() -> dict[str, Job]:
     return _with_abstract({name: replace(job, graph_size=True) for name, job in jobs.items()}, "unit")
 
 
+KUSUMOTO = {
+    "pspnet": ("chainer:pspnet", 2, 713), "unet": ("unet:original", 8, 572),
+    "resnet50": ("torchvision:resnet50", 96, 224), "resnet152": ("torchvision:resnet152", 48, 224),
+    "vgg19": ("torchvision:vgg19", 64, 224), "densenet161": ("torchvision:densenet161", 32, 224),
+    "googlenet": ("chainer:googlenet", 256, 224),
+}
+
+
 def _kusumoto() -> dict[str, Job]:
     """Table 1 of Kusumoto et al. 2019 at its batch sizes, on its device."""
-    rows = {
-        "pspnet": ("chainer:pspnet", 2, 713), "unet": ("unet:original", 8, 572),
-        "resnet50": ("torchvision:resnet50", 96, 224), "resnet152": ("torchvision:resnet152", 48, 224),
-        "vgg19": ("torchvision:vgg19", 64, 224), "densenet161": ("torchvision:densenet161", 32, 224),
-        "googlenet": ("chainer:googlenet", 256, 224),
-    }
     return {f"{name}-{side}-b{batch}": _job(model, batch, side, device="model:k40")
-            for name, (model, batch, side) in rows.items()}
+            for name, (model, batch, side) in KUSUMOTO.items()}
+
+
+def _kusumoto_batches() -> dict[str, Job]:
+    """The same networks at a half to four times these batch sizes, for its Figure 3."""
+    return {f"{name}-{side}-b{batch}": _job(model, batch, side, device="model:k40")
+            for name, (model, table_1, side) in KUSUMOTO.items()
+            for batch in (table_1 * halves // 2 for halves in (1, 3, 4, 6, 8))}
 
 
 def _job(model: str, batch: int, height: int, width: int | None = None, device: str = DEVICE) -> Job:
@@ -117,7 +126,8 @@ def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     return both
 
 
-SUITES = {"resnet": _resnet, "checkmate": _checkmate, "kusumoto": _kusumoto, "rotor": _rotor, "monet": _monet, "fastsa": _fastsa}
+SUITES = {"resnet": _resnet, "checkmate": _checkmate, "kusumoto": _kusumoto,
+          "kusumoto-batches": _kusumoto_batches, "rotor": _rotor, "monet": _monet, "fastsa": _fastsa}
 
 
 def suite(name: str) -> dict[str, Job]:

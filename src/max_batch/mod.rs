@@ -224,7 +224,7 @@ impl Search<'_> {
             instance_hash: record.as_ref().map(|record| record.instance_hash.clone()).unwrap_or_default(),
             method: self.chosen.id.clone(),
             label: label_of(self.chosen),
-            claim: about.claim,
+            claim: record.as_ref().map_or(about.claim, |record| record.claim),
             memory_bytes: self.question.memory.0,
             extra_forwards: self.question.extra_forwards,
             largest: batch,

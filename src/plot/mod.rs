@@ -4,6 +4,7 @@
 
 mod axis;
 mod bars;
+mod batches;
 pub mod executed;
 mod figure;
 mod legend;
@@ -48,9 +49,7 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     let device = suite.and_then(|suite| suite.device.as_ref());
     let trajectories = trajectory::read_all(records, results)?;
     let mut figures = overall::figures(&Arena::new(records, &trajectories));
-    if curves == Curves::BarsAtBudgets {
-        figures.extend(bars::figures(records));
-    }
+    figures.extend(over_instances(records, curves).unwrap_or_default());
     for (name, rows) in by_instance(records) {
         if let Some(figure) = figure_of(&name, &rows, curves, device) {
             figures.push(Named { file: safe(&name), instance: name.clone(), figure });
@@ -62,10 +61,19 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     Ok(figures)
 }
 
-/// The curves alone: a figure per instance that has a point, or per budget where bars are asked for.
+/// Figures over several instances, where such are asked for: by budget, or by network.
+fn over_instances(records: &[Record], curves: Curves) -> Option<Vec<Named>> {
+    match curves {
+        Curves::BarsAtBudgets => Some(bars::figures(records)),
+        Curves::TimeAgainstBatch => Some(batches::figures(records)),
+        Curves::ThroughputAgainstPeak | Curves::OverheadAgainstBudget => None,
+    }
+}
+
+/// The curves alone: a figure per instance that has a point, or those over several instances.
 pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) -> Vec<Named> {
-    if curves == Curves::BarsAtBudgets {
-        return bars::figures(records);
+    if let Some(figures) = over_instances(records, curves) {
+        return figures;
     }
     let figure = |(name, rows): (String, Vec<&Record>)| {
         let figure = figure_of(&name, &rows, curves, device)?;

@@ -4,14 +4,16 @@
 //! [`formulation`] the model with the memory rows that it has so far and [`separation`] those it lacks,
 //! [`decisions`] what a solution says, [`improve`] the local search, [`coarse`] the model over blocks of stages,
 //! [`encoding`] the model for other solvers,
-//! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`program`] what leads from budgets
-//! to answers.
+//! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`neighbourhood`] and [`explore`] the
+//! search around the best schedule, [`board`] what the threads tell each other, [`exact`] the search over single stages,
+//! [`program`] what leads from budgets to answers.
 
 pub mod board;
 pub mod coarse;
 pub mod constraints;
 pub mod decisions;
 pub mod encoding;
+pub mod exact;
 pub mod expand;
 pub mod explore;
 pub mod formulation;

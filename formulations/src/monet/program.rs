@@ -1,26 +1,20 @@
-//! From an instance and budgets to answers: plain, or with memory rows as they are violated, heuristics
-//! that find schedules on the way, and bounds that hold in exact arithmetic.
+//! From an instance and budgets to answers: which strategy is followed, what is known on the way, and what is said
+//! of it in the end.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_core::simulate;
-use remat_solvers::request::Observer;
-use remat_solvers::{Backend, LpAlgorithm, Request, SolverError, Stop, backend, safe_bound};
+use remat_solvers::{Backend, Request, SolverError, Stop, backend};
 
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::monet::board::Board;
 use crate::monet::decisions::Decisions;
 use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
-use crate::monet::improve::{Effort, improve};
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::refine::Refinement;
 use crate::report::Progress;
-
-/// Stages times nodes squared, about the terms of all memory rows, up to which branch and bound gets all.
-const ALL_ROWS: usize = 600_000;
 
 /// Part of the time that is the solver's tolerance: a bound so close proves an optimum.
 const TOLERANCE: f64 = 1e-6;
@@ -30,14 +24,14 @@ const SMALL: usize = 20_000;
 
 /// What every method of MONeT has at hand.
 pub struct Program<'a> {
-    context: &'a Context<'a>,
+    pub(super) context: &'a Context<'a>,
     /// The problem.
     pub problem: Problem,
     pub(super) solver: &'static dyn Backend,
     /// Relative gap at which to stop.
     gap: f64,
     /// Whether schedules are looked for.
-    schedules: bool,
+    pub(super) schedules: bool,
     deadline: Option<Instant>,
 }
 
@@ -79,7 +73,7 @@ impl<'a> Program<'a> {
     }
 
     /// Time left.
-    fn left(&self) -> Option<Duration> {
+    pub(super) fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
@@ -253,152 +247,6 @@ impl<'a> Program<'a> {
         Ok(over)
     }
 
-    /// The mixed-integer program as it stands.
-    fn exactly(
-        &self,
-        index: usize,
-        formulation: &mut Formulation<'_>,
-        known: &mut Known,
-        budgets: u32,
-    ) -> Result<Option<Stop>, MethodError> {
-        let mut rounds = 0;
-        loop {
-            rounds += 1;
-            known.heed();
-            let start = known.best.as_ref().map(|best| formulation.vector(best));
-            let board = Arc::clone(&known.board);
-            let model = &formulation.layout.model;
-            let mut found = Vec::new();
-            let mut proved = known.bound;
-            let mut observer = |event: &remat_solvers::Progress<'_>| {
-                if let Some(bound) = event.bound.map(|bound| whole_bound(formulation, bound)).filter(|&b| b > proved) {
-                    proved = bound;
-                    board.raise(bound);
-                    self.report_bound(index, bound);
-                }
-                let values = event.values.filter(|values| formulation.violates_nothing(values));
-                let kept = values.map(|values| formulation.kept(values, 0.5));
-                found.extend(kept.and_then(|kept| Decisions::complete(&self.problem, kept, formulation.capacity)));
-                ControlFlow::Continue(())
-            };
-            let observer: Option<Observer<'_>> = Some(&mut observer);
-            let interrupt = Some(&board.done);
-            let mut request = Request { start: start.as_deref(), observer, interrupt, ..self.request(budgets) };
-            let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
-            known.heed();
-            for decisions in found {
-                self.take(index, formulation.capacity, known, decisions)?;
-            }
-            if let Some(bound) = outcome.dual_bound {
-                self.raise(index, known, whole_bound(formulation, bound));
-            }
-            known.infeasible = outcome.stop == Stop::Infeasible;
-            known.note = format!(
-                "{}: {}; {} columns, {} rows, {} nonzeros; {rounds} rounds; {} nodes",
-                outcome.solver,
-                outcome.raw_status,
-                model.columns(),
-                model.rows.len(),
-                model.nonzeros(),
-                outcome.nodes.unwrap_or(0)
-            );
-            let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
-            let Some(vector) = outcome.incumbent else { return Ok(Some(outcome.stop)) };
-            if formulation.add_violated(&vector) > 0 {
-                if solved {
-                    continue;
-                }
-                return Ok(Some(outcome.stop));
-            }
-            let found = Decisions::complete(&self.problem, formulation.kept(&vector, 0.5), formulation.capacity);
-            let mut stop = outcome.stop;
-            if let Some(found) = found {
-                // The completion is at least as good as what the solver did with what it keeps.
-                let (time, rejected) = (found.time(), known.note.clone());
-                self.take(index, formulation.capacity, known, found)?;
-                if known.best.as_ref().is_none_or(|best| best.time() > time) && stop == Stop::Optimal {
-                    // Within the program's rules, but not within the budget.
-                    known.note = format!("{}; {rejected}", known.note);
-                    stop = Stop::GapReached;
-                }
-            }
-            return Ok(Some(stop));
-        }
-    }
-
-    /// Memory rows as the relaxation violates them; schedules from what it keeps; then the whole program.
-    fn lazily(
-        &self,
-        index: usize,
-        formulation: &mut Formulation<'_>,
-        known: &mut Known,
-        budgets: u32,
-    ) -> Result<Option<Stop>, MethodError> {
-        formulation.add_first();
-        let stop = self.relax(index, formulation, known, budgets)?;
-        if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
-            return Ok(stop);
-        }
-        // Branch and bound proves more with all rows, as long as they are not too many.
-        let nodes = self.problem.nodes.len();
-        if self.problem.stages.len() * nodes * nodes <= ALL_ROWS {
-            formulation.add_all();
-        }
-        self.exactly(index, formulation, known, budgets)
-    }
-
-    /// Solves the relaxation until no memory row is violated; a schedule from each vector on the way.
-    ///
-    /// # Errors
-    /// The solver refuses.
-    pub fn relax(
-        &self,
-        index: usize,
-        formulation: &mut Formulation<'_>,
-        known: &mut Known,
-        budgets: u32,
-    ) -> Result<Option<Stop>, MethodError> {
-        let mut rounds = 0;
-        loop {
-            rounds += 1;
-            let request = self.request(budgets);
-            let large = formulation.layout.model.nonzeros() > 50_000;
-            let lp_algorithm = if large { LpAlgorithm::InteriorPoint } else { LpAlgorithm::Automatic };
-            let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..request };
-            let model = &formulation.layout.model;
-            let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
-            known.note = format!(
-                "{}: {}; relaxation in {rounds} rounds; {} columns, {} rows, {} nonzeros",
-                outcome.solver,
-                outcome.raw_status,
-                model.columns(),
-                model.rows.len(),
-                model.nonzeros()
-            );
-            if outcome.stop == Stop::Infeasible {
-                known.infeasible = true;
-                return Ok(Some(Stop::Infeasible));
-            }
-            let Some(linear) = outcome.linear else { return Ok(Some(outcome.stop)) };
-            let proved = safe_bound(model, &linear.multipliers);
-            self.raise(index, known, whole_bound(formulation, proved));
-            let seconds = self.left().map(|left| (left / budgets.max(1)).min(Duration::from_secs(60)));
-            if self.schedules {
-                let (kept, seed) = (formulation.kept(&linear.values, 0.5), self.context.limits.seed);
-                if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, Effort::usual(seconds)) {
-                    self.take(index, formulation.capacity, known, found)?;
-                }
-            }
-            let added = formulation.add_violated(&linear.values);
-            if added == 0 || self.enough(known) {
-                return Ok(None);
-            }
-            if matches!(outcome.stop, Stop::TimeLimit | Stop::Interrupted) {
-                return Ok(Some(outcome.stop));
-            }
-        }
-    }
-
     pub(super) fn raise(&self, index: usize, known: &mut Known, bound: i64) {
         if bound > known.bound {
             known.bound = bound;
@@ -407,7 +255,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    fn report_bound(&self, index: usize, bound: i64) {
+    pub(super) fn report_bound(&self, index: usize, bound: i64) {
         let progress = Progress { lower_bound: self.bound(bound), ..Progress::default() };
         self.context.reporter.report(index, progress.after(bound.unsigned_abs()));
     }
