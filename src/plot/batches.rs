@@ -3,7 +3,7 @@
 
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
-use super::{GIB, Named, medians, points_of, style, tick};
+use super::{Named, medians, points_of, style};
 use crate::records::Record;
 use crate::run::pool::safe;
 use crate::table::{by_instance, rank, series_label};
@@ -71,10 +71,7 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
         file: safe(&if several { format!("{name}@{budget}") } else { name.clone() }),
         figure: Figure {
             title: name.clone(),
-            subtitle: format!(
-                "within {} GiB; dashed and hollow where more memory is needed",
-                tick(bytes as f64 / GIB as f64)
-            ),
+            subtitle: format!("within {budget}; what needs more memory has a curve of its own"),
             horizontal: Axis::from_zero("Batch (images)", points_of(&series).map(|point| point.0)),
             vertical: Axis::from_zero("Time of an iteration (s)", points_of(&series).map(|point| point.1)),
             device: None,

@@ -2,12 +2,12 @@
 //!
 //! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program,
 //! [`formulation`] the model with the memory rows that it has so far and [`separation`] those it lacks,
-//! [`decisions`] what a solution says, [`improve`] the local search, [`coarse`] the model over blocks of stages,
-//! [`encoding`] the model for other solvers,
+//! [`decisions`] what a solution says, [`improve`] the local search, [`coarse`] the model over [`blocks`] of stages,
 //! [`expand`] what its solutions come to and [`refine`] the search over blocks, [`neighbourhood`] and [`explore`] the
 //! search around the best schedule, [`board`] what the threads tell each other, [`exact`] the search over single stages,
-//! [`program`] what leads from budgets to answers.
+//! [`encoding`] the model for other solvers, [`program`] what leads from budgets to answers.
 
+pub mod blocks;
 pub mod board;
 pub mod coarse;
 pub mod constraints;
