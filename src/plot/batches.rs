@@ -3,7 +3,7 @@
 
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
-use super::{Named, medians, points_of, style};
+use super::{Named, medians, points_of, set_apart, style};
 use crate::records::Record;
 use crate::run::pool::safe;
 use crate::table::{by_instance, rank, series_label};
@@ -55,8 +55,7 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
         let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
             let style = style::of(&row.method, series.len());
             let order = rank(&row.method);
-            let secondary = beyond || series.iter().any(|series| series.order == order);
-            series.push(Series { secondary, ..Series::new(label, order, style, Joined::Lines) });
+            series.push(Series { secondary: beyond, ..Series::new(label, order, style, Joined::Lines) });
             series.len() - 1
         });
         series[at].points.push((batch as f64, time as f64 / 1e9));
@@ -65,6 +64,7 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     series.sort_by(|a, b| (a.order, a.secondary, a.label.len()).cmp(&(b.order, b.secondary, b.label.len())));
+    set_apart(&mut series);
     let name = &network.name;
     Named {
         instance: String::new(),

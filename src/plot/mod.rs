@@ -228,8 +228,12 @@ fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -
 
 /// Of the settings of one method, which stand together, the first has the full look.
 fn set_apart(series: &mut [Series]) {
+    let mut others = 0;
     for index in 1..series.len() {
-        series[index].secondary = series[index].order == series[index - 1].order;
+        let same = series[index].order == series[index - 1].order;
+        others = if same { others + 1 } else { 0 };
+        series[index].secondary |= same;
+        series[index].style = series[index].style.of_setting(others);
     }
 }
 

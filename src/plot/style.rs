@@ -32,6 +32,30 @@ pub struct Style {
     pub marker: Marker,
 }
 
+/// Shapes of further settings of one method, in turn.
+const SETTINGS: [Marker; 4] = [Marker::Triangle, Marker::Square, Marker::Diamond, Marker::Circle];
+/// Their shades: parts of the way to black, or, negative, to white.
+const SHADES: [f64; 4] = [0.45, -0.45, 0.7, 0.25];
+
+impl Style {
+    /// The look of a setting of a method that already has so many others: its colour in another shade, in another
+    /// shape. The first two differ in being filled or hollow.
+    pub fn of_setting(self, others: usize) -> Self {
+        let Some(further) = others.checked_sub(2) else { return self };
+        let shapes = SETTINGS.iter().filter(|&&marker| marker != self.marker);
+        let marker = shapes.cycle().nth(further).copied().unwrap_or(self.marker);
+        Self { colour: shade(self.colour, SHADES[further % SHADES.len()]), marker }
+    }
+}
+
+/// A colour on its way to black, or to white where the part is negative.
+fn shade(RGBColor(red, green, blue): RGBColor, part: f64) -> RGBColor {
+    let end = if part < 0.0 { 255.0 } else { 0.0 };
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 255")]
+    let mixed = |value: u8| (f64::from(value) + part.abs() * (end - f64::from(value))).round() as u8;
+    RGBColor(mixed(red), mixed(green), mixed(blue))
+}
+
 const VERMILLION: RGBColor = RGBColor(213, 94, 0);
 const PURPLE: RGBColor = RGBColor(204, 121, 167);
 const GREEN: RGBColor = RGBColor(0, 158, 115);
@@ -80,6 +104,16 @@ pub fn of(method: &str, order: usize) -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_a_method_look_different() {
+        let first = of("monet", 0);
+        let looks: Vec<_> = (0..5).map(|others| first.of_setting(others)).collect();
+        assert_eq!((looks[0], looks[1]), (first, first));
+        for (at, look) in looks.iter().enumerate().skip(1) {
+            assert!(looks[at + 1..].iter().all(|other| other.marker != look.marker && other.colour != look.colour));
+        }
+    }
 
     #[test]
     fn every_registered_method_has_a_look_of_its_own() {

@@ -127,6 +127,7 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
             Some(mean_change(figure, &instances, share, -1.0)?)
         }
         Quantity::GainOver(other) => Some(gain(figure, other, &instances, evidence)?),
+        Quantity::SpeedupOver(other) => Some(speedup(figure, other, &instances, evidence)?),
         _ => None,
     };
     if let Some(ours) = over_all {
@@ -268,20 +269,50 @@ fn gain(
     instances: &BTreeMap<&str, Vec<&Record>>,
     evidence: &Evidence,
 ) -> Result<Ours, Failure> {
+    let ratio = |rows: &[&Record], best: &Record| {
+        let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= best.simulated_peak_bytes;
+        let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time_ns).min();
+        Ok(fastest.zip(best.simulated_time_ns).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
+    };
+    mean_beside(figure, other, instances, evidence, ratio)
+}
+
+/// Another method's time over ours within the same budget, mean over instances.
+fn speedup(
+    figure: &Figure,
+    other: &str,
+    instances: &BTreeMap<&str, Vec<&Record>>,
+    evidence: &Evidence,
+) -> Result<Ours, Failure> {
+    let ratio = |rows: &[&Record], best: &Record| {
+        let Cell::Row(ours) = cell(rows, &figure.budget)? else { return Ok(None) };
+        let times = ours.simulated_time_ns.zip(best.simulated_time_ns);
+        Ok(times.map(|(ours, theirs)| theirs as f64 / ours as f64))
+    };
+    mean_beside(figure, other, instances, evidence, ratio)
+}
+
+/// The mean over instances of what our rows come to beside another method's at the budget.
+fn mean_beside(
+    figure: &Figure,
+    other: &str,
+    instances: &BTreeMap<&str, Vec<&Record>>,
+    evidence: &Evidence,
+    value: impl Fn(&[&Record], &Record) -> Result<Option<f64>, Failure>,
+) -> Result<Ours, Failure> {
     let others = evidence.rows(&Figure { method: other.to_owned(), ..figure.clone() })?;
-    let mut gains = Vec::new();
+    let mut values = Vec::new();
     for (name, rows) in instances {
         let Some(points) = others.get(name) else { continue };
         let Cell::Row(best) = cell(points, &figure.budget)? else { continue };
-        let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= best.simulated_peak_bytes;
-        let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time_ns).min();
-        gains.extend(fastest.zip(best.simulated_time_ns).map(|(ours, theirs)| theirs as f64 / ours as f64 - 1.0));
+        values.extend(value(rows, best)?);
     }
-    if gains.is_empty() {
+    if values.is_empty() {
         return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));
     }
-    let mean = gains.iter().sum::<f64>() / gains.len() as f64;
-    Ok(Ours::Value { value: 100.0 * mean, note: format!("mean of {} networks", gains.len()) })
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let note = if values.len() == 1 { String::new() } else { format!("mean of {} networks", values.len()) };
+    Ok(Ours::Value { value: mean, note })
 }
 
 fn batch(figure: &Figure, evidence: &Evidence) -> Result<Ours, Failure> {

@@ -44,6 +44,8 @@ pub enum Quantity {
     OverheadAtLeastPeak,
     /// `gain-over-METHOD`: throughput beyond that method's best, at no more memory; mean over instances, per cent.
     GainOver(String),
+    /// `speedup-over-METHOD`: that method's time over ours, both within the budget; mean over instances.
+    SpeedupOver(String),
 }
 
 /// Which of two figures is better.
@@ -80,7 +82,9 @@ impl Quantity {
     /// Which of two of them is better.
     pub fn direction(&self) -> Direction {
         match self {
-            Self::Throughput | Self::Batch | Self::MeanReduction | Self::GainOver(_) => Direction::More,
+            Self::Throughput | Self::Batch | Self::MeanReduction | Self::GainOver(_) | Self::SpeedupOver(_) => {
+                Direction::More
+            }
             Self::Nodes | Self::Values | Self::ForwardOperators => Direction::Neither,
             _ => Direction::Less,
         }
@@ -91,6 +95,7 @@ impl FromStr for Quantity {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let method = |prefix: &str| text.strip_prefix(prefix).filter(|method| !method.is_empty()).map(str::to_owned);
         let number = |prefix: &str| text.strip_prefix(prefix).and_then(|rest| rest.parse::<u32>().ok());
         if let Some((_, plain)) = PLAIN.iter().find(|(name, _)| *name == text) {
             Ok(plain.clone())
@@ -98,12 +103,15 @@ impl FromStr for Quantity {
             Ok(Self::LeastPeakWithin(percent))
         } else if let Some(percent) = number("hours-to-gap-") {
             Ok(Self::HoursToGap(percent))
-        } else if let Some(method) = text.strip_prefix("gain-over-").filter(|method| !method.is_empty()) {
-            Ok(Self::GainOver(method.into()))
+        } else if let Some(method) = method("gain-over-") {
+            Ok(Self::GainOver(method))
+        } else if let Some(method) = method("speedup-over-") {
+            Ok(Self::SpeedupOver(method))
         } else {
             let names: Vec<_> = PLAIN.iter().map(|(name, _)| *name).collect();
             Err(format!(
-                "quantity {text:?} is not known; expected one of {}, least-peak-within-N, hours-to-gap-N, gain-over-METHOD",
+                "quantity {text:?} is not known; expected one of {}, least-peak-within-N, hours-to-gap-N, gain-over-METHOD, \
+                 speedup-over-METHOD",
                 names.join(", ")
             ))
         }
@@ -116,6 +124,7 @@ impl fmt::Display for Quantity {
             Self::LeastPeakWithin(percent) => write!(formatter, "least-peak-within-{percent}"),
             Self::HoursToGap(percent) => write!(formatter, "hours-to-gap-{percent}"),
             Self::GainOver(method) => write!(formatter, "gain-over-{method}"),
+            Self::SpeedupOver(method) => write!(formatter, "speedup-over-{method}"),
             plain => {
                 let name = PLAIN.iter().find(|(_, quantity)| quantity == plain).map_or("", |(name, _)| name);
                 formatter.write_str(name)
@@ -131,7 +140,7 @@ mod tests {
 
     #[test]
     fn names_and_quantities_are_one_to_one() {
-        let others = ["least-peak-within-10", "hours-to-gap-5", "gain-over-sequential"];
+        let others = ["least-peak-within-10", "hours-to-gap-5", "gain-over-sequential", "speedup-over-revolve"];
         for name in PLAIN.iter().map(|(name, _)| *name).chain(others) {
             assert_eq!(name.parse::<Quantity>().unwrap().to_string(), name);
         }

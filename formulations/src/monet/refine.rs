@@ -19,7 +19,6 @@ use crate::monet::decisions::Decisions;
 use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
 use crate::monet::improve::{Effort, improve, settle};
-use crate::monet::problem::Problem;
 use crate::monet::program::{Known, Program, failed, whole_bound};
 
 /// Nodes of the first round without a time limit; each round may use twice as many as the last.
