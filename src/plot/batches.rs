@@ -63,7 +63,7 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
     for series in &mut series {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
-    series.sort_by(|a, b| (a.order, a.secondary, a.label.len()).cmp(&(b.order, b.secondary, b.label.len())));
+    series.sort_by_key(|series| (series.order, series.secondary, series.label.len()));
     set_apart(&mut series);
     let name = &network.name;
     Named {
