@@ -126,8 +126,8 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
             let share = |row: &Record| row.simulated_peak_bytes.unwrap_or(0) as f64 / row.store_all_peak_bytes as f64;
             Some(mean_change(figure, &instances, share, -1.0)?)
         }
-        Quantity::GainOver(other) => Some(gain(figure, other, &instances, evidence)?),
-        Quantity::SpeedupOver(other) => Some(speedup(figure, other, &instances, evidence)?),
+        Quantity::GainOver(other) => Some(mean_beside(figure, other, &instances, evidence, gain)?),
+        Quantity::SpeedupOver(other) => Some(mean_beside(figure, other, &instances, evidence, speedup)?),
         _ => None,
     };
     if let Some(ours) = over_all {
@@ -262,34 +262,18 @@ fn mean_change(
     Ok(Ours::Value { value: 100.0 * sign * (mean - 1.0), note })
 }
 
-/// Throughput beyond another method's best at its memory, mean over instances.
-fn gain(
-    figure: &Figure,
-    other: &str,
-    instances: &BTreeMap<&str, Vec<&Record>>,
-    evidence: &Evidence,
-) -> Result<Ours, Failure> {
-    let ratio = |rows: &[&Record], best: &Record| {
-        let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= best.simulated_peak_bytes;
-        let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time_ns).min();
-        Ok(fastest.zip(best.simulated_time_ns).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
-    };
-    mean_beside(figure, other, instances, evidence, ratio)
+/// Throughput beyond another method's best at its memory, in per cent.
+fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Result<Option<f64>, Failure> {
+    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= best.simulated_peak_bytes;
+    let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time_ns).min();
+    Ok(fastest.zip(best.simulated_time_ns).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
 }
 
-/// Another method's time over ours within the same budget, mean over instances.
-fn speedup(
-    figure: &Figure,
-    other: &str,
-    instances: &BTreeMap<&str, Vec<&Record>>,
-    evidence: &Evidence,
-) -> Result<Ours, Failure> {
-    let ratio = |rows: &[&Record], best: &Record| {
-        let Cell::Row(ours) = cell(rows, &figure.budget)? else { return Ok(None) };
-        let times = ours.simulated_time_ns.zip(best.simulated_time_ns);
-        Ok(times.map(|(ours, theirs)| theirs as f64 / ours as f64))
-    };
-    mean_beside(figure, other, instances, evidence, ratio)
+/// Another method's time over ours within the same budget.
+fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Result<Option<f64>, Failure> {
+    let Cell::Row(ours) = cell(rows, budget)? else { return Ok(None) };
+    let times = ours.simulated_time_ns.zip(best.simulated_time_ns);
+    Ok(times.map(|(ours, theirs)| theirs as f64 / ours as f64))
 }
 
 /// The mean over instances of what our rows come to beside another method's at the budget.
@@ -298,14 +282,14 @@ fn mean_beside(
     other: &str,
     instances: &BTreeMap<&str, Vec<&Record>>,
     evidence: &Evidence,
-    value: impl Fn(&[&Record], &Record) -> Result<Option<f64>, Failure>,
+    value: impl Fn(&[&Record], &Record, &str) -> Result<Option<f64>, Failure>,
 ) -> Result<Ours, Failure> {
     let others = evidence.rows(&Figure { method: other.to_owned(), ..figure.clone() })?;
     let mut values = Vec::new();
     for (name, rows) in instances {
         let Some(points) = others.get(name) else { continue };
         let Cell::Row(best) = cell(points, &figure.budget)? else { continue };
-        values.extend(value(rows, best)?);
+        values.extend(value(rows, best, &figure.budget)?);
     }
     if values.is_empty() {
         return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));
