@@ -1,5 +1,7 @@
 //! What became of a request. Why the solver stopped, what it found and what it said are three facts.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Why a solver stopped.
@@ -55,6 +57,12 @@ pub struct Size {
     pub columns: usize,
     /// Terms in all rows.
     pub nonzeros: usize,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} columns, {} rows, {} nonzeros", self.columns, self.rows, self.nonzeros)
+    }
 }
 
 /// Where a linear program was left: what the vectors are worth is for [`crate::safe_bound`] to say.

@@ -263,6 +263,7 @@ fn mean_change(
 }
 
 /// Throughput beyond another method's best at its memory, in per cent.
+#[expect(clippy::unnecessary_wraps, reason = "as `speedup`, whose cell may be wrong")]
 fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Result<Option<f64>, Failure> {
     let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= best.simulated_peak_bytes;
     let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time_ns).min();

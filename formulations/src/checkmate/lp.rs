@@ -146,10 +146,7 @@ fn bound(
     };
     let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);
     let bound = bound.map(|objective| program.bound(objective, unit));
-    let note = format!(
-        "a bound, no schedule; {}: {}; {} columns, {} rows, {} nonzeros",
-        outcome.solver, outcome.raw_status, outcome.size.columns, outcome.size.rows, outcome.size.nonzeros
-    );
+    let note = format!("a bound, no schedule; {}: {}; {}", outcome.solver, outcome.raw_status, outcome.size);
     Ok(Found {
         termination,
         stages: None,

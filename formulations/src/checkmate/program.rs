@@ -188,12 +188,10 @@ impl<'a> Program<'a> {
         build: Duration,
     ) -> Result<Found, MethodError> {
         let mut note = format!(
-            "{}: {}; {} columns, {} rows, {} nonzeros; {} nodes",
+            "{}: {}; {}; {} nodes",
             outcome.solver,
             outcome.raw_status,
-            outcome.size.columns,
-            outcome.size.rows,
-            outcome.size.nonzeros,
+            outcome.size,
             outcome.nodes.map_or("unknown".into(), |nodes| nodes.to_string())
         );
         let stages = stages.transpose().map_err(|worst| {

@@ -59,12 +59,10 @@ impl Program<'_> {
             }
             known.infeasible = outcome.stop == Stop::Infeasible;
             known.note = format!(
-                "{}: {}; {} columns, {} rows, {} nonzeros; {rounds} rounds; {} nodes",
+                "{}: {}; {}; {rounds} rounds; {} nodes",
                 outcome.solver,
                 outcome.raw_status,
-                model.columns(),
-                model.rows.len(),
-                model.nonzeros(),
+                outcome.size,
                 outcome.nodes.unwrap_or(0)
             );
             let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
@@ -132,14 +130,8 @@ impl Program<'_> {
             let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..request };
             let model = &formulation.layout.model;
             let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
-            known.note = format!(
-                "{}: {}; relaxation in {rounds} rounds; {} columns, {} rows, {} nonzeros",
-                outcome.solver,
-                outcome.raw_status,
-                model.columns(),
-                model.rows.len(),
-                model.nonzeros()
-            );
+            known.note =
+                format!("{}: {}; relaxation in {rounds} rounds; {}", outcome.solver, outcome.raw_status, outcome.size);
             if outcome.stop == Stop::Infeasible {
                 known.infeasible = true;
                 return Ok(Some(Stop::Infeasible));
