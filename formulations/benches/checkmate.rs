@@ -117,7 +117,7 @@ fn solve(instance: &Instance, percent: &str, strategy: &str, solver: &str, secon
     let time = seconds.parse().ok().map(Duration::from_secs_f64);
     let limits = Limits { time, threads: 1, seed: 0 };
     let began = cpu_seconds();
-    let answers = method.solve(&Context::new(instance, &parameters, &budgets, limits));
+    let answers = method.answers(&Context::new(instance, &parameters, &budgets, limits));
     let cpu = cpu_seconds() - began;
     let answer = match answers {
         Ok(mut answers) => answers.remove(0),

@@ -82,7 +82,7 @@ fn after_seconds((name, instance): &(String, Instance)) {
     let limits = |time| Limits { time, threads: 1, seed: 0 };
     let solve = |budget, time| {
         let budgets = [budget];
-        let answers = method.solve(&Context::new(instance, &parameters, &budgets, limits(time)));
+        let answers = method.answers(&Context::new(instance, &parameters, &budgets, limits(time)));
         answers.expect("supported").remove(0).claimed
     };
     let all = solve(None, None).expect("store-all");

@@ -6,8 +6,8 @@ use remat_core::Instance;
 use remat_core::chain::ChainStep;
 use remat_core::chain_view::ChainView;
 
+use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
 use crate::rotor::ranges::Rule;
 use crate::rotor::refine::{Goal, Refined, refine};
 use crate::rotor::solve::{Fit, Outcome, Settings, solve};
@@ -78,7 +78,7 @@ impl<T: ChainRule> Method for T {
         supports(instance)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         ChainProgram::new(context)?.solve(context, T::RULE)
     }
 }
@@ -156,7 +156,7 @@ impl<'a> ChainProgram<'a> {
     ///
     /// # Errors
     /// A sequence is not valid: a slip of the program.
-    pub fn solve(mut self, context: &Context<'_>, rule: Rule) -> Result<Vec<Answer>, MethodError> {
+    pub fn solve(mut self, context: &Context<'_>, rule: Rule) -> Result<(), MethodError> {
         let unlimited = self.unlimited();
         let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
@@ -166,8 +166,12 @@ impl<'a> ChainProgram<'a> {
                 let goal = goal(context, self.started);
                 let refined = pool.install(|| refine(&self.view.chain, &budgets, rule, goal));
                 let refined = refined.map_err(|error| MethodError::TooLarge(error.to_string()))?;
-                let answers = context.budgets.iter().zip(refined);
-                answers.map(|(&budget, refined)| self.refined(budget, refined, goal)).collect()
+                let mut refined = refined.into_iter();
+                context.answer_each(|_, budget| {
+                    let refined =
+                        refined.next().ok_or_else(|| MethodError::Internal("a budget without outcome".into()))?;
+                    self.refined(budget, refined, goal)
+                });
             }
             Some(slots) => {
                 let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
@@ -175,10 +179,15 @@ impl<'a> ChainProgram<'a> {
                 let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
                 let outcomes = solved.map_err(|error| MethodError::TooLarge(error.to_string()))?;
                 let lost = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
-                let answers = context.budgets.iter().zip(outcomes);
-                answers.map(|(&budget, outcome)| self.outcome(budget, outcome, Termination::Optimal, &lost)).collect()
+                let mut outcomes = outcomes.into_iter();
+                context.answer_each(|_, budget| {
+                    let outcome =
+                        outcomes.next().ok_or_else(|| MethodError::Internal("a budget without outcome".into()))?;
+                    self.outcome(budget, outcome, Termination::Optimal, &lost)
+                });
             }
         }
+        Ok(())
     }
 
     fn outcome(

@@ -4,7 +4,7 @@ use remat_core::Instance;
 use remat_core::chain::{Chain, ChainCost, ChainStep};
 
 use crate::chain_method::{self, ChainProgram};
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 
 /// Revolve as if all stages were alike.
 ///
@@ -49,23 +49,22 @@ impl Method for GriewankLogN {
         chain_method::supports(instance)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let mut program = ChainProgram::new(context)?;
         let candidates = candidates(&program.view.chain)?;
-        let mut answers = Vec::with_capacity(context.budgets.len());
-        for &budget in context.budgets {
+        context.answer_each(|_, budget| {
             let fits = |(_, cost): &&(usize, ChainCost)| budget.is_none_or(|budget| cost.peak_bytes <= budget);
             let best = candidates.iter().filter(fits).min_by_key(|(_, cost)| (cost.time, cost.peak_bytes));
-            answers.push(match best {
-                None => program.nothing(budget, Termination::NotFound, String::new()),
+            match best {
+                None => Ok(program.nothing(budget, Termination::NotFound, String::new())),
                 Some(&(checkpoints, _)) => {
                     let sequence = sequence(program.view.chain.len(), checkpoints);
                     let note = format!("{checkpoints} checkpoints");
-                    program.answer(budget, Termination::Feasible, &sequence, note)?
+                    program.answer(budget, Termination::Feasible, &sequence, note)
                 }
-            });
-        }
-        Ok(answers)
+            }
+        });
+        Ok(())
     }
 }
 

@@ -3,12 +3,9 @@
 //! A method turns an instance, parameters and budgets into schedules with its own claims about them.
 //! It prints nothing, reads no flags, and is not believed: the harness simulates what it returns.
 
-pub mod formulation;
 pub mod method;
-pub mod parameters;
 pub mod random;
 mod registry;
-pub mod report;
 
 mod chain_method;
 pub mod checkmate;
@@ -26,13 +23,13 @@ pub mod rotor_weak;
 pub mod sequential;
 pub mod store_all;
 
-pub use formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
+pub use method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
+pub use method::parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
+pub use method::report::{Progress, Reporter, Silent};
 pub use method::{
     About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
 };
-pub use parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
 pub use registry::{METHODS, find};
-pub use report::{Progress, Reporter, Silent};
 
 /// Id and version of every solver for mixed-integer programs that is built in.
 pub fn solvers() -> Vec<(&'static str, String)> {

@@ -8,8 +8,8 @@ use remat_core::chain_view::{ChainView, StageOperators};
 use remat_core::format::Phase;
 
 use crate::chain_method::{self, ChainProgram};
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
+use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 
 /// Equal segments, each recomputed once as a whole; the last one kept.
 ///
@@ -68,7 +68,7 @@ impl Method for Sequential {
         (2..=most).map(|k| BTreeMap::from([("segments".into(), k.to_string())])).collect()
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let mut program = ChainProgram::new(context)?;
         let stages = network_stages(context.instance, &program.view);
         let segments = context.parameters.integer("segments").and_then(|k| usize::try_from(k).ok()).unwrap_or(2);
@@ -77,7 +77,8 @@ impl Method for Sequential {
             return Err(MethodError::Parameter { name: "segments", message });
         }
         let sequence = sequence(&program.view.chain, stages, segments);
-        Ok(vec![program.answer(None, Termination::Feasible, &sequence, String::new())?])
+        context.answer(0, &program.answer(None, Termination::Feasible, &sequence, String::new())?);
+        Ok(())
     }
 }
 

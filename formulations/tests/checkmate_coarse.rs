@@ -107,7 +107,7 @@ fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
             let given: BTreeMap<_, _> = [("strategy".to_owned(), strategy.to_owned())].into();
             let parameters = Parameters::new(method.about().parameters, &given).expect("its parameters");
             let limits = Limits { time: None, threads: 1, seed: 0 };
-            method.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves")
+            method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves")
         };
         for (coarse, exact) in solve("coarse").iter().zip(solve("lazy")) {
             let context = format!("seed {seed}, budget {:?}: {}", coarse.budget, coarse.note);

@@ -23,7 +23,7 @@ fn solve(method: &str, instance: &Instance, budget: Option<u64>, given: &[(&str,
     let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.solve(&Context::new(instance, &parameters, &[budget], limits)).expect("a supported instance").remove(0)
+    method.answers(&Context::new(instance, &parameters, &[budget], limits)).expect("a supported instance").remove(0)
 }
 
 fn simulated(instance: &Instance, answer: &Answer) -> Simulation {

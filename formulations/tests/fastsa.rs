@@ -227,7 +227,7 @@ fn solve(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)], l
     let method = find("fastsa").expect("registered");
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
-    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("a supported instance is solved")
+    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("a supported instance is solved")
 }
 
 const ONE: Limits = Limits { time: None, threads: 1, seed: 0 };
@@ -267,7 +267,7 @@ fn optima(instances: &[Instance]) -> (usize, usize) {
     let (mut reached, mut possible) = (0, 0);
     for instance in instances {
         let budgets = budgets(instance);
-        let best = oracle.solve(&Context::new(instance, &parameters, &budgets, ONE)).expect("small");
+        let best = oracle.answers(&Context::new(instance, &parameters, &budgets, ONE)).expect("small");
         let ours = solve(instance, &budgets, &given, ONE);
         check(instance, &ours, &budgets);
         for (ours, optimum) in ours.iter().zip(&best) {
@@ -383,7 +383,7 @@ fn a_schedule_to_start_from_is_never_made_worse() {
         let other = find(method).expect("registered");
         let parameters = Parameters::new(other.about().parameters, &BTreeMap::new()).expect("defaults");
         let limits = Limits { time: Some(std::time::Duration::from_secs(60)), ..ONE };
-        let theirs = other.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("supported");
+        let theirs = other.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("supported");
         for (ours, theirs) in answers.iter().zip(&theirs) {
             let Some(claimed) = theirs.claimed else { continue };
             started += 1;

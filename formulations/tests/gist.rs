@@ -16,7 +16,7 @@ fn solve(document: &InstanceDocument) -> (Instance, Schedule, (u64, u64)) {
     assert_eq!(method.supports(&instance), Ok(()));
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("it has none");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    let answers = method.solve(&Context::new(&instance, &parameters, &[None], limits)).expect("solved");
+    let answers = method.answers(&Context::new(&instance, &parameters, &[None], limits)).expect("solved");
     let answer = answers.into_iter().next().expect("one point");
     let claimed = answer.claimed.expect("claimed");
     (instance, answer.schedule.expect("a schedule"), (claimed.time, claimed.peak_bytes))

@@ -142,7 +142,7 @@ fn answers(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)])
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("supported")
+    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("supported")
 }
 
 /// From what is always there to what the most needs.
@@ -307,7 +307,7 @@ fn a_time_limit_that_has_passed_stops_both_programs() {
         let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
         let limits = Limits { time: Some(std::time::Duration::ZERO), threads: 1, seed: 0 };
         let context = Context::new(&instance, &parameters, &[None], limits);
-        let answer = &method.solve(&context).expect("an answer")[0];
+        let answer = &method.answers(&context).expect("an answer")[0];
         assert_eq!((answer.termination, answer.schedule.is_none()), (Termination::TimeLimit, true), "{dp} {objective}");
     }
 }
@@ -346,7 +346,7 @@ proptest! {
         let instance = &instance;
         let budgets = &budgets[..];
         let parameters = &parameters;
-        let chen = method.solve(&Context::new(instance, parameters, budgets, limits)).expect("supported");
+        let chen = method.answers(&Context::new(instance, parameters, budgets, limits)).expect("supported");
         // The exact program plans by its claim, which may be more than what is simulated: without a budget
         // nothing is between them.
         let exact = answers(instance, &[None], &[]);

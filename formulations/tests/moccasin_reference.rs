@@ -18,7 +18,7 @@ use remat_core::node_link::{NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
 use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::stages::Stages;
-use remat_formulations::report::{Progress, Reporter};
+use remat_formulations::method::report::{Progress, Reporter};
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
 /// Graph, percent of the peak of the given order, percent of time added by the optimum.
@@ -90,7 +90,7 @@ fn cell(name: &str, percent: u64, given: &BTreeMap<String, String>, time: Option
     let before = processor_seconds();
     let budgets = [Some(budget)];
     let context = Context { reporter: &watch, ..Context::new(&instance, &parameters, &budgets, limits) };
-    let answer = method.solve(&context).expect("solves").remove(0);
+    let answer = method.answers(&context).expect("solves").remove(0);
     let (wall, processor) = (watch.began.elapsed().as_secs_f64(), processor_seconds() - before);
     let added = |time: u64| 100.0 * (time as f64 / store_all.time as f64 - 1.0);
     let moments = watch.moments.into_inner().expect("nobody panicked");

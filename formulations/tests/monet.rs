@@ -383,7 +383,7 @@ fn threads_that_search_beside_the_one_that_bounds_end_with_the_same_optimum() {
         let budgets = budgets(&problem);
         let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
         let limits = Limits { time: Some(Duration::from_secs(600)), threads: 3, seed };
-        let together = method.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves");
+        let together = method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves");
         for (alone, together) in solve("monet", &instance, &budgets, &[]).iter().zip(&together) {
             let context = format!("seed {seed}, budget {:?}: {}", alone.budget, together.note);
             assert_eq!(

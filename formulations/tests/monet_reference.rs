@@ -35,7 +35,7 @@ fn solve(instance: &Instance, budget: u64, given: &[(&str, &str)]) -> Answer {
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet");
     let limits = Limits { time: Some(Duration::from_secs(600)), threads: 1, seed: 0 };
     let budgets = [Some(budget)];
-    let answers = method.solve(&Context::new(instance, &parameters, &budgets, limits)).expect("solved");
+    let answers = method.answers(&Context::new(instance, &parameters, &budgets, limits)).expect("solved");
     answers.into_iter().next().expect("one answer per budget")
 }
 
@@ -75,7 +75,7 @@ fn measure_one_cell() {
     let limits = Limits { time: Some(Duration::from_secs(840)), threads: 2, seed: 0 };
     let printer = Printer(std::time::Instant::now());
     let context = Context { reporter: &printer, ..Context::new(&instance, &parameters, &budgets, limits) };
-    method.solve(&context).expect("solved");
+    method.answers(&context).expect("solved");
 }
 
 /// Prints lines of `results/paper-monet-sizes.csv`: the exact model with every memory row that can bind, and the bound
@@ -106,7 +106,7 @@ fn measure_one_size() {
     let limits = Limits { time: Some(Duration::from_secs(300)), threads: 2, seed: 0 };
     let budgets = [Some(budget)];
     let bound = (wanted == "bound").then(|| {
-        let answers = method.solve(&Context::new(&instance, &parameters, &budgets, limits)).expect("solved");
+        let answers = method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solved");
         let bound = answers[0].note.split_once("bound ").and_then(|(_, rest)| rest.split(';').next()).expect("said");
         // In units of 0.01 ms.
         bound.parse::<f64>().expect("a number") * problem.rules.time_unit() as f64 / 10_000.0

@@ -32,7 +32,7 @@ fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], gi
     let parameters = parameters(method, given);
     let limits = Limits { time: None, threads: 1, seed: 0 };
     let context = Context::new(instance, &parameters, budgets, limits);
-    method.solve(&context).expect("a supported instance is solved")
+    method.answers(&context).expect("a supported instance is solved")
 }
 
 fn oracle(instance: &Instance, budgets: &[Option<u64>], order: &str) -> Vec<Answer> {
@@ -197,7 +197,7 @@ fn limits_leave_a_lower_bound_and_say_why() {
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("defaults are accepted");
     let limits = Limits { time: Some(std::time::Duration::ZERO), threads: 1, seed: 0 };
     let context = Context::new(&instance, &parameters, &budget, limits);
-    let stopped = method.solve(&context).expect("a limit is an answer");
+    let stopped = method.answers(&context).expect("a limit is an answer");
     assert_eq!(stopped[0].termination, Termination::TimeLimit);
 }
 

@@ -44,7 +44,7 @@ fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>]) ->
     let parameters = Parameters::new(method.about().parameters, &given(method.id())).expect("defaults are accepted");
     let limits = Limits { time: None, threads: 1, seed: 0 };
     let context = Context::new(instance, &parameters, budgets, limits);
-    method.solve(&context).expect("a supported instance is solved")
+    method.answers(&context).expect("a supported instance is solved")
 }
 
 #[test]

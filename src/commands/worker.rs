@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::dup2_stdout;
 use remat_core::Instance;
 use remat_core::io::read_instance;
-use remat_formulations::{Answer, Context, Method, Parameters, Reporter, enable_solver_logs, find};
+use remat_formulations::{Context, Method, Parameters, Silent, enable_solver_logs, find};
 
 use crate::failure::Failure;
 use crate::fault;
@@ -95,13 +95,10 @@ fn work(job: &Job, out: &File) -> Result<Result<(), String>, Failure> {
             reporter: &reporter,
         };
         let solved = solve(method, &context);
-        for (index, answer) in solved.iter().flatten().enumerate() {
-            reporter.answer(index, answer);
-        }
         drop(reporter);
         let written = writer.join().map_err(|_| Failure::failed("the thread that writes messages panicked"))?;
         written.map_err(Failure::failed)?;
-        Ok(solved.map(drop))
+        Ok(solved)
     })
 }
 
@@ -119,19 +116,15 @@ fn prepare(job: &Job) -> Result<Prepared, String> {
     Ok(Prepared { method, parameters, instance })
 }
 
-fn solve(method: &dyn Method, context: &Context<'_>) -> Result<Vec<Answer>, String> {
-    let fault = fault::asked(method.id());
-    if let Some(fault) = fault {
-        fault.before();
-    }
-    let mut answers = method.solve(context).map_err(|error| error.to_string())?;
-    if let Some(fault) = fault {
-        fault.spoil(&mut answers, context.reporter);
-    }
-    if answers.len() != context.budgets.len() {
-        return Err(format!("returns {} answers for {} budgets", answers.len(), context.budgets.len()));
-    }
-    Ok(answers)
+fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
+    let Some(fault) = fault::asked(method.id()) else {
+        return method.answers(context).map(drop).map_err(|error| error.to_string());
+    };
+    fault.before();
+    let mut answers = method.answers(&Context { reporter: &Silent, ..*context }).map_err(|error| error.to_string())?;
+    fault.spoil(&mut answers, context.reporter);
+    answers.iter().enumerate().for_each(|(index, answer)| context.answer(index, answer));
+    if answers.is_empty() { Err("returns no answers".into()) } else { Ok(()) }
 }
 
 fn send(mut out: &File, message: &Message) -> Result<(), Failure> {

@@ -55,7 +55,7 @@ fn one(instance: &Instance, name: &str, percent: u64) -> Row {
     };
     let limits = Limits { time: None, threads: 1, seed: 0 };
     let (store_all, parameters) = given("store-all", &[]);
-    let all = store_all.solve(&Context::new(instance, &parameters, &[None], limits)).expect("every instance has it");
+    let all = store_all.answers(&Context::new(instance, &parameters, &[None], limits)).expect("every instance has it");
     let all = simulate(instance, all[0].schedule.as_ref().expect("without a budget")).expect("legal");
     let budget = u64::try_from(u128::from(all.peak_bytes) * u128::from(percent) / 100).expect("a share of the peak");
     let values = [
@@ -66,7 +66,7 @@ fn one(instance: &Instance, name: &str, percent: u64) -> Row {
     ];
     let (fastsa, parameters) = given("fastsa", &values);
     let began = cpu_seconds();
-    let answers = fastsa.solve(&Context::new(instance, &parameters, &[Some(budget)], limits)).expect("supported");
+    let answers = fastsa.answers(&Context::new(instance, &parameters, &[Some(budget)], limits)).expect("supported");
     let seconds = cpu_seconds() - began;
     let found = answers[0].schedule.as_ref().map(|schedule| simulate(instance, schedule).expect("legal"));
     let share = |ours: u64, whole: u64| 100.0 * ours as f64 / whole as f64;

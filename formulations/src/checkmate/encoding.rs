@@ -11,9 +11,9 @@ use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{INTEGRALITY, Program};
 use crate::checkmate::stages::Stages;
-use crate::formulation::{DecodeError, Encoding, LinearEncoding};
+use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
+use crate::method::parameters::Parameters;
 use crate::method::{Context, Limits, MethodError, SkipReason};
-use crate::parameters::Parameters;
 
 /// Either formulation.
 enum Either {

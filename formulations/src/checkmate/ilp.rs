@@ -8,10 +8,10 @@ use crate::checkmate::program::{Program, SOLVER, WORKSPACE};
 use crate::checkmate::stages::Stages;
 use crate::checkmate::strategies::Question;
 use crate::chen;
-use crate::formulation::{Encoding, Formulation};
+use crate::method::formulation::{Encoding, Formulation};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::report::Silent;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason};
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::report::Silent;
 
 /// Checkmate's integer linear program.
 ///
@@ -113,7 +113,7 @@ impl Method for CheckmateIlp {
         Some(self)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let mut program = Program::new(context)?;
         program.gap = context.parameters.integer("gap-ppm").unwrap_or(0) as f64 * 1e-6;
         let strategy = context.parameters.word("strategy");
@@ -122,19 +122,16 @@ impl Method for CheckmateIlp {
             "segments" if strategy != "plain" => chen::fastest_within(context.instance, context.budgets)?,
             _ => vec![None; context.budgets.len()],
         };
-        let mut answers = Vec::with_capacity(context.budgets.len());
-        for ((index, &budget), start) in context.budgets.iter().enumerate().zip(&starts) {
-            let start = start.as_ref().filter(|stages| {
+        context.answer_each(|index, budget| {
+            let start = starts[index].as_ref().filter(|stages| {
                 let peak = stages.claim(&program.joint, program.workspace).peak_bytes;
                 budget.is_none_or(|budget| peak <= budget)
             });
-            let question = Question { index, budget, start, time: program.share(context.budgets.len() - index) };
+            let question = Question { index, budget, start, time: program.time };
             let found = program.optimise(&question, strategy)?;
-            let answer = program.answer(budget, found);
-            context.reporter.answer(index, &answer);
-            answers.push(answer);
-        }
-        Ok(answers)
+            Ok(program.answer(budget, found))
+        });
+        Ok(())
     }
 }
 
@@ -150,7 +147,7 @@ pub(crate) fn chain_starts(context: &Context<'_>, joint: &Joint) -> Vec<Option<S
     }
     let limits = Limits { time: None, ..context.limits };
     let context = Context { parameters: &parameters, limits, reporter: &Silent, ..*context };
-    let Ok(answers) = rotor.solve(&context) else { return none() };
+    let Ok(answers) = rotor.answers(&context) else { return none() };
     let lift = |answer: Answer| Stages::lift(context.instance, joint, &answer.schedule?);
     answers.into_iter().map(lift).collect()
 }

@@ -10,9 +10,9 @@ use crate::checkmate::encoding::encode;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
-use crate::formulation::{Encoding, Formulation};
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::formulation::{Encoding, Formulation};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 
 /// The linear relaxation of `checkmate-ilp`.
 ///
@@ -91,7 +91,7 @@ impl Method for CheckmateLp {
         Some(self)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let program = Program::new(context)?;
         let algorithm = match context.parameters.word("algorithm") {
             "dual-simplex" => LpAlgorithm::DualSimplex,
@@ -99,14 +99,11 @@ impl Method for CheckmateLp {
             "pdlp" => LpAlgorithm::Pdlp,
             _ => LpAlgorithm::Automatic,
         };
-        let count = context.budgets.len();
-        let answers = context.budgets.iter().enumerate().map(|(at, &budget)| {
-            let found = bound(&program, budget, context.parameters.word("formulation"), algorithm, count - at)?;
-            let answer = program.answer(budget, found);
-            context.reporter.answer(at, &answer);
-            Ok(answer)
+        context.answer_each(|_, budget| {
+            let found = bound(&program, budget, context.parameters.word("formulation"), algorithm)?;
+            Ok(program.answer(budget, found))
         });
-        answers.collect()
+        Ok(())
     }
 }
 
@@ -115,7 +112,6 @@ fn bound(
     budget: Option<u64>,
     formulation: &str,
     algorithm: LpAlgorithm,
-    budgets: usize,
 ) -> Result<Found, MethodError> {
     if let Some(mut found) = program.at_once(budget) {
         found.stages = None;
@@ -135,7 +131,7 @@ fn bound(
         (compact.model, unit)
     };
     let build = began.elapsed();
-    let request = program.request(program.share(budgets));
+    let request = program.request(program.time);
     let mut request = Request { relaxation: true, lp_algorithm: algorithm, ..request };
     let outcome = program.solver.solve(&model, &mut request).map_err(|error| failed(&error))?;
     let termination = match outcome.stop {

@@ -2,7 +2,7 @@
 //! reads the stages back, and says what is claimed of them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use remat_core::Instance;
 use remat_solvers::{Backend, Outcome, Request, SolverError, Stop, backend};
@@ -10,9 +10,9 @@ use remat_solvers::{Backend, Outcome, Request, SolverError, Stop, backend};
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
 use crate::checkmate::watch::Watch;
+use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::report::Reporter;
 use crate::method::{Answer, Context, MethodError, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
-use crate::report::Reporter;
 
 /// Parameter `workspace`.
 pub const WORKSPACE: ParameterSpec = ParameterSpec {
@@ -47,7 +47,8 @@ pub struct Program<'a> {
     pub gap: f64,
     /// Where incumbents and bounds go.
     pub reporter: &'a dyn Reporter,
-    deadline: Option<Instant>,
+    /// Wall time of one budget.
+    pub time: Option<Duration>,
     threads: usize,
     seed: u64,
 }
@@ -84,16 +85,10 @@ impl<'a> Program<'a> {
             solver,
             gap: 0.0,
             reporter: context.reporter,
-            deadline: context.limits.time.map(|time| Instant::now() + time),
+            time: context.limits.time,
             threads: context.limits.threads,
             seed: context.limits.seed,
         })
-    }
-
-    /// The share of what time is left that one of several budgets may use.
-    pub fn share(&self, budgets: usize) -> Option<Duration> {
-        let left = self.deadline?.saturating_duration_since(Instant::now());
-        Some(left / u32::try_from(budgets.max(1)).unwrap_or(u32::MAX))
     }
 
     /// A request with this program's limits.

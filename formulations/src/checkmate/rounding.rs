@@ -11,8 +11,8 @@ use crate::checkmate::lp::FORMULATION;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
 use crate::checkmate::stages::Stages;
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::random::Random;
 
 /// Checkmate's approximation.
@@ -88,24 +88,21 @@ impl Method for CheckmateRounding {
         Joint::new(instance).map(|_| ())
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let program = Program::new(context)?;
-        let mut answers = Vec::with_capacity(context.budgets.len());
-        for (at, &budget) in context.budgets.iter().enumerate() {
+        context.answer_each(|_, budget| {
             let found = match program.at_once(budget) {
                 Some(found) => found,
-                None => round(context, &program, budget, context.budgets.len() - at)?,
+                None => round(context, &program, budget)?,
             };
             let termination = match found.termination {
                 // Store-all is all that a heuristic has to say of a budget that it meets.
                 Termination::Optimal => Termination::Feasible,
                 other => other,
             };
-            let answer = program.answer(budget, Found { termination, ..found });
-            context.reporter.answer(at, &answer);
-            answers.push(answer);
-        }
-        Ok(answers)
+            Ok(program.answer(budget, Found { termination, ..found }))
+        });
+        Ok(())
     }
 }
 
@@ -116,15 +113,10 @@ struct Relaxed {
     outcome: Outcome,
 }
 
-fn relax(
-    context: &Context<'_>,
-    program: &Program<'_>,
-    budget: Option<u64>,
-    budgets: usize,
-) -> Result<Relaxed, MethodError> {
+fn relax(context: &Context<'_>, program: &Program<'_>, budget: Option<u64>) -> Result<Relaxed, MethodError> {
     let began = Instant::now();
     let joint = &program.joint;
-    let mut request = Request { relaxation: true, ..program.request(program.share(budgets)) };
+    let mut request = Request { relaxation: true, ..program.request(program.time) };
     let table = |values: Option<&Vec<f64>>, kept: &dyn Fn(usize, usize, &[f64]) -> f64| {
         let row = |stage| {
             (0..joint.values.len()).map(|value| values.map_or(0.0, |values| kept(stage, value, values))).collect()
@@ -145,16 +137,11 @@ fn relax(
     Ok(Relaxed { kept, build, outcome })
 }
 
-fn round(
-    context: &Context<'_>,
-    program: &Program<'_>,
-    budget: Option<u64>,
-    budgets: usize,
-) -> Result<Found, MethodError> {
+fn round(context: &Context<'_>, program: &Program<'_>, budget: Option<u64>) -> Result<Found, MethodError> {
     let began = Instant::now();
     let eps = context.parameters.integer("eps-percent").unwrap_or(10);
     let reduced = budget.map(|budget| budget - u64::try_from(u128::from(budget) * u128::from(eps) / 100).unwrap_or(0));
-    let Relaxed { kept, build, outcome } = relax(context, program, reduced, budgets)?;
+    let Relaxed { kept, build, outcome } = relax(context, program, reduced)?;
     let words = format!("{}: {} at {}% of the budget", outcome.solver, outcome.raw_status, 100 - eps);
     let nothing = |termination| Found {
         termination,

@@ -3,7 +3,7 @@
 
 use crate::checkmate::program::Program;
 use crate::checkmate::stages::Stages;
-use crate::report::Progress;
+use crate::method::report::Progress;
 
 /// The best that is known of one budget.
 pub struct Watch<'p, 'a> {

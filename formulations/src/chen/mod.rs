@@ -14,8 +14,8 @@ use remat_core::{Instance, Schedule, simulate};
 
 use crate::checkmate::joint::{Joint, JointOperator};
 use crate::checkmate::stages::Stages;
+use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
 
@@ -154,7 +154,7 @@ impl Method for Chen {
         Problem::new(self, instance).map(|_| ())
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let began = Instant::now();
         let problem = Problem::new(self, context.instance)?;
         let build = began.elapsed();
@@ -163,19 +163,16 @@ impl Method for Chen {
             Rule::Greedy => problem.greedy(context)?,
         };
         let mut spent = build;
-        let answer = |&budget: &Option<u64>| {
+        context.answer_each(|index, budget| {
             let fits = |plan: &&Plan| budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
             let best = plans.iter().filter(fits).min_by_key(|plan| (plan.cost.time, plan.cost.peak_bytes));
             let answer = problem.answer(budget, best, &rest);
             let solve = began.elapsed().saturating_sub(spent);
             spent += solve;
-            Answer { solve, ..answer }
-        };
-        let mut answers: Vec<Answer> = context.budgets.iter().map(answer).collect();
-        if let Some(first) = answers.first_mut() {
-            first.build = build;
-        }
-        Ok(answers)
+            let build = if index == 0 { build } else { Duration::ZERO };
+            Ok(Answer { build, solve, ..answer })
+        });
+        Ok(())
     }
 }
 

@@ -12,10 +12,10 @@ use super::group::{Groups, group};
 use super::profile::{Peak, Soft};
 use super::run::{Found, Limits, Problem};
 use super::settings::Settings;
+use crate::method::parameters::Parameters;
+use crate::method::report::Progress;
 use crate::method::{Answer, Claimed, Context, Limits as MethodLimits, MethodError, SkipReason, Termination};
-use crate::parameters::Parameters;
 use crate::registry::find;
-use crate::report::Progress;
 
 /// All budgets of a call.
 pub struct Sweep<'a> {
@@ -45,22 +45,20 @@ impl<'a> Sweep<'a> {
     ///
     /// # Errors
     /// A claim is wrong.
-    pub fn answers(mut self) -> Result<Vec<Answer>, MethodError> {
+    pub fn run(mut self) -> Result<(), MethodError> {
         let budgets = self.context.budgets;
         let mut ascending: Vec<usize> = (0..budgets.len()).collect();
         ascending.sort_by_key(|&index| budgets[index].unwrap_or(u64::MAX));
         let start = self.check(&self.operators.start)?;
         self.found.push(start);
-        let mut answers: Vec<Option<Answer>> = vec![None; budgets.len()];
         let mut build = self.began.elapsed();
         for (rank, &index) in ascending.iter().enumerate() {
             let left = ascending[rank..].iter().filter(|&&index| !self.is_easy(budgets[index])).count();
-            let mut answer = self.answer(index, left)?;
+            let mut answer = self.answer(index, left).unwrap_or_else(|error| Answer::failed(budgets[index], &error));
             answer.build = std::mem::take(&mut build);
-            self.context.reporter.answer(index, &answer);
-            answers[index] = Some(answer);
+            self.context.answer(index, &answer);
         }
-        Ok(answers.into_iter().flatten().collect())
+        Ok(())
     }
 
     /// Whether a budget needs no annealing.
@@ -143,7 +141,7 @@ impl<'a> Sweep<'a> {
             .map_err(|error| MethodError::Internal(error.to_string()))?;
         let half = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / 2);
         let limits = MethodLimits { time: Some(half.map_or(most, |half| half.min(most))), ..self.context.limits };
-        let answers = method.solve(&Context::new(instance, &parameters, &[budget], limits))?;
+        let answers = method.answers(&Context::new(instance, &parameters, &[budget], limits))?;
         let Some(schedule) = answers.into_iter().next().and_then(|answer| answer.schedule) else { return Ok(None) };
         Ok(Some(self.operators.graph.sequence(&schedule).map_err(named)?))
     }

@@ -20,8 +20,8 @@ pub mod transfer;
 
 use remat_core::Instance;
 
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
-use crate::parameters::Parameters;
+use crate::method::parameters::Parameters;
+use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
 use answer::Sweep;
 use graph::Operators;
 use settings::{PARAMETERS, Settings};
@@ -100,8 +100,8 @@ impl Method for FastSa {
         true
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let settings = Settings::new(context.parameters);
-        Sweep::new(context, settings)?.answers()
+        Sweep::new(context, settings)?.run()
     }
 }

@@ -7,7 +7,7 @@ use remat_core::TransferRates;
 
 use super::objective::Objective;
 use super::propose::Aim;
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 const MILLION: ParameterKind = ParameterKind::Integer { min: 0, max: 1_000_000_000_000 };
 const SWITCH: ParameterKind = ParameterKind::Choice(&["on", "off"]);

@@ -9,8 +9,8 @@ use super::graph::Graph;
 use super::set::Set;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
+use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec};
 
 /// Segments between articulation points, each recomputed once.
 ///
@@ -86,7 +86,7 @@ impl Method for KusumotoChen {
         Graph::new(instance).map(|_| ())
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
         let graph = Graph::new(context.instance)?;
         let most = context.parameters.integer("most-segmentations").and_then(|most| usize::try_from(most).ok());
@@ -95,13 +95,13 @@ impl Method for KusumotoChen {
         let runs = runs(context, &graph, &segmentations)?;
         let least = context.parameters.word("budget") == "least";
         let mut build = Some(build);
-        let answer = |&budget: &Option<u64>| {
+        context.answer_each(|_, budget| {
             let meets = |run: &&Run| budget.is_none_or(|budget| run.claimed.peak_bytes <= budget);
             let (time, peak) = (|run: &Run| run.claimed.time, |run: &Run| run.claimed.peak_bytes);
             let key = |run: &&Run| if least { (peak(run), time(run)) } else { (time(run), peak(run)) };
             let best = runs.iter().filter(meets).min_by_key(key);
             let note = best.map(|run| format!("{} segments, {} segmentations", run.segments, runs.len()));
-            Answer {
+            Ok(Answer {
                 budget,
                 termination: if best.is_some() { Termination::Feasible } else { Termination::NotFound },
                 schedule: best.map(|run| run.schedule.clone()),
@@ -110,9 +110,9 @@ impl Method for KusumotoChen {
                 build: build.take().unwrap_or(Duration::ZERO),
                 solve: started.elapsed(),
                 note: note.unwrap_or_default(),
-            }
-        };
-        Ok(context.budgets.iter().map(answer).collect())
+            })
+        });
+        Ok(())
     }
 }
 

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use remat_core::{Instance, simulate};
 
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 use family::Stop;
 use graph::Graph;
 use program::Goal;
@@ -166,7 +166,7 @@ impl Method for Kusumoto {
         Graph::new(instance).map(|_| ())
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
         let graph = Graph::new(context.instance)?;
         let parameters = context.parameters;
@@ -183,7 +183,10 @@ impl Method for Kusumoto {
         });
         let (steps, exact) = match built {
             Ok(built) => built,
-            Err(stop) => return Ok(context.budgets.iter().map(|&budget| stopped(budget, stop, started)).collect()),
+            Err(stop) => {
+                context.answer_each(|_, budget| Ok(stopped(budget, stop, started)));
+                return Ok(());
+            }
         };
         let least = plan_for_least.then(|| program::least_budget(&steps, deadline));
         let mut planner = Planner {
@@ -197,7 +200,8 @@ impl Method for Kusumoto {
             deadline,
             build: started.elapsed(),
         };
-        context.budgets.iter().map(|&budget| planner.answer(budget, least)).collect()
+        context.answer_each(|_, budget| planner.answer(budget, least));
+        Ok(())
     }
 }
 

@@ -6,12 +6,12 @@ use remat_core::Instance;
 
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
-use crate::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
+use crate::method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
+use crate::method::parameters::Parameters;
 use crate::method::{MethodError, SkipReason};
 use crate::moccasin::Moccasin;
 use crate::moccasin::exchange::Exchange;
 use crate::moccasin::published::Memory;
-use crate::parameters::Parameters;
 
 impl Formulation for Moccasin {
     fn encode<'a>(

@@ -10,6 +10,7 @@ use remat_solvers::cp::{CpBackend, CpCapability, CpOutcome, CpRequest, Emphasis}
 
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
+use crate::method::report::Progress;
 use crate::method::{Claimed, MethodError, Termination};
 use crate::moccasin::anneal::{Plan, anneal};
 use crate::moccasin::blocks::{Blocks, Rows, Scope, stage_peaks};
@@ -17,7 +18,6 @@ use crate::moccasin::greedy::{self, greedy};
 use crate::moccasin::neighbourhoods::again;
 use crate::moccasin::starts;
 use crate::random::Random;
-use crate::report::Progress;
 
 /// Most operators with which dropping greedily is worth its time; beyond, annealing is faster.
 const GREEDY_OPERATORS: usize = 400;

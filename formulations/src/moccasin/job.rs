@@ -7,14 +7,14 @@ use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, Variable};
 use crate::checkmate::CheckmateIlp;
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
+use crate::method::parameters::Parameters;
+use crate::method::report::{Progress, Silent};
 use crate::method::{Answer, Context, Limits, Method, MethodError, Termination};
 use crate::moccasin::anneal::{Plan, anneal};
 use crate::moccasin::greedy;
 use crate::moccasin::improve::{Found, Search, Task};
 use crate::moccasin::published::{Memory, Phase, Published};
 use crate::moccasin::starts::{self, Start};
-use crate::parameters::Parameters;
-use crate::report::{Progress, Silent};
 
 /// One budget.
 pub struct Job<'a> {
@@ -215,7 +215,7 @@ impl<'a> Job<'a> {
         let budgets = [self.budget];
         let context =
             Context { parameters: &parameters, budgets: &budgets, limits, reporter: &Silent, ..*self.context };
-        let Some(answer) = CheckmateIlp.solve(&context)?.pop() else { return Ok((None, None)) };
+        let Some(answer) = CheckmateIlp.answers(&context)?.pop() else { return Ok((None, None)) };
         let follow = |schedule| starts::follow(self.context.instance, self.joint, schedule, self.copies());
         Ok((answer.schedule.as_ref().map(follow), answer.lower_bound))
     }

@@ -25,11 +25,11 @@ use remat_core::Instance;
 use remat_solvers::cp::{CpBackend, cp_backend};
 
 use crate::checkmate::joint::Joint;
-use crate::formulation::Formulation;
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::method::formulation::Formulation;
+use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
 use crate::moccasin::job::Job;
 use crate::moccasin::starts::START;
-use crate::parameters::{ParameterKind, ParameterSpec};
 
 /// Moccasin.
 ///
@@ -139,23 +139,16 @@ impl Method for Moccasin {
         Some(self)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let began = Instant::now();
         let solver = solver(context)?;
-        let deadline = context.limits.time.map(|time| began + time);
         let joint = Joint::new(context.instance)?;
         let build = began.elapsed();
-        let mut answers = Vec::with_capacity(context.budgets.len());
-        for at in 0..context.budgets.len() {
-            let now = Instant::now();
-            let left = u32::try_from(context.budgets.len() - at).unwrap_or(u32::MAX);
-            let share = deadline.map(|deadline| now + deadline.saturating_duration_since(now) / left);
-            let job = Job::new(context, &joint, solver, at, share);
-            let answer = job.answer(if at == 0 { build } else { Duration::ZERO })?;
-            context.reporter.answer(at, &answer);
-            answers.push(answer);
-        }
-        Ok(answers)
+        context.answer_each(|at, _| {
+            let deadline = context.limits.time.map(|time| Instant::now() + time);
+            Job::new(context, &joint, solver, at, deadline).answer(if at == 0 { build } else { Duration::ZERO })
+        });
+        Ok(())
     }
 }
 

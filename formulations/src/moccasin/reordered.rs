@@ -11,9 +11,9 @@ use super::job::Job;
 use super::{COPIES, MEMORY, RELAXATION, SOLVER, STRATEGY, solver, starts};
 use crate::checkmate::joint::Joint;
 use crate::fastsa::FastSa;
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::report::{Progress, Reporter, Silent};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::report::{Progress, Reporter, Silent};
 
 /// Moccasin in an order that FastSA found first.
 ///
@@ -84,36 +84,10 @@ impl Method for MoccasinReordered {
         true
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let solver = solver(context)?;
-        let deadline = context.limits.time.map(|time| Instant::now() + time);
-        // Smallest budget first: what meets it meets the larger ones too.
-        let mut ascending: Vec<usize> = (0..context.budgets.len()).collect();
-        ascending.sort_by_key(|&index| context.budgets[index].unwrap_or(u64::MAX));
-        let mut answers: Vec<Option<Answer>> = vec![None; context.budgets.len()];
-        let mut best: Option<Answer> = None;
-        for (done, index) in ascending.into_iter().enumerate() {
-            let left = context.budgets.len() - done;
-            let answer = faster(budget(context, solver, index, deadline, left)?, best.as_ref());
-            context.reporter.answer(index, &answer);
-            best = answer.schedule.is_some().then(|| answer.clone()).or(best);
-            answers[index] = Some(answer);
-        }
-        Ok(answers.into_iter().flatten().collect())
-    }
-}
-
-/// The answer with the schedule of one for a smaller budget, where that is faster.
-fn faster(answer: Answer, smaller: Option<&Answer>) -> Answer {
-    let time = |answer: &Answer| answer.claimed.map_or(u64::MAX, |claimed| claimed.time);
-    match smaller {
-        Some(smaller) if time(smaller) < time(&answer) => Answer {
-            schedule: smaller.schedule.clone(),
-            claimed: smaller.claimed,
-            note: format!("the schedule for a smaller budget is faster; {}", answer.note),
-            ..answer
-        },
-        _ => answer,
+        context.answer_each(|index, _| budget(context, solver, index));
+        Ok(())
     }
 }
 
@@ -125,18 +99,11 @@ const START: ParameterSpec = ParameterSpec {
     help: "the hint: the schedule that the order comes from",
 };
 
-fn budget(
-    context: &Context<'_>,
-    solver: &'static dyn CpBackend,
-    index: usize,
-    deadline: Option<Instant>,
-    left: usize,
-) -> Result<Answer, MethodError> {
+fn budget(context: &Context<'_>, solver: &'static dyn CpBackend, index: usize) -> Result<Answer, MethodError> {
     let began = Instant::now();
-    let left = u32::try_from(left).unwrap_or(u32::MAX);
-    let share = deadline.map(|deadline| deadline.saturating_duration_since(began) / left);
-    let deadline = share.map(|share| began + share);
-    let first = annealed(context, index, share.map(|share| share / 4))?;
+    let time = context.limits.time;
+    let deadline = time.map(|time| began + time);
+    let first = annealed(context, index, time.map(|time| time / 4))?;
     let Some(schedule) = &first.schedule else {
         let note = format!("fastsa: {}", first.note);
         return Ok(Answer { note, solve: began.elapsed(), ..first });
@@ -168,7 +135,7 @@ fn annealed(context: &Context<'_>, index: usize, time: Option<Duration>) -> Resu
     let budgets = &context.budgets[index..=index];
     let limits = Limits { time, ..context.limits };
     let context = Context { parameters: &parameters, budgets, limits, reporter: &Silent, ..*context };
-    FastSa.solve(&context)?.pop().ok_or_else(|| MethodError::Internal("fastsa gave no answer to one budget".into()))
+    FastSa.answers(&context)?.pop().ok_or_else(|| MethodError::Internal("fastsa gave no answer to one budget".into()))
 }
 
 /// The better of both schedules, and nothing that would be proved about other orders.

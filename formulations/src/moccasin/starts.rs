@@ -7,11 +7,11 @@ use remat_core::{Instance, Schedule, Step};
 
 use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::report::Silent;
 use crate::method::{BudgetUse, Context, MethodError};
 use crate::moccasin::greedy;
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::registry::find;
-use crate::report::Silent;
 
 /// The parameter.
 pub const START: ParameterSpec = ParameterSpec {
@@ -64,7 +64,7 @@ pub fn of_method(
         .map_err(|error| MethodError::Internal(format!("defaults of {id}: {error}")))?;
     let asked: &[Option<u64>] = if method.about().budgets == BudgetUse::Used { &[budget] } else { &[None] };
     let context = Context { parameters: &parameters, budgets: asked, reporter: &Silent, ..*context };
-    let answer = method.solve(&context)?.pop();
+    let answer = method.answers(&context)?.pop();
     let Some(schedule) = answer.and_then(|answer| answer.schedule) else {
         return Ok(Start { stages: None, words: format!("no start: {id} has no schedule within the budget; ") });
     };

@@ -8,13 +8,13 @@ use remat_solvers::{Column, Kind, Model, Names, Row};
 
 use crate::checkmate::program::INTEGRALITY;
 use crate::checkmate::term::Term;
-use crate::formulation::{DecodeError, Encoding, LinearEncoding};
+use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
+use crate::method::parameters::Parameters;
 use crate::method::{Context, Limits, MethodError, SkipReason};
 use crate::monet::decisions::Decisions;
 use crate::monet::formulation::Formulation;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::program::{Program, claimed};
-use crate::parameters::Parameters;
 
 /// The model of a budget, whole or relaxed. Every strategy answers for this one.
 ///

@@ -24,7 +24,6 @@ impl Program<'_> {
         index: usize,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
-        budgets: u32,
     ) -> Result<Option<Stop>, MethodError> {
         let mut rounds = 0;
         loop {
@@ -48,7 +47,7 @@ impl Program<'_> {
             };
             let observer: Option<Observer<'_>> = Some(&mut observer);
             let interrupt = Some(&board.done);
-            let mut request = Request { start: start.as_deref(), observer, interrupt, ..self.request(budgets) };
+            let mut request = Request { start: start.as_deref(), observer, interrupt, ..self.request() };
             let outcome = self.solver.solve(model, &mut request).map_err(|error| failed(&error))?;
             known.heed();
             for decisions in found {
@@ -95,10 +94,9 @@ impl Program<'_> {
         index: usize,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
-        budgets: u32,
     ) -> Result<Option<Stop>, MethodError> {
         formulation.add_first();
-        let stop = self.relax(index, formulation, known, budgets)?;
+        let stop = self.relax(index, formulation, known)?;
         if stop.is_some() || self.enough(known) || self.context.parameters.word("strategy") == "relaxed" {
             return Ok(stop);
         }
@@ -107,7 +105,7 @@ impl Program<'_> {
         if self.problem.stages.len() * nodes * nodes <= ALL_ROWS {
             formulation.add_all();
         }
-        self.exactly(index, formulation, known, budgets)
+        self.exactly(index, formulation, known)
     }
 
     /// Solves the relaxation until no memory row is violated; a schedule from each vector on the way.
@@ -119,12 +117,11 @@ impl Program<'_> {
         index: usize,
         formulation: &mut Formulation<'_>,
         known: &mut Known,
-        budgets: u32,
     ) -> Result<Option<Stop>, MethodError> {
         let mut rounds = 0;
         loop {
             rounds += 1;
-            let request = self.request(budgets);
+            let request = self.request();
             let large = formulation.layout.model.nonzeros() > 50_000;
             let lp_algorithm = if large { LpAlgorithm::InteriorPoint } else { LpAlgorithm::Automatic };
             let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..request };
@@ -139,7 +136,7 @@ impl Program<'_> {
             let Some(linear) = outcome.linear else { return Ok(Some(outcome.stop)) };
             let proved = safe_bound(model, &linear.multipliers);
             self.raise(index, known, whole_bound(formulation, proved));
-            let seconds = self.left().map(|left| (left / budgets.max(1)).min(Duration::from_secs(60)));
+            let seconds = self.left().map(|left| left.min(Duration::from_secs(60)));
             if self.schedules {
                 let (kept, seed) = (formulation.kept(&linear.values, 0.5), self.context.limits.seed);
                 if let Some(found) = improve(&self.problem, kept, formulation.capacity, seed, Effort::usual(seconds)) {

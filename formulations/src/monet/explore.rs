@@ -228,7 +228,7 @@ impl Trial<'_, '_> {
             relative_gap: 0.0,
             nodes: Some(NODES),
             threads: 1,
-            ..self.program.request(1)
+            ..self.program.request()
         };
         session.solve(&mut request).map_err(|error| failed(&error))
     }

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use remat_core::Instance;
 
-use crate::formulation::{Encoding, Formulation};
+use crate::method::formulation::{Encoding, Formulation};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::monet::encoding::encode;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::program::Program;
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 
 /// MONeT: checkpointing and implementations of operators in one integer program.
 ///
@@ -173,15 +173,10 @@ impl Method for Monet {
         Some(self)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let program = Program::new(context, true)?;
-        let count = context.budgets.len();
-        let of = |at| {
-            let answer = program.solve(at, u32::try_from(count - at).unwrap_or(u32::MAX))?;
-            context.reporter.answer(at, &answer);
-            Ok(answer)
-        };
-        (0..count).map(of).collect()
+        context.answer_each(|at, _| program.started().solve(at));
+        Ok(())
     }
 }
 
@@ -220,18 +215,17 @@ impl Method for MonetLp {
         Some(self)
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let program = Program::new(context, false)?;
-        let count = context.budgets.len();
-        let of = |at| {
+        context.answer_each(|at, _| {
             let began = Instant::now();
-            let answer = program.bound_only(at, u32::try_from(count - at).unwrap_or(u32::MAX))?;
+            let answer = program.started().bound_only(at)?;
             let termination = match answer.termination {
                 Termination::Infeasible | Termination::TimeLimit | Termination::Error => answer.termination,
                 _ => Termination::BoundOnly,
             };
             Ok(Answer { termination, schedule: None, claimed: None, solve: began.elapsed(), ..answer })
-        };
-        (0..count).map(of).collect()
+        });
+        Ok(())
     }
 }

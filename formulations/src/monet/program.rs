@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use remat_core::simulate;
 use remat_solvers::{Backend, Request, SolverError, Stop, backend};
 
+use crate::method::report::Progress;
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::monet::board::Board;
 use crate::monet::decisions::Decisions;
@@ -14,7 +15,6 @@ use crate::monet::explore::Explorer;
 use crate::monet::formulation::Formulation;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::refine::Refinement;
-use crate::report::Progress;
 
 /// Part of the time that is the solver's tolerance: a bound so close proves an optimum.
 const TOLERANCE: f64 = 1e-6;
@@ -26,7 +26,7 @@ const SMALL: usize = 20_000;
 pub struct Program<'a> {
     pub(super) context: &'a Context<'a>,
     /// The problem.
-    pub problem: Problem,
+    pub problem: Arc<Problem>,
     pub(super) solver: &'static dyn Backend,
     /// Relative gap at which to stop.
     gap: f64,
@@ -63,13 +63,19 @@ impl<'a> Program<'a> {
     /// # Errors
     /// The instance has no such view, or the solver is not built in.
     pub fn new(context: &'a Context<'a>, schedules: bool) -> Result<Self, MethodError> {
-        let problem = Problem::new(context.instance, modes(context), rules(context))?;
+        let problem = Arc::new(Problem::new(context.instance, modes(context), rules(context))?);
         let solver = backend(context.parameters.word("solver"))
             .map_err(|error| MethodError::Parameter { name: "solver", message: error.to_string() })?;
         let ppm = if schedules { context.parameters.integer("gap-ppm") } else { None };
         let gap = ppm.unwrap_or(0) as f64 * 1e-6;
-        let deadline = context.limits.time.map(|time| Instant::now() + time);
-        Ok(Self { context, problem, solver, gap, schedules, deadline })
+        Ok(Self { context, problem, solver, gap, schedules, deadline: None })
+    }
+
+    /// The same with the clock of one budget, which starts now.
+    #[must_use]
+    pub fn started(&self) -> Self {
+        let deadline = self.context.limits.time.map(|time| Instant::now() + time);
+        Self { problem: Arc::clone(&self.problem), deadline, ..*self }
     }
 
     /// Time left.
@@ -82,9 +88,9 @@ impl<'a> Program<'a> {
         self.context.limits.seed
     }
 
-    pub(super) fn request(&self, share: u32) -> Request<'_> {
+    pub(super) fn request(&self) -> Request<'_> {
         let limits = self.context.limits;
-        let time = self.left().map(|left| left / share.max(1));
+        let time = self.left();
         let threads = limits.threads.saturating_sub(self.explorers()).max(1);
         Request { time, relative_gap: self.gap, threads, seed: limits.seed, ..Request::default() }
     }
@@ -110,7 +116,7 @@ impl<'a> Program<'a> {
     ///
     /// # Errors
     /// The solver refuses, or a schedule is not legal: a slip of the method.
-    pub fn solve(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
+    pub fn solve(&self, index: usize) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let budget = self.context.budgets[index];
         let capacity = self.capacity_of(index);
@@ -131,7 +137,7 @@ impl<'a> Program<'a> {
                 scope.spawn(move || explorer.run(self, index, capacity, board))
             };
             let explorers: Vec<_> = (1..=self.explorers()).map(explorer).collect();
-            let answer = self.search(index, budgets, capacity, &mut known, began);
+            let answer = self.search(index, capacity, &mut known, began);
             board.finish();
             for explorer in explorers {
                 explorer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -146,18 +152,11 @@ impl<'a> Program<'a> {
     }
 
     /// Solves one budget that is not trivial.
-    fn search(
-        &self,
-        index: usize,
-        budgets: u32,
-        capacity: i64,
-        known: &mut Known,
-        began: Instant,
-    ) -> Result<Answer, MethodError> {
+    fn search(&self, index: usize, capacity: i64, known: &mut Known, began: Instant) -> Result<Answer, MethodError> {
         let budget = self.context.budgets[index];
         let strategy = self.context.parameters.word("strategy");
         if strategy == "coarse" {
-            let left = self.left().map(|left| left / budgets.max(1));
+            let left = self.left();
             // Where the exact model can be solved it gets half of the time.
             let small = self.is_small();
             let time = if small { left.map(|left| left / 2) } else { left };
@@ -171,9 +170,9 @@ impl<'a> Program<'a> {
         let build = began.elapsed();
         let stop = if strategy == "plain" {
             formulation.add_all();
-            self.exactly(index, &mut formulation, known, budgets)?
+            self.exactly(index, &mut formulation, known)?
         } else {
-            self.lazily(index, &mut formulation, known, budgets)?
+            self.lazily(index, &mut formulation, known)?
         };
         let solve = began.elapsed().saturating_sub(build);
         Ok(self.answer(budget, known, build, solve, stop))
@@ -183,14 +182,14 @@ impl<'a> Program<'a> {
     ///
     /// # Errors
     /// The solver refuses.
-    pub fn bound_only(&self, index: usize, budgets: u32) -> Result<Answer, MethodError> {
+    pub fn bound_only(&self, index: usize) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let budget = self.context.budgets[index];
         let mut formulation = Formulation::new(&self.problem, self.capacity_of(index));
         formulation.add_first();
         let mut known = Known { bound: self.problem.least_time(), ..Known::default() };
         let build = began.elapsed();
-        let stop = self.relax(index, &mut formulation, &mut known, budgets)?;
+        let stop = self.relax(index, &mut formulation, &mut known)?;
         Ok(self.answer(budget, &known, build, began.elapsed().saturating_sub(build), stop))
     }
 

@@ -299,7 +299,7 @@ impl<'p, 'a> Refinement<'p, 'a> {
             absolute_gap: wanted,
             relative_gap: 0.0,
             nodes: self.time.is_none().then(|| NODES << self.round.min(20)),
-            ..program.request(1)
+            ..program.request()
         };
         session.solve(&mut request).map_err(|error| failed(&error))
     }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, simulate};
 
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::parameters::{ParameterKind, ParameterSpec, Parameters};
 use problem::{MAX_COPIES, Order, Problem, Rules};
 use search::{Bounds, Outcome, search};
 
@@ -103,7 +103,7 @@ impl Method for Oracle {
         Problem::new(instance, Rules { order: Order::Free, copies: None }).map(|_| ())
     }
 
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
         let order = match context.parameters.word("order") {
             "fixed" => Order::Fixed,
@@ -116,7 +116,8 @@ impl Method for Oracle {
             deadline: context.limits.time.map(|time| started + time),
             states: context.parameters.integer("max-states").unwrap_or(u64::MAX),
         };
-        Sweep { problem, bounds, build: started.elapsed() }.answers(context)
+        Sweep { problem, bounds, build: started.elapsed() }.run(context);
+        Ok(())
     }
 }
 
@@ -129,21 +130,19 @@ struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// Largest budget first: what meets a smaller one, or is impossible already, need not be searched for again.
-    fn answers(mut self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+    fn run(mut self, context: &Context<'_>) {
         let mut descending: Vec<usize> = (0..context.budgets.len()).collect();
         descending.sort_by_key(|&index| std::cmp::Reverse(context.budgets[index].unwrap_or(u64::MAX)));
-        let mut answers: Vec<Option<Answer>> = vec![None; context.budgets.len()];
         let mut larger: Option<Answer> = None;
         for index in descending {
             let budget = context.budgets[index];
             let answer = match larger.filter(|answer| still_answers(answer, budget)) {
                 Some(answer) => Answer { budget, build: Duration::ZERO, solve: Duration::ZERO, ..answer },
-                None => self.answer(context.instance, budget)?,
+                None => self.answer(context.instance, budget).unwrap_or_else(|error| Answer::failed(budget, &error)),
             };
-            answers[index] = Some(answer.clone());
+            context.answer(index, &answer);
             larger = Some(answer);
         }
-        Ok(answers.into_iter().flatten().collect())
     }
 
     fn answer(&mut self, instance: &Instance, budget: Option<u64>) -> Result<Answer, MethodError> {

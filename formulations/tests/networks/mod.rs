@@ -66,7 +66,7 @@ pub fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: 
     let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
     let limits = Limits { time: None, threads: 1, seed: 3 };
-    method.solve(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
+    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
 }
 
 /// Budgets from one below what is feasible at all to one that store-all meets.

@@ -12,8 +12,8 @@ use remat_solvers::solution::{SolutionError, parse};
 use remat_solvers::{Model, Names};
 use thiserror::Error;
 
+use crate::method::parameters::Parameters;
 use crate::method::{Claimed, Method, MethodError};
-use crate::parameters::Parameters;
 
 /// A method whose answer for one budget is that of one model.
 pub trait Formulation: Method {

@@ -8,9 +8,14 @@ use remat_solvers::Stop;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::formulation::Formulation;
-use crate::parameters::{ParameterSpec, Parameters};
-use crate::report::{Reporter, Silent};
+pub mod formulation;
+pub mod parameters;
+pub mod report;
+pub mod setting;
+
+use crate::method::formulation::Formulation;
+use crate::method::parameters::{ParameterSpec, Parameters};
+use crate::method::report::{Collector, Reporter, Silent};
 
 /// A rematerialization method.
 pub trait Method: Sync {
@@ -23,13 +28,24 @@ pub trait Method: Sync {
     /// # Errors
     /// The reason, as printed in tables.
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason>;
-    /// One answer per budget, in their order; methods with [`BudgetUse::Ignored`] are given `[None]`.
+    /// Gives each budget its answer with [`Context::answer`], as soon as it is there; methods with
+    /// [`BudgetUse::Ignored`] are given `[None]`. The answer to a budget does not depend on the others.
     ///
     /// A budget of `None` means unlimited memory.
     ///
     /// # Errors
-    /// Only when nothing can be said at all; a budget that cannot be met is an answer.
-    fn solve(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError>;
+    /// Only when nothing can be said of any budget; one that cannot be met is an answer, and so is one that
+    /// fails ([`Answer::failed`]).
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError>;
+    /// Runs it and collects the answers, in the order of the budgets.
+    ///
+    /// # Errors
+    /// Those of [`Self::solve`]; or a budget was left without an answer.
+    fn answers(&self, context: &Context<'_>) -> Result<Vec<Answer>, MethodError> {
+        let collector = Collector::new(context.reporter, context.budgets.len());
+        self.solve(&Context { reporter: &collector, ..*context })?;
+        collector.into_answers()
+    }
     /// The model behind its answers, for methods that are one model: so that other solvers can be given it.
     fn formulation(&self) -> Option<&dyn Formulation> {
         None
@@ -71,12 +87,26 @@ impl<'a> Context<'a> {
     pub fn new(instance: &'a Instance, parameters: &'a Parameters, budgets: &'a [Option<u64>], limits: Limits) -> Self {
         Self { instance, parameters, budgets, limits, reporter: &Silent }
     }
+
+    /// Hands over the answer to the budget at a position.
+    pub fn answer(&self, index: usize, answer: &Answer) {
+        self.reporter.answer(index, answer);
+    }
+
+    /// Answers the budgets one by one, in their order; what fails for one is that one's answer.
+    pub fn answer_each(&self, mut answer: impl FnMut(usize, Option<u64>) -> Result<Answer, MethodError>) {
+        for (index, &budget) in self.budgets.iter().enumerate() {
+            let answer = answer(index, budget).unwrap_or_else(|error| Answer::failed(budget, &error));
+            self.answer(index, &answer);
+        }
+    }
 }
 
 /// What a method may use.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Wall time for all budgets together, which a method should stop by itself to keep.
+    /// Wall time of one budget, from when work on it begins; a method stops by itself to keep it. One that
+    /// answers several budgets from one table may use as many times as much.
     pub time: Option<Duration>,
     /// Threads.
     pub threads: usize,
@@ -218,6 +248,27 @@ pub struct Answer {
     pub solve: Duration,
     /// What else a reader should know, in a few words: the number of segments chosen, say.
     pub note: String,
+}
+
+impl Answer {
+    /// The answer where the method failed for one budget.
+    pub fn failed(budget: Option<u64>, error: &MethodError) -> Self {
+        Self { note: error.to_string(), ..Self::without_schedule(budget, Termination::Error) }
+    }
+
+    /// An answer that says nothing but why the method stopped.
+    pub fn without_schedule(budget: Option<u64>, termination: Termination) -> Self {
+        Self {
+            budget,
+            termination,
+            schedule: None,
+            claimed: None,
+            lower_bound: None,
+            build: Duration::ZERO,
+            solve: Duration::ZERO,
+            note: String::new(),
+        }
+    }
 }
 
 /// What a method's own model says of its schedule.

@@ -3,9 +3,11 @@
 //! The harness runs methods in processes that it may have to kill; what was reported before is kept. It
 //! judges a reported schedule as it judges an answer, so nothing here needs to be believed.
 
+use std::sync::{Mutex, PoisonError};
+
 use remat_core::Schedule;
 
-use crate::method::{Answer, Claimed};
+use crate::method::{Answer, Claimed, MethodError};
 
 /// Takes what a method reports; implemented by the harness, and by [`Silent`].
 pub trait Reporter: Sync {
@@ -56,4 +58,42 @@ impl Reporter for Silent {
     fn report(&self, _index: usize, _progress: Progress) {}
 
     fn answer(&self, _index: usize, _answer: &Answer) {}
+}
+
+/// Collects answers, and passes everything on.
+pub struct Collector<'a> {
+    listener: &'a dyn Reporter,
+    answers: Mutex<Vec<Option<Answer>>>,
+}
+
+impl<'a> Collector<'a> {
+    /// For so many budgets.
+    pub fn new(listener: &'a dyn Reporter, budgets: usize) -> Self {
+        Self { listener, answers: Mutex::new(vec![None; budgets]) }
+    }
+
+    /// The answers, in the order of the budgets.
+    ///
+    /// # Errors
+    /// A budget has none.
+    pub fn into_answers(self) -> Result<Vec<Answer>, MethodError> {
+        let answers = self.answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let count = answers.len();
+        let given: Vec<Answer> = answers.into_iter().flatten().collect();
+        let all = given.len() == count;
+        let missing = || MethodError::Internal(format!("returns {} answers for {count} budgets", given.len()));
+        if all { Ok(given) } else { Err(missing()) }
+    }
+}
+
+impl Reporter for Collector<'_> {
+    fn report(&self, index: usize, progress: Progress) {
+        self.listener.report(index, progress);
+    }
+
+    fn answer(&self, index: usize, answer: &Answer) {
+        self.listener.answer(index, answer);
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers[index] = Some(answer.clone());
+    }
 }
