@@ -36,7 +36,7 @@ def point(bench, path, method):
     """Simulated time and peak."""
     done = subprocess.run([bench, "solve", str(path), "--method", method, "--format", "json"], check=True, capture_output=True, text=True)
     answer = json.loads(done.stdout)
-    return answer["simulated_time_ns"], answer["simulated_peak_bytes"]
+    return answer["simulated_time"], answer["simulated_peak"]
 
 
 def main():

@@ -54,10 +54,10 @@ def main(results: Path, seconds: str, jobs: str, out: Path) -> None:
 
 def line(results: Path, record: dict[str, str]) -> list[str]:
     """One row: what a run of one budget came to."""
-    fixed = int(record["store_all_time_ns"])
+    fixed = int(record["store_all_time"])
     percent = lambda time: 100 * (time / fixed - 1)
-    time = int(record["simulated_time_ns"] or 0)
-    bound = int(record["lower_bound_ns"] or 0)
+    time = int(record["simulated_time"] or 0)
+    bound = int(record["lower_bound"] or 0)
     first, best = moments(results, record) if time else (None, None)
     # The run's share of a core, taken to be even.
     share = float(record["cpu_seconds"]) / max(float(record["wall_seconds"]), 1e-9)
@@ -68,7 +68,7 @@ def line(results: Path, record: dict[str, str]) -> list[str]:
         label(record),
         record["termination"],
         f"{percent(time):.4f}" if time else "",
-        f"{100 * int(record['simulated_peak_bytes']) / int(record['store_all_peak_bytes']):.1f}" if time else "",
+        f"{100 * int(record['simulated_peak']) / int(record['store_all_peak']):.1f}" if time else "",
         f"{percent(bound):.4f}" if bound else "",
         f"{100 * (time - bound) / time:.2f}" if time and bound else "",
         f"{first:.1f}" if first is not None else "",
@@ -97,15 +97,15 @@ def moments(results: Path, record: dict[str, str]) -> tuple[float, float]:
     if len(path.name) > 204 or not path.exists():
         # Long names end in a hash: then what the trace ends with says whose it is.
         for other in path.parent.glob(f"{safe(name)[:100].replace('[', '[[]')}*~*.csv"):
-            if other.read_text().rstrip().splitlines()[-1].split(",")[1] == record["simulated_time_ns"]:
+            if other.read_text().rstrip().splitlines()[-1].split(",")[1] == record["simulated_time"]:
                 path = other
     end = float(record["wall_seconds"])
     if len(path.name) > 255 or not path.exists():
         return end, end
     with path.open(newline="") as file:
-        points = [(float(p["seconds"]), int(p["claimed_time_ns"])) for p in csv.DictReader(file) if p["claimed_time_ns"]]
+        points = [(float(p["seconds"]), int(p["claimed_time"])) for p in csv.DictReader(file) if p["claimed_time"]]
     # What only the answer brought came with it.
-    points.append((end, int(record["simulated_time_ns"])))
+    points.append((end, int(record["simulated_time"])))
     least = min(time for _, time in points)
     return points[0][0], next(second for second, time in points if time == least)
 

@@ -54,11 +54,11 @@ def networks(executed, records):
             of[row["instance"]].append((row, record))
     lines = []
     for name, pairs in sorted(of.items()):
-        base = next((float(r["executed_time_ns"]), float(s["simulated_time_ns"])) for r, s in pairs
+        base = next((float(r["executed_time_ns"]), float(s["simulated_time"])) for r, s in pairs
                     if r["method"] == "store-all" and "default" in r["parameters"])
-        peak = [abs(off(s["simulated_peak_bytes"], r["executed_peak_bytes"])) for r, s in pairs]
-        time = [abs(off(s["simulated_time_ns"], r["executed_time_ns"])) for r, s in pairs]
-        ratio = [abs(off(float(s["simulated_time_ns"]) / base[1], float(r["executed_time_ns"]) / base[0])) for r, s in pairs]
+        peak = [abs(off(s["simulated_peak"], r["executed_peak_bytes"])) for r, s in pairs]
+        time = [abs(off(s["simulated_time"], r["executed_time_ns"])) for r, s in pairs]
+        ratio = [abs(off(float(s["simulated_time"]) / base[1], float(r["executed_time_ns"]) / base[0])) for r, s in pairs]
         lines.append([name, len(pairs), sum(r["executed_equal"] == "true" for r, _ in pairs),
                       mean(peak), f"{max(peak):.2f} %", mean(time), mean(ratio),
                       f"{base[0] / 1e6:.1f} / {base[1] / 1e6:.1f}"])

@@ -77,11 +77,11 @@ impl Cache {
 
     /// Keeps a row, if it may be used again. That it cannot be kept is no failure of the run.
     pub fn put(&self, row: &Row, run: &Run, conditions: &Conditions) {
-        let again = matches!(row.record.termination, Ending::Ran(Termination::Error | Termination::Interrupted));
+        let again = row.record.is_error() || row.record.termination == Ending::Ran(Termination::Interrupted);
         if again || row.record.cached {
             return;
         }
-        let budget = RunBudget { text: row.record.budget.clone(), bytes: row.record.budget_bytes };
+        let budget = RunBudget { text: row.record.budget.clone(), bytes: row.record.budget_size };
         let path = self.path(&key(run, &budget, conditions));
         let entry = Entry { record: row.record.clone(), schedule: row.schedule.clone(), trace: row.trace.clone() };
         let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
@@ -113,11 +113,11 @@ fn key(run: &Run, budget: &RunBudget, conditions: &Conditions) -> String {
 
 /// Whether the simulator says of a schedule what its row says.
 fn holds(instance: &Instance, record: &Record, schedule: Option<&ScheduleDocument>) -> bool {
-    let Some(schedule) = schedule else { return record.simulated_time_ns.is_none() };
+    let Some(schedule) = schedule else { return record.simulated_time.is_none() };
     let simulation = schedule.resolve(instance).ok().and_then(|schedule| simulate(instance, &schedule).ok());
     simulation.is_some_and(|simulation| {
-        Some(simulation.time) == record.simulated_time_ns
-            && Some(simulation.peak_bytes) == record.simulated_peak_bytes
+        Some(simulation.time) == record.simulated_time
+            && Some(simulation.peak_bytes) == record.simulated_peak
             && record.instance_hash == instance.hash().to_string()
     })
 }

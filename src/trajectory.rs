@@ -32,15 +32,15 @@ impl Trajectory {
         let end = answered.unwrap_or(record.wall_seconds).max(last);
         let mut trajectory = Self { end, ..Self::default() };
         for point in trace {
-            trajectory.note(point.seconds, point.claimed_time_ns, point.lower_bound_ns);
+            trajectory.note(point.seconds, point.claimed_time, point.lower_bound);
         }
-        let simulated = record.simulated_time_ns.filter(|_| record.is_solved());
+        let simulated = record.simulated_time.filter(|_| record.is_solved());
         if simulated.is_none() {
             // What the judge refused, or nobody kept, is no incumbent.
             trajectory.incumbents.clear();
         }
         // What a stopped run had at the end, it had when it last said so.
-        trajectory.note(if answered.is_some() { end } else { last }, simulated, record.lower_bound_ns);
+        trajectory.note(if answered.is_some() { end } else { last }, simulated, record.lower_bound);
         trajectory
     }
 
@@ -112,12 +112,12 @@ mod tests {
     use remat_formulations::Termination;
 
     fn point(seconds: f64, time: Option<u64>, bound: Option<u64>) -> Point {
-        Point { seconds, claimed_time_ns: time, lower_bound_ns: bound, ..Point::default() }
+        Point { seconds, claimed_time: time, lower_bound: bound, ..Point::default() }
     }
 
     #[test]
     fn only_what_is_better_counts_and_the_last_word_is_the_simulators() {
-        let record = Record { lower_bound_ns: Some(900), simulated_time_ns: Some(1000), ..example("m", None) };
+        let record = Record { lower_bound: Some(900), simulated_time: Some(1000), ..example("m", None) };
         let trace =
             [point(0.1, Some(1500), Some(700)), point(0.2, Some(1500), Some(800)), point(0.3, Some(1100), None)];
         let trajectory = Trajectory::new(&record, Some(0.5), &trace);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_stopped_run_ends_with_its_process() {
-        let stopped = Record { wall_seconds: 7.0, simulated_time_ns: Some(8), ..example("m", None) };
+        let stopped = Record { wall_seconds: 7.0, simulated_time: Some(8), ..example("m", None) };
         let trajectory = Trajectory::new(&stopped, None, &[point(2.0, Some(8), None)]);
         assert_eq!((trajectory.incumbents, trajectory.end), (vec![(2.0, 8)], 7.0));
     }

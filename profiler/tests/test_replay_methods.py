@@ -60,7 +60,7 @@ def simulated(binary, folder, name, file, tmp_path):
 
 def test_every_method_has_a_schedule_that_was_run(schedules):
     binary, _, _, rows = schedules
-    answered = {row["method"] for row in rows if row["simulated_time_ns"]}
+    answered = {row["method"] for row in rows if row["simulated_time"]}
     # Bounds have no schedule; the oracle takes about a dozen operators; kusumoto-chen and the like at least one network.
     without = {method for method in methods(binary) if method not in answered}
     # These networks are traced without Gist's encodings, which test_replay_implementations.py runs.

@@ -129,7 +129,7 @@ fn cases_of(instance: &str, rows: &[&Record], budgets: &[&str]) -> Vec<Case> {
     if names.is_empty() {
         names.push("");
     }
-    let store_all = rows.first().map_or(0, |row| row.store_all_time_ns);
+    let store_all = rows.first().map_or(0, |row| row.store_all_time);
     let case = |budget: &str| Case { instance: instance.into(), budget: budget.into(), store_all, best: None };
     names.into_iter().map(case).collect()
 }
@@ -159,7 +159,7 @@ fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
     let (_, trajectory) = of_budget.iter().find(|(row, _)| std::ptr::eq(*row, chosen))?;
     Some(Outcome {
         ending: chosen.termination,
-        time: chosen.simulated_time_ns.filter(|_| chosen.is_solved()),
+        time: chosen.simulated_time.filter(|_| chosen.is_solved()),
         limit: chosen.time_limit_seconds,
         trajectory: (*trajectory).clone(),
     })
@@ -169,13 +169,13 @@ fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
 fn best_point(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
     let points: Rows<'_> = rows.iter().copied().filter(|(row, _)| row.budget.is_empty()).collect();
     let (first, _) = points.first()?;
-    let limit = budget.parse::<Budget>().ok()?.resolve(first.store_all_peak_bytes)?;
-    let meets = |row: &Record| row.is_solved() && row.simulated_peak_bytes.is_some_and(|peak| peak <= limit);
-    let best = points.iter().map(|(row, _)| *row).filter(|row| meets(row)).min_by_key(|row| row.simulated_time_ns);
+    let limit = budget.parse::<Budget>().ok()?.resolve(first.store_all_peak)?;
+    let meets = |row: &Record| row.is_solved() && row.simulated_peak.is_some_and(|peak| peak <= limit);
+    let best = points.iter().map(|(row, _)| *row).filter(|row| meets(row)).min_by_key(|row| row.simulated_time);
     let solved = points.iter().any(|(row, _)| row.is_solved());
     let nothing = if solved { Ending::Ran(Termination::NotFound) } else { first.termination };
     let seconds: f64 = points.iter().map(|(_, trajectory)| trajectory.end).sum();
-    let time = best.and_then(|row| row.simulated_time_ns);
+    let time = best.and_then(|row| row.simulated_time);
     Some(Outcome {
         ending: best.map_or(nothing, |row| row.termination),
         time,
@@ -199,7 +199,7 @@ pub mod tests {
     pub fn rows() -> Vec<Record> {
         let [low, high] = [("0.5x", 1 << 29), ("1x", 1 << 30)];
         let limited = |method: &str, budget, time: Option<u64>, ending, seconds| Record {
-            simulated_time_ns: time,
+            simulated_time: time,
             overhead: time.map(|time| time as f64 / 1e6 - 1.0),
             termination: Ending::Ran(ending),
             time_limit_seconds: Some(10.0),
@@ -211,8 +211,8 @@ pub mod tests {
         };
         let point = |parameters: &str, peak, time| Record {
             parameters: parameters.into(),
-            simulated_peak_bytes: Some(peak),
-            simulated_time_ns: Some(time),
+            simulated_peak: Some(peak),
+            simulated_time: Some(time),
             build_seconds: Some(0.25),
             solve_seconds: Some(0.25),
             wall_seconds: 1.0 + time as f64,

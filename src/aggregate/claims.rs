@@ -15,16 +15,16 @@ type Pair = (String, String, String);
 fn present(rows: &[Value], executed: &[Execution]) -> Vec<Pair> {
     let pair = |name: &str, said: &str, found: &str| (name.to_owned(), said.to_owned(), found.to_owned());
     let mut pairs = vec![
-        pair("claimed time", "claimed_time_ns", "simulated_time_ns"),
-        pair("claimed peak", "claimed_peak_bytes", "simulated_peak_bytes"),
+        pair("claimed time", "claimed_time", "simulated_time"),
+        pair("claimed peak", "claimed_peak", "simulated_peak"),
     ];
     let mut devices: Vec<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
     devices.sort_unstable();
     devices.dedup();
     for device in devices {
         for (name, said, found) in [
-            ("simulated time", "simulated_time_ns", "executed_time_ns"),
-            ("simulated peak", "simulated_peak_bytes", "executed_peak_bytes"),
+            ("simulated time", "simulated_time", "executed_time_ns"),
+            ("simulated peak", "simulated_peak", "executed_peak_bytes"),
         ] {
             pairs.push(pair(&format!("{name}, {device}"), said, &field(found, device)));
         }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn errors_are_relative_to_what_is_found() {
-        let claim = |claimed: u64| Record { claimed_peak_bytes: Some(claimed), ..example("revolve", Some(("1x", 1))) };
+        let claim = |claimed: u64| Record { claimed_peak: Some(claimed), ..example("revolve", Some(("1x", 1))) };
         let rows = [claim(1 << 30), claim((1 << 30) + (1 << 29)), claim((1 << 30) + (1 << 28))];
         insta::assert_snapshot!(table(&rows, &[]).grid.render(Format::Csv), @r#"
         claim,method,schedules,"claimed time, median %","claimed time, largest %","claimed peak, median %","claimed peak, largest %"

@@ -33,13 +33,13 @@ pub struct Entry {
     /// Class of the methods.
     pub claim: Claim,
     /// Budget.
-    pub budget_bytes: u64,
+    pub budget_size: u64,
     /// What is proved.
     pub status: Status,
     /// Best simulated time.
     pub time: Option<u64>,
     /// Simulated peak of its schedule.
-    pub peak_bytes: Option<u64>,
+    pub peak: Option<u64>,
     /// Method and parameters that found it, or proved that there is none.
     pub found_by: String,
     /// Best proved lower bound on the time.
@@ -87,13 +87,13 @@ impl Status {
 impl Entry {
     /// Whether two entries are about the same question.
     fn same_question(&self, other: &Self) -> bool {
-        (&self.instance_hash, self.claim, self.budget_bytes) == (&other.instance_hash, other.claim, other.budget_bytes)
+        (&self.instance_hash, self.claim, self.budget_size) == (&other.instance_hash, other.claim, other.budget_size)
     }
 
     /// `best-known/<instance>/<class>@<budget>.json.zst`.
     fn schedule_name(&self) -> String {
         let class = self.claim.label().replace(", ", "-").replace(' ', "-");
-        format!("best-known/{}/{}", safe(&self.instance), safe(&format!("{class}@{}.json.zst", self.budget_bytes)))
+        format!("best-known/{}/{}", safe(&self.instance), safe(&format!("{class}@{}.json.zst", self.budget_size)))
     }
 
     /// Percent of the time above the bound.
@@ -129,7 +129,7 @@ pub fn read(folder: &Path) -> Result<Vec<Entry>, Failure> {
 pub fn write(folder: &Path, entries: &mut [Entry]) -> Result<(), Failure> {
     entries.sort_by(|a, b| {
         let order =
-            |entry: &Entry| (entry.instance.clone(), entry.instance_hash.clone(), entry.claim, entry.budget_bytes);
+            |entry: &Entry| (entry.instance.clone(), entry.instance_hash.clone(), entry.claim, entry.budget_size);
         order(a).cmp(&order(b))
     });
     std::fs::create_dir_all(folder)
@@ -147,7 +147,7 @@ pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
     let with_time: Vec<_> = entries.iter().filter(|entry| entry.time.is_some()).collect();
     let differences = with_time.iter().filter_map(|entry| {
         let words = confirm(entry, &folder.join(&entry.schedule), &mut instances).err()?;
-        Some(format!("{} {} at {}: {words}", entry.instance, entry.claim.label(), entry.budget_bytes))
+        Some(format!("{} {} at {}: {words}", entry.instance, entry.claim.label(), entry.budget_size))
     });
     let differences = differences.collect();
     Ok((with_time.len(), differences))
@@ -158,16 +158,16 @@ fn confirm(entry: &Entry, schedule: &Path, instances: &mut Instances) -> Result<
     let instance = instances.named(&entry.instance, &entry.instance_hash)?;
     let (_, schedule) = read_schedule(schedule, instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    if Some(simulation.time) != entry.time || Some(simulation.peak_bytes) != entry.peak_bytes {
+    if Some(simulation.time) != entry.time || Some(simulation.peak_bytes) != entry.peak {
         return Err(format!(
             "the entry says {:?} and {:?}, the simulator {} and {}",
             entry.time.unwrap_or_default(),
-            entry.peak_bytes.unwrap_or_default(),
+            entry.peak.unwrap_or_default(),
             simulation.time,
             simulation.peak_bytes
         ));
     }
-    if simulation.peak_bytes > entry.budget_bytes {
+    if simulation.peak_bytes > entry.budget_size {
         return Err(format!("over budget: the simulated peak is {}", simulation.peak_bytes));
     }
     Ok(())
@@ -182,7 +182,7 @@ pub fn render(entries: &[Entry], format: Format) -> String {
         grid.row([
             entry.instance.clone(),
             entry.claim.label().into(),
-            format::bytes(entry.budget_bytes, entry.memory_unit),
+            format::bytes(entry.budget_size, entry.memory_unit),
             time(entry.time),
             time(entry.bound),
             entry.gap().map_or("-".into(), |gap| format!("{gap:.2}")),

@@ -52,7 +52,7 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
 /// What a row says, as an entry; nothing where it says nothing.
 fn offer(row: &Record) -> Option<Entry> {
     let Ending::Ran(termination) = row.termination else { return None };
-    if matches!(termination, Termination::Error | Termination::Interrupted) {
+    if row.is_error() || termination == Termination::Interrupted {
         return None;
     }
     let solved = row.is_solved();
@@ -62,24 +62,24 @@ fn offer(row: &Record) -> Option<Entry> {
         _ if solved => Status::Best,
         _ => Status::Unknown,
     };
-    if status == Status::Unknown && row.lower_bound_ns.is_none() {
+    if status == Status::Unknown && row.lower_bound.is_none() {
         return None;
     }
     let who = label(&row.method, &row.parameters);
     // An infeasible problem has any bound; who proves an optimum proves a bound.
     let bound = match status {
         Status::Infeasible => None,
-        Status::Optimal => row.lower_bound_ns.max(row.simulated_time_ns),
-        _ => row.lower_bound_ns,
+        Status::Optimal => row.lower_bound.max(row.simulated_time),
+        _ => row.lower_bound,
     };
     let mut entry = Entry {
         instance: row.instance.clone(),
         instance_hash: row.instance_hash.clone(),
         claim: row.claim,
-        budget_bytes: row.budget_bytes?,
+        budget_size: row.budget_size?,
         status,
-        time: row.simulated_time_ns.filter(|_| solved),
-        peak_bytes: row.simulated_peak_bytes.filter(|_| solved),
+        time: row.simulated_time.filter(|_| solved),
+        peak: row.simulated_peak.filter(|_| solved),
         found_by: if status == Status::Unknown { String::new() } else { who.clone() },
         bound,
         bound_by: bound.map_or(String::new(), |_| who),
@@ -121,7 +121,7 @@ fn take(
             "{} {} at {}: {by} bounds its own problem by {}, {} found {}",
             known.instance,
             known.claim.label(),
-            known.budget_bytes,
+            known.budget_size,
             bound.unwrap_or_default(),
             merged.found_by,
             merged.time.unwrap_or_default()
@@ -179,7 +179,7 @@ mod tests {
 
     fn entry(time: Option<u64>, bound: Option<u64>, termination: Termination) -> Entry {
         let mut row = example("m", Some(("0.5x", 7)));
-        (row.simulated_time_ns, row.lower_bound_ns) = (time, bound);
+        (row.simulated_time, row.lower_bound) = (time, bound);
         row.termination = Ending::Ran(termination);
         offer(&row).unwrap()
     }

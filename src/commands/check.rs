@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let records = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
     let mut instances = Instances::new(&folder);
-    let with_schedule: Vec<_> = latest(&records).into_iter().filter(|row| row.simulated_time_ns.is_some()).collect();
+    let with_schedule: Vec<_> = latest(&records).into_iter().filter(|row| row.simulated_time.is_some()).collect();
     let mut differences = Vec::new();
     for row in &with_schedule {
         if let Err(difference) = check(row, &folder, &mut instances) {
@@ -75,8 +75,8 @@ fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), S
     let path = schedule_path(&folder.join("schedules"), row);
     let (_, schedule) = read_schedule(&path, instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    same("time", row.simulated_time_ns, simulation.time)?;
-    same("peak", row.simulated_peak_bytes, simulation.peak_bytes)?;
+    same("time", row.simulated_time, simulation.time)?;
+    same("peak", row.simulated_peak, simulation.peak_bytes)?;
     same("recomputations", row.recomputations, simulation.recomputations())
 }
 
@@ -102,8 +102,8 @@ fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
     let (_, schedule) =
         read_schedule(&rows::schedule_path(folder, row), instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    same("time", row.simulated_time_ns, simulation.time)?;
-    same("peak", row.simulated_peak_bytes, simulation.peak_bytes)
+    same("time", row.simulated_time, simulation.time)?;
+    same("peak", row.simulated_peak, simulation.peak_bytes)
 }
 
 fn same(what: &str, recorded: Option<u64>, simulated: u64) -> Result<(), String> {

@@ -133,8 +133,8 @@ fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget
 /// A point outside of the budget is not found, whatever its method says of itself.
 fn hold_to(row: &mut Row, budget: &RunBudget) {
     let record = &mut row.record;
-    (record.budget_bytes, record.budget) = (budget.bytes, budget.text.clone());
-    let over = budget.bytes.zip(record.simulated_peak_bytes).filter(|(budget, peak)| peak > budget);
+    (record.budget_size, record.budget) = (budget.bytes, budget.text.clone());
+    let over = budget.bytes.zip(record.simulated_peak).filter(|(budget, peak)| peak > budget);
     if let Some((budget, peak)) = over {
         record.termination = Ending::Ran(Termination::NotFound);
         record.note = format!("{} ignores budgets; its peak is {peak}, the budget {budget}", record.method);
@@ -167,7 +167,7 @@ fn text(record: &Record) -> String {
     let (time_unit, memory_unit) = (record.time_unit, record.memory_unit);
     let time = |value: Option<u64>| value.map_or("-".into(), |value| format::time(value, time_unit));
     let bytes = |value: Option<u64>| value.map_or("-".into(), |value| format::bytes(value, memory_unit));
-    let budget = match (record.budget_bytes, record.budget.as_str()) {
+    let budget = match (record.budget_size, record.budget.as_str()) {
         (None, _) => "unlimited".into(),
         (Some(value), written) => format!("{} ({written})", format::bytes(value, memory_unit)),
     };
@@ -179,9 +179,9 @@ fn text(record: &Record) -> String {
         ("method", format!("{}[{}]", record.method, record.parameters)),
         ("budget", budget),
         ("termination", termination.to_owned()),
-        ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time_ns), time(record.claimed_time_ns))),
-        ("peak", format!("{} (claimed {})", bytes(record.simulated_peak_bytes), bytes(record.claimed_peak_bytes))),
-        ("lower bound", time(record.lower_bound_ns)),
+        ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time), time(record.claimed_time))),
+        ("peak", format!("{} (claimed {})", bytes(record.simulated_peak), bytes(record.claimed_peak))),
+        ("lower bound", time(record.lower_bound)),
         ("recomputations", record.recomputations.map_or("-".into(), |count| count.to_string())),
         (
             "build, solve",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remat_core::format::{TensorKind, TimeUnit};
+use remat_core::format::{MemoryUnit, TensorKind, TimeUnit};
 use remat_core::io::{read_instance, read_schedule};
 use remat_core::simulate::Transfers;
 use remat_core::{Instance, Schedule, Simulation, Step, TransferRates, simulate};
@@ -48,11 +48,13 @@ struct Report {
     steps: usize,
     legal: bool,
     error: Option<String>,
-    time_ns: Option<u64>,
-    peak_bytes: Option<u64>,
+    time_unit: TimeUnit,
+    memory_unit: MemoryUnit,
+    time: Option<u64>,
+    peak: Option<u64>,
     peak_step: Option<usize>,
     peak_at: Option<String>,
-    peak_bytes_by_kind: Option<Vec<(String, u64)>>,
+    peak_by_kind: Option<Vec<(String, u64)>>,
     recomputations: Option<u64>,
     recomputed_operators: Option<usize>,
     most_recomputed: Option<Vec<(String, u32)>>,
@@ -67,8 +69,8 @@ struct Report {
 struct TransferReport {
     offloads: usize,
     fetches: usize,
-    time_ns: u64,
-    host_bytes: u64,
+    time: u64,
+    host: u64,
     /// Bytes per thousand units of time.
     rates: TransferRates,
 }
@@ -116,8 +118,10 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
         steps: schedule.steps.len(),
         legal: simulation.is_some(),
         error,
-        time_ns: simulation.map(|s| s.time),
-        peak_bytes: simulation.map(|s| s.peak_bytes),
+        time_unit: instance.units().time,
+        memory_unit: instance.units().memory,
+        time: simulation.map(|s| s.time),
+        peak: simulation.map(|s| s.peak_bytes),
         peak_step: simulation.and_then(|s| s.peak_step),
         peak_at: simulation.map(|s| {
             s.peak_step.map_or("before the first step".into(), |step| {
@@ -125,7 +129,7 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
                 format!("{action} {element}")
             })
         }),
-        peak_bytes_by_kind: simulation.map(by_kind),
+        peak_by_kind: simulation.map(by_kind),
         recomputations: simulation.map(Simulation::recomputations),
         recomputed_operators: simulation.map(Simulation::recomputed_operators),
         most_recomputed: simulation.map(|s| most_recomputed(instance, s)),
@@ -137,7 +141,7 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
 fn transfers(schedule: &Schedule, simulation: &Simulation) -> Option<TransferReport> {
     let Transfers { offloads, fetches, time, host_bytes } = simulation.transfers;
     let rates = schedule.rates.filter(|_| offloads > 0)?;
-    Some(TransferReport { offloads, fetches, time_ns: time, host_bytes, rates })
+    Some(TransferReport { offloads, fetches, time, host: host_bytes, rates })
 }
 
 /// Everything that is in memory at the peak, by kind.
@@ -164,13 +168,13 @@ fn text(instance: &Instance, report: &Report) -> String {
     let bytes = |value: u64| format::bytes(value, units.memory);
     let exact =
         |shown: String, value: u64| if shown == value.to_string() { shown } else { format!("{shown} ({value})") };
-    let (time, peak) = (report.time_ns.unwrap_or_default(), report.peak_bytes.unwrap_or_default());
+    let (time, peak) = (report.time.unwrap_or_default(), report.peak.unwrap_or_default());
     let step = report.peak_step.map_or(String::new(), |step| format!("step {step}: "));
     let mut text = vec![format!("legal: {} steps on {} ({})\n", report.steps, report.instance, report.instance_hash)];
     text.push(format!("time            {}\n", exact(format::time(time, units.time), time)));
     text.push(format!("peak            {}\n", exact(bytes(peak), peak)));
     text.push(format!("peak at         {step}{}\n", report.peak_at.as_deref().unwrap_or_default()));
-    for (kind, value) in report.peak_bytes_by_kind.iter().flatten().filter(|(_, value)| *value > 0) {
+    for (kind, value) in report.peak_by_kind.iter().flatten().filter(|(_, value)| *value > 0) {
         let share = 100.0 * *value as f64 / peak as f64;
         text.push(format!("  {kind:<14}{:>12}  {share:5.1} %\n", bytes(*value)));
     }
@@ -181,12 +185,12 @@ fn text(instance: &Instance, report: &Report) -> String {
         text.push(format!("  {name} runs {runs} times\n"));
     }
     text.push(format!("wasted steps    {}\n", report.wasted_steps.unwrap_or_default()));
-    if let Some(TransferReport { offloads, fetches, time_ns, host_bytes, rates }) = &report.transfers {
-        let duration = format::time(*time_ns, units.time);
+    if let Some(TransferReport { offloads, fetches, time, host, rates }) = &report.transfers {
+        let duration = format::time(*time, units.time);
         text.push(format!("transfers       {offloads} offloads, {fetches} fetches: {duration} of the time\n"));
         let per = if units.time == TimeUnit::Ns { "MB/s" } else { "bytes per 1000 units of time" };
         let (offload, fetch) = (rates.offload, rates.fetch);
-        text.push(format!("  host          {}, assuming {offload} and {fetch} {per}\n", bytes(*host_bytes)));
+        text.push(format!("  host          {}, assuming {offload} and {fetch} {per}\n", bytes(*host)));
     }
     text.concat()
 }

@@ -123,7 +123,7 @@ impl Item {
             instance_hash: self.instance_hash.clone(),
             method: self.method.clone(),
             parameters: self.parameters.clone(),
-            budget_bytes: budget.bytes,
+            budget_size: budget.bytes,
             budget: budget.text.clone(),
             seed: self.seed,
             version: VERSION.into(),

@@ -187,7 +187,7 @@ impl Search<'_> {
 
     /// Whether a row meets memory and time, or proves that no schedule of the method's class does.
     fn judge(&mut self, record: &Record, memory: u64, limit: u64) -> Result<Verdict, Failure> {
-        if record.termination == Ending::Ran(Termination::Error) {
+        if record.is_error() {
             let Record { method, instance, error, .. } = record;
             return Err(Failure::failed(format!("{method} on {instance}: {error}")));
         }
@@ -196,15 +196,14 @@ impl Search<'_> {
             return Ok(Verdict::Unknown);
         }
         let within = |value: Option<u64>, limit: u64| value.is_some_and(|value| value <= limit);
-        if record.is_solved() && within(record.simulated_peak_bytes, memory) && within(record.simulated_time_ns, limit)
-        {
+        if record.is_solved() && within(record.simulated_peak, memory) && within(record.simulated_time, limit) {
             return Ok(Verdict::Holds);
         }
-        let only = record.budget_bytes.is_none();
+        let only = record.budget_size.is_none();
         let infeasible = record.termination == Ending::Ran(Termination::Infeasible);
         // The best there is, and it takes too long.
         let optimal = record.termination == Ending::Ran(Termination::Optimal);
-        let bounded = record.lower_bound_ns.is_some_and(|bound| bound > limit);
+        let bounded = record.lower_bound.is_some_and(|bound| bound > limit);
         Ok(if only || infeasible || optimal || bounded { Verdict::Refuted } else { Verdict::Unknown })
     }
 
@@ -225,15 +224,15 @@ impl Search<'_> {
             method: self.chosen.id.clone(),
             label: label_of(self.chosen),
             claim: record.as_ref().map_or(about.claim, |record| record.claim),
-            memory_bytes: self.question.memory.0,
+            memory: self.question.memory.0,
             extra_forwards: self.question.extra_forwards,
             largest: batch,
             refuted: found.refuted,
             probes: found.probes,
-            store_all_time_ns: record.as_ref().map(|record| record.store_all_time_ns),
-            allowed_time_ns: limit,
-            simulated_time_ns: record.as_ref().and_then(|record| record.simulated_time_ns),
-            simulated_peak_bytes: record.as_ref().and_then(|record| record.simulated_peak_bytes),
+            store_all_time: record.as_ref().map(|record| record.store_all_time),
+            allowed_time: limit,
+            simulated_time: record.as_ref().and_then(|record| record.simulated_time),
+            simulated_peak: record.as_ref().and_then(|record| record.simulated_peak),
             cpu_seconds: self.cpu,
             time_limit_seconds: self.conditions.limits.time.map(|limit| limit.as_secs_f64()),
             threads: self.conditions.limits.threads,

@@ -33,7 +33,7 @@ pub struct BatchRow {
     /// Its claim.
     pub claim: Claim,
     /// Memory of the device.
-    pub memory_bytes: u64,
+    pub memory: u64,
     /// Forward passes allowed beyond store-all's time.
     pub extra_forwards: f64,
     /// Largest batch found.
@@ -43,13 +43,13 @@ pub struct BatchRow {
     /// Batch sizes tried.
     pub probes: u64,
     /// Store-all's time at the largest batch.
-    pub store_all_time_ns: Option<u64>,
+    pub store_all_time: Option<u64>,
     /// The time allowed there.
-    pub allowed_time_ns: Option<u64>,
+    pub allowed_time: Option<u64>,
     /// The time of the schedule found there.
-    pub simulated_time_ns: Option<u64>,
+    pub simulated_time: Option<u64>,
     /// Its peak.
-    pub simulated_peak_bytes: Option<u64>,
+    pub simulated_peak: Option<u64>,
     /// CPU seconds of all runs.
     pub cpu_seconds: f64,
     /// Wall limit of each run.
@@ -73,8 +73,8 @@ pub struct BatchRow {
 impl BatchRow {
     /// What the search was asked; two rows that were asked the same are one.
     pub fn question(&self) -> (&str, &str, u64, u64, u64, &str) {
-        let Self { network, label, memory_bytes, extra_forwards, seed, version, .. } = self;
-        (network, label, *memory_bytes, extra_forwards.to_bits(), *seed, version)
+        let Self { network, label, memory, extra_forwards, seed, version, .. } = self;
+        (network, label, *memory, extra_forwards.to_bits(), *seed, version)
     }
 }
 
@@ -123,7 +123,7 @@ pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
 /// (no seed 0).
 pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
     let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
-    let name = safe(&format!("{}@{}+forwards{}{seed}", row.label, row.memory_bytes, row.extra_forwards));
+    let name = safe(&format!("{}@{}+forwards{}{seed}", row.label, row.memory, row.extra_forwards));
     results.join("schedules/max-batch").join(safe(&row.network)).join(format!("{}.json.zst", short(name)))
 }
 
@@ -165,7 +165,7 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
         let first = every || previous != row.network;
         previous = &row.network;
         let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
-        let overhead = row.simulated_time_ns.zip(row.store_all_time_ns).filter(|(_, reference)| *reference > 0);
+        let overhead = row.simulated_time.zip(row.store_all_time).filter(|(_, reference)| *reference > 0);
         let overhead = overhead.map(|(time, reference)| 100.0 * (time as f64 / reference as f64 - 1.0));
         grid.row([
             if first { row.network.clone() } else { String::new() },
@@ -174,7 +174,7 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
             if row.note.starts_with("skipped") { "skipped".into() } else { number(row.largest) },
             number(row.refuted),
             overhead.map_or("-".into(), |overhead| format!("{overhead:.1}")),
-            row.simulated_peak_bytes.map_or("-".into(), |bytes| format::bytes(bytes, MemoryUnit::Bytes)),
+            row.simulated_peak.map_or("-".into(), |bytes| format::bytes(bytes, MemoryUnit::Bytes)),
             row.probes.to_string(),
             published.value("batch", &row.network, &row.method).to_owned(),
         ]);
@@ -197,7 +197,7 @@ pub fn caption(rows: &[BatchRow], published: &Published) -> String {
     let question = rows.first().map_or(String::new(), |row| {
         format!(
             "Largest batch within {} whose iteration takes at most store-all's time and {} forward pass{} more. ",
-            decimal(row.memory_bytes),
+            decimal(row.memory),
             row.extra_forwards,
             if row.extra_forwards > 1.0 { "es" } else { "" },
         )

@@ -32,8 +32,8 @@ impl Length {
 
     fn value(self, row: &Record) -> Option<f64> {
         let (ours, of_store_all) = match self {
-            Self::Overhead => (row.simulated_time_ns?, row.store_all_time_ns),
-            Self::Memory => (row.simulated_peak_bytes?, row.store_all_peak_bytes),
+            Self::Overhead => (row.simulated_time?, row.store_all_time),
+            Self::Memory => (row.simulated_peak?, row.store_all_peak),
         };
         let beyond = if matches!(self, Self::Overhead) { 1.0 } else { 0.0 };
         Some(100.0 * (ours as f64 / of_store_all as f64 - beyond)).filter(|value| value.is_finite())
@@ -47,7 +47,7 @@ type OfInstances<'a> = [(String, Vec<&'a Record>)];
 pub fn figures(records: &[Record]) -> Vec<Named> {
     let mut all = by_instance(records);
     for (_, rows) in &mut all {
-        rows.retain(|row| row.simulated_time_ns.is_some() && !row.budget.is_empty());
+        rows.retain(|row| row.simulated_time.is_some() && !row.budget.is_empty());
     }
     let mut budgets: Vec<&str> = all.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.budget.as_str())).collect();
     budgets.sort_unstable();
@@ -101,12 +101,7 @@ mod tests {
     use crate::records::tests::example;
 
     fn row(instance: &str, method: &str, budget: (&'static str, u64), time: Option<u64>) -> Record {
-        Record {
-            instance: instance.into(),
-            simulated_time_ns: time,
-            store_all_time_ns: 100,
-            ..example(method, Some(budget))
-        }
+        Record { instance: instance.into(), simulated_time: time, store_all_time: 100, ..example(method, Some(budget)) }
     }
 
     #[test]

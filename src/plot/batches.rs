@@ -19,7 +19,7 @@ pub fn figures(records: &[Record]) -> Vec<Named> {
     let mut networks: Vec<Network<'_>> = Vec::new();
     for (instance, rows) in by_instance(records) {
         let name = network(&instance);
-        let rows = medians(&rows).into_iter().filter(|row| row.simulated_time_ns.is_some() && row.batch_size.is_some());
+        let rows = medians(&rows).into_iter().filter(|row| row.simulated_time.is_some() && row.batch_size.is_some());
         match networks.iter_mut().find(|network| network.name == name) {
             Some(network) => network.rows.extend(rows),
             None => networks.push(Network { name: name.into(), rows: rows.collect() }),
@@ -38,7 +38,7 @@ fn network(instance: &str) -> &str {
 
 fn of_network(network: &Network<'_>) -> Vec<Named> {
     let mut budgets: Vec<(&str, u64)> =
-        network.rows.iter().filter_map(|row| Some((row.budget.as_str(), row.budget_bytes?))).collect();
+        network.rows.iter().filter_map(|row| Some((row.budget.as_str(), row.budget_size?))).collect();
     budgets.sort_unstable();
     budgets.dedup();
     let several = budgets.len() > 1;
@@ -47,10 +47,10 @@ fn of_network(network: &Network<'_>) -> Vec<Named> {
 
 fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool) -> Named {
     let mut series: Vec<Series> = Vec::new();
-    for row in network.rows.iter().filter(|row| row.budget_bytes.is_none_or(|other| other == bytes)) {
-        let (Some(time), Some(batch)) = (row.simulated_time_ns, row.batch_size) else { continue };
+    for row in network.rows.iter().filter(|row| row.budget_size.is_none_or(|other| other == bytes)) {
+        let (Some(time), Some(batch)) = (row.simulated_time, row.batch_size) else { continue };
         // A method that knows no budget shows how long it would take if there were more.
-        let beyond = row.simulated_peak_bytes.is_some_and(|peak| peak > bytes);
+        let beyond = row.simulated_peak.is_some_and(|peak| peak > bytes);
         let label = series_label(row) + if beyond { ", more memory" } else { "" };
         let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
             let style = style::of(&row.method, series.len());
@@ -89,8 +89,8 @@ mod tests {
         Record {
             instance: format!("net-224-b{batch}"),
             batch_size: Some(batch),
-            simulated_time_ns: Some(time),
-            simulated_peak_bytes: Some(peak),
+            simulated_time: Some(time),
+            simulated_peak: Some(peak),
             ..example(method, budget)
         }
     }

@@ -51,7 +51,7 @@ struct Triple {
 fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str) -> Option<Figure> {
     let first = rows.first()?;
     let (scale, unit) = match first.memory_unit {
-        MemoryUnit::Bytes if first.store_all_peak_bytes >= GIB => (GIB as f64, "GiB"),
+        MemoryUnit::Bytes if first.store_all_peak >= GIB => (GIB as f64, "GiB"),
         MemoryUnit::Bytes => ((1u64 << 20) as f64, "MiB"),
         MemoryUnit::Abstract => return None,
     };
@@ -75,16 +75,16 @@ fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str)
 }
 
 fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple> {
-    let simulated_time = |time: u64| time as f64 / row.store_all_time_ns as f64;
+    let simulated_time = |time: u64| time as f64 / row.store_all_time as f64;
     let bytes = |bytes: u64| bytes as f64 / scale;
-    let claimed = row.claimed_peak_bytes.zip(row.claimed_time_ns);
+    let claimed = row.claimed_peak.zip(row.claimed_time);
     Some(Triple {
         label: series_label(row),
         order: rank(&row.method),
         style: style::of(&row.method, 0),
-        joined: if row.budget_bytes.is_some() { Joined::Lines } else { Joined::No },
+        joined: if row.budget_size.is_some() { Joined::Lines } else { Joined::No },
         claimed: claimed.map(|(peak, time)| (bytes(peak), simulated_time(time))),
-        simulated: (bytes(row.simulated_peak_bytes?), simulated_time(row.simulated_time_ns?)),
+        simulated: (bytes(row.simulated_peak?), simulated_time(row.simulated_time?)),
         executed: (bytes(execution.executed_peak_bytes?), execution.executed_time_ns? as f64 / store_all as f64),
     })
 }
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_schedule_has_its_claimed_simulated_and_executed_point() {
         let mut rows = vec![example("store-all", None), example("revolve", Some(("0.5x", 1 << 29)))];
-        rows[1].simulated_time_ns = Some(1_500_000);
-        rows[1].claimed_time_ns = Some(1_600_000);
+        rows[1].simulated_time = Some(1_500_000);
+        rows[1].claimed_time = Some(1_600_000);
         let executed =
             [execution("store-all", "", 4_000_000, 3 << 30), execution("revolve", "0.5x", 8_000_000, 2 << 30)];
         let all: Vec<&Record> = rows.iter().collect();

@@ -124,11 +124,11 @@ enum Vertical {
 impl Vertical {
     fn of(row: &Record, curves: Curves) -> Self {
         if curves != Curves::ThroughputAgainstPeak {
-            return Self::Overhead(row.store_all_time_ns as f64);
+            return Self::Overhead(row.store_all_time as f64);
         }
         match (row.batch_size, row.time_unit) {
             (Some(batch), TimeUnit::Ns) => Self::Throughput(batch as f64 * 1e9),
-            _ => Self::RelativeTime(row.store_all_time_ns as f64),
+            _ => Self::RelativeTime(row.store_all_time as f64),
         }
     }
     fn value(self, time: u64) -> Option<f64> {
@@ -170,13 +170,13 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     let vertical = Vertical::of(first, curves);
     let (scale, unit) = match first.memory_unit {
         MemoryUnit::Abstract => (1.0, "unit of the instance"),
-        MemoryUnit::Bytes if first.store_all_peak_bytes < GIB => ((1u64 << 20) as f64, "MiB"),
+        MemoryUnit::Bytes if first.store_all_peak < GIB => ((1u64 << 20) as f64, "MiB"),
         MemoryUnit::Bytes => (GIB as f64, "GiB"),
     };
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
     let fits =
-        |row: &Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak_bytes <= Some(d.memory.0));
+        |row: &Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak <= Some(d.memory.0));
     let points: Vec<&Record> = medians(rows).into_iter().filter(|row| fits(row)).collect();
     let mut series = curves_of(&points, curves, vertical, scale);
     let hidden = vertical.hide_outliers(&mut series);
@@ -210,14 +210,14 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
 fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for row in rows {
-        let memory = row.budget_bytes.filter(|_| curves != Curves::ThroughputAgainstPeak).or(row.simulated_peak_bytes);
-        let (Some(time), Some(memory)) = (row.simulated_time_ns, memory) else { continue };
+        let memory = row.budget_size.filter(|_| curves != Curves::ThroughputAgainstPeak).or(row.simulated_peak);
+        let (Some(time), Some(memory)) = (row.simulated_time, memory) else { continue };
         let Some(value) = vertical.value(time) else { continue };
         let label = series_label(row);
         let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
             let style = style::of(&row.method, series.len());
             // A method that ignores budgets is a set of points.
-            let joined = if row.budget_bytes.is_some() { Joined::Lines } else { Joined::No };
+            let joined = if row.budget_size.is_some() { Joined::Lines } else { Joined::No };
             series.push(Series::new(label, rank(&row.method), style, joined));
             series.len() - 1
         });
@@ -268,14 +268,14 @@ fn medians<'a>(rows: &[&'a Record]) -> Vec<&'a Record> {
 
 /// What the reader must know about store-all.
 fn subtitle(row: &Record, device: Option<&SuiteDevice>, hidden: usize) -> String {
-    let peak = crate::format::bytes(row.store_all_peak_bytes, row.memory_unit);
+    let peak = crate::format::bytes(row.store_all_peak, row.memory_unit);
     let hidden = match hidden {
         0 => String::new(),
         1 => "; 1 point is off the scale".into(),
         count => format!("; {count} points are off the scale"),
     };
     match device {
-        Some(device) if row.store_all_peak_bytes > device.memory.0 => {
+        Some(device) if row.store_all_peak > device.memory.0 => {
             format!("{} times; store-all needs {peak}: too much for the {}, not drawn{hidden}", row.times, device.name)
         }
         _ => format!("{} times; store-all needs {peak}{hidden}", row.times),

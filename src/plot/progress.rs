@@ -22,7 +22,7 @@ const MOST_POINTS: usize = 400;
 pub fn figures(name: &str, rows: &[(&Record, &Trajectory)]) -> Vec<Named> {
     let mut budgets: BTreeMap<(u64, &str), Vec<(&Record, &Trajectory)>> = BTreeMap::new();
     for &(row, trajectory) in rows {
-        if let Some(bytes) = row.budget_bytes {
+        if let Some(bytes) = row.budget_size {
             budgets.entry((bytes, &row.budget)).or_default().push((row, trajectory));
         }
     }
@@ -39,11 +39,11 @@ fn figure(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<F
         return None;
     }
     let first = rows.first()?.0;
-    let (series, low, high) = in_range(&series(rows), first.store_all_time_ns)?;
+    let (series, low, high) = in_range(&series(rows), first.store_all_time)?;
     let seconds = || series.iter().flat_map(|series| series.points.iter().chain(&series.bound)).map(|point| point.0);
     let begin = seconds().fold(f64::INFINITY, f64::min) * 0.8;
     let end = seconds().fold(FIRST_SECOND, f64::max) * 1.25;
-    let bytes = first.budget_bytes.map_or(String::new(), |bytes| crate::format::bytes(bytes, first.memory_unit));
+    let bytes = first.budget_size.map_or(String::new(), |bytes| crate::format::bytes(bytes, first.memory_unit));
     Some(Figure {
         title: format!("{name} at {budget}"),
         subtitle: format!("{} times; budget {bytes}; incumbents as claimed, the last as simulated", first.times),

@@ -49,21 +49,21 @@ pub struct Record {
     pub times: String,
     pub time_unit: TimeUnit,
     pub memory_unit: MemoryUnit,
-    pub store_all_time_ns: u64,
-    pub store_all_peak_bytes: u64,
+    pub store_all_time: u64,
+    pub store_all_peak: u64,
     pub method: String,
     pub parameters: String,
     pub claim: Claim,
-    pub budget_bytes: Option<u64>,
+    pub budget_size: Option<u64>,
     pub budget: String,
     pub termination: Ending,
-    pub claimed_time_ns: Option<u64>,
-    pub claimed_peak_bytes: Option<u64>,
-    pub simulated_time_ns: Option<u64>,
-    pub simulated_peak_bytes: Option<u64>,
+    pub claimed_time: Option<u64>,
+    pub claimed_peak: Option<u64>,
+    pub simulated_time: Option<u64>,
+    pub simulated_peak: Option<u64>,
     pub overhead: Option<f64>,
     pub overhead_default: Option<f64>,
-    pub lower_bound_ns: Option<u64>,
+    pub lower_bound: Option<u64>,
     pub recomputations: Option<u64>,
     pub build_seconds: Option<f64>,
     pub solve_seconds: Option<f64>,
@@ -95,7 +95,7 @@ pub struct Key {
     /// Every parameter.
     pub parameters: String,
     /// Budget.
-    pub budget_bytes: Option<u64>,
+    pub budget_size: Option<u64>,
     /// Budget as written; on tiny instances two of them may come to the same bytes.
     pub budget: String,
     /// Seed.
@@ -111,16 +111,23 @@ impl Record {
             instance_hash: self.instance_hash.clone(),
             method: self.method.clone(),
             parameters: self.parameters.clone(),
-            budget_bytes: self.budget_bytes,
+            budget_size: self.budget_size,
             budget: self.budget.clone(),
             seed: self.seed,
             version: self.version.clone(),
         }
     }
 
-    /// Whether the run failed, rather than came to an answer or to a limit.
+    /// Whether the run failed, rather than came to an answer or to a limit: what tables count as errors, what
+    /// makes `bench run` end with exit code 1, and what `--retry-errors` runs again.
     pub fn is_error(&self) -> bool {
         self.termination == Ending::Ran(Termination::Error)
+    }
+
+    /// Whether a limit on time, CPU time or memory stopped the run, with a schedule or without.
+    pub fn is_limited(&self) -> bool {
+        let limits = [Termination::TimeLimit, Termination::CpuLimit, Termination::MemoryLimit];
+        limits.map(Ending::Ran).contains(&self.termination)
     }
 
     /// Whether the row carries a checked schedule that meets the budget.
@@ -130,7 +137,7 @@ impl Record {
             Ending::Ran(Termination::Error | Termination::NotFound | Termination::BoundOnly | Termination::Infeasible)
                 | Ending::Skipped(_)
         );
-        self.simulated_time_ns.is_some() && !refused
+        self.simulated_time.is_some() && !refused
     }
 }
 
@@ -159,10 +166,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Kept, Failure> {
         }
         if index == 0 {
             if line.strip_suffix(b"\n") != Some(header.join(",").as_bytes()) {
-                return Err(Failure::input(format!(
-                    "{}: its columns are not those of this version of bench; write elsewhere with --out",
-                    path.display()
-                )));
+                return Err(other_columns(path, line, bytes.get(line.len()..).unwrap_or_default()));
             }
         } else {
             match row(line) {
@@ -182,6 +186,20 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Kept, Failure> {
         length += line.len() as u64;
     }
     Ok(Kept { records, length })
+}
+
+/// Why a file is not read: rows of another version mean something else by the same names.
+fn other_columns(path: &Path, header: &[u8], rows: &[u8]) -> Failure {
+    let version = rows.split(|&byte| byte == b',').next().map(String::from_utf8_lossy);
+    let version = version.and_then(|text| text.parse::<u32>().ok()).filter(|_| header.starts_with(b"schema_version,"));
+    let path = path.display();
+    Failure::input(match version {
+        Some(version) => format!(
+            "{path}: its columns are of version {version}, and this bench reads version {SCHEMA_VERSION}; run the suite \
+             again (--force here, or --out elsewhere), or read it with the bench that wrote it"
+        ),
+        None => format!("{path}: its columns are not those of this version of bench; write elsewhere with --out"),
+    })
 }
 
 fn row(line: &[u8]) -> Result<Record, csv::Error> {
@@ -283,21 +301,21 @@ pub mod tests {
             times: "modelled".into(),
             time_unit: TimeUnit::Ns,
             memory_unit: MemoryUnit::Bytes,
-            store_all_time_ns: 1_000_000,
-            store_all_peak_bytes: 1 << 30,
+            store_all_time: 1_000_000,
+            store_all_peak: 1 << 30,
             method: method.into(),
             parameters: String::new(),
             claim: Claim::Baseline,
-            budget_bytes: budget.map(|(_, bytes)| bytes),
+            budget_size: budget.map(|(_, bytes)| bytes),
             budget: budget.map(|(text, _)| text.into()).unwrap_or_default(),
             termination: Ending::Ran(Termination::Feasible),
-            claimed_time_ns: Some(1_000_000),
-            claimed_peak_bytes: Some(1 << 30),
-            simulated_time_ns: Some(1_000_000),
-            simulated_peak_bytes: Some(1 << 30),
+            claimed_time: Some(1_000_000),
+            claimed_peak: Some(1 << 30),
+            simulated_time: Some(1_000_000),
+            simulated_peak: Some(1 << 30),
             overhead: Some(0.0),
             overhead_default: Some(0.0),
-            lower_bound_ns: None,
+            lower_bound: None,
             recomputations: Some(0),
             build_seconds: Some(0.0),
             solve_seconds: Some(0.001),

@@ -210,7 +210,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (a, mut b) = (example("a", None), example("b", Some(("0.5x", 7))));
         b.termination = Ending::Skipped(Skipped::Skipped);
-        b.simulated_time_ns = None;
+        b.simulated_time = None;
         let mut writer = Writer::open(folder.path(), Existing::Refuse).unwrap();
         writer.write(&a).unwrap();
         writer.write(&b).unwrap();

@@ -137,7 +137,7 @@ fn globbed(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 fn tasks(rows: &[Record], folder: &Path, device: Device) -> Result<Vec<Task>, Failure> {
     let instances = Instances::new(folder);
     let mut tasks: Vec<Task> = Vec::new();
-    let solved: Vec<_> = latest(rows).into_iter().filter(|row| row.simulated_time_ns.is_some()).collect();
+    let solved: Vec<_> = latest(rows).into_iter().filter(|row| row.simulated_time.is_some()).collect();
     let mut hashes: Vec<&str> = Vec::new();
     for row in &solved {
         if !hashes.contains(&row.instance_hash.as_str()) {

@@ -286,25 +286,25 @@ fn method(label: &str) -> Markup {
 
 fn record_row(row: &Record, schedule: Option<usize>) -> Markup {
     let percent = |time: Option<u64>| {
-        let known = time.filter(|_| row.store_all_time_ns > 0);
-        known.map_or(String::new(), |time| format!("{:.2}", 100.0 * (time as f64 / row.store_all_time_ns as f64 - 1.0)))
+        let known = time.filter(|_| row.store_all_time > 0);
+        known.map_or(String::new(), |time| format!("{:.2}", 100.0 * (time as f64 / row.store_all_time as f64 - 1.0)))
     };
     let planning = row.build_seconds.zip(row.solve_seconds).map(|(build, solve)| build + solve);
     let words = if row.error.is_empty() { &row.note } else { &row.error };
     let label = label(&row.method, &row.parameters);
-    let time = row.simulated_time_ns.map(|time| (time, format::time(time, row.time_unit)));
-    let peak = row.simulated_peak_bytes.map(|bytes| (bytes, format::bytes(bytes, row.memory_unit)));
+    let time = row.simulated_time.map(|time| (time, format::time(time, row.time_unit)));
+    let peak = row.simulated_peak.map(|bytes| (bytes, format::bytes(bytes, row.memory_unit)));
     html! {
         tr {
             td { (row.instance) }
             td { (row.claim.label()) }
             td { (method(&label)) @if row.seed > 0 { ", seed " (row.seed) }
                 @if let Some(at) = schedule { " " button.view type="button" data-schedule=(at) { "steps" } } }
-            td data-sort=(row.budget_bytes.unwrap_or(u64::MAX)) { (row.budget) }
+            td data-sort=(row.budget_size.unwrap_or(u64::MAX)) { (row.budget) }
             td { (word(row.termination).replace('_', " ")) }
-            td.number { (percent(row.simulated_time_ns)) }
+            td.number { (percent(row.simulated_time)) }
             @for pair in [&time, &peak] { (sized(pair.as_ref())) }
-            td.number { (percent(row.lower_bound_ns)) }
+            td.number { (percent(row.lower_bound)) }
             td.number { @if let Some(runs) = row.recomputations { (runs) } }
             td.number { @if let Some(seconds) = planning { (format!("{seconds:.3}")) } }
             td.number { (format!("{:.2}", row.cpu_seconds)) }

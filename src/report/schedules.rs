@@ -143,7 +143,7 @@ pub fn embed(rows: &[&Record], folder: &Path, most: usize) -> Embedded {
 /// middle of its series, where neither everything fits nor nothing does. In each turn by size.
 fn in_turns(rows: &[&Record], size: impl Fn(&Record) -> u64) -> Vec<usize> {
     let mut series: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
-    for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.simulated_time_ns.is_some()) {
+    for (at, row) in rows.iter().enumerate().filter(|(_, row)| row.simulated_time.is_some()) {
         series.entry((&row.instance, series_label(row))).or_default().push(at);
     }
     let mut turns: Vec<(usize, u64, usize)> = Vec::new();
@@ -163,7 +163,7 @@ fn one(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(Schedu
     let mut watcher = Watcher::default();
     let simulation = simulate_observed(instance, &schedule, &mut watcher)
         .map_err(|error| format!("{}: illegal schedule: {error}", path.display()))?;
-    if row.simulated_time_ns != Some(simulation.time) || row.simulated_peak_bytes != Some(simulation.peak_bytes) {
+    if row.simulated_time != Some(simulation.time) || row.simulated_peak != Some(simulation.peak_bytes) {
         return Err(format!("{}: is not what the row says; `bench check` has the difference", path.display()));
     }
     let data = schedule_data(row, instance, &schedule, &simulation, watcher);
@@ -222,7 +222,7 @@ fn schedule_data(
         label: label(&row.method, &row.parameters)
             + &if row.seed == 0 { String::new() } else { format!(", seed {}", row.seed) },
         budget: row.budget.clone(),
-        budget_bytes: row.budget_bytes,
+        budget_bytes: row.budget_size,
         time: simulation.time,
         peak: simulation.peak_bytes,
         peak_step: simulation.peak_step,
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn every_series_has_a_schedule_before_any_has_two() {
         let rows: Vec<_> = ["a", "a", "a", "b"].map(|method| example(method, Some(("1x", 1)))).into();
-        let without = Record { simulated_time_ns: None, ..example("c", None) };
+        let without = Record { simulated_time: None, ..example("c", None) };
         let all: Vec<&Record> = rows.iter().chain(std::iter::once(&without)).collect();
         assert_eq!(in_turns(&all, |_| 1), [1, 3, 0, 2]);
         let small_b = |row: &Record| if row.method == "b" { 1 } else { 2 };

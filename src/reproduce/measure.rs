@@ -123,7 +123,7 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
     let over_all = match quantity {
         Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)?),
         Quantity::MeanReduction => {
-            let share = |row: &Record| row.simulated_peak_bytes.unwrap_or(0) as f64 / row.store_all_peak_bytes as f64;
+            let share = |row: &Record| row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
             Some(mean_change(figure, &instances, share, -1.0)?)
         }
         Quantity::GainOver(other) => Some(mean_beside(figure, other, &instances, evidence, gain)?),
@@ -147,7 +147,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Our
         Quantity::LeastPeakWithin(percent) => {
             let limit = f64::from(*percent) / 100.0;
             let cheap = rows.iter().filter(|row| row.is_solved() && row.overhead_default.is_some_and(|o| o <= limit));
-            let least = cheap.filter_map(|row| row.simulated_peak_bytes).min();
+            let least = cheap.filter_map(|row| row.simulated_peak).min();
             let none = || Ours::None(format!("no budget tried is met within {percent} %"));
             least.map_or_else(|| Ok(none()), |peak| Ok(Ours::plain(in_bytes(peak, &figure.unit)?)))
         }
@@ -166,13 +166,13 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Our
 
 /// A figure of one row.
 fn of_row(figure: &Figure, quantity: &Quantity, row: &Record) -> Result<Ours, Failure> {
-    let time = row.simulated_time_ns.unwrap_or(0) as f64;
-    let peak = row.simulated_peak_bytes.unwrap_or(0);
+    let time = row.simulated_time.unwrap_or(0) as f64;
+    let peak = row.simulated_peak.unwrap_or(0);
     let percent = |share: Option<f64>| share.map_or(Ours::Missing("no such share".into()), |o| Ours::plain(100.0 * o));
     Ok(match quantity {
         Quantity::Time => Ours::plain(time / time_unit(&figure.unit)?),
         Quantity::Peak => Ours::plain(in_bytes(peak, &figure.unit)?),
-        Quantity::PeakPercent => Ours::plain(100.0 * peak as f64 / row.store_all_peak_bytes as f64),
+        Quantity::PeakPercent => Ours::plain(100.0 * peak as f64 / row.store_all_peak as f64),
         Quantity::Overhead => percent(row.overhead),
         Quantity::OverheadDefault => percent(row.overhead_default),
         Quantity::Throughput => match row.batch_size {
@@ -187,7 +187,7 @@ fn of_row(figure: &Figure, quantity: &Quantity, row: &Record) -> Result<Ours, Fa
 /// Planning time where the answer is proved to be within a gap of the best; at most that much was needed.
 fn hours(row: &Record, gap: f64) -> Ours {
     let seconds = row.build_seconds.unwrap_or(0.0) + row.solve_seconds.unwrap_or(0.0);
-    let proved = row.simulated_time_ns.zip(row.lower_bound_ns);
+    let proved = row.simulated_time.zip(row.lower_bound);
     let left = proved.map_or(1.0, |(time, bound)| 1.0 - bound as f64 / time.max(1) as f64);
     if row.termination == Ending::Ran(Termination::Optimal) || left <= gap {
         Ours::Value { value: seconds / 3600.0, note: format!("{} s", three_digits(seconds)) }
@@ -213,9 +213,9 @@ fn cell<'a>(rows: &[&'a Record], budget: &str) -> Result<Cell<'a>, Failure> {
     let points: Vec<_> = rows.iter().copied().filter(|row| row.budget.is_empty()).collect();
     let Some(first) = points.first() else { return Ok(Cell::Missing) };
     let parsed: Budget = budget.parse().map_err(|error| Failure::input(format!("budget {budget:?}: {error}")))?;
-    let limit = parsed.resolve(first.store_all_peak_bytes);
-    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= limit;
-    let fastest = points.iter().filter(fits).min_by_key(|row| row.simulated_time_ns);
+    let limit = parsed.resolve(first.store_all_peak);
+    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= limit;
+    let fastest = points.iter().filter(fits).min_by_key(|row| row.simulated_time);
     Ok(fastest.map_or_else(|| Cell::None("none fits".into()), |row| Cell::Row(row)))
 }
 
@@ -228,11 +228,11 @@ fn why_none(row: &Record) -> String {
 }
 
 fn at_least_peak(quantity: &Quantity, rows: &[&Record]) -> Ours {
-    let solved = rows.iter().filter(|row| row.is_solved() && row.simulated_peak_bytes.is_some());
-    let Some(row) = solved.min_by_key(|row| (row.simulated_peak_bytes, row.simulated_time_ns)) else {
+    let solved = rows.iter().filter(|row| row.is_solved() && row.simulated_peak.is_some());
+    let Some(row) = solved.min_by_key(|row| (row.simulated_peak, row.simulated_time)) else {
         return Ours::None("no schedule at any budget tried".into());
     };
-    let peak = row.simulated_peak_bytes.unwrap_or(0) as f64 / row.store_all_peak_bytes as f64;
+    let peak = row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
     match (quantity, row.overhead_default) {
         (Quantity::OverheadAtLeastPeak, Some(overhead)) => {
             Ours::Value { value: 100.0 * overhead, note: format!("at {} of store-all's peak", three_digits(peak)) }
@@ -265,15 +265,15 @@ fn mean_change(
 /// Throughput beyond another method's best at its memory, in per cent.
 #[expect(clippy::unnecessary_wraps, reason = "as `speedup`, whose cell may be wrong")]
 fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Result<Option<f64>, Failure> {
-    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak_bytes <= best.simulated_peak_bytes;
-    let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time_ns).min();
-    Ok(fastest.zip(best.simulated_time_ns).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
+    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= best.simulated_peak;
+    let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time).min();
+    Ok(fastest.zip(best.simulated_time).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
 }
 
 /// Another method's time over ours within the same budget.
 fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Result<Option<f64>, Failure> {
     let Cell::Row(ours) = cell(rows, budget)? else { return Ok(None) };
-    let times = ours.simulated_time_ns.zip(best.simulated_time_ns);
+    let times = ours.simulated_time.zip(best.simulated_time);
     Ok(times.map(|(ours, theirs)| theirs as f64 / ours as f64))
 }
 

@@ -94,11 +94,11 @@ pub struct Point {
     /// Wall seconds since the method began.
     pub seconds: f64,
     /// Time that the best schedule so far claims.
-    pub claimed_time_ns: Option<u64>,
+    pub claimed_time: Option<u64>,
     /// Peak that it claims.
-    pub claimed_peak_bytes: Option<u64>,
+    pub claimed_peak: Option<u64>,
     /// Best proved lower bound so far.
-    pub lower_bound_ns: Option<u64>,
+    pub lower_bound: Option<u64>,
     /// Nodes, iterations or states so far.
     pub effort: Option<u64>,
 }

@@ -102,11 +102,11 @@ impl Unsaid {
     fn note(&mut self, when: Duration, progress: Progress) {
         self.fresh = true;
         self.point.seconds = when.as_secs_f64();
-        self.point.lower_bound_ns = self.point.lower_bound_ns.max(progress.lower_bound);
+        self.point.lower_bound = self.point.lower_bound.max(progress.lower_bound);
         self.point.effort = progress.effort.or(self.point.effort);
         if let Some((schedule, claimed)) = progress.incumbent {
-            self.point.claimed_time_ns = Some(claimed.time);
-            self.point.claimed_peak_bytes = Some(claimed.peak_bytes);
+            self.point.claimed_time = Some(claimed.time);
+            self.point.claimed_peak = Some(claimed.peak_bytes);
             self.schedule = Some((schedule, claimed));
         }
     }

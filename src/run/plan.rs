@@ -96,7 +96,7 @@ impl Run {
             instance_hash: self.subject.instance.hash().to_string(),
             method: self.method.id().into(),
             parameters: self.parameters.to_string(),
-            budget_bytes: budget.bytes,
+            budget_size: budget.bytes,
             budget: budget.text.clone(),
             seed: self.seed,
             version: VERSION.into(),

@@ -145,7 +145,7 @@ impl Shared<'_> {
         let mut summary = lock(&self.summary);
         summary.rows += 1;
         summary.cached += usize::from(row.record.cached);
-        summary.errors += usize::from(row.record.termination == Ending::Ran(Termination::Error));
+        summary.errors += usize::from(row.record.is_error());
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ struct MethodRow {
     method: String,
     cells: Vec<Cell>,
     solved: usize,
-    timeout: usize,
+    limit: usize,
     error: usize,
 }
 
@@ -91,7 +91,7 @@ pub fn label(method: &str, parameters: &str) -> String {
 
 /// The label that the points of one sweep share: whole-number parameters vary within it.
 pub fn series_label(record: &Record) -> String {
-    if record.budget_bytes.is_some() {
+    if record.budget_size.is_some() {
         return label(&record.method, &record.parameters);
     }
     let fixed: Vec<_> = pairs(&record.parameters)
@@ -159,8 +159,8 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
         method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
         cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
         solved: rows.iter().filter(|row| row.is_solved()).count(),
-        timeout: rows.iter().filter(|row| is_timeout(row)).count(),
-        error: rows.iter().filter(|row| is_error(row)).count(),
+        limit: rows.iter().filter(|row| row.is_limited()).count(),
+        error: rows.iter().filter(|row| row.is_error()).count(),
     });
     let heading = rows.first().map(|row| heading(row)).unwrap_or_default();
     InstanceRows { name, heading, methods: methods.collect() }
@@ -171,18 +171,10 @@ fn heading(row: &Record) -> String {
     format!(
         "{}: store-all takes {} and {}{batch}; {} times",
         row.instance,
-        format::time(row.store_all_time_ns, row.time_unit),
-        format::bytes(row.store_all_peak_bytes, row.memory_unit),
+        format::time(row.store_all_time, row.time_unit),
+        format::bytes(row.store_all_peak, row.memory_unit),
         row.times
     )
-}
-
-fn is_timeout(row: &Record) -> bool {
-    matches!(row.termination, Ending::Ran(Termination::TimeLimit | Termination::CpuLimit))
-}
-
-fn is_error(row: &Record) -> bool {
-    matches!(row.termination, Ending::Ran(Termination::Error | Termination::MemoryLimit | Termination::Interrupted))
 }
 
 /// What a series comes to at a budget.
@@ -202,12 +194,11 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
     }
     let points: Vec<_> = rows.iter().filter(|row| row.budget.is_empty()).collect();
     let Some(first) = points.first() else { return Cell::Blank };
-    let Some(limit) = budget.parse::<Budget>().ok().and_then(|budget| budget.resolve(first.store_all_peak_bytes))
-    else {
+    let Some(limit) = budget.parse::<Budget>().ok().and_then(|budget| budget.resolve(first.store_all_peak)) else {
         return Cell::Blank;
     };
     let solved: Vec<_> = points.iter().filter(|row| row.is_solved()).collect();
-    let within = solved.iter().filter(|row| row.simulated_peak_bytes.is_some_and(|peak| peak <= limit));
+    let within = solved.iter().filter(|row| row.simulated_peak.is_some_and(|peak| peak <= limit));
     let best = within.filter_map(|row| row.overhead).min_by(f64::total_cmp);
     match best {
         Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
@@ -219,7 +210,7 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
 /// The lower median by simulated time of the rows with a schedule: those of several seeds, say.
 pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
     let mut solved: Vec<_> = rows.iter().copied().filter(|row| row.is_solved()).collect();
-    solved.sort_by_key(|row| row.simulated_time_ns);
+    solved.sort_by_key(|row| row.simulated_time);
     solved.get(solved.len().saturating_sub(1) / 2).copied()
 }
 
@@ -262,7 +253,7 @@ fn text(table: &Table) -> String {
     for instance in &table.instances {
         let mut header = vec!["claim", "method"];
         header.extend(table.budgets.iter().map(String::as_str));
-        header.extend(["solved", "timeout", "error"]);
+        header.extend(["solved", "limit", "error"]);
         let mut grid = Grid::new(&header).numeric_from(2);
         let mut previous = None;
         for row in &instance.methods {
@@ -277,7 +268,7 @@ fn text(table: &Table) -> String {
 
 /// The columns after the method.
 fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
-    let counts = [row.solved, row.timeout, row.error].map(|count| count.to_string());
+    let counts = [row.solved, row.limit, row.error].map(|count| count.to_string());
     row.cells.iter().map(|cell| cell.text()).chain(counts)
 }
 
@@ -285,7 +276,7 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
 pub fn grid(table: &Table) -> Grid {
     let mut header = vec!["instance", "claim", "method"];
     header.extend(table.budgets.iter().map(String::as_str));
-    header.extend(["solved", "timeout", "error"]);
+    header.extend(["solved", "limit", "error"]);
     let mut grid = Grid::new(&header).numeric_from(3);
     for instance in &table.instances {
         grid.rule();
@@ -310,7 +301,7 @@ fn json_rows(table: &Table) -> Vec<Value> {
             let overhead: Map<_, _> = table.budgets.iter().cloned().zip(row.cells.iter().map(cell)).collect();
             rows.push(json!({
                 "instance": instance.name, "claim": row.claim, "method": row.label, "overhead": overhead,
-                "solved": row.solved, "timeout": row.timeout, "error": row.error,
+                "solved": row.solved, "limit": row.limit, "error": row.error,
             }));
         }
     }

@@ -120,7 +120,7 @@ fn instance_ratios(name: String, rows: &[&Record], budgets: &[&str]) -> Instance
 }
 
 fn reference(rows: &[&Record], methods: &[MethodRow], at: usize, budget: &str) -> Option<Reference> {
-    let there = || rows.iter().filter(|row| row.budget == budget && row.store_all_time_ns > 0);
+    let there = || rows.iter().filter(|row| row.budget == budget && row.store_all_time > 0);
     let proved = there()
         .filter(|row| row.claim == Claim::FixedOrder && row.termination == Ending::Ran(Termination::Optimal))
         .find_map(|row| row.overhead.filter(|_| row.is_solved()));
@@ -129,7 +129,7 @@ fn reference(rows: &[&Record], methods: &[MethodRow], at: usize, budget: &str) -
         return Some(Reference { best: optimum, bound: Some(optimum), proved: true });
     }
     let bounds = there().filter(|row| row.claim == Claim::FixedOrder || row.method == LOWER_BOUND);
-    let bounds = bounds.filter_map(|row| Some(row.lower_bound_ns? as f64 / row.store_all_time_ns as f64));
+    let bounds = bounds.filter_map(|row| Some(row.lower_bound? as f64 / row.store_all_time as f64));
     let best = methods.iter().filter_map(|row| time(row, at)).min_by(f64::total_cmp)?;
     Some(Reference { best, bound: bounds.max_by(f64::total_cmp), proved: false })
 }
@@ -217,7 +217,7 @@ mod tests {
         Record {
             claim,
             overhead,
-            simulated_time_ns: overhead.map(|_| 1),
+            simulated_time: overhead.map(|_| 1),
             termination: Ending::Ran(ending),
             ..example(method, Some(budget))
         }
@@ -236,7 +236,7 @@ mod tests {
             row("revolve", high, Termination::Feasible, Some(1.0)),
             row("revolve", middle, Termination::NotFound, None),
         ];
-        rows[1].lower_bound_ns = Some(1_200_000);
+        rows[1].lower_bound = Some(1_200_000);
         rows
     }
 

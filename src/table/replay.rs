@@ -81,10 +81,10 @@ impl Line {
             return;
         }
         self.equal += usize::from(execution.executed_equal == Some(true));
-        self.time.extend(error(row.simulated_time_ns, execution.executed_time_ns));
-        self.peak.extend(error(row.simulated_peak_bytes, execution.executed_peak_bytes));
+        self.time.extend(error(row.simulated_time, execution.executed_time_ns));
+        self.peak.extend(error(row.simulated_peak, execution.executed_peak_bytes));
         let ratio = |time: Option<u64>, reference: u64| Some(time? as f64 / reference as f64);
-        let simulated = ratio(row.simulated_time_ns, row.store_all_time_ns);
+        let simulated = ratio(row.simulated_time, row.store_all_time);
         let measured = store_all.and_then(|reference| ratio(execution.executed_time_ns, reference));
         let pair = simulated.zip(measured).filter(|(_, measured)| *measured > 0.0);
         self.relative_time.extend(pair.map(|(simulated, measured)| 100.0 * (simulated / measured - 1.0)));
@@ -141,8 +141,8 @@ mod tests {
             example("revolve", Some(("0.5x", 7))),
             example("revolve", Some(("0.6x", 8))),
         ];
-        rows[1].simulated_time_ns = Some(1_500_000);
-        rows[2].simulated_time_ns = Some(1_200_000);
+        rows[1].simulated_time = Some(1_500_000);
+        rows[2].simulated_time = Some(1_200_000);
         let peak = 1 << 30;
         let executed = [
             execution("store-all", "", 2_000_000, peak),

@@ -23,7 +23,7 @@ fn with_batches() -> (Checkout, u64) {
     }
     let solved = checkout.ok("solve net-b1 --method store-all --format json").stdout;
     let solved: serde_json::Value = serde_json::from_str(&solved).unwrap();
-    (checkout, solved["simulated_peak_bytes"].as_u64().unwrap())
+    (checkout, solved["simulated_peak"].as_u64().unwrap())
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     let batches = checkout.path("results/both/max-batch.csv");
     let text = std::fs::read_to_string(&batches).unwrap();
     let row = &rows(&batches)[0];
-    let time = &row["simulated_time_ns"];
+    let time = &row["simulated_time"];
     std::fs::write(&batches, text.replace(&format!(",{time},"), ",1,")).unwrap();
     let done = checkout.bench("check results/both");
     assert_eq!(done.code, Some(1));

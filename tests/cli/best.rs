@@ -4,7 +4,7 @@ use crate::checkout::{Checkout, rows};
 
 fn times(checkout: &Checkout) -> Vec<(String, String, String)> {
     let rows = rows(&checkout.path("results/best-known.csv"));
-    rows.iter().map(|row| (row["instance"].clone(), row["budget_bytes"].clone(), row["time"].clone())).collect()
+    rows.iter().map(|row| (row["instance"].clone(), row["budget_size"].clone(), row["time"].clone())).collect()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_row_whose_schedule_says_otherwise_is_refused() {
     let path = checkout.path("run/records.csv");
     let mut reader = csv::Reader::from_path(&path).unwrap();
     let headers = reader.headers().unwrap().clone();
-    let column = headers.iter().position(|name| name == "simulated_time_ns").unwrap();
+    let column = headers.iter().position(|name| name == "simulated_time").unwrap();
     let row: Vec<_> = reader.records().next().unwrap().unwrap().iter().map(str::to_owned).collect();
     let edited = row.iter().enumerate().map(|(at, value)| if at == column { "1" } else { value.as_str() });
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_path(&path).unwrap();

@@ -17,7 +17,7 @@ fn a_row_that_was_edited_is_named() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --instances counter --methods store-all");
     let row = &crate::checkout::rows(&checkout.path(RECORDS))[0];
-    let time = &row["simulated_time_ns"];
+    let time = &row["simulated_time"];
     let text = std::fs::read_to_string(checkout.path(RECORDS)).unwrap();
     std::fs::write(checkout.path(RECORDS), text.replace(&format!(",{time},"), ",1,")).unwrap();
     let done = checkout.bench("check results/mini");

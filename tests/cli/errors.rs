@@ -152,3 +152,19 @@ fn records_of_another_make_are_refused() {
         assert!(done.stderr.contains("its columns are not those of this version"), "{}", done.stderr);
     }
 }
+
+/// The same names meant other things, so that nothing may be read as if it were new.
+#[test]
+fn rows_of_an_earlier_version_are_named_as_such() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all");
+    let path = checkout.path("results/mini/records.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("simulated_time,", "simulated_time_ns,").replace("\n3,", "\n2,")).unwrap();
+    for command in ["table results/mini", "run --suite mini --methods store-all --resume", "best --update results/mini"] {
+        let done = checkout.bench(command);
+        assert_eq!(done.code, Some(2), "{}", done.stderr);
+        assert!(done.last_error().contains("its columns are of version 2, and this bench reads version 3"), "{}", done.stderr);
+    }
+    checkout.ok("run --suite mini --methods store-all --force");
+}

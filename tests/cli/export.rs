@@ -41,7 +41,7 @@ fn highs(model: &Path, solution: &Path) {
 fn time_of(checkout: &Checkout, command: &str) -> u64 {
     let done = checkout.ok(&format!("{command} --format json"));
     let value: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
-    let time = value["simulated_time_ns"].as_u64().or_else(|| value["time_ns"].as_u64());
+    let time = value["simulated_time"].as_u64().or_else(|| value["time"].as_u64());
     time.unwrap_or_else(|| panic!("{}", done.stdout))
 }
 

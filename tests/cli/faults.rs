@@ -94,7 +94,7 @@ fn what_a_solver_prints_by_itself_does_not_spoil_its_answers() {
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     let results = |folder: &str| {
         let rows = rows(&checkout.path(&format!("{folder}/records.csv")));
-        rows.into_iter().map(|row| (row["simulated_time_ns"].clone(), row["error"].clone())).collect::<Vec<_>>()
+        rows.into_iter().map(|row| (row["simulated_time"].clone(), row["error"].clone())).collect::<Vec<_>>()
     };
     assert_eq!(results("noisy"), results("clean"));
 }
@@ -123,8 +123,7 @@ fn parallel_jobs_write_the_same_rows() {
         let mut rows: Vec<_> = rows(&checkout.path(&format!("{folder}/records.csv")))
             .into_iter()
             .map(|row| {
-                ["instance", "method", "parameters", "budget", "termination", "simulated_time_ns"]
-                    .map(|c| row[c].clone())
+                ["instance", "method", "parameters", "budget", "termination", "simulated_time"].map(|c| row[c].clone())
             })
             .collect();
         rows.sort();
@@ -144,13 +143,13 @@ fn what_a_worker_reported_before_it_was_killed_is_kept() {
     for row in rows {
         assert_eq!(row["termination"], "time_limit");
         assert!(row["error"].starts_with("killed: still running"), "{}", row["error"]);
-        assert!(!row["simulated_time_ns"].is_empty() && row["lower_bound_ns"] == "1");
+        assert!(!row["simulated_time"].is_empty() && row["lower_bound"] == "1");
         let file = format!("{}/{METHOD}[{}]@{}", row["instance"], row["parameters"], row["budget"]);
         assert!(checkout.path(&format!("results/mini/schedules/{file}.json.zst")).exists(), "{file}");
         let trace = std::fs::read_to_string(checkout.path(&format!("results/mini/traces/{file}.csv"))).unwrap();
         let last = trace.lines().last().unwrap();
-        let numbers = format!("{},{},1,1", row["claimed_time_ns"], row["claimed_peak_bytes"]);
-        assert!(trace.starts_with("seconds,claimed_time_ns,"), "{trace}");
+        let numbers = format!("{},{},1,1", row["claimed_time"], row["claimed_peak"]);
+        assert!(trace.starts_with("seconds,claimed_time,"), "{trace}");
         assert!(last.ends_with(&numbers), "{last} is not {numbers}");
     }
 }

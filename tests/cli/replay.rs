@@ -63,7 +63,7 @@ fn a_run_with_replay_fills_executed_csv_once() {
     let shown = success(&executor.run(&checkout, "run --suite mini --replay cpu"));
     assert!(shown.contains("Simulated against executed"), "{shown}");
     let solved = rows(&checkout.path("results/mini/records.csv"));
-    let solved = solved.iter().filter(|row| !row["simulated_time_ns"].is_empty()).count();
+    let solved = solved.iter().filter(|row| !row["simulated_time"].is_empty()).count();
     let executed = rows(&checkout.path("results/mini/executed.csv"));
     let plain = executed.iter().filter(|row| row["method"] == "pytorch:plain").count();
     assert_eq!(executed.len(), solved + plain);

@@ -26,7 +26,7 @@ fn every_row_is_complete_and_its_schedule_is_kept_and_legal() {
         for column in ["instance_hash", "version", "host", "timestamp", "wall_seconds", "peak_rss_bytes", "seed"] {
             assert_ne!(row[column], "", "{column}");
         }
-        if row["simulated_time_ns"].is_empty() {
+        if row["simulated_time"].is_empty() {
             continue;
         }
         let budget = if row["budget"].is_empty() { String::new() } else { format!("@{}", row["budget"]) };
@@ -34,8 +34,8 @@ fn every_row_is_complete_and_its_schedule_is_kept_and_legal() {
         let file = format!("results/mini/schedules/{}/{}{parameters}{budget}.json.zst", row["instance"], row["method"]);
         let report = checkout.ok(&format!("verify {} {file} --format json", row["instance"])).stdout;
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-        assert_eq!(report["time_ns"].to_string(), row["simulated_time_ns"]);
-        assert_eq!(report["peak_bytes"].to_string(), row["simulated_peak_bytes"]);
+        assert_eq!(report["time"].to_string(), row["simulated_time"]);
+        assert_eq!(report["peak"].to_string(), row["simulated_peak"]);
     }
 }
 
@@ -120,7 +120,7 @@ fn solve_prints_the_columns_of_the_records() {
     keys.sort();
     assert_eq!(keys, columns);
     assert_eq!(object["termination"], "optimal");
-    assert!(object["simulated_peak_bytes"].as_u64() <= object["budget_bytes"].as_u64());
+    assert!(object["simulated_peak"].as_u64() <= object["budget_size"].as_u64());
     checkout.ok("verify counter schedule.json --budget 0.8x");
 }
 

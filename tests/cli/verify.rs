@@ -29,7 +29,7 @@ fn the_timeline_has_a_line_per_step() {
     assert!(timeline.starts_with("step,action,element,memory_bytes\n0,compute,F1 ("), "{timeline}");
     assert_eq!(timeline.lines().count() - 1, usize::try_from(report["steps"].as_u64().unwrap()).unwrap());
     let highest = timeline.lines().skip(1).map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap()).max();
-    assert_eq!(highest, report["peak_bytes"].as_u64());
+    assert_eq!(highest, report["peak"].as_u64());
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn transfers_are_reported_with_the_rates_that_the_schedule_assumes() {
     assert!(report.contains("assuming 1000 and 500 "), "{report}");
     let report = checkout.ok("verify counter schedule.json --format json").stdout;
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-    let bytes = report["transfers"]["host_bytes"].as_u64().unwrap();
-    assert_eq!(report["transfers"]["time_ns"].as_u64(), Some(3 * bytes), "1 and 2 units of time for each byte");
+    let bytes = report["transfers"]["host"].as_u64().unwrap();
+    assert_eq!(report["transfers"]["time"].as_u64(), Some(3 * bytes), "1 and 2 units of time for each byte");
     edit(&checkout, |schedule| schedule["transfer_rates"]["fetch"] = 0.into());
     assert_eq!(checkout.bench("verify counter schedule.json").code, Some(2));
 }
