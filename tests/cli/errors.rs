@@ -161,10 +161,15 @@ fn rows_of_an_earlier_version_are_named_as_such() {
     let path = checkout.path("results/mini/records.csv");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("simulated_time,", "simulated_time_ns,").replace("\n3,", "\n2,")).unwrap();
-    for command in ["table results/mini", "run --suite mini --methods store-all --resume", "best --update results/mini"] {
+    for command in ["table results/mini", "run --suite mini --methods store-all --resume", "best --update results/mini"]
+    {
         let done = checkout.bench(command);
         assert_eq!(done.code, Some(2), "{}", done.stderr);
-        assert!(done.last_error().contains("its columns are of version 2, and this bench reads version 3"), "{}", done.stderr);
+        assert!(
+            done.last_error().contains("its columns are of version 2, and this bench reads version 3"),
+            "{}",
+            done.stderr
+        );
     }
     checkout.ok("run --suite mini --methods store-all --force");
 }
