@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use petgraph::algo::tarjan_scc;
+use petgraph::algo::kosaraju_scc;
 use petgraph::graph::DiGraph;
 use thiserror::Error;
 
@@ -148,12 +148,13 @@ impl Names {
         }
         for view in &document.views {
             let element = || format!("view {} {:?}", view.id, view.name);
+            // Views that lead to this one's storage through it; none of them is followed a second time.
+            let mut followed = vec![view.id];
             let mut target = view.of;
-            let mut hops = 0;
-            while let Some(&next) = aliases.get(&target) {
+            while let Some(&next) = aliases.get(&target).filter(|_| !self.tensors.contains_key(&target)) {
+                followed.push(target);
                 target = next;
-                hops += 1;
-                if hops > aliases.len() {
+                if followed.len() > aliases.len() {
                     return broken(element(), "is part of a loop of views", "a view must lead to a tensor");
                 }
             }
@@ -164,7 +165,7 @@ impl Names {
                     "list the storage under \"tensors\" or correct \"of\"",
                 );
             };
-            self.tensors.insert(view.id, storage);
+            self.tensors.extend(followed.iter().map(|&view| (view, storage)));
             self.views.insert(view.id);
         }
         Ok(())
@@ -537,7 +538,7 @@ fn acyclic(operators: &[Operator], tensors: &[Tensor]) -> Checked<()> {
             graph.update_edge(nodes[producer.index()], nodes[index], ());
         }
     }
-    let Some(cycle) = tarjan_scc(&graph).into_iter().find(|component| component.len() > 1) else {
+    let Some(cycle) = kosaraju_scc(&graph).into_iter().find(|component| component.len() > 1) else {
         return Ok(());
     };
     let mut members: Vec<_> = cycle.iter().map(|&node| operators[graph[node]].file_id).collect();

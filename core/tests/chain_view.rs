@@ -125,3 +125,29 @@ proptest! {
         prop_assert_eq!((simulated.time, simulated.peak_bytes), (claimed.time, claimed.peak_bytes));
     }
 }
+
+/// With a pass over all tensors per stage this takes hours.
+#[test]
+fn a_chain_of_a_hundred_thousand_stages_is_viewed_in_seconds() {
+    let saving = Saving {
+        name: "default".into(),
+        forward_time: 1,
+        backward_time: 2,
+        saved_bytes: 3,
+        forward_overhead: 0,
+        backward_overhead: 0,
+    };
+    let stage = |index: usize| Stage {
+        name: format!("s{index}"),
+        forward_time: 1,
+        activation_bytes: 1,
+        gradient_bytes: 1,
+        kept_bytes: 0,
+        passing_overhead: 0,
+        savings: vec![saving.clone()],
+    };
+    let stages: Vec<_> = (0..100_000).map(stage).collect();
+    let chain = Chain { fixed_bytes: 0, input_bytes: 1, input_gradient_bytes: 1, stages };
+    let instance = Instance::new(&instance_of("chain", &chain, Units::default(), &Origin::Exact)).expect("valid");
+    assert_eq!(ChainView::new(&instance).expect("a chain").chain.len(), 100_000);
+}

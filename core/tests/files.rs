@@ -121,6 +121,21 @@ fn a_view_stands_for_its_storage() {
 }
 
 #[test]
+fn a_hundred_thousand_views_of_each_other_are_followed_once() {
+    let mut document = document();
+    let view = |id: u32| {
+        let of = if id == 100_999 { 1 } else { id + 1 };
+        serde_json::from_str(&format!(r#"{{"id": {id}, "name": "v", "of": {of}}}"#)).expect("a view")
+    };
+    document.views = (1_000..101_000).map(view).collect();
+    document.operators[1].inputs = vec![1_000];
+    assert!(Instance::new(&document).is_ok());
+    document.views[99_999].of = 50_000;
+    let error = Instance::new(&document).expect_err("a loop").to_string();
+    assert!(error.contains("is part of a loop of views"), "{error}");
+}
+
+#[test]
 fn the_example_in_format_md_is_valid() {
     let text =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../FORMAT.md")).expect("it is there");

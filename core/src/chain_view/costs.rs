@@ -11,7 +11,9 @@ use crate::plan::Plan;
 /// The chain of some stages.
 pub fn chain(instance: &Instance, plan: &Plan, stages: &[StageOperators]) -> Chain {
     let flow = Flow::new(instance, plan, stages);
-    let stages: Vec<_> = (0..stages.len()).map(|stage| flow.stage(stage)).collect();
+    let shares = flow.shares();
+    let mut run = Run::new(instance);
+    let stages: Vec<_> = (0..stages.len()).map(|stage| flow.stage(stage, &shares, &mut run)).collect();
     Chain {
         fixed_bytes: instance.fixed_bytes(),
         input_bytes: instance.input_bytes(),
@@ -31,6 +33,23 @@ struct Flow<'a> {
     read_back_in: Vec<Option<usize>>,
     /// Whether the forward of a later stage reads the tensor.
     crosses: Vec<bool>,
+    /// Whether the stage that makes the tensor reads it in its backward.
+    read_at_home: Vec<bool>,
+}
+
+/// Bytes that the chain model counts for a stage.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    /// What the next stage's forward reads.
+    output: u64,
+    /// What the saving forward keeps.
+    saved: u64,
+    /// What of that the stage's backward finds: what it reads, and results.
+    saved_for_backward: u64,
+    /// Gradients that later stages' backwards have made for this one's and earlier ones'.
+    gradient: u64,
+    /// Results.
+    kept: u64,
 }
 
 impl<'a> Flow<'a> {
@@ -43,6 +62,7 @@ impl<'a> Flow<'a> {
             made_in: vec![None; count],
             read_back_in: vec![None; count],
             crosses: vec![false; count],
+            read_at_home: vec![false; count],
         };
         for (stage, operators) in stages.iter().enumerate() {
             let forward = operators.forward.iter().map(|&id| (id, false));
@@ -62,6 +82,7 @@ impl<'a> Flow<'a> {
             }
             for read in flow.reads(&operators.backward) {
                 flow.read_back_in[read.index()].get_or_insert(stage);
+                flow.read_at_home[read.index()] |= flow.made_by(read, stage, false);
             }
         }
         flow
@@ -72,10 +93,6 @@ impl<'a> Flow<'a> {
             |&id: &OperatorId| [self.plan.saving[id.index()], self.plan.passing[id.index()]].map(|v| (id, v));
         let implementations = operators.iter().flat_map(variants);
         implementations.flat_map(|(id, v)| &self.instance.operator(id).implementations[v].reads).copied().collect()
-    }
-
-    fn bytes(&self, select: impl Fn(TensorId) -> bool) -> u64 {
-        self.instance.tensor_ids().filter(|&id| select(id)).map(|id| self.instance.tensor(id).bytes).sum()
     }
 
     fn made_by(&self, id: TensorId, stage: usize, backward: bool) -> bool {
@@ -93,6 +110,11 @@ impl<'a> Flow<'a> {
         self.made_by(id, stage, false) && kept
     }
 
+    /// What of that its backward finds.
+    fn is_saved_for_backward(&self, id: TensorId, stage: usize) -> bool {
+        self.is_saved(id, stage) && (self.read_at_home[id.index()] || self.instance.is_result(id))
+    }
+
     /// Gradients made by a later stage's backward for this stage's, or for an earlier one's.
     fn is_incoming_gradient(&self, id: TensorId, stage: usize) -> bool {
         let from_later = matches!(self.made_in[id.index()], Some((maker, true)) if maker > stage);
@@ -100,13 +122,42 @@ impl<'a> Flow<'a> {
     }
 
     fn input_gradient_bytes(&self) -> u64 {
-        let unread = |id: TensorId| self.read_back_in[id.index()].is_none() && !self.instance.is_result(id);
-        self.bytes(|id| {
-            self.made_by(id, 0, true) && unread(id) && self.instance.tensor(id).kind == TensorKind::Gradient
-        })
+        let is_input_gradient = |&id: &TensorId| {
+            let unread = self.read_back_in[id.index()].is_none() && !self.instance.is_result(id);
+            self.made_by(id, 0, true) && unread && self.instance.tensor(id).kind == TensorKind::Gradient
+        };
+        let ids = self.instance.tensor_ids().filter(is_input_gradient);
+        ids.map(|id| self.instance.tensor(id).bytes).sum()
     }
 
-    fn stage(&self, stage: usize) -> Stage {
+    /// The shares of all stages, in one pass over the tensors.
+    fn shares(&self) -> Vec<Share> {
+        let mut shares = vec![Share::default(); self.stages.len()];
+        // Gradients, by the stage from which on they no longer come in.
+        let mut made = vec![0; self.stages.len()];
+        for id in self.instance.tensor_ids() {
+            let Some((stage, is_backward)) = self.made_in[id.index()] else { continue };
+            let bytes = self.instance.tensor(id).bytes;
+            let if_so = |condition: bool| if condition { bytes } else { 0 };
+            let share = &mut shares[stage];
+            share.output += if_so(self.is_output(id, stage));
+            share.saved += if_so(self.is_saved(id, stage));
+            share.saved_for_backward += if_so(self.is_saved_for_backward(id, stage));
+            share.kept += if_so(self.instance.is_result(id));
+            if let Some(reader) = self.read_back_in[id.index()].filter(|&reader| is_backward && reader < stage) {
+                shares[reader].gradient += bytes;
+                made[stage] += bytes;
+            }
+        }
+        let mut gradients = 0;
+        for (share, made) in shares.iter_mut().zip(made) {
+            gradients = gradients + share.gradient - made;
+            share.gradient = gradients;
+        }
+        shares
+    }
+
+    fn stage(&self, stage: usize, shares: &[Share], run: &mut Run<'_>) -> Stage {
         let operators = &self.stages[stage];
         let plan = self.plan;
         let saving = [
@@ -119,34 +170,37 @@ impl<'a> Flow<'a> {
         ];
         let backward = computes(&operators.backward, |at| plan.saving[at]);
 
-        let activation_bytes = self.bytes(|id| self.is_output(id, stage));
-        let gradient_bytes = self.bytes(|id| self.is_incoming_gradient(id, stage));
-        let kept_bytes =
-            self.bytes(|id| self.instance.is_result(id) && self.made_in[id.index()].is_some_and(|(s, _)| s == stage));
-        let saved_bytes = self.bytes(|id| self.is_saved(id, stage));
+        let share = shares[stage];
         let gradient_out = match stage.checked_sub(1) {
-            Some(previous) => self.bytes(|id| self.is_incoming_gradient(id, previous)),
+            Some(previous) => shares[previous].gradient,
             None => self.input_gradient_bytes(),
         };
 
-        let passing_peak = passing.iter().map(|run| self.peak(run, &[], |id| self.is_output(id, stage))).max();
-        let saving_peak = saving.iter().map(|run| self.peak(run, &[], |id| self.is_saved(id, stage))).max();
-        let there: Vec<_> = self.alive_before_backward(stage);
-        let backward_peak = self.peak(&backward, &there, |id| self.survives_backward(id, stage));
+        let nothing = (0, |_| false);
+        let mut peak_of = |runs: &[Vec<Compute>; 2], stays: &dyn Fn(TensorId) -> bool| {
+            let peaks = runs.each_ref().map(|computes| run.peak(computes, nothing, stays));
+            peaks[0].max(peaks[1])
+        };
+        let passing_peak = peak_of(&passing, &|id| self.is_output(id, stage));
+        let saving_peak = peak_of(&saving, &|id| self.is_saved(id, stage));
+        // A stage's backward finds its incoming gradients, what it reads of what was saved, and results.
+        let is_there = |id| self.is_saved_for_backward(id, stage) || self.is_incoming_gradient(id, stage);
+        let there = (share.saved_for_backward + share.gradient, is_there);
+        let backward_peak = run.peak(&backward, there, |id| self.survives_backward(id, stage));
         Stage {
             name: self.name(stage),
             forward_time: self.slower(&passing),
-            activation_bytes,
-            gradient_bytes,
-            kept_bytes,
-            passing_overhead: difference(passing_peak.unwrap_or(0), activation_bytes),
+            activation_bytes: share.output,
+            gradient_bytes: share.gradient,
+            kept_bytes: share.kept,
+            passing_overhead: difference(passing_peak, share.output),
             savings: vec![Saving {
                 name: "default".into(),
                 forward_time: self.slower(&saving),
                 backward_time: self.time(&backward),
-                saved_bytes,
-                forward_overhead: difference(saving_peak.unwrap_or(0), saved_bytes),
-                backward_overhead: difference(backward_peak, saved_bytes + gradient_bytes + gradient_out + kept_bytes),
+                saved_bytes: share.saved,
+                forward_overhead: difference(saving_peak, share.saved),
+                backward_overhead: difference(backward_peak, share.saved + share.gradient + gradient_out + share.kept),
             }],
         }
     }
@@ -165,53 +219,59 @@ impl<'a> Flow<'a> {
         self.time(&runs[0]).max(self.time(&runs[1]))
     }
 
-    /// What a stage's backward finds: its incoming gradients, what it reads of what was saved, results.
-    fn alive_before_backward(&self, stage: usize) -> Vec<TensorId> {
-        let mut read = vec![false; self.instance.tensors().len()];
-        for id in self.reads(&self.stages[stage].backward) {
-            read[id.index()] = true;
-        }
-        let alive = |&id: &TensorId| {
-            let saved = self.is_saved(id, stage) && (read[id.index()] || self.instance.is_result(id));
-            saved || self.is_incoming_gradient(id, stage)
-        };
-        self.instance.tensor_ids().filter(alive).collect()
-    }
-
     fn survives_backward(&self, id: TensorId, stage: usize) -> bool {
         self.instance.is_result(id) || self.read_back_in[id.index()].is_some_and(|reader| reader < stage)
     }
+}
 
-    /// Largest memory while some computes run, counting what they make and what is there before, each
-    /// tensor until its last read here unless it stays. What the computes read but is neither made nor
-    /// listed is somebody else's account (the stage's input, the network's).
-    fn peak(&self, computes: &[Compute], there: &[TensorId], stays: impl Fn(TensorId) -> bool) -> u64 {
-        let mut last_use = vec![usize::MAX; self.instance.tensors().len()];
-        for (index, &(id, v)) in computes.iter().enumerate() {
-            let operator = self.instance.operator(id);
-            for tensor in operator.makes(v).chain(operator.implementations[v].reads.iter().copied()) {
-                last_use[tensor.index()] = index;
+/// Runs computes one after the other; what it notes of tensors is of the latest run.
+struct Run<'a> {
+    instance: &'a Instance,
+    /// By tensor, the last compute that uses it.
+    last_use: Vec<usize>,
+    /// By tensor, whether it is there and counted.
+    counted: Vec<bool>,
+}
+
+impl<'a> Run<'a> {
+    fn new(instance: &'a Instance) -> Self {
+        let count = instance.tensors().len();
+        Self { instance, last_use: vec![0; count], counted: vec![false; count] }
+    }
+
+    /// Largest memory while some computes run, counting what they make and what is there before (its bytes, and
+    /// whether a tensor is of it), each tensor until its last read here unless it stays. What the computes read
+    /// but is neither made nor there is somebody else's account (the stage's input, the network's).
+    fn peak(
+        &mut self,
+        computes: &[Compute],
+        (mut bytes, is_there): (u64, impl Fn(TensorId) -> bool),
+        stays: impl Fn(TensorId) -> bool,
+    ) -> u64 {
+        let instance = self.instance;
+        let uses = |(id, v): Compute| {
+            let operator = instance.operator(id);
+            operator.makes(v).chain(operator.implementations[v].reads.iter().copied())
+        };
+        for (index, &compute) in computes.iter().enumerate() {
+            for tensor in uses(compute) {
+                self.last_use[tensor.index()] = index;
+                self.counted[tensor.index()] = is_there(tensor);
             }
         }
-        let size = |id: TensorId| self.instance.tensor(id).bytes;
-        let mut ours = vec![false; self.instance.tensors().len()];
-        let mut bytes: u64 = there.iter().map(|&id| size(id)).sum();
-        for id in there {
-            ours[id.index()] = true;
-        }
+        let size = |id: TensorId| instance.tensor(id).bytes;
         let mut peak = bytes;
         for (index, &(id, v)) in computes.iter().enumerate() {
-            let operator = self.instance.operator(id);
-            let implementation = &operator.implementations[v];
+            let operator = instance.operator(id);
             for made in operator.makes(v) {
-                if !std::mem::replace(&mut ours[made.index()], true) {
+                if !std::mem::replace(&mut self.counted[made.index()], true) {
                     bytes += size(made);
                 }
             }
-            peak = peak.max(bytes + implementation.workspace_bytes);
-            for tensor in operator.makes(v).chain(implementation.reads.iter().copied()) {
-                let done = last_use[tensor.index()] == index && !stays(tensor);
-                if done && std::mem::take(&mut ours[tensor.index()]) {
+            peak = peak.max(bytes + operator.implementations[v].workspace_bytes);
+            for tensor in uses((id, v)) {
+                let done = self.last_use[tensor.index()] == index && !stays(tensor);
+                if done && std::mem::take(&mut self.counted[tensor.index()]) {
                     bytes -= size(tensor);
                 }
             }

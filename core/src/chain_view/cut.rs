@@ -1,8 +1,5 @@
 //! Where an instance is cut into stages, and which operators belong to which.
 
-use petgraph::algo::dominators::{Dominators, simple_fast};
-use petgraph::graph::{DiGraph, NodeIndex};
-
 use super::{NoChain, StageOperators};
 use crate::format::Phase;
 use crate::instance::{Instance, OperatorId, TensorId};
@@ -40,98 +37,117 @@ impl Trunk {
         let order = instance.order().iter().copied();
         let forward: Vec<_> = order.filter(|&id| instance.operator(id).phase.is_forward()).collect();
         let last = *forward.last().ok_or(NoChain::NoForward)?;
-        let graph = Bipartite::new(instance, &forward);
-        let dominators = simple_fast(&graph.graph, graph.root);
-        let numbers = graph.cut_tensors(&dominators, last);
-        let number = |node: NodeIndex| numbers[node.index()];
-        let mut levels = vec![None; instance.operators().len()];
-        for &id in &forward {
-            // Dominators come nearest first; the nearest cut tensor tells the level.
-            let above = dominators.dominators(graph.operators[id.index()]);
-            levels[id.index()] = above.map(|mut above| above.find_map(number).unwrap_or(0));
-        }
-        for &id in forward.iter().rev() {
-            if levels[id.index()].is_none() {
-                levels[id.index()] = Some(level_of_readers(instance, &forward, &levels, id));
-            }
-        }
-        let is_cut = graph.tensors.iter().map(|node| node.and_then(number).is_some()).collect();
+        let paths = Paths::new(instance, &forward);
+        let is_cut = paths.cut_tensors(&forward, last);
+        let levels = paths.levels(&forward, &is_cut);
         Ok(Self { is_cut, levels })
     }
 }
 
-fn level_of_readers(instance: &Instance, forward: &[OperatorId], levels: &[Option<usize>], id: OperatorId) -> usize {
-    let reads_it = |&&reader: &&OperatorId| reads(instance, reader).any(|t| producer(instance, t) == Some(id));
-    forward.iter().filter(reads_it).filter_map(|reader| levels[reader.index()]).min().unwrap_or(0)
+/// The paths from the input through the forward operators, in the instance's order.
+struct Paths<'a> {
+    instance: &'a Instance,
+    /// Operators that begin a path.
+    starts: Vec<bool>,
+    /// Operators to which a path leads.
+    reached: Vec<bool>,
 }
 
-/// Forward operators and the tensors that they make, with a root above everything that reads the input.
-struct Bipartite {
-    graph: DiGraph<(), ()>,
-    root: NodeIndex,
-    operators: Vec<NodeIndex>,
-    /// Only of forward tensors.
-    tensors: Vec<Option<NodeIndex>>,
-}
-
-impl Bipartite {
-    fn new(instance: &Instance, forward: &[OperatorId]) -> Self {
-        let mut graph = DiGraph::new();
-        let root = graph.add_node(());
-        let operators: Vec<_> = instance.operators().iter().map(|_| graph.add_node(())).collect();
-        let mut tensors = vec![None; instance.tensors().len()];
+impl<'a> Paths<'a> {
+    fn new(instance: &'a Instance, forward: &[OperatorId]) -> Self {
+        let none = vec![false; instance.operators().len()];
+        let mut paths = Self { instance, starts: none.clone(), reached: none };
         for &id in forward {
-            let operator = instance.operator(id);
-            for variant in 0..operator.implementations.len() {
-                for made in operator.makes(variant) {
-                    let node = *tensors[made.index()].get_or_insert_with(|| graph.add_node(()));
-                    graph.update_edge(operators[id.index()], node, ());
-                }
-            }
-            let mut computed = reads(instance, id).filter_map(|t| tensors[t.index()]).peekable();
-            if computed.peek().is_none() && starts_a_path(instance, id) {
-                graph.add_edge(root, operators[id.index()], ());
-            }
-            for node in computed.collect::<Vec<_>>() {
-                graph.update_edge(node, operators[id.index()], ());
-            }
+            let mut makers = paths.computed(id).map(|(_, maker)| maker).peekable();
+            let starts = makers.peek().is_none() && starts_a_path(instance, id);
+            let reached = starts || makers.any(|maker| paths.reached[maker.index()]);
+            (paths.starts[id.index()], paths.reached[id.index()]) = (starts, reached);
         }
-        Self { graph, root, operators, tensors }
+        paths
     }
 
-    /// For each node that is a cut tensor, its number from 1 along the way to the last operator.
-    fn cut_tensors(&self, dominators: &Dominators<NodeIndex>, last: OperatorId) -> Vec<Option<usize>> {
-        let mut is_tensor = vec![false; self.graph.node_count()];
-        for node in self.tensors.iter().flatten() {
-            is_tensor[node.index()] = true;
+    /// What an operator reads of what forward operators make, with its makers.
+    fn computed(&self, id: OperatorId) -> impl Iterator<Item = (TensorId, OperatorId)> + use<'a> {
+        let instance = self.instance;
+        let made = move |read: TensorId| Some((read, producer(instance, read)?));
+        reads(instance, id).filter_map(made).filter(|(_, maker)| instance.operator(*maker).phase.is_forward())
+    }
+
+    /// The same along paths.
+    fn along(&self, id: OperatorId) -> impl Iterator<Item = (TensorId, OperatorId)> + '_ {
+        self.computed(id).filter(|(_, maker)| self.reached[maker.index()])
+    }
+
+    /// The tensors through which all paths to the last operator pass. Only operators and tensors on such a path
+    /// matter; each of them has a position in the order, and a tensor lies on all paths if no step of one
+    /// leads from before its position to behind it.
+    fn cut_tensors(&self, forward: &[OperatorId], last: OperatorId) -> Vec<bool> {
+        let mut is_cut = vec![false; self.instance.tensors().len()];
+        let mut leads_on = vec![false; self.instance.operators().len()];
+        leads_on[last.index()] = self.reached[last.index()];
+        // Per tensor, the position of its last reader.
+        let mut last_reader = vec![None; self.instance.tensors().len()];
+        for (position, &id) in forward.iter().enumerate().rev().filter(|(_, id)| self.reached[id.index()]) {
+            if leads_on[id.index()] {
+                for (read, maker) in self.along(id) {
+                    leads_on[maker.index()] = true;
+                    last_reader[read.index()].get_or_insert(position);
+                }
+            }
         }
-        let mut trunk: Vec<_> = dominators
-            .strict_dominators(self.operators[last.index()])
-            .into_iter()
-            .flatten()
-            .filter(|node| is_tensor[node.index()])
-            .collect();
-        trunk.reverse();
-        let mut numbers = vec![None; self.graph.node_count()];
-        for (index, node) in trunk.into_iter().enumerate() {
-            numbers[node.index()] = Some(index + 1);
+        let on_a_path = || forward.iter().enumerate().filter(|(_, id)| leads_on[id.index()]);
+        let starts = on_a_path().filter(|(_, id)| self.starts[id.index()]);
+        // Steps from before the operator at hand lead no further than this.
+        let mut furthest = starts.map(|(position, _)| position).next_back().unwrap_or(0);
+        for (position, &id) in on_a_path() {
+            let operator = self.instance.operator(id);
+            let saves = operator.implementations.iter().flat_map(|v| &v.saves);
+            let mut made: Vec<TensorId> = operator.outputs.iter().chain(saves).copied().collect();
+            made.retain(|tensor| last_reader[tensor.index()].is_some());
+            made.sort_unstable();
+            made.dedup();
+            if let (&[only], true) = (&made[..], furthest <= position) {
+                is_cut[only.index()] = true;
+            }
+            furthest = made.iter().filter_map(|tensor| last_reader[tensor.index()]).fold(furthest, usize::max);
         }
-        numbers
+        is_cut
+    }
+
+    /// The level of every forward operator.
+    fn levels(&self, forward: &[OperatorId], is_cut: &[bool]) -> Vec<Option<usize>> {
+        let mut levels: Vec<Option<usize>> = vec![None; self.instance.operators().len()];
+        for &id in forward.iter().filter(|id| self.reached[id.index()]) {
+            let above = |(read, maker): (TensorId, OperatorId)| {
+                Some(levels[maker.index()]? + usize::from(is_cut[read.index()]))
+            };
+            levels[id.index()] = Some(self.along(id).filter_map(above).min().unwrap_or(0));
+        }
+        // What no path leads to goes with the first of its readers.
+        let mut readers: Vec<Option<usize>> = vec![None; levels.len()];
+        for &id in forward.iter().rev() {
+            let level = *levels[id.index()].get_or_insert(readers[id.index()].unwrap_or(0));
+            for (_, maker) in self.computed(id) {
+                let least = readers[maker.index()].get_or_insert(level);
+                *least = level.min(*least);
+            }
+        }
+        levels
     }
 }
 
 /// The stage of every operator, with boundaries given up where the backward pass does not respect them.
 struct Levels {
     of: Vec<usize>,
-    /// `open[l]`: the boundary between levels l and l + 1 is given up.
-    open: Vec<bool>,
+    /// `given_up[l]`: to which level the boundaries from l on are given up, as far as noted at l.
+    given_up: Vec<usize>,
 }
 
 impl Levels {
     fn new(instance: &Instance, plan: &Plan, trunk: &Trunk) -> Self {
         let top = trunk.levels.iter().flatten().copied().max().unwrap_or(0);
         let of = trunk.levels.iter().map(|level| level.unwrap_or(top)).collect();
-        let mut levels = Self { of, open: vec![false; top] };
+        let mut levels = Self { of, given_up: (0..=top).collect() };
         let is_backward = |id: OperatorId| !instance.operator(id).phase.is_forward();
         for &id in instance.order().iter().filter(|&&id| is_backward(id)) {
             levels.of[id.index()] = levels.backward_level(instance, id, top);
@@ -161,7 +177,8 @@ impl Levels {
         }
         for tensor in instance.tensor_ids().filter(|id| unread[id.index()]) {
             if let Some(maker) = producer(instance, tensor) {
-                self.open[self.of[maker.index()]] = true;
+                let level = self.of[maker.index()];
+                self.give_up(level, level + 1);
             }
         }
     }
@@ -188,16 +205,23 @@ impl Levels {
             (false, true) if maker < reader => (maker + 1, reader),
             _ => (maker.min(reader), maker.max(reader)),
         };
-        self.open[low..high].fill(true);
+        self.give_up(low, high);
+    }
+
+    /// Gives up the boundaries between two levels.
+    fn give_up(&mut self, low: usize, high: usize) {
+        self.given_up[low] = self.given_up[low].max(high);
     }
 
     fn stages(&self, instance: &Instance) -> Vec<StageOperators> {
-        let mut stage_of_level = vec![0];
-        for open in &self.open {
-            let stage: usize = stage_of_level.last().copied().unwrap_or(0);
-            stage_of_level.push(stage + usize::from(!open));
+        let mut stage_of_level = Vec::with_capacity(self.given_up.len());
+        let (mut count, mut given_up) = (0, 0);
+        for (level, &to) in self.given_up.iter().enumerate() {
+            // The boundary below this level.
+            count += usize::from(level == 0 || given_up < level);
+            stage_of_level.push(count - 1);
+            given_up = given_up.max(to);
         }
-        let count = stage_of_level.last().map_or(1, |last| last + 1);
         let mut stages = vec![StageOperators::default(); count];
         for &id in instance.order() {
             let stage = &mut stages[stage_of_level[self.of[id.index()]]];
@@ -205,5 +229,56 @@ impl Levels {
             if forward { stage.forward.push(id) } else { stage.backward.push(id) }
         }
         stages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::generate::layered::{Layered, layered};
+
+    /// The operators that a path leads to when one tensor is taken away.
+    fn reached_without(instance: &Instance, paths: &Paths<'_>, forward: &[OperatorId], cut: TensorId) -> Vec<bool> {
+        let mut reached = paths.starts.clone();
+        for &id in forward {
+            let mut on_the_way = paths.computed(id).filter(|&(read, maker)| read != cut && reached[maker.index()]);
+            let leads_here = on_the_way.next().is_some();
+            reached[id.index()] |= leads_here;
+        }
+        assert_eq!(reached.len(), instance.operators().len());
+        reached
+    }
+
+    proptest! {
+        #[test]
+        fn cut_tensors_are_those_without_which_no_path_reaches_the_end(
+            nodes in 3..40_u32,
+            width in 0.02..0.6_f64,
+            skips in 0.0..0.3_f64,
+            seed in 0..1_000_000_u64,
+        ) {
+            let parameters = Layered { skips, ..Layered::moccasin(nodes, width) };
+            let instance = Instance::new(&layered("layered", &parameters, seed)).expect("valid");
+            // The source reads nothing: a path begins at each of its readers.
+            let forward = instance.order();
+            let paths = Paths::new(&instance, forward);
+            let last = *forward.last().expect("there are operators");
+            let is_cut = paths.cut_tensors(forward, last);
+            let levels = paths.levels(forward, &is_cut);
+            let mut expected = vec![0; instance.operators().len()];
+            for id in instance.tensor_ids() {
+                let reached = reached_without(&instance, &paths, forward, id);
+                let cuts = paths.reached[last.index()] && !reached[last.index()];
+                prop_assert_eq!(is_cut[id.index()], cuts, "tensor {}", id.index());
+                for (level, reached) in expected.iter_mut().zip(reached) {
+                    *level += usize::from(cuts && !reached);
+                }
+            }
+            for &id in forward.iter().filter(|id| paths.reached[id.index()]) {
+                prop_assert_eq!(levels[id.index()], Some(expected[id.index()]), "operator {}", id.index());
+            }
+        }
     }
 }
