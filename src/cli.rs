@@ -82,16 +82,24 @@ pub enum Command {
     Worker,
 }
 
-/// Parses a positive number of seconds.
+/// The longest limit, 31 years: a deadline that far ahead still is a time that the system can count.
+const MOST_SECONDS: f64 = 1e9;
+
+/// Parses a number of seconds that a limit may have.
 ///
 /// # Errors
 /// The text is none.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let number = text.strip_suffix('s').unwrap_or(text).parse::<f64>().ok();
-    let positive = number.filter(|&seconds| seconds > 0.0);
-    positive
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "expected a number of seconds above 0, such as 60 or 0.5".into())
+    number
+        .and_then(limit)
+        .ok_or_else(|| "expected a number of seconds above 0 and at most 1e9, such as 60 or 0.5".into())
+}
+
+/// A limit of so many seconds; none unless they are above 0 and at most [`MOST_SECONDS`].
+pub fn limit(seconds: f64) -> Option<Duration> {
+    let sane = seconds > 0.0 && seconds <= MOST_SECONDS;
+    Duration::try_from_secs_f64(seconds).ok().filter(|_| sane).filter(|limit| !limit.is_zero())
 }
 
 /// `1 row`, `2 rows`.
@@ -141,6 +149,15 @@ mod tests {
         let specs = specs(&["a,b[x=1,y=2],c".into(), "d".into()]).unwrap();
         let texts: Vec<_> = specs.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["a", "b[x=1,y=2]", "c", "d"]);
+    }
+
+    #[test]
+    fn limits_are_positive_and_no_longer_than_the_system_can_count() {
+        for text in ["0", "-1", "nan", "inf", "1e-10", "1e19", "1.8e19", "1e300", "1000000001", "x", ""] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        assert_eq!(seconds("1e9").unwrap(), Duration::from_secs(1_000_000_000));
+        assert_eq!(seconds("0.5s").unwrap(), Duration::from_millis(500));
     }
 
     #[test]

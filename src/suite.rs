@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use remat_formulations::Spec;
 use serde::Deserialize;
 
+use crate::cli::limit;
 use crate::failure::Failure;
 use crate::library::Library;
 use crate::size::{Budget, Size};
@@ -284,8 +285,11 @@ fn check(suite: &Suite) -> Result<(), String> {
     if let Some(search) = &suite.max_batch {
         let seconds = search.time_seconds.unwrap_or(1.0);
         let amounts = search.extra_forwards >= 0.0 && search.extra_forwards.is_finite() && search.most > 0;
-        if !(amounts && seconds > 0.0 && seconds.is_finite()) {
-            return Err("max_batch: expected extra_forwards from 0 on, and most and time_seconds above 0".into());
+        if !(amounts && limit(seconds).is_some()) {
+            return Err(
+                "max_batch: expected extra_forwards from 0 on, most above 0, and time_seconds above 0 and at most 1e9"
+                    .into(),
+            );
         }
         if search.networks.iter().any(|names| names.len() < 2) || search.methods.is_empty() {
             return Err("max_batch: expected networks of two or more instances each, and a method".into());
@@ -299,11 +303,11 @@ fn check(suite: &Suite) -> Result<(), String> {
         return Err("slurm: expected task_minutes, cpus_per_task, chunk and most_at_once above 0".into());
     }
     match &suite.limits {
-        SuiteLimits { time_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {
-            Err(format!("limits.time_seconds is {s}; expected a number of seconds above 0"))
+        SuiteLimits { time_seconds: Some(s), .. } if limit(*s).is_none() => {
+            Err(format!("limits.time_seconds is {s}; expected a number of seconds above 0 and at most 1e9"))
         }
-        SuiteLimits { cpu_seconds: Some(s), .. } if !(s.is_finite() && *s > 0.0) => {
-            Err(format!("limits.cpu_seconds is {s}; expected a number of seconds above 0"))
+        SuiteLimits { cpu_seconds: Some(s), .. } if limit(*s).is_none() => {
+            Err(format!("limits.cpu_seconds is {s}; expected a number of seconds above 0 and at most 1e9"))
         }
         SuiteLimits { threads: Some(0), .. } => Err("limits.threads is 0; expected at least 1".into()),
         _ => Ok(()),

@@ -230,7 +230,8 @@ impl Line {
                 large_batch: high,
             });
         }
-        let value = s + (l - s) / samples * (i128::from(self.batch) - i128::from(low));
+        let more = ((l - s) / samples).saturating_mul(i128::from(self.batch) - i128::from(low));
+        let value = s.saturating_add(more);
         match u64::try_from(value).ok().filter(|&value| value < 1 << 63) {
             Some(value) => Ok(Value::from(value)),
             None => Err(FamilyError::Range { path: path.into(), value, batch: self.batch }),

@@ -168,7 +168,7 @@ impl Chain {
         forward.chain(backward).collect()
     }
 
-    /// Makespan and memory requirement of a sequence.
+    /// Makespan and memory requirement of a sequence; a makespan of `u64::MAX` stands for all from there on.
     ///
     /// # Errors
     /// The first operation whose operands are not in memory.
@@ -177,7 +177,7 @@ impl Chain {
         let mut cost = ChainCost { time: 0, peak_bytes: 0 };
         for (at, &step) in sequence.iter().enumerate() {
             let (time, bytes) = memory.apply(at, step)?;
-            cost.time += time;
+            cost.time = cost.time.saturating_add(time);
             cost.peak_bytes = cost.peak_bytes.max(bytes);
         }
         match memory.remaining {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::format::{FixedBytes, InstanceDocument, Origin, Phase, Provenance, TensorKind, Units};
-pub use crate::validate::InstanceError;
+pub use crate::validate::{InstanceError, LARGEST_SUM};
 
 /// Position of a tensor in [`Instance::tensors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -13,6 +13,9 @@ use crate::format::{
 };
 use crate::instance::{Implementation, InPlace, Instance, InstanceHash, Operator, OperatorId, Tensor, TensorId};
 
+/// Sizes and times sum to less: doubles hold such sums exactly, and a thousand runs of every operator still fit 63 bits.
+pub const LARGEST_SUM: u64 = 1 << 53;
+
 /// A rule of the format that a document breaks: `ELEMENT RULE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{element} {rule}; {remedy}")]
@@ -445,25 +448,29 @@ fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Ch
     Ok(())
 }
 
-/// No sum that a simulation may form overflows 64 bits.
+/// Sums stay far enough from 64 bits for what methods do with them.
 fn sums(document: &InstanceDocument) -> Checked<()> {
     let fixed = document.fixed_bytes;
     let workspace = document.operators.iter().flat_map(|o| &o.implementations).map(|v| v.workspace_bytes).max();
     let parts = [fixed.parameters, fixed.buffers, fixed.optimizer_state, fixed.workspace, workspace.unwrap_or(0)];
     let bytes = parts.into_iter().chain(document.tensors.iter().map(|t| t.bytes));
     if checked_sum(bytes).is_none() {
-        return broken("the file", "lists more than 2^63 bytes", "sizes and workspaces must sum to less");
+        return broken("the file", "lists 2^53 bytes or more", "give sizes and workspaces that sum to less");
     }
     let times = document.operators.iter().flat_map(|o| &o.implementations).map(|v| v.time);
     if checked_sum(times).is_none() {
-        return broken("the file", "lists times beyond 2^63", "the times of all implementations must sum to less");
+        return broken(
+            "the file",
+            "lists times of 2^53 or more",
+            "give times that sum to less over all implementations, in a larger unit if need be",
+        );
     }
     Ok(())
 }
 
-/// The sum, if below 2^63: half the range is left for signed differences and repeated operators.
+/// The sum, if below [`LARGEST_SUM`].
 fn checked_sum(mut values: impl Iterator<Item = u64>) -> Option<u64> {
-    values.try_fold(0u64, u64::checked_add).filter(|&sum| i64::try_from(sum).is_ok())
+    values.try_fold(0u64, u64::checked_add).filter(|&sum| sum < LARGEST_SUM)
 }
 
 /// The order lists every operator once and is topological under every implementation.

@@ -87,6 +87,9 @@ fn numbers_that_leave_the_format_are_refused() {
     let family = Family::new(&at(2), &steep).expect("whole numbers per sample");
     assert!(matches!(family.at(0), Err(FamilyError::Range { value: ..0, batch: 0, .. })));
     assert!(matches!(family.at(u64::MAX), Err(FamilyError::Range { .. })));
+    steep.tensors[1].bytes = u64::MAX;
+    let family = Family::new(&at(2), &steep).expect("whole numbers per sample");
+    assert!(matches!(family.at(u64::MAX), Err(FamilyError::Range { .. })));
 }
 
 proptest! {

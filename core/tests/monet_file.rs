@@ -119,6 +119,18 @@ fn what_makes_no_instance_is_named() {
         changed(&|p| p["nodes"][7]["deps"][0]["bwd"] = json!([9])),
         changed(&|p| p["nodes"][4]["kind"] = json!("backward")),
         changed(&|p| p["nodes"][8]["ms"] = json!([3.0])),
+        changed(&|p| p["nodes"] = json!([])),
+        changed(&|p| p["loss"] = json!(77)),
+        changed(&|p| p["loss"] = json!(u32::MAX)),
+        changed(&|p| {
+            p["loss"] = json!(u32::MAX - 1);
+            p["nodes"][6]["fwd_node"] = json!(u32::MAX - 1);
+        }),
+        changed(&|p| p["nodes"][6]["fwd_node"] = json!(u32::MAX)),
+        changed(&|p| p["inplace_list"] = json!([[5, u32::MAX]])),
+        changed(&|p| p["inplace_list"] = json!([[5, 3]])),
+        changed(&|p| p["nodes"][9]["stored_param_grad_bytes"] = json!(u64::MAX)),
+        changed(&|p| p["nodes"][6]["mem_bytes"] = json!(u64::MAX)),
     ];
     let expected = [
         "node 0: all 3 algorithms failed (negative times); profile it again",
@@ -126,8 +138,27 @@ fn what_makes_no_instance_is_named() {
         "node 7: deps.bwd names node 9, which is no earlier backward node",
         "node 4: is \"backward\"; expected forward or intermediate",
         "node 8: ms of variant 1 is missing; expected a number",
+        "nodes is empty; a profile has at least the node of the loss",
+        "loss is 77, but the nodes are 0 to 9; set it to the id of the node of kind \"loss\"",
+        "loss is 4294967295, but the nodes are 0 to 9; set it to the id of the node of kind \"loss\"",
+        "loss is 4294967294, but the nodes are 0 to 9; set it to the id of the node of kind \"loss\"",
+        "node 6: fwd_node names node 4294967295, which is no forward node",
+        "node 5: inplace_list names node 4294967295, which is no input of it",
+        "node 5: inplace_list names node 3, which is no input of it",
+        "node 9: stored_param_grad_bytes is 18446744073709551615; expected at most 2^53 bytes",
+        "node 6: mem_bytes is 18446744073709551615; expected at most 2^53 bytes",
     ];
     assert_eq!(cases, expected);
+}
+
+#[test]
+fn shapes_whose_sizes_overflow_make_one_gradient_and_no_panic() {
+    let mut profile = profile();
+    profile["nodes"][6]["grad_shapes"] = json!([[-1, i64::MAX], [(1_u64 << 61) - 1]]);
+    assert!(converted(profile.clone()).is_ok());
+    profile["nodes"][6]["grad_shapes"] = json!([[(1_u64 << 61) - 1], [(1_u64 << 61) - 1], [(1_u64 << 61) - 1]]);
+    profile["nodes"][4]["inbound"] = json!([0, 1, 3]);
+    assert!(converted(profile).is_ok());
 }
 
 /// 0.01 ms, rounded up as MONeT does.

@@ -53,7 +53,10 @@ impl Method for GriewankLogN {
         let mut program = ChainProgram::new(context)?;
         let candidates = candidates(&program.view.chain)?;
         context.answer_each(|_, budget| {
-            let fits = |(_, cost): &&(usize, ChainCost)| budget.is_none_or(|budget| cost.peak_bytes <= budget);
+            // A makespan beyond 64 bits is none that a row could state.
+            let fits = |(_, cost): &&(usize, ChainCost)| {
+                cost.time < u64::MAX && budget.is_none_or(|budget| cost.peak_bytes <= budget)
+            };
             let best = candidates.iter().filter(fits).min_by_key(|(_, cost)| (cost.time, cost.peak_bytes));
             match best {
                 None => Ok(program.nothing(budget, Termination::NotFound, String::new())),

@@ -63,6 +63,7 @@ fn bad_flags_and_values_are_refused_with_the_usage() {
         "run --suite mini --jobs 0",
         "run --suite mini --time-limit -3",
         "run --suite mini --time-limit soon",
+        "run --suite mini --time-limit 1e19",
         "run --suite mini --memory-limit 0.5x",
         "run --suite mini --resume --force",
         "run --suite mini --format pdf",

@@ -14,6 +14,7 @@ mod exit_codes;
 mod export;
 mod faults;
 mod help;
+mod hostile;
 mod instances;
 mod interruptions;
 mod replay;

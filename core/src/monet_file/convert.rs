@@ -13,6 +13,27 @@ use crate::monet_file::file::{MonetFile, Node};
 /// A profile that makes no instance.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MonetError {
+    /// There is nothing.
+    #[error("nodes is empty; a profile has at least the node of the loss")]
+    Empty,
+    /// The loss is none of the nodes.
+    #[error("loss is {loss}, but the nodes are 0 to {last}; set it to the id of the node of kind \"loss\"")]
+    Loss {
+        /// Id in the file.
+        loss: u32,
+        /// Last node.
+        last: usize,
+    },
+    /// A size that no instance can hold.
+    #[error("node {node}: {what} is {bytes}; expected at most 2^53 bytes")]
+    Size {
+        /// The node.
+        node: u32,
+        /// The field.
+        what: &'static str,
+        /// What stands there.
+        bytes: u64,
+    },
     /// Nodes are not listed by id.
     #[error("node {found} stands at position {position}; nodes must be listed by id, from 0")]
     Order {
@@ -114,6 +135,10 @@ struct Converter<'a> {
 
 impl<'a> Converter<'a> {
     fn new(file: &'a MonetFile) -> Result<Self, MonetError> {
+        let last = file.nodes.len().checked_sub(1).ok_or(MonetError::Empty)?;
+        if file.loss as usize > last {
+            return Err(MonetError::Loss { loss: file.loss, last });
+        }
         for (position, node) in file.nodes.iter().enumerate() {
             if node.id as usize != position {
                 return Err(MonetError::Order { position, found: node.id });
@@ -129,6 +154,7 @@ impl<'a> Converter<'a> {
                 return Err(MonetError::Kind { node: node.id, kind: node.kind.clone(), expected });
             }
             check_references(file, node)?;
+            check_sizes(node)?;
         }
         let (value, gradients, readers) = (HashMap::new(), HashMap::new(), HashMap::new());
         let (tensors, operators) = (Vec::new(), Vec::new());
@@ -165,7 +191,7 @@ impl<'a> Converter<'a> {
         let forward = node.fwd_node.map(|id| self.node(id));
         let inbound = forward.map_or(&[][..], |forward| &forward.inbound);
         let sizes: Vec<Option<u64>> = node.grad_shapes.iter().map(|shape| bytes_of(shape, self.file.batch)).collect();
-        let total = sizes.iter().copied().sum::<Option<u64>>();
+        let total = sizes.iter().try_fold(0_u64, |total, size| total.checked_add((*size)?));
         let split = inbound.len() > 1 && inbound.len() == sizes.len() && total == Some(node.mem_bytes);
         let mut written = Vec::new();
         if split {
@@ -248,9 +274,9 @@ impl<'a> Converter<'a> {
         way: &ImplementationDocument,
         in_place: InPlaceDocument,
     ) -> Result<(usize, ImplementationDocument), MonetError> {
-        let saved: u64 = way.saves.iter().map(|&id| self.tensors[id as usize].bytes).sum();
+        let saved: i128 = way.saves.iter().map(|&id| i128::from(self.tensors[id as usize].bytes)).sum();
         let beside = workspace_bytes(node, variant, "ip_ws_mib", &node.ip_ws_mib)?;
-        let workspace = beside + i128::from(node.mem_bytes) - i128::from(saved);
+        let workspace = beside + i128::from(node.mem_bytes) - saved;
         let over = ImplementationDocument {
             name: format!("{}:in-place", way.name),
             time: time_ns(node, variant, "ip_ms", &node.ip_ms)?,
@@ -352,8 +378,8 @@ impl<'a> Converter<'a> {
     /// Parameters; what else is fixed, the network's input in the first place, becomes an input tensor.
     fn parameters(&mut self) -> u64 {
         let fixed = self.node(self.file.loss).fixed_mem_bytes;
-        let gradients = self.file.nodes.iter().map(|node| node.stored_param_grad_bytes).sum::<u64>();
-        let parameters = fixed.min(gradients);
+        let gradients = self.file.nodes.iter().map(|node| node.stored_param_grad_bytes);
+        let parameters = fixed.min(gradients.fold(0, u64::saturating_add));
         if fixed > parameters {
             self.tensor("network input".into(), fixed - parameters, TensorKind::Input);
         }
@@ -407,10 +433,23 @@ fn check_references(file: &MonetFile, node: &Node) -> Result<(), MonetError> {
         let fits = id <= file.loss && file.nodes[id as usize].kind != "intermediate";
         check("fwd_node", id, "forward node", fits)?;
     }
-    for &[over, id] in file.inplace_list.iter().filter(|[over, _]| *over == node.id && node.kind == "forward") {
-        check("inplace_list", id, "input of it", file.nodes[over as usize].inbound.contains(&id))?;
+    for &[_, id] in file.inplace_list.iter().filter(|[over, _]| *over == node.id && node.kind != "intermediate") {
+        check("inplace_list", id, "input of it", node.inbound.contains(&id))?;
     }
     Ok(())
+}
+
+/// Sizes that sums and differences of a few of them cannot carry out of range.
+fn check_sizes(node: &Node) -> Result<(), MonetError> {
+    let sizes = [
+        ("mem_bytes", node.mem_bytes),
+        ("fixed_mem_bytes", node.fixed_mem_bytes),
+        ("stored_param_grad_bytes", node.stored_param_grad_bytes),
+    ];
+    match sizes.into_iter().find(|(_, bytes)| *bytes > 1 << 53) {
+        Some((what, bytes)) => Err(MonetError::Size { node: node.id, what, bytes }),
+        None => Ok(()),
+    }
 }
 
 fn label(node: &Node) -> String {
