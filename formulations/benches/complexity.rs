@@ -15,11 +15,12 @@ use std::path::Path;
 use common::{cpu_seconds, peak_bytes, reference_chain};
 use plotters::prelude::*;
 use remat_core::chain::Chain;
-use remat_formulations::rotor::kernel::Vectors;
-use remat_formulations::rotor::ranges::{Ranges, Rule};
-use remat_formulations::rotor::slots::SlottedChain;
-use remat_formulations::rotor::table::{self, Table};
-use remat_formulations::rotor_weak::table::{self as weak, WeakTable};
+use remat_formulations::chain::kernel::Vectors;
+use remat_formulations::chain::persistent::ranges::Ranges;
+use remat_formulations::chain::persistent::table::{self, Table};
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::slots::SlottedChain;
+use remat_formulations::chain::weak::table::{self as weak, WeakTable};
 
 const LENGTHS: [usize; 8] = [13, 25, 50, 75, 100, 150, 200, 339];
 const SLOTS: [u64; 4] = [125, 500, 2000, 8000];

@@ -17,8 +17,8 @@ use std::time::Instant;
 use common::cpu_seconds;
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
-use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::solve::{Fit, Settings, solve};
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::solve::{Fit, Settings, solve};
 
 const SLOTS: u64 = 500;
 const SETTINGS: Settings = Settings { slots: SLOTS, rule: Rule::Persistent, fit: Fit::Rounded };

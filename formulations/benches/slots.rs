@@ -16,9 +16,9 @@ use common::{cpu_seconds, reference_chain};
 use remat_core::chain::Chain;
 use remat_core::chain_view::ChainView;
 use remat_core::io::read_instance;
-use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::refine::{Goal, Refined, once, refine};
-use remat_formulations::rotor::solve::{Fit, Outcome, Settings, solve};
+use remat_formulations::chain::refine::{Goal, Refined, once, refine};
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::solve::{Fit, Outcome, Settings, solve};
 
 const CHAINS: [(&str, &str); 6] = [
     ("L50", "tests/data/rotor/big_L50_S500_seed1.json"),

@@ -7,20 +7,15 @@ pub mod method;
 pub mod random;
 mod registry;
 
-mod chain_method;
+pub mod chain;
 pub mod checkmate;
 pub mod chen;
 pub mod fastsa;
 pub mod gist;
-pub mod griewank;
 pub mod kusumoto;
 pub mod moccasin;
 pub mod monet;
 pub mod oracle;
-pub mod revolve;
-pub mod rotor;
-pub mod rotor_weak;
-pub mod sequential;
 pub mod store_all;
 
 pub use method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};

@@ -7,8 +7,8 @@ mod search;
 use chains::Numbers;
 use proptest::prelude::*;
 use remat_core::chain::{Chain, ChainStep};
-use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::solve::{Fit, Outcome, Settings, least_bytes, solve};
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::solve::{Fit, Outcome, Settings, least_bytes, solve};
 use search::{Class, makespans};
 
 fn chain(stages: std::ops::Range<usize>, alternatives: usize) -> impl Strategy<Value = Chain> {

@@ -6,9 +6,9 @@ mod chains;
 use chains::{Numbers, plain};
 use proptest::prelude::*;
 use remat_core::chain::Chain;
-use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::refine::{Goal, Refined, once, refine};
-use remat_formulations::rotor::solve::{Outcome, least_bytes};
+use remat_formulations::chain::refine::{Goal, Refined, once, refine};
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::solve::{Outcome, least_bytes};
 
 /// Corners (memory, makespan) of a staircase, memory ascending, makespan descending.
 type Staircase = Vec<(i64, u64)>;

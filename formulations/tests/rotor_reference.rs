@@ -11,11 +11,12 @@ use std::path::PathBuf;
 
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
-use remat_formulations::rotor::kernel::{Cost, Vectors};
-use remat_formulations::rotor::ranges::{Ranges, Rule};
-use remat_formulations::rotor::slots::{Account, SlottedChain};
-use remat_formulations::rotor::table::Table;
-use remat_formulations::rotor_weak::table::WeakTable;
+use remat_formulations::chain::kernel::{Cost, Vectors};
+use remat_formulations::chain::persistent::ranges::Ranges;
+use remat_formulations::chain::persistent::table::Table;
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::slots::{Account, SlottedChain};
+use remat_formulations::chain::weak::table::WeakTable;
 use serde_json::Value;
 
 /// Whole units keep sizes as they stand; times of the toy example are in hundredths.

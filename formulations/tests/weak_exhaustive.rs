@@ -11,10 +11,10 @@ use proptest::test_runner::TestRunner;
 use remat_core::chain::{Chain, ChainStep, Stage};
 use remat_core::chain_view::ChainView;
 use remat_core::{Instance, generate};
-use remat_formulations::rotor::ranges::Rule;
-use remat_formulations::rotor::slots::{Account, SlottedChain};
-use remat_formulations::rotor::solve::least_bytes;
-use remat_formulations::rotor_weak::table::WeakTable;
+use remat_formulations::chain::rule::Rule;
+use remat_formulations::chain::slots::{Account, SlottedChain};
+use remat_formulations::chain::solve::least_bytes;
+use remat_formulations::chain::weak::table::WeakTable;
 use search::{Class, best, makespans};
 
 /// At every budget the program finds exactly the best weakly persistent sequence, one byte a slot. At how many

@@ -138,7 +138,7 @@ impl Method for CheckmateIlp {
 /// The schedules of `rotor-persistent`, in stages where they fit.
 pub(crate) fn chain_starts(context: &Context<'_>, joint: &Joint) -> Vec<Option<Stages>> {
     let none = || vec![None; context.budgets.len()];
-    let rotor = crate::rotor::RotorPersistent;
+    let rotor = crate::chain::persistent::RotorPersistent;
     let Ok(parameters) = Parameters::new(rotor.about().parameters, &std::collections::BTreeMap::new()) else {
         return none();
     };

@@ -2,7 +2,7 @@
 //! vectors that the processor has. It passes a few sets too many, never one too few.
 
 use super::set::Set;
-use crate::rotor::kernel::Vectors;
+use crate::chain::kernel::Vectors;
 
 /// Sets that are looked at together.
 const LANES: usize = 16;

@@ -7,7 +7,7 @@ use remat_core::chain::{Chain, ChainStep};
 use remat_core::chain_view::{ChainView, StageOperators};
 use remat_core::format::Phase;
 
-use crate::chain_method::{self, ChainProgram};
+use super::method::{self, ChainProgram};
 use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 
@@ -55,7 +55,7 @@ impl Method for Sequential {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        match network_stages(instance, &chain_method::view(instance)?) {
+        match network_stages(instance, &method::view(instance)?) {
             0..2 => Err(SkipReason("fewer than two stages below the loss: nothing to cut".into())),
             _ => Ok(()),
         }

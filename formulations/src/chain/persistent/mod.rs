@@ -1,21 +1,14 @@
-//! `rotor-persistent`, and the dynamic program that `revolve` shares with it.
-//!
-//! [`slots`] counts a chain's memory in slots, [`ranges`] finds where the table is worth computing, [`table`] (with
-//! [`kernel`]) computes it, `trace` reads sequences off it, [`solve`] answers any number of budgets from
-//! one table, and [`refine`] takes as many slots as a proof of the loss needs.
+//! `rotor-persistent`, and the dynamic program that `revolve` shares with it: [`ranges`] finds where the table is
+//! worth computing, [`table`] computes it, `trace` reads sequences off it.
 
-pub mod kernel;
 pub mod ranges;
-pub mod refine;
-pub mod slots;
-pub mod solve;
 pub mod table;
 mod trace;
 pub mod triangle;
 
-use crate::chain_method::ChainRule;
+use crate::chain::method::ChainRule;
+use crate::chain::rule::Rule;
 use crate::method::Claim;
-use ranges::Rule;
 
 /// The optimal memory-persistent sequence of a heterogeneous chain.
 ///

@@ -24,7 +24,7 @@ pub enum Rounding {
 pub enum Account {
     /// Memory beside the input of the subchain's first stage (Theorem 4.8).
     BesideInput,
-    /// That input included (the floating activation of `rotor_weak/table.rs`).
+    /// That input included (the floating activation of `weak/table.rs`).
     WithInput,
 }
 

@@ -1,8 +1,8 @@
 //! `revolve`: optimal checkpointing of a heterogeneous chain when only activations are kept.
 
-use crate::chain_method::ChainRule;
+use super::method::ChainRule;
+use super::rule::Rule;
 use crate::method::Claim;
-use crate::rotor::ranges::Rule;
 
 /// The automatic-differentiation strategy on a heterogeneous chain.
 ///

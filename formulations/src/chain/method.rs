@@ -6,11 +6,11 @@ use remat_core::Instance;
 use remat_core::chain::ChainStep;
 use remat_core::chain_view::ChainView;
 
+use super::refine::{Goal, Refined, refine};
+use super::rule::Rule;
+use super::solve::{Fit, Outcome, Settings, solve};
 use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
-use crate::rotor::ranges::Rule;
-use crate::rotor::refine::{Goal, Refined, refine};
-use crate::rotor::solve::{Fit, Outcome, Settings, solve};
 
 /// The parameters of the methods whose memory is counted in slots.
 const SLOTS: &[ParameterSpec] = &[

@@ -13,25 +13,25 @@
 //! That a floating activation may be given up altogether on the way to backward t (the move to r = t,
 //! whatever stage t does then) is missing from the printed recurrence (METHODOLOGY.md).
 //!
-//! As in `rotor/table.rs`, entries carry the passing forwards before their start, so that the sums over
+//! As in `persistent/table.rs`, entries carry the passing forwards before their start, so that the sums over
 //! forwards disappear. Starts go down; for one start the tiles of the memory axis are independent.
 
 use rayon::prelude::*;
 
-use super::limits::Limits;
+use super::ranges::Ranges;
 use super::states::States;
-use crate::rotor::kernel::{
+use crate::chain::kernel::{
     Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
     store, tile_width,
 };
-use crate::rotor::slots::{SlottedChain, SlottedSaving};
-use crate::rotor::table::{Storage, TableError, passing_before};
+use crate::chain::slots::{SlottedChain, SlottedSaving};
+use crate::chain::storage::{Storage, TableError, passing_before};
 
 /// The table of one chain.
 pub struct WeakTable<'a, C> {
     pub(super) chain: &'a SlottedChain,
     pub(super) states: States,
-    pub(super) limits: Limits,
+    pub(super) ranges: Ranges,
     pub(super) before: Vec<C>,
     /// By t and l: the makespan from stage t on when memory is unlimited, with the forwards before it.
     unlimited: Vec<C>,
@@ -44,7 +44,7 @@ pub struct WeakTable<'a, C> {
 
 /// Entries of a row for so many slots.
 fn pitch<C>(slots: usize) -> usize {
-    // An odd number of cache lines: see `rotor/table.rs`. The tail serves accounts that gain a slot.
+    // An odd number of cache lines: see `persistent/table.rs`. The tail serves accounts that gain a slot.
     let line = 64 / size_of::<C>();
     ((MAX_TILE + slots + line).div_ceil(line) | 1) * line
 }
@@ -79,7 +79,7 @@ impl<'a, C: Cost> WeakTable<'a, C> {
         let pitch = pitch::<C>(slots);
         let mut table = Self {
             chain,
-            limits: Limits::new(chain, &states),
+            ranges: Ranges::new(chain, &states),
             unlimited: unlimited(chain, &before),
             before,
             storage: Storage::new(states.rows() * pitch)?,
@@ -266,8 +266,8 @@ impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
     #[inline(always)]
     fn is_open<V: Lanes<C>>(&self, l: usize, first: usize) -> bool {
         let row = self.table.states.row(self.s, self.t, l);
-        let limits = &self.table.limits;
-        limits.least[row] < first + tile_width::<C, V>() && first < limits.enough[row]
+        let ranges = &self.table.ranges;
+        ranges.least[row] < first + tile_width::<C, V>() && first < ranges.enough[row]
     }
 
     /// H by some cuts t', for consecutive l.
@@ -306,13 +306,13 @@ impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
     fn finish<V: Lanes<C>>(&self, best: Tile<V>, l: usize, first: usize) -> Tile<V> {
         let Self { table, s, t, .. } = *self;
         let row = table.states.row(s, t, l);
-        if table.limits.least[row] >= first + tile_width::<C, V>() {
+        if table.ranges.least[row] >= first + tile_width::<C, V>() {
             return [V::splat(C::INFINITE); _];
         }
-        if first >= table.limits.enough[row] {
+        if first >= table.ranges.enough[row] {
             return [V::splat(table.unlimited[t * table.chain.len() + l]); _];
         }
-        let kept = if l == t { usize::MAX } else { table.limits.kept(s, l) };
+        let kept = if l == t { usize::MAX } else { table.ranges.kept(s, l) };
         let best = shifted(best, C::zeroed().minus(table.before[s]));
         let mut best = forbid(best, kept.saturating_sub(first));
         if s < t {

@@ -4,26 +4,9 @@
 //! is recomputed. Both are O(L^3) or less without a memory dimension, so the table (`table.rs`) skips
 //! every slot outside, and feasibility can be decided in exact bytes.
 
-use super::slots::{Account, SlottedChain, SlottedSaving};
 use super::triangle::Triangle;
-
-/// Which sequences are allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Memory-persistent sequences of the chain model (Theorem 4.8).
-    Persistent,
-    /// Only activations are kept: `F_all` right before each `B` (revolve on heterogeneous chains).
-    SaveLast,
-    /// Weakly persistent sequences of the chain model (Theorem 4.7, mended).
-    Weak,
-}
-
-impl Rule {
-    /// What its tables count.
-    pub fn account(self) -> Account {
-        if self == Self::Weak { Account::WithInput } else { Account::BesideInput }
-    }
-}
+use crate::chain::rule::Rule;
+use crate::chain::slots::{SlottedChain, SlottedSaving};
 
 /// Limits of every subchain `s..=t`.
 #[derive(Clone, Debug)]

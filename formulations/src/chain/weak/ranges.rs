@@ -3,10 +3,10 @@
 //! memory dimension.
 
 use super::states::States;
-use crate::rotor::slots::{SlottedChain, SlottedSaving};
+use crate::chain::slots::{SlottedChain, SlottedSaving};
 
 /// Slots of every state; `NEVER` where none suffices.
-pub struct Limits {
+pub struct Ranges {
     /// By row: below this there is no sequence.
     pub least: Vec<usize>,
     /// By row: from here on nothing is gained.
@@ -19,7 +19,7 @@ pub struct Limits {
 /// No number of slots.
 pub const NEVER: usize = usize::MAX;
 
-impl Limits {
+impl Ranges {
     /// The limits of all states.
     pub fn new(chain: &SlottedChain, states: &States) -> Self {
         let n = chain.len();
@@ -29,24 +29,24 @@ impl Limits {
                 passing[s * n + l] = limit;
             }
         }
-        let mut limits = Self { least: vec![NEVER; states.rows()], enough: vec![NEVER; states.rows()], passing, n };
+        let mut ranges = Self { least: vec![NEVER; states.rows()], enough: vec![NEVER; states.rows()], passing, n };
         for s in (0..n).rev() {
             for t in states.served(s) {
                 for l in t..n {
                     let row = states.row(s, t, l);
-                    limits.least[row] = limits.least_of(chain, states, (s, t, l));
-                    limits.enough[row] = limits.enough_of(chain, states, (s, t, l));
+                    ranges.least[row] = ranges.least_of(chain, states, (s, t, l));
+                    ranges.enough[row] = ranges.enough_of(chain, states, (s, t, l));
                 }
             }
             for t in states.served(s) {
                 for l in t..n {
                     let (own, best) = (states.row(s, t, l), states.best_row(t, l));
-                    let here = after(limits.least[own], chain.slots_between(t, s, 0));
-                    limits.least[best] = if s == t { here } else { limits.least[best].min(here) };
+                    let here = after(ranges.least[own], chain.slots_between(t, s, 0));
+                    ranges.least[best] = if s == t { here } else { ranges.least[best].min(here) };
                 }
             }
         }
-        limits
+        ranges
     }
 
     /// Least slots to keep the input of stage `s` while running forwards from there to stage `l`.

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use crate::rotor::slots::SlottedChain;
+use crate::chain::slots::SlottedChain;
 
 /// The states of a chain, each with a row.
 #[derive(Clone, Debug)]

@@ -3,12 +3,14 @@
 use remat_core::chain::{Chain, ChainStep};
 
 use super::kernel::Cost;
-use super::ranges::{Ranges, Rule};
+use super::persistent::ranges::Ranges;
+use super::persistent::table::{self, Table};
+use super::rule::Rule;
 use super::slots::{Account, Rounding, SlottedChain};
-use super::table::{self, Table, TableError};
-use crate::rotor_weak::limits::Limits;
-use crate::rotor_weak::states::States;
-use crate::rotor_weak::table::{self as weak_table, WeakTable};
+use super::storage::TableError;
+use super::weak::ranges::Ranges as WeakRanges;
+use super::weak::states::States;
+use super::weak::table::{self as weak_table, WeakTable};
 
 /// Answer for one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,9 +170,9 @@ impl<'a> Program<'a> {
         let last = slotted.len() - 1;
         if rule == Rule::Weak {
             let states = States::new(&slotted);
-            let limits = Limits::new(&slotted, &states);
+            let ranges = WeakRanges::new(&slotted, &states);
             let root = states.row(0, 0, last);
-            let (least, enough) = (limits.least[root], limits.enough[root]);
+            let (least, enough) = (ranges.least[root], ranges.enough[root]);
             return Self { chain, slotted, rule, ranges: None, least, enough };
         }
         let ranges = Ranges::new(&slotted, rule);

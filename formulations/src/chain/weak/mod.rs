@@ -1,13 +1,13 @@
 //! `rotor-weak`: the optimal weakly persistent sequence of a heterogeneous chain.
 
-pub(crate) mod limits;
+pub(crate) mod ranges;
 pub(crate) mod states;
 pub mod table;
 mod trace;
 
-use crate::chain_method::ChainRule;
+use crate::chain::method::ChainRule;
+use crate::chain::rule::Rule;
 use crate::method::Claim;
-use crate::rotor::ranges::Rule;
 
 /// The optimal weakly persistent sequence of a heterogeneous chain, through floating materialised activations.
 ///

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use remat_core::chain::{Chain, ChainStep};
 
-use super::ranges::Rule;
+use super::rule::Rule;
 use super::slots::{Rounding, SlottedChain};
 use super::solve::{Fit, Outcome, Program, least_bytes, share, unit};
-use super::table::TableError;
+use super::storage::TableError;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]

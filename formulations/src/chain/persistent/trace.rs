@@ -3,9 +3,9 @@
 
 use remat_core::chain::ChainStep;
 
-use super::kernel::Cost;
-use super::ranges::Rule;
 use super::table::Table;
+use crate::chain::kernel::Cost;
+use crate::chain::rule::Rule;
 
 impl<C: Cost> Table<'_, C> {
     /// The makespan of the whole chain with `m` slots beside its input, if finite.

@@ -8,19 +8,18 @@
 //! a tile are used many times while they are in the nearest cache. Only slots inside of [`Ranges`]
 //! are computed.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
-use memmap2::MmapMut;
 use rayon::prelude::*;
-use thiserror::Error;
 
-use super::kernel::{
+use super::ranges::Ranges;
+use crate::chain::kernel::{
     Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
     store, tile_width,
 };
-use super::ranges::{Ranges, Rule};
-use super::slots::{SlottedChain, SlottedSaving};
+use crate::chain::rule::Rule;
+use crate::chain::slots::{SlottedChain, SlottedSaving};
+use crate::chain::storage::{Storage, TableError, passing_before};
 
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
@@ -29,22 +28,6 @@ const LINE: usize = 64;
 pub struct Table<'a, C> {
     pub(super) frame: Frame<'a, C>,
     storage: Storage<C>,
-}
-
-/// Why there is no table.
-#[derive(Debug, Error)]
-pub enum TableError {
-    /// Times do not fit the cost type.
-    #[error("times do not fit the table's cells")]
-    Times,
-    /// The memory for it is not to be had.
-    #[error("no memory for a table of {bytes} bytes ({source}); fewer slots make it smaller")]
-    Memory {
-        /// Its size.
-        bytes: usize,
-        /// What the system said.
-        source: std::io::Error,
-    },
 }
 
 impl<'a, C: Cost> Table<'a, C> {
@@ -94,34 +77,6 @@ impl<'a, C: Cost> Table<'a, C> {
         let block = layout.block(layout.block_of(s), layout.block_of(end)) * layout.block_length();
         let value = self.storage.entries()[block + layout.row(s, end) + MAX_TILE + m].get()?;
         Some(value - self.frame.before[s].get()?)
-    }
-}
-
-/// One region of memory for all rows, on huge pages where the system has them: a tile of all the rows
-/// that a block reads touches more small pages than a processor remembers.
-pub(crate) struct Storage<C> {
-    map: MmapMut,
-    cells: PhantomData<C>,
-}
-
-impl<C: Cost> Storage<C> {
-    pub(crate) fn new(length: usize) -> Result<Self, TableError> {
-        let bytes = length * size_of::<C>();
-        let map = MmapMut::map_anon(bytes).map_err(|source| TableError::Memory { bytes, source })?;
-        #[cfg(target_os = "linux")]
-        {
-            // Advice: without huge pages the table is slower and otherwise the same.
-            let _ = map.advise(memmap2::Advice::HugePage);
-        }
-        Ok(Self { map, cells: PhantomData })
-    }
-
-    pub(crate) fn entries(&self) -> &[C] {
-        bytemuck::cast_slice(&self.map)
-    }
-
-    pub(crate) fn entries_mut(&mut self) -> &mut [C] {
-        bytemuck::cast_slice_mut(&mut self.map)
     }
 }
 
@@ -186,19 +141,6 @@ impl Layout {
 pub fn bytes<C: Cost>(stages: usize, capacity: usize) -> usize {
     let layout = Layout::new::<C>(stages, capacity);
     layout.blocks() * layout.block_length() * size_of::<C>()
-}
-
-/// Passing forward times before each stage; none when a time does not fit the cost type.
-pub fn passing_before<C: Cost>(chain: &SlottedChain) -> Option<Vec<C>> {
-    let mut sum = 0;
-    let mut before = Vec::with_capacity(chain.len());
-    for (&time, savings) in chain.forward_time.iter().zip(&chain.savings) {
-        before.push(C::new(sum)?);
-        sum += time;
-        C::new(savings.iter().map(|saving| saving.time).max().unwrap_or(0).max(time))?;
-    }
-    C::new(sum)?;
-    Some(before)
 }
 
 /// Everything about a table but its entries.

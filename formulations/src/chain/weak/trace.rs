@@ -3,7 +3,7 @@
 use remat_core::chain::ChainStep;
 
 use super::table::{WeakTable, down};
-use crate::rotor::kernel::Cost;
+use crate::chain::kernel::Cost;
 
 enum Task {
     /// Stages s, t, l and a slot of stage s.

@@ -3,7 +3,7 @@
 use remat_core::Instance;
 use remat_core::chain::{Chain, ChainCost, ChainStep};
 
-use crate::chain_method::{self, ChainProgram};
+use super::method::{self, ChainProgram};
 use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 
 /// Revolve as if all stages were alike.
@@ -46,7 +46,7 @@ impl Method for GriewankLogN {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        chain_method::supports(instance)
+        method::supports(instance)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
