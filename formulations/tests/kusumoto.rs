@@ -14,6 +14,7 @@ use remat_formulations::kusumoto::chen;
 use remat_formulations::kusumoto::family;
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
+use remat_formulations::kusumoto::search::Search;
 use remat_formulations::kusumoto::set::Set;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::strategy::{self, Liveness};
@@ -184,7 +185,7 @@ proptest! {
         for budget in (least.saturating_sub(1)..=most).step_by(2).chain([u64::MAX]) {
             let fitting = || costs.iter().filter(|cost| cost.1 <= budget).map(|cost| cost.0);
             for (goal, best) in [(Goal::TimeCentric, fitting().min()), (Goal::MemoryCentric, fitting().max())] {
-                let found = program::solve(&steps, budget, goal, None).expect("no limit");
+                let found = Search::new(&steps, budget, goal).best(None).expect("no limit");
                 let cost = found.map(|sequence| program::evaluate(&steps, &sequence));
                 prop_assert_eq!(cost.map(|cost| cost.0), best, "{:?} within {}", goal, budget);
                 prop_assert!(cost.is_none_or(|cost| cost.1 <= budget));
@@ -254,7 +255,8 @@ fn equation_2_alone_can_be_less_than_the_strategy_needs() {
         let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), u64::MAX);
         let sequence = positions(&steps, &[0b1, 0b11111]);
         let sets: Vec<_> = sequence.iter().map(|&set| &steps.sets[set]).collect();
-        let schedule = strategy::schedule(&instance, &graph, &sets, LastGroup::Recompute, Liveness::Off);
+        let group_of = strategy::groups(&graph, &sets);
+        let schedule = strategy::schedule(&instance, &graph, &group_of, LastGroup::Recompute, Liveness::Off);
         (program::evaluate(&steps, &sequence).1, simulate(&instance, &schedule).expect("legal").peak_bytes)
     };
     let ((equation, simulated), (larger, _)) = (peak(Memory::Equation), peak(Memory::Larger));
@@ -327,9 +329,9 @@ fn chens_segments_end_at_articulation_points() {
     for (node, described) in graph.nodes.iter().enumerate() {
         assert!(described.predecessors.iter().all(|&before| place(before) < place(node)));
     }
-    let sizes = |sets: &Vec<Set>| sets.iter().map(Set::len).collect::<Vec<_>>();
-    let found: Vec<_> = chen::segmentations(&graph, 100).iter().map(sizes).collect();
-    assert_eq!(found, [vec![2, 5, 6], vec![5, 6], vec![6]]);
+    let found: Vec<_> = chen::segmentations(&graph, 100).into_iter().map(|found| found.group_of).collect();
+    let (all, two, one) = (vec![0, 0, 1, 1, 1, 2], vec![0, 0, 0, 0, 0, 1], vec![0; 6]);
+    assert_eq!(found, [one, all, two], "from coarse to fine");
 }
 
 proptest! {
@@ -368,16 +370,14 @@ fn fan(n: u32) -> Instance {
 }
 
 #[test]
-fn too_many_lower_sets_are_a_stop_with_a_reason_and_a_fallback_on_request() {
+fn too_many_lower_sets_are_a_stop_with_a_reason_and_the_approximate_answer() {
     let instance = fan(12);
     let stopped = &answers(&instance, &[None], &[("max-lower-sets", "4096")])[0];
-    assert_eq!((stopped.termination, stopped.schedule.is_none()), (Termination::NodeLimit, true));
-    assert_eq!(stopped.note, "more lower sets than max-lower-sets");
+    assert_eq!((stopped.termination, stopped.schedule.is_some()), (Termination::NodeLimit, true));
+    assert!(stopped.note.starts_with("more lower sets than max-lower-sets; "), "{}", stopped.note);
+    assert!(stopped.note.ends_with("of 14 pruned lower sets"), "{}", stopped.note);
     let all = &answers(&instance, &[None], &[("max-lower-sets", "5000")])[0];
     assert!(all.note.ends_with("of 4097 lower sets"), "{}", all.note);
-    let otherwise = &answers(&instance, &[None], &[("max-lower-sets", "4096"), ("otherwise", "approximate")])[0];
-    assert!(otherwise.note.ends_with("of 14 pruned lower sets"), "{}", otherwise.note);
-    assert_eq!(otherwise.termination, Termination::Feasible);
 }
 
 /// GoogLeNet as the paper counts it, 134 nodes, sizes in elements per image.
@@ -492,7 +492,7 @@ fn google_net() {
                 [(Goal::TimeCentric, 10), (Goal::MemoryCentric, 10), (Goal::TimeCentric, 12), (Goal::TimeCentric, 15)]
             {
                 let started = std::time::Instant::now();
-                let found = program::solve(&steps, least / 10 * tenths + 10, goal, None).expect("no limit");
+                let found = Search::new(&steps, least / 10 * tenths + 10, goal).best(None).expect("no limit");
                 let cost = program::evaluate(&steps, &found.expect("feasible"));
                 let percent = 100.0 * cost.0 as f64 / times.iter().sum::<u64>() as f64;
                 eprintln!("  {goal:?} {tenths}: {:.3} s, overhead {percent:.1} %", started.elapsed().as_secs_f64());

@@ -8,13 +8,14 @@ pub mod candidates;
 pub mod rules;
 pub mod segments;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use remat_core::{Instance, Schedule, simulate};
 
 use crate::checkmate::joint::{Joint, JointOperator};
 use crate::checkmate::stages::Stages;
 use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::report::Progress;
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
@@ -37,7 +38,8 @@ use segments::Segments;
 /// what a segment needs from beyond its checkpoints (a skip connection) runs again too.
 ///
 /// # Size
-/// O(reads + runs) for each value of b; at most O(n^2) values of b lead to different choices.
+/// O(reads + runs) for each value of b. At most O(n^2) values of b lead to different choices; beyond 2^28 steps
+/// of their enumeration those that are left are doubled from one to the next.
 ///
 /// # Departures from the paper
 /// Chen et al. try six values of b around sqrt(x y); Checkmate's sweep is not described. Here b takes
@@ -157,20 +159,17 @@ impl Method for Chen {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let began = Instant::now();
         let problem = Problem::new(self, context.instance)?;
-        let build = began.elapsed();
-        let (plans, rest) = match self.rule {
-            Rule::Sqrt => (vec![problem.plan(rules::sqrt(&problem.candidates), String::new())?], Rest::default()),
-            Rule::Greedy => problem.greedy(context)?,
+        let mut build = began.elapsed();
+        let sweep = match self.rule {
+            Rule::Sqrt => Sweep::of(problem.plan(rules::sqrt(&problem.candidates), String::new())?),
+            Rule::Greedy => problem.greedy(context, context.limits.deadline(began))?,
         };
-        let mut spent = build;
-        context.answer_each(|index, budget| {
-            let fits = |plan: &&Plan| budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
-            let best = plans.iter().filter(fits).min_by_key(|plan| (plan.cost.time, plan.cost.peak_bytes));
-            let answer = problem.answer(budget, best, &rest);
-            let solve = began.elapsed().saturating_sub(spent);
-            spent += solve;
-            let build = if index == 0 { build } else { Duration::ZERO };
-            Ok(Answer { build, solve, ..answer })
+        let mut answered = began + build;
+        context.answer_each(|_, budget| {
+            let answer = problem.answer(budget, &sweep);
+            let solve = answered.elapsed();
+            answered += solve;
+            Ok(Answer { build: std::mem::take(&mut build), solve, ..answer })
         });
         Ok(())
     }
@@ -186,14 +185,13 @@ pub fn fastest_within(instance: &Instance, budgets: &[Option<u64>]) -> Result<Ve
         [&AP_GREEDY, &LINEARIZED_GREEDY].into_iter().filter_map(|m| Problem::new(m, instance).ok()).collect();
     let mut plans = Vec::new();
     for problem in &problems {
-        for bytes in spread(&rules::thresholds(&problem.candidates, &problem.sizes), MOST_STARTS) {
+        for bytes in rules::spread(rules::thresholds(&problem.candidates, &problem.sizes), MOST_STARTS) {
             let checkpoints = rules::greedy(&problem.candidates, &problem.sizes, bytes);
             plans.push((problem, problem.plan(checkpoints, String::new())?));
         }
     }
     let best = |&budget: &Option<u64>| {
-        let fits = |(_, plan): &&(_, Plan)| budget.is_none_or(|budget| plan.cost.peak_bytes <= budget);
-        let (problem, plan) = plans.iter().filter(fits).min_by_key(|(_, plan)| plan.cost.time)?;
+        let (problem, plan) = plans.iter().filter(|(_, plan)| plan.fits(budget)).min_by_key(|(_, plan)| plan.key())?;
         Some(Segments::new(instance, &problem.joint, &plan.checkpoints).stages(&problem.joint))
     };
     Ok(budgets.iter().map(best).collect())
@@ -209,11 +207,27 @@ struct Plan {
     words: String,
 }
 
-/// What a sweep left out.
-#[derive(Default)]
-struct Rest {
+impl Plan {
+    fn fits(&self, budget: Option<u64>) -> bool {
+        budget.is_none_or(|budget| self.cost.peak_bytes <= budget)
+    }
+
+    fn key(&self) -> (u64, u64) {
+        (self.cost.time, self.cost.peak_bytes)
+    }
+}
+
+/// The plans of a sweep over b, and what it left out.
+struct Sweep {
+    plans: Vec<Plan>,
     words: String,
     out_of_time: bool,
+}
+
+impl Sweep {
+    fn of(plan: Plan) -> Self {
+        Self { plans: vec![plan], words: String::new(), out_of_time: false }
+    }
 }
 
 /// An instance as these methods see it.
@@ -247,55 +261,51 @@ impl<'a> Problem<'a> {
         Ok(Plan { checkpoints, cost, words })
     }
 
-    /// The plans of a sweep over b, or of the one b that was given.
-    fn greedy(&self, context: &Context<'_>) -> Result<(Vec<Plan>, Rest), MethodError> {
-        let deadline = context.limits.time.map(|time| Instant::now() + time);
+    /// A sweep over b, or the one b that was given; the fastest so far within each budget is reported.
+    fn greedy(&self, context: &Context<'_>, deadline: Option<Instant>) -> Result<Sweep, MethodError> {
         let plan =
             |bytes: u64| self.plan(rules::greedy(&self.candidates, &self.sizes, bytes), format!(", b = {bytes}"));
         if let Some(bytes) = context.parameters.integer("segment-bytes") {
-            return Ok((vec![plan(bytes)?], Rest::default()));
+            return Ok(Sweep::of(plan(bytes)?));
         }
         let all = rules::thresholds(&self.candidates, &self.sizes);
+        let count = all.len();
         let most = context.parameters.integer("settings").and_then(|most| usize::try_from(most).ok());
-        let chosen = spread(&all, most.unwrap_or(all.len()));
-        let mut plans = Vec::with_capacity(chosen.len());
-        // The largest first: store-all and its neighbours are there when time runs out.
-        for &bytes in chosen.iter().rev() {
+        let chosen = rules::spread(all, most.unwrap_or(usize::MAX));
+        let mut plans: Vec<Plan> = Vec::with_capacity(chosen.len());
+        for &bytes in &chosen {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 break;
             }
-            plans.push(plan(bytes)?);
+            let plan = plan(bytes)?;
+            for (index, &budget) in context.budgets.iter().enumerate().filter(|(_, budget)| plan.fits(**budget)) {
+                if !plans.iter().any(|known| known.fits(budget) && known.key() <= plan.key()) {
+                    let schedule = self.schedule(&plan.checkpoints);
+                    context.reporter.report(index, Progress::incumbent(schedule, plan.cost));
+                }
+            }
+            plans.push(plan);
         }
-        let words = format!("{} of {} values of b tried", plans.len(), all.len());
+        let words = format!("{} of {count} values of b tried", plans.len());
         let out_of_time = plans.len() < chosen.len();
-        Ok((plans, Rest { words, out_of_time }))
+        Ok(Sweep { plans, words, out_of_time })
     }
 
-    fn answer(&self, budget: Option<u64>, best: Option<&Plan>, rest: &Rest) -> Answer {
+    /// The fastest plan of a sweep within a budget.
+    fn answer(&self, budget: Option<u64>, sweep: &Sweep) -> Answer {
+        let best = sweep.plans.iter().filter(|plan| plan.fits(budget)).min_by_key(|plan| plan.key());
         let termination = match best {
-            _ if rest.out_of_time => Termination::TimeLimit,
+            _ if sweep.out_of_time => Termination::TimeLimit,
             Some(_) => Termination::Feasible,
             None => Termination::NotFound,
         };
         let checkpoints = best.map(|plan| format!("{} checkpoints{}", plan.checkpoints.len(), plan.words));
-        let words = Some(rest.words.clone()).filter(|words| !words.is_empty());
+        let words = Some(sweep.words.clone()).filter(|words| !words.is_empty());
         Answer {
-            budget,
-            termination,
             schedule: best.map(|plan| self.schedule(&plan.checkpoints)),
             claimed: best.map(|plan| plan.cost),
-            lower_bound: None,
-            build: Duration::ZERO,
-            solve: Duration::ZERO,
             note: checkpoints.into_iter().chain(words).collect::<Vec<_>>().join("; "),
+            ..Answer::without_schedule(budget, termination)
         }
     }
-}
-
-/// At most so many of a list, evenly, first and last among them.
-fn spread(all: &[u64], most: usize) -> Vec<u64> {
-    if all.len() <= most {
-        return all.to_vec();
-    }
-    (0..most).map(|at| all[at * (all.len() - 1) / (most - 1)]).collect()
 }

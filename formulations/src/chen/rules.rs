@@ -15,16 +15,42 @@ pub fn greedy(candidates: &[usize], sizes: &[u64], bytes: u64) -> Vec<usize> {
 }
 
 /// Values of b, one for each choice that the greedy rule can come to, ascending from 0: each is the
-/// least that leads to its choice.
+/// least that leads to its choice. There may be as many as pairs of candidates: once the enumeration has taken
+/// [`MOST_STEPS`], each is at least twice the one before.
 pub fn thresholds(candidates: &[usize], sizes: &[u64]) -> Vec<u64> {
     let mut thresholds = vec![0];
     let mut bytes = 0;
+    let mut steps = 0;
     // The choice is the same until b reaches the least that has come together at a checkpoint.
     while let Some(next) = filled(candidates, sizes, bytes).map(|(_, filled)| filled).min() {
         thresholds.push(next);
-        bytes = next;
+        steps += sizes.len();
+        bytes = if steps < MOST_STEPS { next } else { next.saturating_mul(2) };
     }
     thresholds
+}
+
+/// Sizes that [`thresholds`] adds up before it takes larger steps: a second or less.
+const MOST_STEPS: usize = 1 << 28;
+
+/// At most so many of a list, evenly spread, first and last among them; from coarse to fine, so that any
+/// number of them from the beginning is spread as well.
+pub fn spread<T: Copy>(mut all: Vec<T>, most: usize) -> Vec<T> {
+    if all.len() > most {
+        let last = all.len() - 1;
+        all = (0..most).map(|at| all[at * last / (most - 1).max(1)]).collect();
+    }
+    let count = all.len();
+    let mut step = count.next_power_of_two();
+    // The last one has no place in the halving.
+    let mut ordered: Vec<T> = all.last().copied().into_iter().collect();
+    while step > 0 {
+        let places = (0..count.saturating_sub(1)).step_by(step);
+        let new = |place: &usize| step == count.next_power_of_two() || !place.is_multiple_of(2 * step);
+        ordered.extend(places.filter(new).map(|place| all[place]));
+        step /= 2;
+    }
+    ordered
 }
 
 /// The checkpoints, each with the bytes that had come together there.
@@ -50,6 +76,18 @@ mod tests {
         assert_eq!(sqrt(&fifteen), [2, 5, 8, 11, 14]);
         assert_eq!(sqrt(&[4]), [4]);
         assert!(sqrt(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_is_spread_comes_from_coarse_to_fine_and_each_once() {
+        assert_eq!(spread((0..=8).collect(), 100), [8, 0, 4, 2, 6, 1, 3, 5, 7]);
+        assert_eq!(spread((0..=80).collect(), 9), [80, 0, 40, 20, 60, 10, 30, 50, 70]);
+        for count in 0..40 {
+            let mut all = spread((0..count).collect(), 100);
+            all.sort_unstable();
+            assert_eq!(all, (0..count).collect::<Vec<_>>());
+        }
+        assert_eq!(spread(vec![1, 2, 3], 1), [1]);
     }
 
     #[test]

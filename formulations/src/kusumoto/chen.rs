@@ -1,15 +1,16 @@
 //! `kusumoto-chen`: Chen's algorithm as Kusumoto et al. configured it for their comparison.
 
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use petgraph::graph::{NodeIndex, UnGraph};
 use remat_core::{Instance, Schedule, simulate};
 
 use super::graph::Graph;
-use super::set::Set;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
+use crate::chen::rules;
 use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::report::Progress;
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 
 /// Segments between articulation points, each recomputed once.
@@ -27,7 +28,7 @@ use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, M
 /// candidates are its articulation points: nodes without which it falls apart.
 ///
 /// # Size
-/// O(V (V + E)) for the articulation points, then one simulation per segmentation.
+/// O(V + E) for the articulation points, then one simulation per segmentation.
 ///
 /// # Departures from the paper
 /// Nodes, edges and sizes are those of `kusumoto-2019`, and so is the execution: forward, what crosses the
@@ -91,25 +92,23 @@ impl Method for KusumotoChen {
         let graph = Graph::new(context.instance)?;
         let most = context.parameters.integer("most-segmentations").and_then(|most| usize::try_from(most).ok());
         let segmentations = segmentations(&graph, most.unwrap_or(usize::MAX));
-        let build = started.elapsed();
-        let runs = runs(context, &graph, &segmentations)?;
-        let least = context.parameters.word("budget") == "least";
-        let mut build = Some(build);
+        let mut build = started.elapsed();
+        let (runs, complete) = runs(context, &graph, &segmentations, context.limits.deadline(started))?;
         context.answer_each(|_, budget| {
-            let meets = |run: &&Run| budget.is_none_or(|budget| run.claimed.peak_bytes <= budget);
-            let (time, peak) = (|run: &Run| run.claimed.time, |run: &Run| run.claimed.peak_bytes);
-            let key = |run: &&Run| if least { (peak(run), time(run)) } else { (time(run), peak(run)) };
-            let best = runs.iter().filter(meets).min_by_key(key);
+            let best = runs.iter().filter(|run| run.fits(budget)).min_by_key(|run| run.key);
+            let termination = match best {
+                _ if !complete => Termination::TimeLimit,
+                Some(_) => Termination::Feasible,
+                None => Termination::NotFound,
+            };
             let note = best.map(|run| format!("{} segments, {} segmentations", run.segments, runs.len()));
             Ok(Answer {
-                budget,
-                termination: if best.is_some() { Termination::Feasible } else { Termination::NotFound },
                 schedule: best.map(|run| run.schedule.clone()),
                 claimed: best.map(|run| run.claimed),
-                lower_bound: None,
-                build: build.take().unwrap_or(Duration::ZERO),
+                build: std::mem::take(&mut build),
                 solve: started.elapsed(),
                 note: note.unwrap_or_default(),
+                ..Answer::without_schedule(budget, termination)
             })
         });
         Ok(())
@@ -121,70 +120,71 @@ struct Run {
     segments: usize,
     schedule: Schedule,
     claimed: Claimed,
+    /// The less, the better.
+    key: (u64, u64),
 }
 
-fn runs(context: &Context<'_>, graph: &Graph, segmentations: &[Vec<Set>]) -> Result<Vec<Run>, MethodError> {
+impl Run {
+    fn fits(&self, budget: Option<u64>) -> bool {
+        budget.is_none_or(|budget| self.claimed.peak_bytes <= budget)
+    }
+}
+
+/// The runs that are best for some budget, and whether there was time for all segmentations.
+fn runs(
+    context: &Context<'_>,
+    graph: &Graph,
+    segmentations: &[Segmentation],
+    deadline: Option<Instant>,
+) -> Result<(Vec<Run>, bool), MethodError> {
     let is = |name: &str, word: &str| context.parameters.word(name) == word;
     let liveness = if is("liveness", "off") { Liveness::Off } else { Liveness::On };
     let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
-    let started = Instant::now();
-    let mut runs = Vec::new();
-    for sets in segmentations {
-        if context.limits.time.is_some_and(|time| started.elapsed() >= time) {
-            break;
+    let least = is("budget", "least");
+    let mut runs: Vec<Run> = Vec::new();
+    for Segmentation { group_of, segments } in segmentations {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok((runs, false));
         }
-        let sets: Vec<&Set> = sets.iter().collect();
-        let schedule = strategy::schedule(context.instance, graph, &sets, last_group, liveness);
+        let schedule = strategy::schedule(context.instance, graph, group_of, last_group, liveness);
         let cost = simulate(context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
         let claimed = Claimed { time: cost.time, peak_bytes: cost.peak_bytes };
-        runs.push(Run { segments: sets.len(), schedule, claimed });
-    }
-    Ok(runs)
-}
-
-/// The lower sets after each segment, V last, for every b that leads to other segments; of more than `most`
-/// some, evenly spread.
-pub fn segmentations(graph: &Graph, most: usize) -> Vec<Vec<Set>> {
-    let order = depth_first_order(graph);
-    let candidates = articulation_points(graph);
-    let mut found = BTreeSet::new();
-    let mut threshold = Some(0);
-    while let Some(bytes) = threshold {
-        let (ends, next) = segments(graph, &order, &candidates, bytes);
-        found.insert(ends);
-        threshold = next;
-    }
-    let step = found.len().div_ceil(most).max(1);
-    let sets = |ends: Vec<usize>| {
-        let mut set = Set::empty(graph.nodes.len());
-        let mut from = 0;
-        let prefix = |end: usize| {
-            order[from..=end].iter().for_each(|&node| set.insert(node));
-            from = end + 1;
-            set.clone()
-        };
-        ends.into_iter().map(prefix).collect()
-    };
-    found.into_iter().step_by(step).map(sets).collect()
-}
-
-/// Algorithm 3 for one b: positions in the order where segments end, the last node's included, and the
-/// least larger b with which one of them would end later.
-fn segments(graph: &Graph, order: &[usize], candidates: &[bool], most: u64) -> (Vec<usize>, Option<u64>) {
-    let mut ends = Vec::new();
-    let mut next: Option<u64> = None;
-    let mut bytes = 0;
-    for (position, &node) in order.iter().enumerate() {
-        bytes += graph.nodes[node].bytes;
-        if position + 1 == order.len() {
-            ends.push(position);
-        } else if candidates[node] && bytes > most {
-            ends.push(position);
-            next = Some(next.map_or(bytes, |next| next.min(bytes)));
-            bytes = 0;
+        let key = if least { (cost.peak_bytes, cost.time) } else { (cost.time, cost.peak_bytes) };
+        let run = Run { segments: *segments, schedule, claimed, key };
+        let better = |budget| run.fits(budget) && !runs.iter().any(|known| known.fits(budget) && known.key <= run.key);
+        for (index, _) in context.budgets.iter().enumerate().filter(|(_, budget)| better(**budget)) {
+            context.reporter.report(index, Progress::incumbent(run.schedule.clone(), claimed));
         }
+        runs.push(run);
     }
-    (ends, next)
+    Ok((runs, true))
+}
+
+/// Which segment each node is in, ascending along the order of the search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segmentation {
+    /// By node.
+    pub group_of: Vec<usize>,
+    /// How many segments there are.
+    pub segments: usize,
+}
+
+/// Those of every b that leads to other segments; of more than `most` some, evenly spread, from coarse to fine.
+pub fn segmentations(graph: &Graph, most: usize) -> Vec<Segmentation> {
+    let order = depth_first_order(graph);
+    let points = articulation_points(graph);
+    let last = order.len() - 1;
+    let candidates: Vec<usize> = (0..last).filter(|&position| points[order[position]]).collect();
+    let sizes: Vec<u64> = order.iter().map(|&node| graph.nodes[node].bytes).collect();
+    let segmentation = |bytes: u64| {
+        let ends = rules::greedy(&candidates, &sizes, bytes);
+        let mut group_of = vec![0; order.len()];
+        for (position, &node) in order.iter().enumerate() {
+            group_of[node] = ends.partition_point(|&end| end < position);
+        }
+        Segmentation { group_of, segments: ends.len() + 1 }
+    };
+    rules::spread(rules::thresholds(&candidates, &sizes), most).into_iter().map(segmentation).collect()
 }
 
 /// A topological order: the reverse of the order in which a depth-first search leaves the nodes.
@@ -209,34 +209,17 @@ pub fn depth_first_order(graph: &Graph) -> Vec<usize> {
     left
 }
 
-/// For each node, whether the graph has more parts without it.
+/// For each node, whether the graph, edges taken both ways, has more parts without it.
 pub fn articulation_points(graph: &Graph) -> Vec<bool> {
-    let whole = parts(graph, None);
-    let lonely = |node: usize| graph.nodes[node].predecessors.is_empty() && graph.nodes[node].successors.is_empty();
-    (0..graph.nodes.len()).map(|node| !lonely(node) && parts(graph, Some(node)) > whole).collect()
-}
-
-/// Number of connected parts of the graph, edges taken both ways, without a node.
-fn parts(graph: &Graph, without: Option<usize>) -> usize {
-    let mut seen = vec![false; graph.nodes.len()];
-    if let Some(node) = without {
-        seen[node] = true;
+    let mut undirected = UnGraph::<(), ()>::with_capacity(graph.nodes.len(), graph.nodes.len());
+    for _ in &graph.nodes {
+        undirected.add_node(());
     }
-    let mut count = 0;
-    for root in 0..seen.len() {
-        if std::mem::replace(&mut seen[root], true) {
-            continue;
-        }
-        count += 1;
-        let mut pending = vec![root];
-        while let Some(node) = pending.pop() {
-            let node = &graph.nodes[node];
-            for &next in node.successors.iter().chain(&node.predecessors) {
-                if !std::mem::replace(&mut seen[next], true) {
-                    pending.push(next);
-                }
-            }
+    for (from, node) in graph.nodes.iter().enumerate() {
+        for &to in &node.successors {
+            undirected.add_edge(NodeIndex::new(from), NodeIndex::new(to), ());
         }
     }
-    count
+    let points = petgraph::algo::articulation_points::articulation_points(&undirected);
+    (0..graph.nodes.len()).map(|node| points.contains(&NodeIndex::new(node))).collect()
 }

@@ -8,6 +8,9 @@ use remat_core::plan::Plan;
 use super::set::Set;
 use crate::method::SkipReason;
 
+/// Most forward operators: each has a set of others, a bit for each.
+pub const MOST_NODES: usize = 20_000;
+
 /// A forward operator.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -130,6 +133,10 @@ impl<'a> Builder<'a> {
         }
         if nodes.is_empty() {
             return Err(SkipReason("the instance has no forward operator".into()));
+        }
+        if nodes.len() > MOST_NODES {
+            let count = nodes.len();
+            return Err(SkipReason(format!("{count} forward operators are more than the {MOST_NODES} that it takes")));
         }
         let graph = Graph {
             nodes,

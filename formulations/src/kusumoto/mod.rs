@@ -26,6 +26,7 @@ use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, M
 use family::Stop;
 use graph::Graph;
 use program::Goal;
+use search::Search;
 use steps::{LastGroup, Memory, Steps};
 use strategy::Liveness;
 
@@ -48,7 +49,8 @@ use strategy::Liveness;
 ///
 /// # Size
 /// At most lower sets squared times the pairs per set; up to the number of nodes of them for the approximate
-/// program, up to 2^nodes for the exact one, which stops with `node_limit` at `max-lower-sets`.
+/// program, up to 2^nodes for the exact one. With more than `max-lower-sets`, or more than half of the time
+/// allows, the answer is that of the approximate program, with `node_limit` or `time_limit`.
 ///
 /// # Departures from the paper
 /// A node is a forward operator (loss included), M_v the bytes of all that it makes, saved tensors
@@ -125,9 +127,8 @@ const PARAMETERS: &[ParameterSpec] = &[
         name: "max-lower-sets",
         default: "50000",
         kind: ParameterKind::Integer { min: 2, max: 10_000_000 },
-        help: "lower sets beyond which the exact program does not start",
+        help: "lower sets beyond which the exact program does not start; the answer is the approximate program's then",
     },
-    choice("otherwise", "stop", &["stop", "approximate"], "what to do when there are more lower sets than that"),
 ];
 
 const TIME_STEPS: ParameterSpec = ParameterSpec {
@@ -167,38 +168,42 @@ impl Method for Kusumoto {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let started = Instant::now();
+        let began = Instant::now();
         let graph = Graph::new(context.instance)?;
         let parameters = context.parameters;
-        let deadline = context.limits.time.map(|time| started + time);
+        let deadline = context.limits.deadline(began);
         let times = times(context.instance, &graph, parameters);
         let is = |name: &str, word: &str| parameters.word(name) == word;
         let memory = if is("memory", "instance") { Memory::Instance } else { Memory::Larger };
         let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
         let settings = (memory, last_group);
         let plan_for_least = is("budget", "least");
-        let built = lower_sets(&graph, parameters, deadline).and_then(|(sets, exact)| {
-            let most = most_useful(context, &graph, &times, settings, plan_for_least, deadline)?;
-            Ok((Steps::new(&graph, sets, &times, settings, most), exact))
-        });
-        let (steps, exact) = match built {
-            Ok(built) => built,
+        // What is left is for the best sequence.
+        let half = context.limits.time.and_then(|time| began.checked_add(time / 2));
+        let family = Family::new(&graph, parameters, half);
+        let most = if plan_for_least { least_of_pruned(&graph, &times, settings, deadline) } else { Ok(u64::MAX) };
+        let most = match most {
+            Ok(most) => most,
             Err(stop) => {
-                context.answer_each(|_, budget| Ok(stopped(budget, stop, started)));
+                context.answer_each(|_, budget| Ok(stopped(budget, stop)));
                 return Ok(());
             }
         };
+        let steps = Steps::new(&graph, family.sets, &times, settings, most);
         let least = plan_for_least.then(|| program::least_budget(&steps, deadline));
+        let build = began.elapsed();
         let mut planner = Planner {
             context,
             graph: &graph,
             steps: &steps,
-            exact,
+            exact: family.exact,
+            stop: family.stop,
             goal: if is("objective", "memory-centric") { Goal::MemoryCentric } else { Goal::TimeCentric },
             last_group,
             liveness: if is("liveness", "off") { Liveness::Off } else { Liveness::On },
-            deadline,
-            build: started.elapsed(),
+            // As much for each budget as if it were the only one.
+            search: context.limits.time.map(|time| time.saturating_sub(build)),
+            build,
         };
         context.answer_each(|_, budget| planner.answer(budget, least));
         Ok(())
@@ -224,51 +229,46 @@ fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64
     }
 }
 
-/// The largest budget that a plan is asked for: steps that need more are left out. The least budget of all
-/// lower sets is no more than that of the pruned ones, which are few.
-fn most_useful(
-    context: &Context<'_>,
+/// The least budget of the pruned family, which is few sets: that of all lower sets is no more, so steps that need more
+/// are left out.
+fn least_of_pruned(
     graph: &Graph,
     times: &[u64],
     settings: (Memory, LastGroup),
-    plan_for_least: bool,
     deadline: Option<Instant>,
 ) -> Result<u64, Stop> {
-    if plan_for_least {
-        let pruned = Steps::new(graph, family::pruned(graph), times, settings, u64::MAX);
-        return program::least_budget(&pruned, deadline);
-    }
-    Ok(context.budgets.iter().map(|budget| budget.unwrap_or(u64::MAX)).max().unwrap_or(u64::MAX))
+    program::least_budget(&Steps::new(graph, family::pruned(graph), times, settings, u64::MAX), deadline)
 }
 
-/// The family of lower sets, and whether it is that of all.
-fn lower_sets(
-    graph: &Graph,
-    parameters: &Parameters,
-    deadline: Option<Instant>,
-) -> Result<(Vec<set::Set>, bool), Stop> {
-    let most = parameters.integer("max-lower-sets").and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-    if parameters.word("dp") == "approximate" {
-        return Ok((family::pruned(graph), false));
-    }
-    match family::all(graph, most, deadline) {
-        Ok(sets) => Ok((sets, true)),
-        Err(Stop::LowerSets) if parameters.word("otherwise") == "approximate" => Ok((family::pruned(graph), false)),
-        Err(stop) => Err(stop),
+/// The lower sets that sequences are made of.
+struct Family {
+    sets: Vec<set::Set>,
+    /// Whether they are all.
+    exact: bool,
+    /// What kept them from being all, where that was asked for.
+    stop: Option<Stop>,
+}
+
+impl Family {
+    fn new(graph: &Graph, parameters: &Parameters, deadline: Option<Instant>) -> Self {
+        let most = parameters.integer("max-lower-sets").and_then(|most| usize::try_from(most).ok());
+        let pruned = |stop| Self { sets: family::pruned(graph), exact: false, stop };
+        if parameters.word("dp") == "approximate" {
+            return pruned(None);
+        }
+        match family::all(graph, most.unwrap_or(usize::MAX), deadline) {
+            Ok(sets) => Self { sets, exact: true, stop: None },
+            Err(stop) => pruned(Some(stop)),
+        }
     }
 }
 
-fn stopped(budget: Option<u64>, stop: Stop, started: Instant) -> Answer {
+fn stopped(budget: Option<u64>, stop: Stop) -> Answer {
     let (termination, note) = match stop {
         Stop::LowerSets => (Termination::NodeLimit, "more lower sets than max-lower-sets"),
         Stop::Time => (Termination::TimeLimit, ""),
     };
-    nothing(budget, termination, note.into(), started.elapsed())
-}
-
-fn nothing(budget: Option<u64>, termination: Termination, note: String, solve: Duration) -> Answer {
-    let build = Duration::ZERO;
-    Answer { budget, termination, schedule: None, claimed: None, lower_bound: None, build, solve, note }
+    Answer { note: note.into(), ..Answer::without_schedule(budget, termination) }
 }
 
 /// Answers budgets from one family.
@@ -277,58 +277,63 @@ struct Planner<'a> {
     graph: &'a Graph,
     steps: &'a Steps<'a>,
     exact: bool,
+    stop: Option<Stop>,
     goal: Goal,
     last_group: LastGroup,
     liveness: Liveness,
-    deadline: Option<Instant>,
+    search: Option<Duration>,
     build: Duration,
 }
 
 impl Planner<'_> {
     fn answer(&mut self, budget: Option<u64>, least: Option<Result<u64, Stop>>) -> Result<Answer, MethodError> {
-        let started = Instant::now();
+        let began = Instant::now();
+        let deadline = self.search.and_then(|time| began.checked_add(time));
         let within = budget.unwrap_or(u64::MAX);
         // Planning for the least budget: nothing where the budget is less than that.
         let target = match least {
             None => Ok(Some(within)),
             Some(least) => least.map(|least| Some(least).filter(|&least| least <= within)),
         };
-        let solved = target.and_then(|target| match target {
-            None => Ok(None),
-            Some(target) => program::solve(self.steps, target, self.goal, self.deadline),
-        });
-        let sets = self.steps.sets.len();
-        let family = if self.exact { "lower sets" } else { "pruned lower sets" };
-        let answer = match solved {
-            Err(stop) => stopped(budget, stop, started),
-            Ok(None) => {
-                let termination = if self.exact { Termination::Infeasible } else { Termination::NotFound };
-                nothing(budget, termination, format!("{sets} {family}"), started.elapsed())
+        let (sequence, stop) = match target {
+            Err(stop) => (None, Some(stop)),
+            Ok(None) => (None, self.stop),
+            Ok(Some(target)) => {
+                let mut search = Search::new(self.steps, target, self.goal);
+                match search.best(deadline) {
+                    Ok(sequence) => (sequence, self.stop),
+                    Err(stop) => (search.incumbent, Some(stop)),
+                }
             }
-            Ok(Some(sequence)) => self.planned(budget, &sequence, &format!("of {sets} {family}"), started)?,
         };
-        Ok(Answer { build: std::mem::take(&mut self.build), ..answer })
-    }
-
-    fn planned(
-        &self,
-        budget: Option<u64>,
-        sequence: &[usize],
-        family: &str,
-        started: Instant,
-    ) -> Result<Answer, MethodError> {
-        let sets: Vec<_> = sequence.iter().map(|&position| &self.steps.sets[position]).collect();
-        let instance = self.context.instance;
-        let schedule = strategy::schedule(instance, self.graph, &sets, self.last_group, self.liveness);
-        let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        let (_, peak_bytes) = program::evaluate(self.steps, sequence);
         let parameters = self.context.parameters;
         let rounded = parameters.word("time-steps") != "auto" && parameters.word("costs") == "times";
-        let proved = self.exact && self.goal == Goal::TimeCentric && !rounded;
-        let termination = if proved { Termination::Optimal } else { Termination::Feasible };
-        let claimed = Some(Claimed { time: simulation.time, peak_bytes });
-        let note = format!("{} groups {family}", sequence.len());
-        let answer = nothing(budget, termination, note, started.elapsed());
-        Ok(Answer { schedule: Some(schedule), claimed, ..answer })
+        let termination = match (&sequence, self.exact) {
+            (None, true) => Termination::Infeasible,
+            (None, false) => Termination::NotFound,
+            (Some(_), true) if self.goal == Goal::TimeCentric && !rounded => Termination::Optimal,
+            (Some(_), _) => Termination::Feasible,
+        };
+        let mut answer = match stop {
+            Some(stop) => stopped(budget, stop),
+            None => Answer::without_schedule(budget, termination),
+        };
+        let whence =
+            format!("{} {}", self.steps.sets.len(), if self.exact { "lower sets" } else { "pruned lower sets" });
+        let words = sequence.as_ref().map_or(whence.clone(), |groups| format!("{} groups of {whence}", groups.len()));
+        if sequence.is_some() || stop.is_none() {
+            let before = if answer.note.is_empty() { String::new() } else { format!("{}; ", answer.note) };
+            answer.note = before + &words;
+        }
+        if let Some(sequence) = sequence {
+            let sets: Vec<_> = sequence.iter().map(|&position| &self.steps.sets[position]).collect();
+            let (instance, group_of) = (self.context.instance, strategy::groups(self.graph, &sets));
+            let schedule = strategy::schedule(instance, self.graph, &group_of, self.last_group, self.liveness);
+            let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+            let (_, peak_bytes) = program::evaluate(self.steps, &sequence);
+            answer.claimed = Some(Claimed { time: simulation.time, peak_bytes });
+            answer.schedule = Some(schedule);
+        }
+        Ok(Answer { build: std::mem::take(&mut self.build), solve: began.elapsed(), ..answer })
     }
 }

@@ -1,9 +1,8 @@
-//! The best sequence for a budget ([`super::search`]), and the least budget that has one.
+//! What is optimised, the least budget that has a sequence, and what a sequence costs.
 
 use std::time::Instant;
 
 use super::family::Stop;
-use super::search::Search;
 use super::steps::Steps;
 use super::viable::{Reach, Viable};
 
@@ -14,20 +13,6 @@ pub enum Goal {
     TimeCentric,
     /// The greatest: with liveness analysis, coarse groups need the least memory (section 4.4).
     MemoryCentric,
-}
-
-/// An increasing sequence of lower sets, as positions in the family, the empty set left out; none
-/// where no sequence meets the budget.
-///
-/// # Errors
-/// The moment has come.
-pub fn solve(
-    steps: &Steps<'_>,
-    budget: u64,
-    goal: Goal,
-    deadline: Option<Instant>,
-) -> Result<Option<Vec<usize>>, Stop> {
-    Search::new(steps, budget, goal).best(deadline)
 }
 
 /// The least budget that some sequence meets: bisection over the steps that the largest budget leaves, unless

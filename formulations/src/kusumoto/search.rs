@@ -10,7 +10,7 @@ use super::program::Goal;
 use super::scan::Keys;
 use super::set::Set;
 use super::steps::{MOST, Steps};
-use super::viable::{Limits, Reach, Viable, check};
+use super::viable::{CacheRange, Reach, Viable, check};
 
 /// A way to reach a lower set.
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +57,15 @@ pub struct Search<'s, 'g> {
     /// By set: what the rest of a sequence costs at least; none where nothing fits.
     least: Vec<Option<u64>>,
     /// Found out once the search has taken longer than that takes.
-    limits: Option<Limits>,
+    limits: Option<CacheRange>,
     /// What has been looked at so far.
     pub effort: Effort,
+    /// The best sequence of the pruned family, once it is known; as [`Self::best`] gives it.
+    pub incumbent: Option<Vec<usize>>,
 }
 
 /// A sequence's cost and its positions in the family, the empty set left out.
-type Found = (u64, Vec<usize>);
+type Priced = (u64, Vec<usize>);
 
 impl<'s, 'g> Search<'s, 'g> {
     /// For sequences within a budget.
@@ -77,10 +79,10 @@ impl<'s, 'g> Search<'s, 'g> {
             Goal::MemoryCentric => Some(0),
         };
         let least = steps.sets.iter().enumerate().map(least).collect();
-        Self { steps, goal, budget, knapsack, least, limits: None, effort: Effort::default() }
+        Self { steps, goal, budget, knapsack, least, limits: None, effort: Effort::default(), incumbent: None }
     }
 
-    /// The best sequence; none where none meets the budget.
+    /// The best sequence, as positions in the family, the empty set left out; none where none meets the budget.
     ///
     /// # Errors
     /// The moment has come.
@@ -97,13 +99,14 @@ impl<'s, 'g> Search<'s, 'g> {
             let found = if any { self.deepen((self.worst(), false), deadline)? } else { None };
             return Ok(found.map(|found| found.1));
         };
+        let position = |&at: &usize| self.steps.sets.iter().position(|set| *set == pruned.sets[at]);
+        self.incumbent = sequence.iter().map(position).collect();
         if let Some(less) = cost.checked_sub(1)
             && let Some((_, better)) = self.deepen((less, false), deadline)?
         {
             return Ok(Some(better));
         }
-        let position = |&at: &usize| self.steps.sets.iter().position(|set| *set == pruned.sets[at]);
-        Ok(sequence.iter().map(position).collect())
+        Ok(self.incumbent.clone())
     }
 
     /// No sequence costs more than T(V).
@@ -113,7 +116,7 @@ impl<'s, 'g> Search<'s, 'g> {
 
     /// The best sequence that costs at most `most`, by limits that grow: slowly where an attempt with a
     /// limit that is too high takes long, which is so for all lower sets.
-    fn deepen(&mut self, (most, pruned): (u64, bool), deadline: Option<Instant>) -> Result<Option<Found>, Stop> {
+    fn deepen(&mut self, (most, pruned): (u64, bool), deadline: Option<Instant>) -> Result<Option<Priced>, Stop> {
         let Some(bound) = self.least[0].filter(|&bound| bound <= most) else { return Ok(None) };
         let pairs = (self.steps.sets.len() as u64).pow(2) / 2;
         let mut gap = ((most - bound) >> 10).max(1);
@@ -132,7 +135,7 @@ impl<'s, 'g> Search<'s, 'g> {
     }
 
     /// The best sequence that costs at most `most`.
-    fn attempt(&mut self, mut most: u64, deadline: Option<Instant>) -> Result<Option<Found>, Stop> {
+    fn attempt(&mut self, mut most: u64, deadline: Option<Instant>) -> Result<Option<Priced>, Stop> {
         let last = self.steps.sets.len() - 1;
         let keys = self.keys();
         let mut lists = vec![List::default(); last];

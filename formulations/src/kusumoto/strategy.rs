@@ -17,19 +17,26 @@ pub enum Liveness {
     Off,
 }
 
-/// The schedule of a sequence of lower sets, V last.
+/// The group of each node, V_i by i, of a sequence of lower sets, V last.
+pub fn groups(graph: &Graph, sequence: &[&Set]) -> Vec<usize> {
+    let last = sequence.len() - 1;
+    (0..graph.nodes.len()).map(|node| sequence.partition_point(|set| !set.contains(node)).min(last)).collect()
+}
+
+/// The schedule of nodes in groups, each of which comes after those that it reads.
 pub fn schedule(
     instance: &Instance,
     graph: &Graph,
-    sequence: &[&Set],
+    group_of: &[usize],
     last_group: LastGroup,
     liveness: Liveness,
 ) -> Schedule {
-    let mut run = Run::new(instance, graph, sequence, last_group);
-    for group in 0..sequence.len() {
+    let mut run = Run::new(instance, graph, group_of, last_group, liveness);
+    let count = run.nodes.len();
+    for group in 0..count {
         run.forward(group);
     }
-    for group in (0..sequence.len()).rev() {
+    for group in (0..count).rev() {
         run.backward(group);
     }
     match liveness {
@@ -55,6 +62,7 @@ struct Run<'a> {
     /// Whether the node is in U_k.
     cached: Vec<bool>,
     keep_last: bool,
+    liveness: Liveness,
     /// Group of the last backward operator (the lowest) that reads the tensor.
     read_until: Vec<Option<usize>>,
     /// Group of the maker, and whether it is a forward one.
@@ -64,10 +72,14 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(instance: &'a Instance, graph: &'a Graph, sequence: &[&Set], last_group: LastGroup) -> Self {
-        let count = sequence.len();
-        let first = |node: usize| sequence.iter().position(|set| set.contains(node)).unwrap_or(count - 1);
-        let group_of: Vec<usize> = (0..graph.nodes.len()).map(first).collect();
+    fn new(
+        instance: &'a Instance,
+        graph: &'a Graph,
+        group_of: &[usize],
+        last_group: LastGroup,
+        liveness: Liveness,
+    ) -> Self {
+        let count = group_of.iter().max().map_or(0, |last| last + 1);
         let mut run = Self {
             instance,
             graph,
@@ -75,6 +87,7 @@ impl<'a> Run<'a> {
             backward: vec![Vec::new(); count],
             cached: vec![false; graph.nodes.len()],
             keep_last: last_group == LastGroup::Keep,
+            liveness,
             read_until: vec![None; instance.tensors().len()],
             made_in: vec![None; instance.tensors().len()],
             resident: vec![false; instance.tensors().len()],
@@ -110,7 +123,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Frees what is dead, unless that is found out for each copy in the end.
     fn free_all(&mut self, dead: impl Fn(&Self, TensorId) -> bool) {
+        if self.liveness == Liveness::On {
+            return;
+        }
         for id in self.instance.tensor_ids() {
             if self.resident[id.index()] && !self.instance.is_result(id) && dead(self, id) {
                 self.resident[id.index()] = false;
@@ -128,7 +145,7 @@ impl<'a> Run<'a> {
             let variants = if self.cached[node] || keep { &graph.plan.saving } else { &graph.plan.passing };
             self.compute((id, variants[id.index()]));
         }
-        if !keep {
+        if !keep && self.liveness == Liveness::Off {
             let mut discarded = vec![false; self.resident.len()];
             for &node in self.nodes[group].iter().filter(|&&node| !self.cached[node]) {
                 let operator = self.instance.operator(graph.nodes[node].operator);

@@ -69,7 +69,7 @@ fn boundary(steps: &Steps<'_>, set: usize) -> i64 {
 
 /// By set: how much may be cached there, and how little is as good as nothing.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct CacheRange {
     /// With more than this no sequence ends within the budget; none: whatever is cached.
     pub most: Vec<Option<u64>>,
     /// With no more than this every way is open that is open to any sequence; the largest number where there is no way.
@@ -128,7 +128,7 @@ impl<'s, 'g> Viable<'s, 'g> {
     ///
     /// # Errors
     /// The moment has come.
-    pub fn limits(&self, deadline: Option<Instant>) -> Result<Limits, Stop> {
+    pub fn limits(&self, deadline: Option<Instant>) -> Result<CacheRange, Stop> {
         let last = self.steps.sets.len() - 1;
         let most: Vec<_> = (0..=last).map(|set| self.most(set)).collect();
         let mut enough = vec![u64::MAX; last + 1];
@@ -144,7 +144,7 @@ impl<'s, 'g> Viable<'s, 'g> {
             };
             enough[from] = viable.iter().map(of).min().unwrap_or(u64::MAX);
         }
-        Ok(Limits { most, enough })
+        Ok(CacheRange { most, enough })
     }
 
     /// The most that may be cached at a set so that some way to go on meets the budget.

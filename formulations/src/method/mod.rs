@@ -1,7 +1,7 @@
 //! What a method is: its claim, what it supports, and the answers that it gives.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remat_core::{Instance, Schedule};
 use remat_solvers::Stop;
@@ -112,6 +112,13 @@ pub struct Limits {
     pub threads: usize,
     /// Seed of every random choice.
     pub seed: u64,
+}
+
+impl Limits {
+    /// When the time of work that began at a moment is over; never, too, where that is beyond what clocks count.
+    pub fn deadline(&self, began: Instant) -> Option<Instant> {
+        self.time.and_then(|time| began.checked_add(time))
+    }
 }
 
 /// What a method says of itself.

@@ -6,7 +6,7 @@
 pub mod problem;
 pub mod search;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, simulate};
@@ -14,7 +14,7 @@ use remat_core::{Instance, simulate};
 use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use problem::{MAX_COPIES, Order, Problem, Rules};
-use search::{Bounds, Outcome, search};
+use search::{Bounds, End, Search, search};
 
 /// The fastest schedule there is within a budget.
 ///
@@ -112,65 +112,34 @@ impl Method for Oracle {
         };
         let copies = context.parameters.integer("copies").and_then(|copies| u8::try_from(copies).ok());
         let problem = Problem::new(context.instance, Rules { order, copies })?;
-        let bounds = Bounds {
-            deadline: context.limits.time.map(|time| started + time),
-            states: context.parameters.integer("max-states").unwrap_or(u64::MAX),
-        };
-        Sweep { problem, bounds, build: started.elapsed() }.run(context);
+        let states = context.parameters.integer("max-states").unwrap_or(u64::MAX);
+        let mut build = started.elapsed();
+        context.answer_each(|_, budget| {
+            let began = Instant::now();
+            let bounds = Bounds { deadline: context.limits.deadline(began), states };
+            let answer = answer(&problem, budget, bounds)?;
+            Ok(Answer { build: std::mem::take(&mut build), solve: began.elapsed(), ..answer })
+        });
         Ok(())
     }
 }
 
-/// All budgets of a call.
-struct Sweep<'a> {
-    problem: Problem<'a>,
-    bounds: Bounds,
-    build: Duration,
-}
-
-impl Sweep<'_> {
-    /// Largest budget first: what meets a smaller one, or is impossible already, need not be searched for again.
-    fn run(mut self, context: &Context<'_>) {
-        let mut descending: Vec<usize> = (0..context.budgets.len()).collect();
-        descending.sort_by_key(|&index| std::cmp::Reverse(context.budgets[index].unwrap_or(u64::MAX)));
-        let mut larger: Option<Answer> = None;
-        for index in descending {
-            let budget = context.budgets[index];
-            let answer = match larger.filter(|answer| still_answers(answer, budget)) {
-                Some(answer) => Answer { budget, build: Duration::ZERO, solve: Duration::ZERO, ..answer },
-                None => self.answer(context.instance, budget).unwrap_or_else(|error| Answer::failed(budget, &error)),
-            };
-            context.answer(index, &answer);
-            larger = Some(answer);
-        }
+fn answer(problem: &Problem<'_>, budget: Option<u64>, bounds: Bounds) -> Result<Answer, MethodError> {
+    let Search { end, bound, states } = search(problem, budget.unwrap_or(u64::MAX), bounds);
+    let (termination, lower_bound) = match end {
+        End::Optimal(_) => (Termination::Optimal, Some(bound)),
+        End::Infeasible => (Termination::Infeasible, None),
+        End::TimeLimit => (Termination::TimeLimit, Some(bound)),
+        End::StateLimit => (Termination::NodeLimit, Some(bound)),
+    };
+    let mut answer =
+        Answer { lower_bound, note: format!("{states} states"), ..Answer::without_schedule(budget, termination) };
+    if let End::Optimal(computes) = &end {
+        let schedule = with_liveness(problem.instance, computes);
+        let simulation =
+            simulate(problem.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        answer.claimed = Some(Claimed { time: bound, peak_bytes: simulation.peak_bytes });
+        answer.schedule = Some(schedule);
     }
-
-    fn answer(&mut self, instance: &Instance, budget: Option<u64>) -> Result<Answer, MethodError> {
-        let started = Instant::now();
-        let found = search(&self.problem, budget.unwrap_or(u64::MAX), self.bounds);
-        let (termination, lower_bound) = match found.outcome {
-            Outcome::Found(_) => (Termination::Optimal, Some(found.bound)),
-            Outcome::Infeasible => (Termination::Infeasible, None),
-            Outcome::TimeLimit => (Termination::TimeLimit, Some(found.bound)),
-            Outcome::StateLimit => (Termination::NodeLimit, Some(found.bound)),
-        };
-        let mut schedule = None;
-        let mut claimed = None;
-        if let Outcome::Found(computes) = &found.outcome {
-            let live = with_liveness(instance, computes);
-            let simulation = simulate(instance, &live).map_err(|error| MethodError::Internal(error.to_string()))?;
-            claimed = Some(Claimed { time: found.bound, peak_bytes: simulation.peak_bytes });
-            schedule = Some(live);
-        }
-        let note = format!("{} states", found.states);
-        let (build, solve) = (std::mem::take(&mut self.build), started.elapsed());
-        Ok(Answer { budget, termination, schedule, claimed, lower_bound, build, solve, note })
-    }
-}
-
-/// Whether the answer for a larger budget is the answer for this one too.
-fn still_answers(larger: &Answer, budget: Option<u64>) -> bool {
-    let fits = |claimed: Claimed| budget.is_none_or(|budget| claimed.peak_bytes <= budget);
-    larger.termination == Termination::Infeasible
-        || larger.termination == Termination::Optimal && larger.claimed.is_some_and(fits)
+    Ok(answer)
 }

@@ -100,7 +100,8 @@ pub struct Purpose {
 
 /// An instance, ready to be searched.
 pub struct Problem<'a> {
-    instance: &'a Instance,
+    /// The instance.
+    pub instance: &'a Instance,
     rules: Rules,
     /// Position of each operator in the instance's order.
     position: Vec<u8>,

@@ -19,9 +19,9 @@ pub struct Bounds {
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum End {
     /// With a fastest sequence of runs.
-    Found(Vec<Compute>),
+    Optimal(Vec<Compute>),
     /// Having seen everything that the budget allows.
     Infeasible,
     /// At the time limit.
@@ -32,9 +32,9 @@ pub enum Outcome {
 
 /// What a search leaves.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Search {
     /// How it ended.
-    pub outcome: Outcome,
+    pub end: End,
     /// No schedule within the budget takes less; the least time itself where one was found.
     pub bound: u64,
     /// States reached.
@@ -42,8 +42,8 @@ pub struct Found {
 }
 
 /// Searches for the least time within a budget.
-pub fn search(problem: &Problem<'_>, budget: u64, bounds: Bounds) -> Found {
-    let mut search = Search {
+pub fn search(problem: &Problem<'_>, budget: u64, bounds: Bounds) -> Search {
+    let mut frontier = Frontier {
         problem,
         budget,
         nodes: Vec::new(),
@@ -52,8 +52,8 @@ pub fn search(problem: &Problem<'_>, budget: u64, bounds: Bounds) -> Found {
         closed: HashMap::new(),
         purposes: HashMap::new(),
     };
-    let (outcome, bound) = search.run(bounds);
-    Found { outcome, bound, states: search.nodes.len() }
+    let (end, bound) = frontier.run(bounds);
+    Search { end, bound, states: frontier.nodes.len() }
 }
 
 /// A state, and how it was reached first.
@@ -66,7 +66,7 @@ struct Node {
     from: Option<(usize, Compute)>,
 }
 
-struct Search<'a> {
+struct Frontier<'a> {
     problem: &'a Problem<'a>,
     budget: u64,
     nodes: Vec<Node>,
@@ -78,24 +78,24 @@ struct Search<'a> {
     purposes: HashMap<Set, Purpose>,
 }
 
-impl Search<'_> {
-    fn run(&mut self, bounds: Bounds) -> (Outcome, u64) {
+impl Frontier<'_> {
+    fn run(&mut self, bounds: Bounds) -> (End, u64) {
         if self.problem.base > self.budget {
-            return (Outcome::Infeasible, 0);
+            return (End::Infeasible, 0);
         }
         self.reach(Node { resident: 0, progress: Progress::default(), time: 0, from: None });
         let mut popped = 0_u64;
         while let Some((Reverse(bound), _, Reverse(index))) = self.queue.pop() {
             popped += 1;
             if self.nodes.len() as u64 > bounds.states {
-                return (Outcome::StateLimit, bound);
+                return (End::StateLimit, bound);
             }
             if popped.is_multiple_of(256) && bounds.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return (Outcome::TimeLimit, bound);
+                return (End::TimeLimit, bound);
             }
             let node = self.nodes[index];
             if self.problem.due(node.progress.ran) == 0 && self.problem.results & !node.resident == 0 {
-                return (Outcome::Found(self.path(index)), node.time);
+                return (End::Optimal(self.path(index)), node.time);
             }
             if self.is_dominated(&node) {
                 continue;
@@ -104,7 +104,7 @@ impl Search<'_> {
             self.closed.entry(progress.ran).or_default().push((resident, progress, time));
             self.expand(index);
         }
-        (Outcome::Infeasible, 0)
+        (End::Infeasible, 0)
     }
 
     /// Whether a state from which as much may follow had at least as much, no later.
