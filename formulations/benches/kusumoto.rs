@@ -70,9 +70,9 @@ fn row(instance: &Instance, graph: &Graph, exact: bool, own_times: bool) {
     let Ok(sets) = sets else { return piece(format!(",more than {MOST}\n")) };
     piece(format!(",{}", sets.len()));
     // As the method does it: the pruned family's least budget bounds that of all lower sets.
-    let pruned = Steps::new(graph, family::pruned(graph), &unit, memory, u64::MAX);
+    let pruned = Steps::new(graph, family::pruned(graph), &unit, memory, u64::MAX, None).expect("no limit");
     let most = program::least_budget(&pruned, None).expect("no limit");
-    let steps = Steps::new(graph, sets.clone(), &unit, memory, most);
+    let steps = Steps::new(graph, sets.clone(), &unit, memory, most, None).expect("no limit");
     piece(format!(",{:.3}", cpu_seconds() - begun));
     let started = cpu_seconds();
     let least = program::least_budget(&steps, None).expect("no limit");
@@ -83,7 +83,7 @@ fn row(instance: &Instance, graph: &Graph, exact: bool, own_times: bool) {
     piece(format!(",{:.3}", cpu_seconds() - begun));
     for tenths in if own_times { vec![11, 15] } else { Vec::new() } {
         let budget = least / 10 * tenths + 10;
-        let timed = Steps::new(graph, sets.clone(), &times, memory, budget);
+        let timed = Steps::new(graph, sets.clone(), &times, memory, budget, None).expect("no limit");
         piece(solve(&timed, budget, Goal::TimeCentric));
     }
     piece("\n".into());

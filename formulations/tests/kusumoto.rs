@@ -170,7 +170,7 @@ proptest! {
         let graph = Graph::new(&instance).expect("supported");
         let times: Vec<_> = graph.nodes.iter().map(|node| node.time).collect();
         let sets = family::all(&graph, 1000, None).expect("few");
-        let steps = Steps::new(&graph, sets, &times, (memory, last_group), u64::MAX);
+        let steps = Steps::new(&graph, sets, &times, (memory, last_group), u64::MAX, None).expect("no limit");
         let mut costs = Vec::new();
         for sequence in sequences(&graph) {
             let cost = program::evaluate(&steps, &positions(&steps, &sequence));
@@ -252,7 +252,7 @@ fn equation_2_alone_can_be_less_than_the_strategy_needs() {
     let times = vec![1; 5];
     let peak = |memory| {
         let sets = family::all(&graph, 1000, None).expect("few");
-        let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), u64::MAX);
+        let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), u64::MAX, None).expect("no limit");
         let sequence = positions(&steps, &[0b1, 0b11111]);
         let sets: Vec<_> = sequence.iter().map(|&set| &steps.sets[set]).collect();
         let group_of = strategy::groups(&graph, &sets);
@@ -478,7 +478,8 @@ fn google_net() {
         for exact in [false, true] {
             let started = std::time::Instant::now();
             let sets = if exact { family::all(&graph, 1 << 20, None).expect("few") } else { family::pruned(&graph) };
-            let steps = Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), u64::MAX);
+            let steps = Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), u64::MAX, None)
+                .expect("no limit");
             let built = started.elapsed().as_secs_f64();
             let least = program::least_budget(&steps, None).expect("no limit");
             let bisected = started.elapsed().as_secs_f64() - built;

@@ -2,10 +2,8 @@
 //! of the forward graph, or all of them in the instance's order. Builds on the joint graph and on
 //! petgraph; knows no rule that chooses among candidates.
 
-use petgraph::Direction;
 use petgraph::algo::articulation_points::articulation_points;
-use petgraph::graph::{DiGraph, NodeIndex, UnGraph};
-use petgraph::visit::{Dfs, Reversed};
+use petgraph::graph::UnGraph;
 use remat_core::Instance;
 use remat_core::format::TensorKind;
 
@@ -41,11 +39,14 @@ impl ForwardGraph {
     /// # Errors
     /// There is no forward operator.
     pub fn new(instance: &Instance, joint: &Joint) -> Result<Self, SkipReason> {
-        let forward = forward_positions(instance, joint);
+        let forward: Vec<usize> = (0..joint.len())
+            .filter(|&position| instance.operator(joint.operators[position].id).phase.is_forward())
+            .collect();
         let &last = forward.last().ok_or_else(|| SkipReason("the instance has no forward operator".into()))?;
-        let (graph, root) = directed(instance, joint, &forward);
-        let operators = on_paths(&graph, root, last);
-        let articulation = separators(&graph, root, &operators, last);
+        let before = predecessors(joint, &forward);
+        let roots = roots(instance, joint, &forward);
+        let operators = on_paths(&before, &roots, &forward, last);
+        let articulation = separators(&before, &roots, &operators, last);
         Ok(Self { operators, articulation })
     }
 
@@ -80,24 +81,20 @@ impl Candidates {
     }
 }
 
-fn forward_positions(instance: &Instance, joint: &Joint) -> Vec<usize> {
-    let is_forward = |&position: &usize| instance.operator(joint.operators[position].id).phase.is_forward();
-    (0..joint.len()).filter(is_forward).collect()
+/// By position: those of the operators that make what a forward operator reads, each once.
+fn predecessors(joint: &Joint, forward: &[usize]) -> Vec<Vec<usize>> {
+    let mut before = vec![Vec::new(); joint.len()];
+    for &position in forward {
+        let reads = joint.operators[position].first.reads.iter();
+        before[position].extend(reads.map(|&value| joint.values[value].producer));
+        before[position].sort_unstable();
+        before[position].dedup();
+    }
+    before
 }
 
-/// Forward operators by position, and a root above those that read the network's input.
-fn directed(instance: &Instance, joint: &Joint, forward: &[usize]) -> (DiGraph<(), ()>, NodeIndex) {
-    let mut graph = DiGraph::new();
-    for _ in 0..joint.len() {
-        graph.add_node(());
-    }
-    let root = graph.add_node(());
-    for &position in forward {
-        for &value in &joint.operators[position].first.reads {
-            let producer = joint.values[value].producer;
-            graph.update_edge(NodeIndex::new(producer), NodeIndex::new(position), ());
-        }
-    }
+/// By position: whether a forward operator reads the network's input and nothing else.
+fn roots(instance: &Instance, joint: &Joint, forward: &[usize]) -> Vec<bool> {
     let reads_input = |position: usize| {
         let operator = instance.operator(joint.operators[position].id);
         let mut reads = operator.implementations[joint.operators[position].first.implementation].reads.iter();
@@ -105,48 +102,43 @@ fn directed(instance: &Instance, joint: &Joint, forward: &[usize]) -> (DiGraph<(
     };
     let sources: Vec<_> =
         forward.iter().copied().filter(|&position| joint.operators[position].first.reads.is_empty()).collect();
-    let mut roots: Vec<_> = sources.iter().copied().filter(|&position| reads_input(position)).collect();
-    if roots.is_empty() {
-        // Published graphs leave the input out.
-        roots = sources;
-    }
-    for position in roots {
-        graph.add_edge(root, NodeIndex::new(position), ());
-    }
-    (graph, root)
+    // Published graphs leave the input out.
+    let any = sources.iter().any(|&position| reads_input(position));
+    let mut roots = vec![false; joint.len()];
+    sources.into_iter().filter(|&position| !any || reads_input(position)).for_each(|position| roots[position] = true);
+    roots
 }
 
-/// The positions on a path from the root to the last operator.
-fn on_paths(graph: &DiGraph<(), ()>, root: NodeIndex, last: usize) -> Vec<usize> {
-    let mut below = vec![false; graph.node_count()];
-    let mut search = Dfs::new(graph, root);
-    while let Some(node) = search.next(graph) {
-        below[node.index()] = true;
+/// The positions on a path from a root to the last operator, ascending: the order is topological.
+fn on_paths(before: &[Vec<usize>], roots: &[bool], forward: &[usize], last: usize) -> Vec<usize> {
+    let mut below = roots.to_vec();
+    for &position in forward {
+        below[position] |= before[position].iter().any(|&before| below[before]);
     }
-    let mut operators = Vec::new();
-    let mut search = Dfs::new(Reversed(graph), NodeIndex::new(last));
-    while let Some(node) = search.next(Reversed(graph)) {
-        if below[node.index()] && node != root {
-            operators.push(node.index());
+    let mut above = vec![false; before.len()];
+    above[last] = true;
+    for &position in forward.iter().rev().filter(|&&position| position <= last) {
+        if above[position] {
+            before[position].iter().for_each(|&before| above[before] = true);
         }
     }
-    operators.sort_unstable();
-    operators
+    forward.iter().copied().filter(|&position| below[position] && above[position]).collect()
 }
 
-/// The articulation points among some operators, joined with the root; on paths from root to last each
-/// of them separates the two.
-fn separators(graph: &DiGraph<(), ()>, root: NodeIndex, operators: &[usize], last: usize) -> Vec<usize> {
+/// The articulation points among some operators, joined with a node above the roots; on paths from there to
+/// the last one each of them separates the two.
+fn separators(before: &[Vec<usize>], roots: &[bool], operators: &[usize], last: usize) -> Vec<usize> {
     let mut undirected = UnGraph::<(), ()>::with_capacity(operators.len() + 1, operators.len());
-    let mut node_of = vec![None; graph.node_count()];
-    for &position in operators.iter().chain([&root.index()]) {
-        node_of[position] = Some(undirected.add_node(()));
-    }
+    let top = undirected.add_node(());
+    let mut node_of = vec![None; before.len()];
     for &position in operators {
-        for before in graph.neighbors_directed(NodeIndex::new(position), Direction::Incoming) {
-            if let (Some(from), Some(to)) = (node_of[before.index()], node_of[position]) {
-                undirected.update_edge(from, to, ());
-            }
+        let node = undirected.add_node(());
+        node_of[position] = Some(node);
+        if roots[position] {
+            undirected.add_edge(top, node, ());
+        }
+        for from in before[position].iter().filter_map(|&before| node_of[before]) {
+            undirected.add_edge(from, node, ());
         }
     }
     let points = articulation_points(&undirected);

@@ -178,26 +178,34 @@ impl Method for Kusumoto {
         let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
         let settings = (memory, last_group);
         let plan_for_least = is("budget", "least");
-        // What is left is for the best sequence.
-        let half = context.limits.time.and_then(|time| began.checked_add(time / 2));
-        let family = Family::new(&graph, parameters, half);
-        let most = if plan_for_least { least_of_pruned(&graph, &times, settings, deadline) } else { Ok(u64::MAX) };
-        let most = match most {
-            Ok(most) => most,
+        let part = |quarters| context.limits.time.and_then(|time| began.checked_add(time / 4 * quarters));
+        let family = Family::new(&graph, parameters, part(2));
+        let built = (|| {
+            let most = if plan_for_least { least_of_pruned(&graph, &times, settings, deadline)? } else { u64::MAX };
+            // The rest of the time is for the best sequence.
+            match Steps::new(&graph, family.sets, &times, settings, most, part(3)) {
+                Err(stop) if family.exact => {
+                    let sets = family::pruned(&graph);
+                    Ok((Steps::new(&graph, sets, &times, settings, most, deadline)?, false, Some(stop)))
+                }
+                steps => Ok((steps?, family.exact, family.stop)),
+            }
+        })();
+        let (steps, exact, stop) = match built {
+            Ok(built) => built,
             Err(stop) => {
                 context.answer_each(|_, budget| Ok(stopped(budget, stop)));
                 return Ok(());
             }
         };
-        let steps = Steps::new(&graph, family.sets, &times, settings, most);
         let least = plan_for_least.then(|| program::least_budget(&steps, deadline));
         let build = began.elapsed();
         let mut planner = Planner {
             context,
             graph: &graph,
             steps: &steps,
-            exact: family.exact,
-            stop: family.stop,
+            exact,
+            stop,
             goal: if is("objective", "memory-centric") { Goal::MemoryCentric } else { Goal::TimeCentric },
             last_group,
             liveness: if is("liveness", "off") { Liveness::Off } else { Liveness::On },
@@ -237,7 +245,7 @@ fn least_of_pruned(
     settings: (Memory, LastGroup),
     deadline: Option<Instant>,
 ) -> Result<u64, Stop> {
-    program::least_budget(&Steps::new(graph, family::pruned(graph), times, settings, u64::MAX), deadline)
+    program::least_budget(&Steps::new(graph, family::pruned(graph), times, settings, u64::MAX, deadline)?, deadline)
 }
 
 /// The lower sets that sequences are made of.

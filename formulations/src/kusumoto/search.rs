@@ -60,7 +60,7 @@ pub struct Search<'s, 'g> {
     limits: Option<CacheRange>,
     /// What has been looked at so far.
     pub effort: Effort,
-    /// The best sequence of the pruned family, once it is known; as [`Self::best`] gives it.
+    /// A sequence within the budget, once one is known; as [`Self::best`] gives it.
     pub incumbent: Option<Vec<usize>>,
 }
 
@@ -87,24 +87,38 @@ impl<'s, 'g> Search<'s, 'g> {
     /// # Errors
     /// The moment has come.
     pub fn best(&mut self, deadline: Option<Instant>) -> Result<Option<Vec<usize>>, Stop> {
-        let Some(pruned) = self.steps.pruned() else {
-            return Ok(self.deepen((self.worst(), true), deadline)?.map(|f| f.1));
-        };
+        let Some(pruned) = self.steps.pruned(deadline)? else { return self.best_of_few(deadline) };
         let mut search = Search::new(&pruned, self.budget, self.goal);
-        let incumbent = search.deepen((search.worst(), true), deadline)?;
+        let best = search.best_of_few(deadline);
         self.effort.add(search.effort);
-        let Some((cost, sequence)) = incumbent else {
+        let position = |&at: &usize| self.steps.sets.iter().position(|set| *set == pruned.sets[at]);
+        self.incumbent = search.incumbent.and_then(|sequence| sequence.iter().map(position).collect());
+        let Some(sequence) = best? else {
             // Perhaps there is none at all: to find that out with one number per set is cheap.
             let any = Reach::new(self.steps, self.budget, deadline)?.ends(self.steps);
             let found = if any { self.deepen((self.worst(), false), deadline)? } else { None };
             return Ok(found.map(|found| found.1));
         };
-        let position = |&at: &usize| self.steps.sets.iter().position(|set| *set == pruned.sets[at]);
-        self.incumbent = sequence.iter().map(position).collect();
+        self.improve(pruned.cost(self.goal, &sequence), false, deadline)
+    }
+
+    /// The same over few sets, where only the number of different sums can become large: with rounded times
+    /// a sequence within the budget is there at once.
+    fn best_of_few(&mut self, deadline: Option<Instant>) -> Result<Option<Vec<usize>>, Stop> {
+        let rounded = self.steps.rounded(deadline)?;
+        let mut search = Search::new(&rounded, self.budget, self.goal);
+        let Some((_, sequence)) = search.deepen((search.worst(), true), deadline)? else { return Ok(None) };
+        let cost = self.steps.cost(self.goal, &sequence);
+        self.incumbent = Some(sequence);
+        self.improve(cost, true, deadline)
+    }
+
+    /// The best sequence of all, if it costs less than the incumbent.
+    fn improve(&mut self, cost: u64, pruned: bool, deadline: Option<Instant>) -> Result<Option<Vec<usize>>, Stop> {
         if let Some(less) = cost.checked_sub(1)
-            && let Some((_, better)) = self.deepen((less, false), deadline)?
+            && let Some((_, better)) = self.deepen((less, pruned), deadline)?
         {
-            return Ok(Some(better));
+            self.incumbent = Some(better);
         }
         Ok(self.incumbent.clone())
     }

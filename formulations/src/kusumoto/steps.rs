@@ -2,11 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use super::family::{self, by_bytes};
+use super::family::{self, Stop, by_bytes};
 use super::graph::Graph;
+use super::program::{Goal, evaluate};
 use super::scan::{Keys, Scan, Wanted};
 use super::set::Set;
+use super::viable::check;
 
 /// Which of the terms of [`Steps`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,21 +88,30 @@ pub struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     /// The steps of a family that has the empty set and V, for budgets of up to `most`.
+    ///
+    /// # Errors
+    /// The moment has come.
     pub fn new(
         graph: &'a Graph,
         mut sets: Vec<Set>,
         times: &[u64],
         (memory, last_group): (Memory, LastGroup),
         most: u64,
-    ) -> Self {
+        deadline: Option<Instant>,
+    ) -> Result<Self, Stop> {
+        check(deadline)?;
         by_bytes(graph, &mut sets);
-        let boundaries: Vec<Set> = sets.iter().map(|set| graph.boundary(set)).collect();
-        let profiles: Vec<_> =
-            sets.iter().zip(&boundaries).map(|(set, boundary)| Profile::new(graph, times, set, boundary)).collect();
+        let (mut boundaries, mut profiles) = (Vec::with_capacity(sets.len()), Vec::with_capacity(sets.len()));
+        for set in &sets {
+            check(deadline)?;
+            let boundary = graph.boundary(set);
+            profiles.push(Profile::new(graph, times, set, &boundary));
+            boundaries.push(boundary);
+        }
         let bits = Bits { sets: Rows::new(&sets), boundaries: Rows::new(&boundaries) };
         let scan = Scan::new(&sets, |set| profiles[set].terms(memory));
         let weights = graph.nodes.iter().zip(times).map(|(node, &time)| (node.bytes, time)).collect();
-        Self {
+        Ok(Self {
             graph,
             sets,
             profiles,
@@ -111,7 +123,7 @@ impl<'a> Steps<'a> {
             memory,
             last_group,
             most: most.min(MOST),
-        }
+        })
     }
 
     /// No budget is larger.
@@ -120,11 +132,35 @@ impl<'a> Steps<'a> {
     }
 
     /// The same for the pruned family; none where this is it.
-    pub fn pruned(&self) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The moment has come.
+    pub fn pruned(&self, deadline: Option<Instant>) -> Result<Option<Self>, Stop> {
         let sets = family::pruned(self.graph);
         let times: Vec<u64> = self.weights.iter().map(|weight| weight.1).collect();
         let settings = (self.memory, self.last_group);
-        (sets.len() < self.sets.len()).then(|| Self::new(self.graph, sets, &times, settings, self.most))
+        let fewer = sets.len() < self.sets.len();
+        fewer.then(|| Self::new(self.graph, sets, &times, settings, self.most, deadline)).transpose()
+    }
+
+    /// The same sets with times rounded up to a hundredth of the whole.
+    ///
+    /// # Errors
+    /// The moment has come.
+    pub fn rounded(&self, deadline: Option<Instant>) -> Result<Self, Stop> {
+        let all: u64 = self.weights.iter().map(|weight| weight.1).sum();
+        let times: Vec<u64> = self.weights.iter().map(|weight| weight.1.next_multiple_of((all / 100).max(1))).collect();
+        let settings = (self.memory, self.last_group);
+        Self::new(self.graph, self.sets.clone(), &times, settings, self.most, deadline)
+    }
+
+    /// What a sequence costs: its overhead, or T(V) less that where it is to be great.
+    pub fn cost(&self, goal: Goal, sequence: &[usize]) -> u64 {
+        let (overhead, _) = evaluate(self, sequence);
+        match goal {
+            Goal::TimeCentric => overhead,
+            Goal::MemoryCentric => self.profiles[self.sets.len() - 1].time - overhead,
+        }
     }
 
     /// By node: M_v and T_v.
