@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use remat_core::io::read_text;
 use remat_formulations::Spec;
 use serde::Deserialize;
 
@@ -247,10 +248,8 @@ pub fn read(library: &Library, argument: &str) -> Result<SuiteFile, Failure> {
 /// The file cannot be read, or it is no suite.
 pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
     let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::input(format!(
-            "{name}: cannot read: {error}; name a suite under instances/suites/ or a .toml file that is there"
-        ))
+    let text = read_text(path).map_err(|error| {
+        Failure::input(format!("{error}; name a suite under instances/suites/ or a .toml file that is there"))
     })?;
     let suite: Suite = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);

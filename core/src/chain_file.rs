@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use thiserror::Error;
 
 use crate::chain::{Chain, Saving, Stage};
@@ -26,6 +27,114 @@ pub struct ChainFile {
     pub ftmp: Vec<f64>,
     /// `o_b^l` at `[l - 1]`, l = 1 to L + 1.
     pub btmp: Vec<f64>,
+}
+
+/// What `bench instances import` reads: the arrays at the top, under `chain`, or in a list under `instances`; or a
+/// graph, of which only that it is one is kept.
+#[derive(Debug, Default, Deserialize)]
+#[serde(expecting = "an object with the arrays of a chain, or a graph in node-link form")]
+pub struct ImportFile {
+    fweight: Option<Vec<f64>>,
+    bweight: Option<Vec<f64>>,
+    cweight: Option<Vec<f64>>,
+    cbweight: Option<Vec<f64>>,
+    ftmp: Option<Vec<f64>>,
+    btmp: Option<Vec<f64>>,
+    chain: Option<Box<ImportFile>>,
+    instances: Option<Vec<ImportFile>>,
+    nodes: Option<IgnoredAny>,
+    operators: Option<IgnoredAny>,
+}
+
+/// A file in which the chain that is meant was not found.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ImportError {
+    /// A list, and nobody said which.
+    #[error("holds {count} chains; choose one with --index 0 to {}", count.saturating_sub(1))]
+    Choose {
+        /// How many there are.
+        count: usize,
+    },
+    /// The list is shorter.
+    #[error("has no chain {index}; it holds {count}, counted from 0")]
+    NoSuch {
+        /// Which was wanted.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// There is no list.
+    #[error("holds no list under \"instances\"; leave --index out")]
+    NoList,
+    /// Something else.
+    #[error(
+        "is no chain file{}; expected the arrays fweight, bweight, cweight, cbweight, ftmp and btmp at the top, under \"chain\", or in a list under \"instances\"",
+        if *instance { " (it is an instance already)" } else { "" }
+    )]
+    NoChain {
+        /// Whether it has an instance's fields.
+        instance: bool,
+    },
+    /// An array is missing.
+    #[error("at {location}: missing field `{array}`")]
+    Missing {
+        /// Where the arrays stand.
+        location: String,
+        /// Name of the array.
+        array: &'static str,
+    },
+}
+
+impl ImportFile {
+    /// Whether it is a graph in node-link form, not a chain.
+    pub fn is_graph(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// The arrays, and where they stand; `index` chooses from a list.
+    ///
+    /// # Errors
+    /// They are not there.
+    pub fn arrays(self, index: Option<usize>) -> Result<(String, ChainFile), ImportError> {
+        if let Some(mut list) = self.instances {
+            let count = list.len();
+            let index = index.or((count == 1).then_some(0)).ok_or(ImportError::Choose { count })?;
+            if index >= count {
+                return Err(ImportError::NoSuch { index, count });
+            }
+            return list
+                .swap_remove(index)
+                .placed(&format!("instances[{index}]"), &format!("instances[{index}].chain"));
+        }
+        match index {
+            Some(_) => Err(ImportError::NoList),
+            None => self.placed("the top", "chain"),
+        }
+    }
+
+    fn placed(self, here: &str, below: &str) -> Result<(String, ChainFile), ImportError> {
+        let instance = self.operators.is_some();
+        match (self.fweight.is_some(), self.chain) {
+            (true, _) => Self { chain: None, ..self }.complete(here),
+            (false, Some(chain)) if chain.fweight.is_some() => chain.complete(below),
+            _ => Err(ImportError::NoChain { instance }),
+        }
+    }
+
+    fn complete(self, location: &str) -> Result<(String, ChainFile), ImportError> {
+        let given = |array: &'static str, values: Option<Vec<f64>>| {
+            values.ok_or_else(|| ImportError::Missing { location: location.to_owned(), array })
+        };
+        let file = ChainFile {
+            fweight: given("fweight", self.fweight)?,
+            bweight: given("bweight", self.bweight)?,
+            cweight: given("cweight", self.cweight)?,
+            cbweight: given("cbweight", self.cbweight)?,
+            ftmp: given("ftmp", self.ftmp)?,
+            btmp: given("btmp", self.btmp)?,
+        };
+        Ok((location.to_owned(), file))
+    }
 }
 
 /// Factors that turn the numbers of a chain file into integers.
@@ -52,6 +161,9 @@ pub enum ChainFileError {
         /// L.
         stages: usize,
     },
+    /// There are more stages than a program for chains could answer.
+    #[error("fweight has {0} entries; expected at most {MOST_STAGES} stages")]
+    Long(usize),
     /// There is no stage.
     #[error("fweight is empty; a chain has at least one stage")]
     Empty,
@@ -81,6 +193,8 @@ pub enum ChainFileError {
     },
 }
 
+/// A stage of six numbers becomes two operators and five tensors.
+const MOST_STAGES: usize = 100_000;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
 
 impl ChainFile {
@@ -127,6 +241,9 @@ impl ChainFile {
         let stages = self.fweight.len();
         if stages == 0 {
             return Err(ChainFileError::Empty);
+        }
+        if stages > MOST_STAGES {
+            return Err(ChainFileError::Long(stages));
         }
         let arrays = [
             ("bweight", self.bweight.len(), stages + 1),

@@ -262,8 +262,4 @@ impl Operator {
     pub fn makes(&self, implementation: usize) -> impl Iterator<Item = TensorId> + '_ {
         self.outputs.iter().chain(&self.implementations[implementation].saves).copied()
     }
-    /// Position of the implementation with a name.
-    pub fn implementation_named(&self, name: &str) -> Option<usize> {
-        self.implementations.iter().position(|v| v.name == name)
-    }
 }

@@ -1,7 +1,8 @@
 //! Reading and writing instance and schedule files: JSON, optionally zstd- or gzip-compressed.
 //!
-//! The compression follows from the file name (`.json`, `.json.zst`, `.json.gz`). Files are parsed as
-//! a stream; what a compressed file may expand to is bounded. Every error names the file.
+//! The compression follows from the file name (`.json`, `.json.zst`, `.json.gz`). What a file may expand to,
+//! and of how many elements it may consist, is bounded before anything is built of it ([`bounded`]). Every error
+//! names the file.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -10,12 +11,12 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
+use crate::bounded::{self, Excess, Found};
+
 use crate::format::InstanceDocument;
 use crate::instance::{Instance, InstanceError};
 use crate::schedule::{Schedule, ScheduleDocument, ScheduleError};
 
-/// What a file may hold after decompression.
-const MAX_BYTES: u64 = 4 << 30;
 /// For files that are written once and read for years.
 const ZSTD_LEVEL: i32 = 19;
 /// For files that are written by the hundred.
@@ -39,6 +40,22 @@ pub enum FileError {
     Extension {
         /// The file.
         path: PathBuf,
+    },
+    /// More than this program takes unless it is told to.
+    #[error("{path}: {excess}")]
+    Excess {
+        /// The file.
+        path: PathBuf,
+        /// What there is too much of, and what lifts the limit.
+        excess: Excess,
+    },
+    /// Not UTF-8 text, but something that can be named.
+    #[error("{path}: {found}")]
+    Found {
+        /// The file.
+        path: PathBuf,
+        /// What it is, and what to do.
+        found: Found,
     },
     /// The text is not JSON, or not of the expected shape.
     #[error("{path}: at {element}: {message}; FORMAT.md describes every field")]
@@ -94,8 +111,16 @@ fn io_error(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> File
 /// Reads a JSON document of a given shape.
 ///
 /// # Errors
-/// The file cannot be opened, is compressed otherwise than its name says, or is not of that shape.
+/// The file cannot be opened, is compressed otherwise than its name says, is too large, or is not of that shape.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    parse_json(path, &read_bytes(path)?)
+}
+
+/// The JSON text of a file, decompressed, within the limits.
+///
+/// # Errors
+/// The file cannot be opened, is compressed otherwise than its name says, or is too large.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     let compression = Compression::of(path)?;
     let file = File::open(path).map_err(io_error(path, "open"))?;
     let reader: Box<dyn Read> = match compression {
@@ -103,18 +128,45 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
         Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(io_error(path, "decompress"))?),
     };
-    let mut parser = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, reader.take(MAX_BYTES)));
-    let json_error = |element: String, error: serde_json::Error| {
-        if error.is_io() {
-            return io_error(path, "read")(error.into());
-        }
+    let bytes = bounded::read(reader, bounded::Limits::of_json()).map_err(io_error(path, "read"))?;
+    let bytes = bytes.map_err(|excess| FileError::Excess { path: path.to_owned(), excess })?;
+    // Of what the name says is compressed, the decoder has seen to that.
+    match Found::in_bytes(&bytes) {
+        Some(found) => Err(FileError::Found { path: path.to_owned(), found }),
+        None => Ok(bytes),
+    }
+}
+
+/// A JSON document of a given shape, from the bytes of a file.
+///
+/// # Errors
+/// The bytes are not of that shape.
+pub fn parse_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, FileError> {
+    let mut parser = serde_json::Deserializer::from_slice(bounded::without_mark(bytes));
+    let json_error = |element: String, error: &serde_json::Error| {
         let element = if element == "." { "the top".into() } else { element };
         FileError::Json { path: path.to_owned(), element, message: error.to_string() }
     };
     let value = serde_path_to_error::deserialize(&mut parser)
-        .map_err(|error| json_error(error.path().to_string(), error.into_inner()))?;
-    parser.end().map_err(|error| json_error("the end".into(), error))?;
+        .map_err(|error| json_error(error.path().to_string(), error.inner()))?;
+    parser.end().map_err(|error| json_error("the end".into(), &error))?;
     Ok(value)
+}
+
+/// A text file, such as a suite, within the limit on sizes; a byte order mark is left out.
+///
+/// # Errors
+/// The file cannot be read, is too large, or is no UTF-8 text.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    let file = File::open(path).map_err(io_error(path, "open"))?;
+    let bytes = bounded::read(file, bounded::Limits::of_text()).map_err(io_error(path, "read"))?;
+    let bytes = bytes.map_err(|excess| FileError::Excess { path: path.to_owned(), excess })?;
+    let wrong = |found| FileError::Found { path: path.to_owned(), found };
+    if let Some(found) = Found::in_bytes(&bytes) {
+        return Err(wrong(found));
+    }
+    let text = std::str::from_utf8(bounded::without_mark(&bytes)).map_err(|_| wrong(Found::NotText))?;
+    Ok(text.to_owned())
 }
 
 /// Writes a value as JSON, replacing the file only once everything is written.

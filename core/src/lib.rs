@@ -14,6 +14,7 @@
 //! Nothing here knows of a method or a solver.
 
 pub mod batch;
+mod bounded;
 pub mod chain;
 pub mod chain_file;
 pub mod chain_view;

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde::de::IgnoredAny;
 use thiserror::Error;
 
 use crate::format::{
@@ -22,12 +22,31 @@ use crate::format::{
 pub struct NodeLinkFile {
     /// Attributes of the graph.
     #[serde(default)]
-    pub graph: BTreeMap<String, Value>,
+    pub graph: Attributes,
     /// The operators.
     pub nodes: Vec<Node>,
     /// The edges.
     #[serde(alias = "edges")]
     pub links: Vec<Link>,
+}
+
+/// Attributes of a graph; others than these are left out.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Attributes {
+    /// Ids of the nodes, in order of execution.
+    pub order: Option<Vec<u32>>,
+    /// Title, where it is a text.
+    pub name: Option<Title>,
+}
+
+/// A title, or something that is none.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Title {
+    /// A text.
+    Text(String),
+    /// Something else.
+    Other(IgnoredAny),
 }
 
 /// A node.
@@ -121,9 +140,6 @@ pub enum NodeLinkError {
         /// What was found.
         value: f64,
     },
-    /// The order is no list of node ids.
-    #[error("graph.order is not a list of node ids; leave it out to order by id")]
-    Order,
 }
 
 /// The instance of a graph; its rules (no cycle, a topological order) are checked as for every other.
@@ -157,12 +173,15 @@ pub fn instance_of(name: &str, file: &NodeLinkFile, origin: &Origin) -> Result<I
         tensors,
         views: vec![],
         operators,
-        order: order(file)?,
+        order: order(file),
     })
 }
 
 fn provenance(name: &str, file: &NodeLinkFile, origin: &Origin) -> Provenance {
-    let title = file.graph.get("name").and_then(Value::as_str).unwrap_or(name);
+    let title = match &file.graph.name {
+        Some(Title::Text(title)) => title,
+        _ => name,
+    };
     Provenance {
         model: title.into(),
         batch_size: None,
@@ -181,6 +200,7 @@ fn provenance(name: &str, file: &NodeLinkFile, origin: &Origin) -> Provenance {
 /// What each node reads, each once.
 fn reads(file: &NodeLinkFile) -> Result<HashMap<u32, Vec<u32>>, NodeLinkError> {
     let mut reads: HashMap<u32, Vec<u32>> = file.nodes.iter().map(|node| (node.id, vec![])).collect();
+    let mut seen = HashSet::with_capacity(file.links.len());
     for link in &file.links {
         let (from, to) = match *link {
             Link::Named { source, target } | Link::Pair(source, target) => (source, target),
@@ -188,9 +208,8 @@ fn reads(file: &NodeLinkFile) -> Result<HashMap<u32, Vec<u32>>, NodeLinkError> {
         if let Some(&missing) = [from, to].iter().find(|id| !reads.contains_key(id)) {
             return Err(NodeLinkError::Dangling { from, to, missing });
         }
-        let inputs = reads.entry(to).or_default();
-        if !inputs.contains(&from) {
-            inputs.push(from);
+        if seen.insert((from, to)) {
+            reads.entry(to).or_default().push(from);
         }
     }
     Ok(reads)
@@ -232,13 +251,13 @@ fn whole(node: u32, what: &'static str, value: f64) -> Result<u64, NodeLinkError
     Ok(value as u64)
 }
 
-fn order(file: &NodeLinkFile) -> Result<Vec<u32>, NodeLinkError> {
-    if let Some(order) = file.graph.get("order") {
-        return serde_json::from_value(order.clone()).map_err(|_| NodeLinkError::Order);
+fn order(file: &NodeLinkFile) -> Vec<u32> {
+    if let Some(order) = &file.graph.order {
+        return order.clone();
     }
     let mut ids: Vec<u32> = file.nodes.iter().map(|node| node.id).collect();
     ids.sort_unstable();
-    Ok(ids)
+    ids
 }
 
 #[cfg(test)]

@@ -251,6 +251,7 @@ impl ScheduleDocument {
             instance,
             operators: instance.operator_ids().map(|id| (instance.operator(id).file_id, id)).collect(),
             tensors: instance.tensor_ids().map(|id| (instance.tensor(id).file_id, id)).collect(),
+            implementations: implementations(instance),
             has_rates: self.transfer_rates.is_some(),
         };
         let steps = self.steps.iter().enumerate().map(|(step, document)| names.resolve(step, document));
@@ -258,12 +259,25 @@ impl ScheduleDocument {
     }
 }
 
+/// Names of implementations in a message.
+const SHOWN: usize = 20;
+
 /// What the ids of a file stand for.
 struct Names<'a> {
     instance: &'a Instance,
     operators: HashMap<u32, OperatorId>,
     tensors: HashMap<u32, TensorId>,
+    /// Position of each implementation.
+    implementations: HashMap<(OperatorId, &'a str), usize>,
     has_rates: bool,
+}
+
+fn implementations(instance: &Instance) -> HashMap<(OperatorId, &str), usize> {
+    let of = |id: OperatorId| {
+        let named = instance.operator(id).implementations.iter().enumerate();
+        named.map(move |(position, implementation)| ((id, implementation.name.as_str()), position))
+    };
+    instance.operator_ids().flat_map(of).collect()
 }
 
 impl Names<'_> {
@@ -272,7 +286,7 @@ impl Names<'_> {
             StepDocument { compute: Some(id), ref implementation, free: None, offload: None, fetch: None } => {
                 let operator = *self.operators.get(&id).ok_or(ScheduleError::Operator { step, operator: id })?;
                 let name = implementation.as_deref();
-                let implementation = resolve_implementation(self.instance, step, operator, name)?;
+                let implementation = self.implementation(step, operator, name)?;
                 Ok(Step::Compute { operator, implementation })
             }
             StepDocument { compute: None, implementation: None, free: Some(id), offload: None, fetch: None } => {
@@ -288,6 +302,21 @@ impl Names<'_> {
         }
     }
 
+    fn implementation(&self, step: usize, id: OperatorId, name: Option<&str>) -> Result<usize, ScheduleError> {
+        let Some(name) = name else { return Ok(0) };
+        self.implementations.get(&(id, name)).copied().ok_or_else(|| {
+            let operator = self.instance.operator(id);
+            let known: Vec<_> = operator.implementations.iter().take(SHOWN).map(|v| v.name.as_str()).collect();
+            let more = if operator.implementations.len() > SHOWN { ", ..." } else { "" };
+            ScheduleError::Implementation {
+                step,
+                operator: operator.file_id,
+                implementation: name.into(),
+                known: known.join(", ") + more,
+            }
+        })
+    }
+
     fn tensor(&self, step: usize, verb: &'static str, id: u32) -> Result<TensorId, ScheduleError> {
         self.tensors.get(&id).copied().ok_or(ScheduleError::Tensor { step, verb, tensor: id })
     }
@@ -296,20 +325,4 @@ impl Names<'_> {
         let tensor = self.tensor(step, verb, id)?;
         if self.has_rates { Ok(tensor) } else { Err(ScheduleError::Rates { step, verb }) }
     }
-}
-
-fn resolve_implementation(
-    instance: &Instance,
-    step: usize,
-    operator: OperatorId,
-    name: Option<&str>,
-) -> Result<usize, ScheduleError> {
-    let operator = instance.operator(operator);
-    let Some(name) = name else { return Ok(0) };
-    operator.implementation_named(name).ok_or_else(|| ScheduleError::Implementation {
-        step,
-        operator: operator.file_id,
-        implementation: name.into(),
-        known: operator.implementations.iter().map(|v| v.name.as_str()).collect::<Vec<_>>().join(", "),
-    })
 }

@@ -16,6 +16,9 @@ use crate::instance::{Implementation, InPlace, Instance, InstanceHash, Operator,
 /// Sizes and times sum to less: doubles hold such sums exactly, and a thousand runs of every operator still fit 63 bits.
 pub const LARGEST_SUM: u64 = 1 << 53;
 
+/// Reads of all implementations together: a list of inputs that many implementations share costs little in a file.
+const MOST_READS: usize = 1 << 25;
+
 /// A rule of the format that a document breaks: `ELEMENT RULE; REMEDY`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{element} {rule}; {remedy}")]
@@ -37,6 +40,7 @@ fn broken<T>(element: impl Into<String>, rule: impl Into<String>, remedy: impl I
 /// Checks a document and makes its ids dense.
 pub fn instance(document: &InstanceDocument) -> Checked<Instance> {
     header(document)?;
+    reads(document)?;
     let names = Names::new(document)?;
     let mut tensors = tensors(document);
     let operators = document.operators.iter().map(|operator| names.operator(operator)).collect::<Checked<Vec<_>>>()?;
@@ -84,6 +88,23 @@ fn header(document: &InstanceDocument) -> Checked<()> {
     }
     if document.operators.is_empty() {
         return broken("the file", "has no operator", "list at least one under \"operators\"");
+    }
+    Ok(())
+}
+
+/// What the implementations read together, where each without a list of its own reads the operator's inputs.
+fn reads(document: &InstanceDocument) -> Checked<()> {
+    let mut sum: usize = 0;
+    for operator in &document.operators {
+        let of = |v: &ImplementationDocument| v.inputs.as_ref().unwrap_or(&operator.inputs).len();
+        sum = operator.implementations.iter().map(of).fold(sum, usize::saturating_add);
+        if sum > MOST_READS {
+            return broken(
+                operator_element(operator),
+                format!("has implementations that bring the reads of all to more than {MOST_READS}"),
+                "merge tensors that are always read together, or list fewer implementations",
+            );
+        }
     }
     Ok(())
 }
@@ -216,6 +237,7 @@ impl Names {
         }
         let inputs = self.tensors(&element, "reads", &document.inputs)?;
         let outputs = self.made(&element, &document.outputs)?;
+        let made: HashSet<TensorId> = outputs.iter().copied().collect();
         let differentiates = match document.differentiates {
             None => None,
             Some(id) => match self.operators.get(&id) {
@@ -236,7 +258,7 @@ impl Names {
             if !names.insert(&implementation.name) {
                 return broken(element, "repeats a name", "names are unique within the operator");
             }
-            implementations.push(self.implementation(&element, implementation, &inputs, &outputs)?);
+            implementations.push(self.implementation(&element, implementation, &inputs, &made)?);
         }
         Ok(Operator {
             file_id: document.id,
@@ -257,7 +279,7 @@ impl Names {
         element: &str,
         document: &ImplementationDocument,
         inputs: &[TensorId],
-        outputs: &[TensorId],
+        outputs: &HashSet<TensorId>,
     ) -> Checked<Implementation> {
         let reads = match &document.inputs {
             None => inputs.to_vec(),
@@ -376,11 +398,15 @@ fn state(operator: &Operator) -> Checked<()> {
 }
 
 fn in_place(operator: &Operator, tensors: &[Tensor]) -> Checked<()> {
+    if operator.implementations.iter().all(|implementation| implementation.in_place.is_none()) {
+        return Ok(());
+    }
+    let outputs: HashSet<TensorId> = operator.outputs.iter().copied().collect();
     for implementation in &operator.implementations {
         let Some(pair) = implementation.in_place else { continue };
         let element = format!("{}, implementation {:?},", element_of(operator), implementation.name);
         let (output, input) = (&tensors[pair.output.index()], &tensors[pair.input.index()]);
-        if !operator.outputs.contains(&pair.output) {
+        if !outputs.contains(&pair.output) {
             return broken(
                 element,
                 format!("works in place on {}, which is not an output", tensor_element(output)),
@@ -502,10 +528,11 @@ fn order(
             "name each operator once",
         );
     }
-    acyclic(operators, tensors)?;
     for (index, operator) in operators.iter().enumerate() {
         for (producer, tensor) in dependencies(operator, tensors) {
             if position[producer.index()] >= position[index] {
+                // Where there is a cycle, no order would do.
+                acyclic(operators, tensors)?;
                 return broken(
                     "the order",
                     format!(
@@ -542,7 +569,7 @@ fn acyclic(operators: &[Operator], tensors: &[Tensor]) -> Checked<()> {
                     "split it or drop the input",
                 );
             }
-            graph.update_edge(nodes[producer.index()], nodes[index], ());
+            graph.add_edge(nodes[producer.index()], nodes[index], ());
         }
     }
     let Some(cycle) = kosaraju_scc(&graph).into_iter().find(|component| component.len() > 1) else {

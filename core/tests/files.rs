@@ -149,3 +149,76 @@ fn writing_into_a_missing_folder_names_the_file() {
     let error = write_json(Path::new("no/such/folder/a.json"), &document()).expect_err("there is no such folder");
     assert!(error.to_string().starts_with("no/such/folder/a.json: cannot create: "), "{error}");
 }
+
+/// A file whose text is a pattern, compressed.
+fn bomb(folder: &Folder, name: &str, head: &str, part: &str, times: usize) -> PathBuf {
+    let path = folder.file(name);
+    let mut encoder = zstd::Encoder::new(std::fs::File::create(&path).expect("writable"), 1).expect("zstd works");
+    std::io::Write::write_all(&mut encoder, head.as_bytes()).expect("writable");
+    let block = part.repeat(1000);
+    for _ in 0..times / 1000 {
+        std::io::Write::write_all(&mut encoder, block.as_bytes()).expect("writable");
+    }
+    encoder.finish().expect("writable");
+    path
+}
+
+#[test]
+fn small_files_that_expand_beyond_the_limits_are_refused_before_anything_is_built() {
+    let folder = Folder::new("limits");
+    let cases = [
+        bomb(&folder, "numbers.json.zst", "{\"fweight\": [", "0,", 50_000_000),
+        bomb(&folder, "objects.json.zst", "{\"nodes\": [", "{\"\":0},", 20_000_000),
+        bomb(&folder, "lists.json.zst", "", "[", 20_000_000),
+    ];
+    for path in cases {
+        assert!(std::fs::metadata(&path).expect("it is there").len() < 100_000);
+        let error = read_json::<serde_json::Value>(&path).expect_err("too many elements").to_string();
+        assert!(error.contains("more than 10485760 JSON elements"), "{error}");
+        assert!(error.contains("BENCH_MAX_FILE_MIB is set above 256"), "{error}");
+    }
+    let text = bomb(&folder, "text.json.zst", "\"", "xxxxxxxxxx", 30_000_000);
+    let error = read_json::<serde_json::Value>(&text).expect_err("too many bytes").to_string();
+    assert!(error.contains("holds more than 256 MiB, the limit"), "{error}");
+}
+
+#[test]
+fn encodings_are_read_where_harmless_and_named_elsewhere() {
+    let folder = Folder::new("encodings");
+    let plain = serde_json::to_string_pretty(&document()).expect("a document always serialises");
+    let read = |name: &str, bytes: Vec<u8>| {
+        std::fs::write(folder.file(name), bytes).expect("writable");
+        read_instance(&folder.file(name)).map(|instance| instance.hash().to_string()).map_err(|error| error.to_string())
+    };
+    let hash = read("plain.json", plain.clone().into()).expect("valid");
+    assert_eq!(read("mark.json", format!("\u{feff}{plain}").into()), Ok(hash.clone()));
+    assert_eq!(read("windows.json", plain.replace('\n', "\r\n").into()), Ok(hash));
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (name, bytes, named) in [
+        ("utf16.json", utf16(&plain), "is UTF-16 text; save it as UTF-8"),
+        ("utf16-mark.json", utf16(&format!("\u{feff}{plain}")), "is UTF-16 text; save it as UTF-8"),
+        ("zstd.json", zstd::encode_all(plain.as_bytes(), 1).expect("zstd works"), "its name should end in .json.zst"),
+        ("gzip.json", vec![0x1f, 0x8b, 8, 0], "its name should end in .json.gz"),
+    ] {
+        let error = read(name, bytes).expect_err(name);
+        assert!(error.ends_with(named) && error.lines().count() == 1, "{error}");
+    }
+}
+
+#[test]
+fn inputs_that_many_implementations_share_do_not_multiply() {
+    let mut document = document();
+    let inputs = 6_000;
+    for id in 0..inputs {
+        let tensor = format!(r#"{{"id": {}, "name": "x", "bytes": 0, "kind": "input"}}"#, 1000 + id);
+        document.tensors.push(serde_json::from_str(&tensor).expect("a tensor"));
+        document.operators[0].inputs.push(1000 + id);
+    }
+    let way = document.operators[0].implementations[0].clone();
+    for copy in 0..6_000 {
+        let way = remat_core::format::ImplementationDocument { name: format!("copy{copy}"), ..way.clone() };
+        document.operators[0].implementations.push(way);
+    }
+    let error = Instance::new(&document).expect_err("36 million reads").to_string();
+    assert!(error.contains("bring the reads of all to more than 33554432"), "{error}");
+}

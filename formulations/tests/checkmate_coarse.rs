@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use networks::{Random, instance};
 use remat_core::format::{Origin, Phase};
-use remat_core::node_link::{Link, Node, NodeLinkFile, instance_of};
+use remat_core::node_link::{Attributes, Link, Node, NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
 use remat_formulations::checkmate::coarse::{Block, Coarse};
 use remat_formulations::checkmate::joint::Joint;
@@ -39,7 +39,7 @@ fn graph(seed: u64) -> Instance {
     });
     let nodes = nodes.collect();
     let file = NodeLinkFile {
-        graph: BTreeMap::new(),
+        graph: Attributes::default(),
         nodes,
         links: links.into_iter().map(|(from, to)| Link::Pair(from, to)).collect(),
     };

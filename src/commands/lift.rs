@@ -1,11 +1,11 @@
 //! `bench lift`: another solver's solution of an exported model, as a schedule that the simulator has
 //! checked.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remat_core::io::write_json;
+use remat_core::io::{read_text, write_json};
 use remat_core::schedule::ScheduleDocument;
 use remat_core::simulate;
 use remat_formulations::{Format, Spec};
@@ -55,8 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let spec: Spec = head.method.parse().map_err(|error| Failure::input(format!("{}: {error}", model.display())))?;
     let (encoding, setting) = encoding(&subject, &spec, head.budget)?;
     let file = arguments.solution.display();
-    let text = std::fs::read_to_string(&arguments.solution)
-        .map_err(|error| Failure::input(format!("{file}: cannot read: {error}")))?;
+    let text = read_text(&arguments.solution)?;
     let decoded = encoding.decode(&text).map_err(|error| Failure::input(format!("{file}: {error}")))?;
     let simulation = simulate(instance, &decoded.schedule)
         .map_err(|error| Failure::failed(format!("{file}: says an illegal schedule: {error}")))?;
@@ -108,11 +107,15 @@ fn model(arguments: &Arguments) -> Result<PathBuf, Failure> {
     })
 }
 
+/// Bytes in which a model's comments are looked for.
+const LONGEST_HEAD: u64 = 1 << 20;
+
 /// The comments at the head of the model; the rest, which may be large, is not read.
 fn head(model: &Path) -> Result<Head, Failure> {
     let unreadable = |error: std::io::Error| Failure::input(format!("{}: cannot read: {error}", model.display()));
     let mut text = String::new();
-    for line in BufReader::new(std::fs::File::open(model).map_err(unreadable)?).lines() {
+    let file = std::fs::File::open(model).map_err(unreadable)?;
+    for line in BufReader::new(file.take(LONGEST_HEAD)).lines() {
         let line = line.map_err(unreadable)?;
         if !Format::ALL.iter().any(|format| line.starts_with(format.comment())) {
             break;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use remat_core::io::read_text;
 use serde::Deserialize;
 
 use super::Execution;
@@ -64,7 +65,7 @@ struct Memory {
 /// # Errors
 /// The file cannot be read, or is no such record.
 pub fn executed(path: &Path) -> Result<Execution, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: cannot read: {error}", path.display()))?;
+    let text = read_text(path).map_err(|error| error.to_string())?;
     let document: Document = serde_json::from_str(&text)
         .map_err(|error| format!("{}: is no record of a replay: {error}", path.display()))?;
     if (document.format.as_str(), document.version) != ("remat-replay", 1) {

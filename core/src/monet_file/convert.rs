@@ -1,6 +1,6 @@
 //! From a profile to an instance, node by node.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use thiserror::Error;
 
@@ -9,6 +9,9 @@ use crate::format::{
     OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind, Units,
 };
 use crate::monet_file::file::{MonetFile, Node};
+
+/// Reads of all variants together, of which an honest profile has thousands.
+const MOST_READS: usize = 1 << 24;
 
 /// A profile that makes no instance.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -33,6 +36,12 @@ pub enum MonetError {
         what: &'static str,
         /// What stands there.
         bytes: u64,
+    },
+    /// Lists that name one another multiply.
+    #[error("node {node}: its variants read more than {MOST_READS} gradients in all; list what each reads once")]
+    Reads {
+        /// The node at which there are too many.
+        node: u32,
     },
     /// Nodes are not listed by id.
     #[error("node {found} stands at position {position}; nodes must be listed by id, from 0")]
@@ -123,6 +132,10 @@ struct Converter<'a> {
     file: &'a MonetFile,
     tensors: Vec<TensorDocument>,
     operators: Vec<OperatorDocument>,
+    /// Nodes whose algorithm is chosen.
+    chosen: HashSet<u32>,
+    /// Of each node that may work in place, the first input that it may overwrite.
+    overwrites: HashMap<u32, u32>,
     /// Tensor of each forward or intermediate node.
     value: HashMap<u32, u32>,
     /// Of each backward node, the gradients that it writes, with the forward node that each is about.
@@ -156,9 +169,22 @@ impl<'a> Converter<'a> {
             check_references(file, node)?;
             check_sizes(node)?;
         }
+        check_reads(file)?;
+        let mut overwrites = HashMap::new();
+        for &[over, input] in &file.inplace_list {
+            let works = |node: &&Node| ["forward", "loss"].contains(&node.kind.as_str());
+            let node = file.nodes.get(over as usize).filter(works).filter(|_| !overwrites.contains_key(&over));
+            let Some(node) = node else { continue };
+            if !node.inbound.contains(&input) {
+                let (what, expected) = ("inplace_list", "input of it");
+                return Err(MonetError::Reference { node: over, what, named: input, expected });
+            }
+            overwrites.insert(over, input);
+        }
+        let chosen = file.conv_list.iter().copied().collect();
         let (value, gradients, readers) = (HashMap::new(), HashMap::new(), HashMap::new());
         let (tensors, operators) = (Vec::new(), Vec::new());
-        Ok(Self { file, tensors, operators, value, gradients, readers, failed: 0, clamped: vec![] })
+        Ok(Self { file, tensors, operators, chosen, overwrites, value, gradients, readers, failed: 0, clamped: vec![] })
     }
 
     fn node(&self, id: u32) -> &'a Node {
@@ -227,11 +253,10 @@ impl<'a> Converter<'a> {
     fn forward(&mut self, node: &Node) -> Result<(), MonetError> {
         let inputs: Vec<u32> = node.inbound.iter().map(|id| self.value[id]).collect();
         let output = self.value[&node.id];
-        let chosen = self.file.conv_list.contains(&node.id);
+        let chosen = self.chosen.contains(&node.id);
         let again = !chosen && (node.re_ms != node.ms || node.re_ws_mib != node.ws_mib);
         let mut ways = if chosen { self.algorithms(node)? } else { self.variants(node)? };
-        let overwritten = self.file.inplace_list.iter().find(|[over, _]| *over == node.id && !chosen);
-        if let Some([_, overwritten]) = overwritten {
+        if let Some(overwritten) = self.overwrites.get(&node.id).filter(|_| !chosen) {
             let in_place = InPlaceDocument { output, input: self.value[overwritten] };
             let over = ways.iter().map(|(variant, way)| self.in_place(node, *variant, way, in_place));
             let over = over.collect::<Result<Vec<_>, _>>()?;
@@ -291,7 +316,7 @@ impl<'a> Converter<'a> {
         let mut outputs: Vec<u32> = self.gradients[&node.id].iter().map(|&(_, id)| id).collect();
         outputs.extend(self.value.get(&node.id));
         let mut ways = Vec::new();
-        if self.file.conv_list.contains(&node.id) {
+        if self.chosen.contains(&node.id) {
             ways.extend(self.algorithms(node)?.into_iter().map(|(_, way)| way));
         } else {
             for variant in 0..node.deps.len() {
@@ -433,8 +458,23 @@ fn check_references(file: &MonetFile, node: &Node) -> Result<(), MonetError> {
         let fits = id <= file.loss && file.nodes[id as usize].kind != "intermediate";
         check("fwd_node", id, "forward node", fits)?;
     }
-    for &[_, id] in file.inplace_list.iter().filter(|[over, _]| *over == node.id && node.kind != "intermediate") {
-        check("inplace_list", id, "input of it", node.inbound.contains(&id))?;
+    Ok(())
+}
+
+/// What all variants read together: a variant reads every gradient of each node that it names.
+fn check_reads(file: &MonetFile) -> Result<(), MonetError> {
+    let written = |source: &u32| {
+        let forward = file.nodes[*source as usize].fwd_node.map(|id| &file.nodes[id as usize]);
+        forward.map_or(1, |forward| forward.inbound.len().max(1))
+    };
+    let mut reads: usize = 0;
+    for node in &file.nodes {
+        for deps in &node.deps {
+            reads = reads.saturating_add(deps.fwd.len() + deps.bwd.iter().map(written).sum::<usize>());
+        }
+        if reads > MOST_READS {
+            return Err(MonetError::Reads { node: node.id });
+        }
     }
     Ok(())
 }

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use remat_core::Instance;
-use remat_core::chain_file::{ChainFile, Scale, instance_of, units_of};
+use remat_core::chain_file::{ImportFile, Scale, instance_of, units_of};
 use remat_core::format::Origin;
-use remat_core::io::{read_json, write_json};
+use remat_core::io::{parse_json, read_bytes, write_json};
 use remat_core::node_link::{self, NodeLinkFile};
-use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::output;
@@ -52,12 +51,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         time: scale("--time-scale", arguments.time_scale)?,
         memory: scale("--memory-scale", arguments.memory_scale)?,
     };
-    let value: Value = read_json(&arguments.file)?;
-    if value.get("nodes").is_some() {
-        return graph(arguments, value, &bad);
+    let bytes = read_bytes(&arguments.file)?;
+    let import: ImportFile = parse_json(&arguments.file, &bytes)?;
+    if import.is_graph() {
+        return graph(arguments, &bytes, &bad);
     }
-    let (location, value) = arrays(value, arguments.index).map_err(&bad)?;
-    let file: ChainFile = serde_json::from_value(value).map_err(|error| bad(format!("at {location}: {error}")))?;
+    let (location, file) = import.arrays(arguments.index).map_err(|error| bad(error.to_string()))?;
     let chain = file.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
@@ -70,11 +69,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Imports a graph in node-link form.
-fn graph(arguments: &Arguments, value: Value, bad: &dyn Fn(String) -> Failure) -> Result<(), Failure> {
+fn graph(arguments: &Arguments, bytes: &[u8], bad: &dyn Fn(String) -> Failure) -> Result<(), Failure> {
     if arguments.time_scale.is_some() || arguments.memory_scale.is_some() || arguments.index.is_some() {
         return Err(bad("is a graph; scales and --index belong to chains".into()));
     }
-    let file: NodeLinkFile = serde_json::from_value(value).map_err(|error| bad(format!("as a graph: {error}")))?;
+    let file: NodeLinkFile = parse_json(&arguments.file, bytes)?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
     let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name.into_owned() };
@@ -92,53 +91,6 @@ fn scale(option: &str, value: Option<f64>) -> Result<Option<f64>, Failure> {
             Err(Failure::input(format!("{option} is {scale}; expected a number above 0")))
         }
         other => Ok(other),
-    }
-}
-
-/// The object that holds the arrays, and where it stands.
-fn arrays(mut value: Value, index: Option<usize>) -> Result<(String, Value), String> {
-    if let Some(list) = value.get_mut("instances").and_then(Value::as_array_mut) {
-        let count = list.len();
-        let Some(index) = index.or((count == 1).then_some(0)) else {
-            return Err(format!("holds {count} chains; choose one with --index 0 to {}", count.saturating_sub(1)));
-        };
-        let Some(chosen) = list.get_mut(index) else {
-            return Err(format!("has no chain {index}; it holds {count}, counted from 0"));
-        };
-        let (inner, value) = arrays(chosen.take(), None)?;
-        return Ok((
-            format!("instances[{index}]{}", inner.strip_prefix("the top").unwrap_or(&format!(".{inner}"))),
-            value,
-        ));
-    }
-    if index.is_some() {
-        return Err("holds no list under \"instances\"; leave --index out".into());
-    }
-    if value.get("fweight").is_some() {
-        return Ok(("the top".into(), value));
-    }
-    match value.get_mut("chain") {
-        Some(chain) if chain.get("fweight").is_some() => Ok(("chain".into(), chain.take())),
-        _ => Err(format!(
-            "is no chain file ({}); expected the arrays fweight, bweight, cweight, cbweight, ftmp and btmp at the top, \
-             under \"chain\", or in a list under \"instances\"",
-            described(&value)
-        )),
-    }
-}
-
-/// What a JSON value is instead.
-fn described(value: &Value) -> String {
-    match value {
-        Value::Object(fields) if fields.get("format").is_some_and(|f| f == "remat-instance") => {
-            "it is an instance already".into()
-        }
-        Value::Object(fields) => {
-            let names: Vec<_> = fields.keys().take(5).map(String::as_str).collect();
-            format!("an object with {}", if names.is_empty() { "no field".into() } else { names.join(", ") })
-        }
-        Value::Array(_) => "a list".into(),
-        _ => "a single value".into(),
     }
 }
 
