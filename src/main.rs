@@ -17,6 +17,7 @@ mod launcher;
 mod library;
 mod max_batch;
 mod method_pages;
+mod names;
 mod output;
 mod plot;
 mod published;
@@ -29,6 +30,7 @@ mod run;
 mod size;
 mod suite;
 mod table;
+mod text;
 mod trajectory;
 
 use std::process::ExitCode;

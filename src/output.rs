@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::text;
 
 /// Prints a result, with a newline at the end where it has none.
 ///
@@ -15,6 +16,7 @@ use crate::failure::Failure;
 /// # Errors
 /// Standard output cannot be written, for example because the disk behind it is full.
 pub fn result(text: &str) -> Result<(), Failure> {
+    let text = text::terminal(text);
     let mut out = std::io::stdout().lock();
     let newline = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
@@ -48,10 +50,10 @@ pub fn info(text: &str) {
 
 /// Prints the line that explains a failure.
 pub fn error(text: &str) {
-    line(&format!("error: {}", text.replace('\n', " ")));
+    line(&format!("error: {}", text::line(text)));
 }
 
 fn line(text: &str) {
     // Where standard error itself is gone there is nobody left to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", text::terminal(text));
 }

@@ -18,15 +18,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::format::{self, Format};
+use crate::names::file_name;
 use crate::recorded::Instances;
-use crate::run::pool::safe;
 use crate::table::grid::Grid;
+use crate::text;
 pub use update::update;
 
 /// What is known of an instance, a class and a budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Name of the instance.
+    #[serde(with = "text::csv")]
     pub instance: String,
     /// Hash of its contents.
     pub instance_hash: String,
@@ -41,10 +43,12 @@ pub struct Entry {
     /// Simulated peak of its schedule.
     pub peak: Option<u64>,
     /// Method and parameters that found it, or proved that there is none.
+    #[serde(with = "text::csv")]
     pub found_by: String,
     /// Best proved lower bound on the time.
     pub bound: Option<u64>,
     /// Method and parameters that proved it.
+    #[serde(with = "text::csv")]
     pub bound_by: String,
     /// Unit of times.
     pub time_unit: TimeUnit,
@@ -93,7 +97,11 @@ impl Entry {
     /// `best-known/<instance>/<class>@<budget>.json.zst`.
     fn schedule_name(&self) -> String {
         let class = self.claim.label().replace(", ", "-").replace(' ', "-");
-        format!("best-known/{}/{}", safe(&self.instance), safe(&format!("{class}@{}.json.zst", self.budget_size)))
+        format!(
+            "best-known/{}/{}",
+            file_name(&self.instance),
+            file_name(&format!("{class}@{}.json.zst", self.budget_size))
+        )
     }
 
     /// Percent of the time above the bound.

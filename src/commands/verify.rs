@@ -15,6 +15,7 @@ use crate::library::Library;
 use crate::output;
 use crate::run::plan::Subject;
 use crate::size::Budget;
+use crate::text;
 
 /// How many of the most recomputed operators are named.
 const SHOWN_OPERATORS: usize = 5;
@@ -219,7 +220,7 @@ fn write_timeline(
     writer.write_record(["step", "action", "element", "memory_bytes"]).map_err(|error| failed(&error))?;
     for (index, (&step, memory)) in schedule.steps.iter().zip(&simulation.timeline).enumerate() {
         let (action, element) = words(instance, step);
-        let row = [index.to_string(), action.into(), element, memory.to_string()];
+        let row = [index.to_string(), action.into(), text::cell(&element).into_owned(), memory.to_string()];
         writer.write_record(row).map_err(|error| failed(&error))?;
     }
     writer.flush().map_err(|error| failed(&error))

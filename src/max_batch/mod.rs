@@ -24,9 +24,9 @@ use remat_formulations::Termination;
 use crate::failure::Failure;
 use crate::host::timestamp;
 use crate::library::Library;
+use crate::names::file_name;
 use crate::records::{Ending, Record, Skipped};
 use crate::run::plan::{Subject, expand_method, method};
-use crate::run::pool::safe;
 use crate::run::{Conditions, execute};
 use crate::size::{Budget, Size};
 use crate::suite::SuiteMethod;
@@ -97,7 +97,7 @@ impl Network {
         let document = self.family.at(batch).map_err(Failure::input)?;
         std::fs::create_dir_all(&self.folder)
             .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", self.folder.display())))?;
-        let path = self.folder.join(format!("{}.json.zst", safe(&document.name)));
+        let path = self.folder.join(format!("{}.json.zst", file_name(&document.name)));
         write_json_quickly(&path, &document).map_err(Failure::writing)?;
         let subject = Arc::new(Subject::read(path)?);
         self.subjects.insert(batch, subject.clone());

@@ -10,25 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::format::{self, Format};
+use crate::names::file_name;
 use crate::output;
 use crate::published::Published;
 use crate::records::parts;
-use crate::run::pool::{self, safe, short};
+use crate::run::pool;
 use crate::table::grid::Grid;
 use crate::table::{rank, wrap};
+use crate::text;
 
 /// One search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchRow {
     /// Name of the first of the network's instances.
+    #[serde(with = "text::csv")]
     pub network: String,
     /// The instances that show it at different batches, separated by spaces.
+    #[serde(with = "text::csv")]
     pub instances: String,
     /// Hash of the network at the largest batch.
     pub instance_hash: String,
     /// Id of the method.
     pub method: String,
     /// The method with the parameters that the suite gives.
+    #[serde(with = "text::csv")]
     pub label: String,
     /// Its claim.
     pub claim: Claim,
@@ -59,12 +64,14 @@ pub struct BatchRow {
     /// Seed.
     pub seed: u64,
     /// What else to know.
+    #[serde(with = "text::csv")]
     pub note: String,
     /// Version of bench.
     pub version: String,
     /// Revision of the checkout.
     pub git_revision: String,
     /// Host.
+    #[serde(with = "text::csv")]
     pub host: String,
     /// End of the search.
     pub timestamp: String,
@@ -123,8 +130,8 @@ pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
 /// (no seed 0).
 pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
     let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
-    let name = safe(&format!("{}@{}+forwards{}{seed}", row.label, row.memory, row.extra_forwards));
-    results.join("schedules/max-batch").join(safe(&row.network)).join(format!("{}.json.zst", short(name)))
+    let name = file_name(&format!("{}@{}+forwards{}{seed}", row.label, row.memory, row.extra_forwards));
+    results.join("schedules/max-batch").join(file_name(&row.network)).join(format!("{name}.json.zst"))
 }
 
 /// Keeps the schedule of a row.

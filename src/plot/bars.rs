@@ -4,8 +4,8 @@
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
 use super::{Named, medians, set_apart, style};
+use crate::names::file_name;
 use crate::records::Record;
-use crate::run::pool::safe;
 use crate::table::{by_instance, rank, series_label};
 
 /// What a bar is as long as.
@@ -83,7 +83,7 @@ fn figure(all: &OfInstances<'_>, budget: &str, length: Length) -> Named {
     let horizontal = Axis::from_zero(length.label(), values);
     Named {
         instance: String::new(),
-        file: safe(&format!("{}@{budget}", length.name())),
+        file: file_name(&format!("{}@{budget}", length.name())),
         figure: Figure {
             title: format!("Budget {budget}"),
             subtitle: "a bar is missing where the method has no schedule; of several seeds the median".into(),

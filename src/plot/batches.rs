@@ -4,8 +4,8 @@
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
 use super::{Named, medians, points_of, set_apart, style};
+use crate::names::file_name;
 use crate::records::Record;
-use crate::run::pool::safe;
 use crate::table::{by_instance, rank, series_label};
 
 /// The rows of one network, at all its batches.
@@ -66,9 +66,11 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
     series.sort_by_key(|series| (series.order, series.secondary, series.label.len()));
     set_apart(&mut series);
     let name = &network.name;
+    // An instance of the same name has the plain file.
+    let several = several || network.rows.iter().any(|row| row.instance == *name);
     Named {
         instance: String::new(),
-        file: safe(&if several { format!("{name}@{budget}") } else { name.clone() }),
+        file: file_name(&if several { format!("{name}@{budget}") } else { name.clone() }),
         figure: Figure {
             title: name.clone(),
             subtitle: format!("within {budget}; what needs more memory has a curve of its own"),

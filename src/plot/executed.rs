@@ -11,9 +11,9 @@ use super::figure::{Figure, Joined, Series};
 use super::style::{self, Marker, Style};
 use super::{GIB, points_of};
 use crate::failure::Failure;
+use crate::names::file_name;
 use crate::records::Record;
 use crate::replay::Execution;
-use crate::run::pool::safe;
 use crate::table::{by_instance, rank, series_label};
 
 /// Writes NAME-executed-DEVICE.svg and .png for every instance and device with an execution; returns how many.
@@ -30,7 +30,7 @@ pub fn write_all(records: &[Record], executed: &[Execution], folder: &Path) -> R
         for device in &devices {
             let Some(figure) = figure_of(&name, &rows, executed, device) else { continue };
             std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
-            figure.write(&folder.join(safe(&format!("{name}-executed-{device}")))).map_err(failed)?;
+            figure.write(&folder.join(file_name(&format!("{name}-executed-{device}")))).map_err(failed)?;
             count += 1;
         }
     }

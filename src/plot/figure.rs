@@ -10,6 +10,7 @@ use super::axis::{Axis, tick};
 use super::legend;
 use super::marks::{Area, Axes, Drawn, draw_series};
 use super::style::Style;
+use crate::text;
 
 /// The embedded font's name to the drawing library; in an SVG, the reader's own sans-serif.
 pub const FONT: &str = "sans-serif";
@@ -130,7 +131,7 @@ impl Figure {
         let canvas = SVGBackend::with_string(&mut text, self.size()).into_drawing_area();
         self.draw(&canvas, 1).map_err(|error| error.to_string())?;
         drop(canvas);
-        Ok(text)
+        Ok(text::xml(&text).into_owned())
     }
 
     /// Wide as all figures, and high enough for the legend and for names.

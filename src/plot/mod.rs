@@ -20,8 +20,8 @@ use remat_core::format::{MemoryUnit, TimeUnit};
 
 use crate::aggregate::Arena;
 use crate::failure::Failure;
+use crate::names::figure_name;
 use crate::records::Record;
-use crate::run::pool::safe;
 use crate::suite::{Curves, Suite, SuiteDevice};
 use crate::table::{by_instance, median, rank, series_label};
 use crate::trajectory;
@@ -52,7 +52,7 @@ pub fn figures(records: &[Record], suite: Option<&Suite>, results: &Path) -> Res
     figures.extend(over_instances(records, curves).unwrap_or_default());
     for (name, rows) in by_instance(records) {
         if let Some(figure) = figure_of(&name, &rows, curves, device) {
-            figures.push(Named { file: safe(&name), instance: name.clone(), figure });
+            figures.push(Named { file: figure_name(&name), instance: name.clone(), figure });
         }
         let of = |row: &Record| records.iter().position(|other| std::ptr::eq(other, row)).map(|at| &trajectories[at]);
         let known: Vec<_> = rows.iter().filter_map(|&row| Some((row, of(row)?))).collect();
@@ -77,7 +77,7 @@ pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) 
     }
     let figure = |(name, rows): (String, Vec<&Record>)| {
         let figure = figure_of(&name, &rows, curves, device)?;
-        Some(Named { file: safe(&name), instance: name, figure })
+        Some(Named { file: figure_name(&name), instance: name, figure })
     };
     by_instance(records).into_iter().filter_map(figure).collect()
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
 use super::{Named, SLOW, set_apart, style};
+use crate::names::file_name;
 use crate::records::Record;
-use crate::run::pool::safe;
 use crate::table::{median, rank, series_label};
 use crate::trajectory::{Step, Trajectory};
 
@@ -27,7 +27,7 @@ pub fn figures(name: &str, rows: &[(&Record, &Trajectory)]) -> Vec<Named> {
         }
     }
     let figures = budgets.into_iter().filter_map(|((_, budget), rows)| {
-        let file = format!("progress/{}", safe(&format!("{name}@{budget}")));
+        let file = format!("progress/{}", file_name(&format!("{name}@{budget}")));
         Some(Named { instance: name.into(), file, figure: figure(name, budget, &rows)? })
     });
     figures.collect()

@@ -17,6 +17,7 @@ use remat_formulations::{Claim, Termination};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::text;
 pub use columns::{COLUMNS, SCHEMA_VERSION};
 pub use writer::{Existing, Writer};
 
@@ -42,7 +43,9 @@ pub enum Skipped {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub schema_version: u32,
+    #[serde(with = "text::csv")]
     pub suite: String,
+    #[serde(with = "text::csv")]
     pub instance: String,
     pub instance_hash: String,
     pub batch_size: Option<u64>,
@@ -52,9 +55,11 @@ pub struct Record {
     pub store_all_time: u64,
     pub store_all_peak: u64,
     pub method: String,
+    #[serde(with = "text::csv")]
     pub parameters: String,
     pub claim: Claim,
     pub budget_size: Option<u64>,
+    #[serde(with = "text::csv")]
     pub budget: String,
     pub termination: Ending,
     pub claimed_time: Option<u64>,
@@ -75,12 +80,17 @@ pub struct Record {
     pub cpu_limit_seconds: Option<f64>,
     pub memory_limit_bytes: Option<u64>,
     pub seed: u64,
+    #[serde(with = "text::csv")]
     pub note: String,
+    #[serde(with = "text::csv")]
     pub error: String,
     pub cached: bool,
+    #[serde(with = "text::csv")]
     pub version: String,
     pub sources: String,
+    #[serde(with = "text::csv")]
     pub git_revision: String,
+    #[serde(with = "text::csv")]
     pub host: String,
     pub timestamp: String,
 }
@@ -152,10 +162,24 @@ struct Kept {
     length: u64,
 }
 
+/// What a spreadsheet or an editor has made of a file that a program continues to the byte.
+fn edited(bytes: &[u8]) -> Option<&'static str> {
+    let head = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Some("was saved as UTF-16"),
+        [0xef, 0xbb, 0xbf, ..] => Some("was saved with a byte order mark"),
+        _ if head.ends_with(b"\r") => Some("was saved with Windows line ends (CRLF)"),
+        _ => None,
+    }
+}
+
 /// The complete rows of a file, in order, and where the last one ends.
 fn parse(path: &Path, bytes: &[u8]) -> Result<Kept, Failure> {
     let mut records = Vec::new();
     let mut length = 0;
+    if let Some(edited) = edited(bytes) {
+        return Err(Failure::input(format!("{}: {edited}; take the file as bench wrote it", path.display())));
+    }
     let mut lines = bytes.split_inclusive(|&byte| byte == b'\n').enumerate().peekable();
     let header: Vec<_> = COLUMNS.iter().map(|(name, _)| *name).collect();
     while let Some((index, line)) = lines.next() {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::records::Record;
+use crate::text;
 pub use outcome::executed;
 
 /// Timed iterations of each schedule where nobody says otherwise.
@@ -42,14 +43,18 @@ impl Device {
 /// One row of `executed.csv`. [`COLUMNS`] documents the fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
+    #[serde(with = "text::csv")]
     pub instance: String,
     pub instance_hash: String,
     pub method: String,
+    #[serde(with = "text::csv")]
     pub parameters: String,
     pub budget: String,
     pub seed: u64,
     pub device: String,
+    #[serde(with = "text::csv")]
     pub device_name: String,
+    #[serde(with = "text::csv")]
     pub framework: String,
     pub executed_time_ns: Option<u64>,
     pub executed_time_spread_ns: Option<u64>,
@@ -59,7 +64,9 @@ pub struct Execution {
     pub executed_equal: Option<bool>,
     pub executed_bitwise: Option<u64>,
     pub executed_within_tolerance: Option<u64>,
+    #[serde(with = "text::csv")]
     pub executed_note: String,
+    #[serde(with = "text::csv")]
     pub executed_error: String,
 }
 

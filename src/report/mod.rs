@@ -21,6 +21,7 @@ use crate::replay;
 use crate::run::manifest::{self, Session};
 use crate::suite::Suite;
 use crate::table::{self, by_instance, ratios, sections};
+use crate::text;
 
 const STYLE: &str = include_str!("assets/report.css");
 const TABLES: &str = include_str!("assets/tables.js");
@@ -73,7 +74,7 @@ pub fn page(
         hidden_figures,
         embedding,
     };
-    Ok(report.markup()?.into_string())
+    Ok(text::xml(&report.markup()?.into_string()).into_owned())
 }
 
 /// Leaves so many figures of progress, the first of each instance before any second; returns how many go.

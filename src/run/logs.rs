@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::plan::{Run, RunBudget};
-use super::pool::{safe, short};
 use crate::host::timestamp;
+use crate::names::file_name;
 
 /// Bytes that are kept of the beginning, and of the end, of a log.
 const KEPT: usize = 256 << 10;
@@ -17,8 +17,8 @@ pub fn path(folder: &Path, run: &Run) -> PathBuf {
     let parameters = run.parameters.to_string();
     let parameters = if parameters.is_empty() { parameters } else { format!("[{parameters}]") };
     let seed = if run.seed == 0 { String::new() } else { format!("+seed{}", run.seed) };
-    let name = short(safe(&format!("{}{parameters}{seed}", run.method.id())));
-    folder.join(safe(run.subject.instance.name())).join(format!("{name}.log"))
+    let name = file_name(&format!("{}{parameters}{seed}", run.method.id()));
+    folder.join(file_name(run.subject.instance.name())).join(format!("{name}.log"))
 }
 
 /// Begins a run's part of its log; nothing where the file cannot be written, which is no reason not to run.

@@ -15,7 +15,9 @@ use super::{Conditions, Row, Run, execute};
 use crate::cache::Cache;
 use crate::cli::count;
 use crate::failure::Failure;
+use crate::names::file_name;
 use crate::records::{Ending, Key, Record, Writer};
+use crate::text;
 
 /// How it went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl Shared<'_> {
     fn work(&self) {
         while !self.stop.load(Ordering::Relaxed) {
             let Some(run) = lock(&self.queue).pop_front() else { return };
-            self.progress.set_message(format!("{} {}", run.subject.instance.name(), run.label()));
+            self.progress.set_message(text::line(&format!("{} {}", run.subject.instance.name(), run.label())));
             if let Err(failure) = self.complete(run) {
                 lock(&self.failure).get_or_insert(failure);
                 self.stop.store(true, Ordering::Relaxed);
@@ -192,29 +194,8 @@ pub fn named_path(folder: &Path, record: &Record, extension: &str) -> PathBuf {
     let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
     let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
     let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
-    let name = short(safe(&format!("{}{parameters}{budget}{seed}", record.method)));
-    folder.join(safe(&record.instance)).join(format!("{name}.{extension}"))
-}
-
-/// Bytes of a file's name before its extension. File systems take 255; a temporary file has some more.
-const LONGEST_NAME: usize = 200;
-
-/// A name of ASCII characters that a file system takes: what is too long ends in a hash of the whole.
-pub fn short(name: String) -> String {
-    if name.len() <= LONGEST_NAME {
-        return name;
-    }
-    let hash = blake3::hash(name.as_bytes()).to_hex();
-    let kept = LONGEST_NAME - 17;
-    format!("{}~{}", &name[..kept], &hash[..16])
-}
-
-/// A text as one component of a path: anything unusual becomes an underscore.
-pub fn safe(text: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.,=[]@+".contains(c) { c } else { '_' };
-    let name: String = text.chars().map(plain).collect();
-    // `.` and `..` are no file names, and a leading dot hides one.
-    if name.starts_with('.') { format!("_{name}") } else { name }
+    let name = file_name(&format!("{}{parameters}{budget}{seed}", record.method));
+    folder.join(file_name(&record.instance)).join(format!("{name}.{extension}"))
 }
 
 #[cfg(test)]
@@ -223,26 +204,25 @@ mod tests {
     use crate::records::tests::example;
 
     #[test]
-    fn schedules_have_safe_file_names() {
+    fn schedules_have_safe_file_names_and_rows_that_differ_have_others() {
         let mut record = example("rotor-persistent", Some(("0.5x", 7)));
         record.parameters = "slots=500".into();
-        record.instance = "../etc/a b".into();
         let path = schedule_path(Path::new("out"), &record);
-        assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x.json.zst"));
+        assert_eq!(path, Path::new("out/net/rotor-persistent[slots=500]@0.5x.json.zst"));
         record.seed = 3;
         let path = schedule_path(Path::new("out"), &record);
-        assert_eq!(path, Path::new("out/_.._etc_a_b/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
-    }
-
-    /// FastSA's parameters once made a name of 262 bytes, which no file system takes.
-    #[test]
-    fn long_parameters_make_names_that_are_short_and_differ() {
-        let mut record = example("fastsa", Some(("0.5x", 7)));
+        assert_eq!(path, Path::new("out/net/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
+        let folder = |name: &str| {
+            let record = Record { instance: name.into(), ..record.clone() };
+            schedule_path(Path::new("out"), &record).parent().map(|path| path.display().to_string())
+        };
+        assert_ne!(folder("../etc/a b"), folder("../etc/a_b"));
+        assert!(folder("..").is_some_and(|path| path.starts_with("out/_")));
+        // FastSA's parameters once made a name of 262 bytes, which no file system takes.
         record.parameters = "option=value,".repeat(20);
-        let first = schedule_path(Path::new("out"), &record);
+        let long = schedule_path(Path::new("out"), &record);
         record.budget = "0.6x".into();
-        let second = schedule_path(Path::new("out"), &record);
-        let length = |path: &Path| path.file_name().map_or(0, std::ffi::OsStr::len);
-        assert!(first != second && length(&first) == LONGEST_NAME + ".json.zst".len(), "{first:?} {second:?}");
+        assert_ne!(long, schedule_path(Path::new("out"), &record));
+        assert!(long.file_name().is_some_and(|name| name.len() < 220));
     }
 }

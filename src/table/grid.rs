@@ -5,6 +5,7 @@ use std::ops::Range;
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::format::Format;
+use crate::text;
 
 /// Rows under a header.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +73,7 @@ impl Grid {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(&self.header);
         for row in &self.rows {
-            table.add_row(row);
+            table.add_row(row.iter().map(|cell| text::line(cell)));
         }
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, 2));
@@ -96,7 +97,7 @@ impl Grid {
 
     fn markdown(&self) -> String {
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let escape = |cells: &[String]| cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let escape = |cells: &[String]| cells.iter().map(|cell| text::markdown(cell)).collect();
         let dashes = (0..self.header.len()).map(|i| if self.numeric.contains(&i) { "---:" } else { "---" }.to_owned());
         let mut text = line(escape(&self.header)) + &line(dashes.collect());
         self.rows.iter().for_each(|row| text.push_str(&line(escape(row))));
@@ -106,7 +107,8 @@ impl Grid {
     fn csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         for row in std::iter::once(&self.header).chain(&self.rows) {
-            writer.write_record(row).expect("a vector takes everything, and all rows are as long as the header");
+            let cells = row.iter().map(|cell| text::cell(cell).into_owned());
+            writer.write_record(cells).expect("a vector takes everything, and all rows are as long as the header");
         }
         let bytes = writer.into_inner().expect("a vector takes everything");
         String::from_utf8(bytes).expect("texts stay texts")
@@ -123,7 +125,7 @@ impl Grid {
 
     fn latex(&self) -> String {
         let line = |cells: &[String]| {
-            format!("  {} \\\\\n", cells.iter().map(|cell| escape_latex(cell)).collect::<Vec<_>>().join(" & "))
+            format!("  {} \\\\\n", cells.iter().map(|cell| text::latex(cell)).collect::<Vec<_>>().join(" & "))
         };
         let columns: String =
             (0..self.header.len()).map(|i| if self.numeric.contains(&i) { 'r' } else { 'l' }).collect();
@@ -136,24 +138,6 @@ impl Grid {
         }
         text + "  \\bottomrule\n\\end{tabular}\n"
     }
-}
-
-fn escape_latex(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match c {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => escaped.extend(['\\', c]),
-            // Text fonts have other characters in these places.
-            '<' | '>' => escaped.extend(['$', c, '$']),
-            '~' => escaped.push_str("\\textasciitilde{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            // At the start of a row a bracket would be taken for an argument of the line break.
-            '[' | ']' => escaped.extend(['{', c, '}']),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -31,3 +31,169 @@ fn no_method_fails_on_the_largest_numbers_that_an_instance_may_hold() {
         assert!(row["error"].is_empty() || row["termination"] == "time_limit", "{row:?}");
     }
 }
+
+/// Names that were chosen to get somewhere: onto each other's files, out of the folder, into a spreadsheet, a terminal.
+fn hostile_names() -> Vec<String> {
+    let mut names: Vec<String> = [
+        "net b",
+        "net_b",
+        "net  b",
+        "..",
+        ".hidden",
+        "performance-profile",
+        "progress",
+        "overhead@0.6x",
+        "=cmd|' !A0",
+        "@SUM(A1)",
+        "-1+1",
+        "'quoted",
+        "a\u{1b}[31mred\u{9b}0m",
+        "bell\u{7}\rback",
+        "\u{202e}gnp.exe",
+        "a|b](javascript:alert(1))<img src=x onerror=alert(1)>",
+        "\"quoted\" & <blink>",
+        "$(touch owned)`id`%x%",
+        "~#{x}^$",
+    ]
+    .iter()
+    .map(|&name| name.to_owned())
+    .collect();
+    names.push("x".repeat(300));
+    names.push(format!("{}y", "x".repeat(300)));
+    names
+}
+
+fn instances_with(checkout: &Checkout, names: &[String]) {
+    let text = std::fs::read_to_string(checkout.path("instances/small/counter.json")).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    std::fs::create_dir_all(checkout.path("instances/hostile")).unwrap();
+    for (at, name) in names.iter().enumerate() {
+        let mut document = document.clone();
+        document["name"] = name.as_str().into();
+        document["provenance"]["model"] = name.as_str().into();
+        for operator in document["operators"].as_array_mut().unwrap() {
+            operator["name"] = format!("{name}{}", operator["name"].as_str().unwrap()).into();
+        }
+        std::fs::write(checkout.path(&format!("instances/hostile/i{at}.json")), document.to_string()).unwrap();
+    }
+}
+
+/// Nothing that a terminal would obey.
+fn assert_harmless(what: &str, text: &str) {
+    let harmful = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
+    let line = text.lines().find(|line| line.contains(harmful));
+    assert_eq!(line, None, "{what}");
+}
+
+/// Every file under a folder, relative to it.
+fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        if entry.path().is_dir() { files.extend(self::files(&entry.path())) } else { files.push(entry.path()) }
+    }
+    files
+}
+
+#[test]
+fn hostile_names_get_files_of_their_own_and_reach_no_terminal_spreadsheet_or_page() {
+    let checkout = Checkout::new();
+    let names = hostile_names();
+    instances_with(&checkout, &names);
+    let suite = crate::checkout::SUITE.replace("small/*", "hostile/*");
+    std::fs::write(checkout.path("instances/suites/mini.toml"), suite).unwrap();
+    let methods = "--methods store-all,revolve";
+    let run = checkout.ok(&format!("run --suite mini {methods}"));
+    assert_harmless("run", &(run.stdout + &run.stderr));
+    let rows = rows(&checkout.path("results/mini/records.csv"));
+    assert_eq!(rows.len(), 3 * names.len());
+
+    // Each row has its schedule, and each instance its figure, none outside of its folder or hidden.
+    let schedules = files(&checkout.path("results/mini/schedules"));
+    assert_eq!(schedules.len(), 3 * names.len());
+    let figures = files(&checkout.path("results/mini/plots"));
+    let of_instances = figures.iter().filter(|path| path.extension().is_some_and(|ending| ending == "svg"));
+    let of_instances = of_instances.filter(|path| path.parent().unwrap().ends_with("plots")).count();
+    assert!(of_instances > names.len(), "{figures:#?}");
+    for path in files(&checkout.path("results")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name.len() < 250 && (!name.starts_with('.') || name == ".gitignore" || name == ".lock"), "{name}");
+    }
+    assert!(!checkout.path("owned").exists() && !checkout.path("results/mini/hidden").exists());
+    for path in figures.iter().filter(|path| path.extension().is_some_and(|ending| ending == "svg")) {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(!text.contains(['\u{1b}', '\u{7}']) && !text.contains("<img") && !text.contains("<blink>"), "{path:?}");
+    }
+
+    // What a spreadsheet opens begins no formula; what bench reads again is what it was.
+    for row in &rows {
+        assert!(row.values().all(|cell| !cell.starts_with(['=', '@', '+', '\t', '\r']) && cell != "-1+1"), "{row:?}");
+    }
+    let checked = checkout.ok("check results/mini");
+    assert!(checked.stdout.starts_with(&format!("{} rows: each is", rows.len())), "{}", checked.stdout);
+    checkout.ok(&format!("run --suite mini {methods} --resume"));
+    assert_eq!(crate::checkout::rows(&checkout.path("results/mini/records.csv")).len(), rows.len());
+
+    for command in [
+        "table results/mini",
+        "table results/mini --format md",
+        "table results/mini --format csv",
+        "table results/mini --format latex",
+        "status results/mini",
+        "instances list",
+        "instances show instances/hostile/i12.json",
+        "verify instances/hostile/i12.json missing.json",
+        "best --update results/mini --folder best",
+        "report results/mini",
+        "plot results/mini",
+    ] {
+        let done = checkout.bench(command);
+        assert_harmless(command, &(done.stdout.clone() + &done.stderr));
+        let formula = |cell: &str| cell.trim_matches('"').starts_with(['=', '@']);
+        if command.ends_with("csv") {
+            assert!(done.stdout.lines().all(|line| !line.split(',').any(formula)), "{}", done.stdout);
+        }
+        if command.ends_with("md") {
+            assert!(!done.stdout.contains("<img") && !done.stdout.contains("](java"), "{}", done.stdout);
+        }
+    }
+    let page = std::fs::read_to_string(checkout.path("results/mini/report.html")).unwrap();
+    for foreign in ["<img src=x", "<blink>", "\u{1b}"] {
+        let around = page.find(foreign).map(|at| page[at.saturating_sub(80)..at].to_owned());
+        assert_eq!(around, None, "{foreign}");
+    }
+}
+
+#[test]
+fn records_that_a_spreadsheet_has_saved_are_named_as_such() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all --no-plots");
+    let path = checkout.path("results/mini/records.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let utf16 = format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (bytes, named) in [
+        (text.replace('\n', "\r\n").into_bytes(), "Windows line ends"),
+        (format!("\u{feff}{text}").into_bytes(), "byte order mark"),
+        (utf16, "UTF-16"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        for command in ["table results/mini", "run --suite mini --methods store-all --resume"] {
+            let done = checkout.bench(command);
+            assert_eq!(done.code, Some(2), "{}", done.stderr);
+            assert!(done.last_error().contains(named), "{}", done.stderr);
+        }
+    }
+}
+
+#[test]
+fn suites_are_read_with_a_mark_and_windows_line_ends_but_not_as_utf16() {
+    let checkout = Checkout::new();
+    let suite = crate::checkout::SUITE;
+    std::fs::write(checkout.path("windows.toml"), format!("\u{feff}{}", suite.trim_start().replace('\n', "\r\n")))
+        .unwrap();
+    checkout.ok("run --suite windows.toml --methods store-all --no-plots");
+    std::fs::write(checkout.path("utf16.toml"), suite.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
+        .unwrap();
+    let done = checkout.bench("run --suite utf16.toml");
+    assert_eq!((done.code, done.stderr.lines().count()), (Some(2), 1));
+    assert!(done.stderr.contains("is UTF-16 text; save it as UTF-8"), "{}", done.stderr);
+}

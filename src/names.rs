@@ -1,0 +1,87 @@
+//! File names from names that nobody vouches for: the one place where a text becomes a component of a path.
+
+/// Bytes of a name. File systems take 255; an ending and a temporary file's number come on top.
+const LONGEST: usize = 200;
+/// Characters of the hash by which changed names differ.
+const HASH: usize = 32;
+
+/// A text as one component of a path: itself where that is possible, and else what is plain of it, `~` and a hash of
+/// the whole. Different texts make different names, of at most 200 ASCII characters, none hidden.
+pub fn file_name(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,=[]@+".contains(c);
+    if !text.is_empty() && !text.starts_with('.') && text.len() <= LONGEST && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    changed(text)
+}
+
+/// A text as the name of a figure of an instance: as [`file_name`], but never that of another kind of figure.
+pub fn figure_name(text: &str) -> String {
+    let others = ["performance-profile", "quality-against-planning-time", "progress"];
+    if others.contains(&text) || text.contains('@') || text.contains("-executed-") {
+        return changed(text);
+    }
+    file_name(text)
+}
+
+fn changed(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.,=[]@+".contains(c) { c } else { '_' };
+    let kept: String = text.chars().map(plain).take(LONGEST - HASH - 1).collect();
+    let hash = blake3::hash(text.as_bytes()).to_hex();
+    // `.` and `..` are no file names, and a leading dot hides one.
+    let hidden = if kept.starts_with('.') { "_" } else { "" };
+    format!("{hidden}{}~{}", &kept[..kept.len() - hidden.len()], &hash[..HASH])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_stay_and_all_others_differ() {
+        for plain in ["resnet50-224-b32", "rotor-persistent[slots=500]@0.5x+seed3", "a..b"] {
+            assert_eq!(file_name(plain), plain);
+        }
+        let long = "x".repeat(300);
+        let texts = [
+            "",
+            ".",
+            "..",
+            "../etc",
+            "...etc",
+            ".hidden",
+            "a b",
+            "a_b",
+            "a  b",
+            "a\u{1b}[31mb",
+            "=cmd|' /C calc'!A0",
+            "a~b",
+            "å",
+            "a\nb",
+            "a/b",
+            "a\\b",
+            "CON:",
+            &long,
+            &format!("{long}y"),
+            &"é".repeat(200),
+        ];
+        let mut names: Vec<_> = texts.iter().map(|text| file_name(text)).collect();
+        for name in &names {
+            assert!(!name.is_empty() && name.len() <= LONGEST && name.is_ascii() && !name.starts_with('.'), "{name}");
+            assert!(!name.contains(['/', '\\', '\0', ' ', ':']), "{name}");
+            // A name that was made is made into another one, should somebody call an instance so.
+            assert!(file_name(name) != *name || !name.contains('~'), "{name}");
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), texts.len());
+    }
+
+    #[test]
+    fn no_instance_takes_the_name_of_another_kind_of_figure() {
+        for text in ["performance-profile", "progress", "overhead@0.5x", "net-executed-cpu"] {
+            assert_ne!(figure_name(text), text);
+        }
+        assert_eq!(figure_name("resnet50-224-b32"), "resnet50-224-b32");
+    }
+}
