@@ -17,6 +17,8 @@ use crate::format::InstanceDocument;
 use crate::instance::{Instance, InstanceError};
 use crate::schedule::{Schedule, ScheduleDocument, ScheduleError};
 
+/// Characters of a message that quotes a file.
+const LONGEST_MESSAGE: usize = 1000;
 /// For files that are written once and read for years.
 const ZSTD_LEVEL: i32 = 19;
 /// For files that are written by the hundred.
@@ -145,12 +147,19 @@ pub fn parse_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, F
     let mut parser = serde_json::Deserializer::from_slice(bounded::without_mark(bytes));
     let json_error = |element: String, error: &serde_json::Error| {
         let element = if element == "." { "the top".into() } else { element };
-        FileError::Json { path: path.to_owned(), element, message: error.to_string() }
+        FileError::Json { path: path.to_owned(), element: one_line(&element), message: one_line(&error.to_string()) }
     };
     let value = serde_path_to_error::deserialize(&mut parser)
         .map_err(|error| json_error(error.path().to_string(), error.inner()))?;
     parser.end().map_err(|error| json_error("the end".into(), &error))?;
     Ok(value)
+}
+
+/// What quotes a file in a message: without its line breaks, and not all of it.
+fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let shown: String = text.chars().take(LONGEST_MESSAGE).map(plain).collect();
+    if shown.len() < text.len() { shown + "..." } else { shown }
 }
 
 /// A text file, such as a suite, within the limit on sizes; a byte order mark is left out.

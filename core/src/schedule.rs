@@ -148,7 +148,7 @@ pub enum ScheduleError {
         version: u32,
     },
     /// Made for another instance.
-    #[error("was made for instance {found}, but this one is {expected}; name the instance that it belongs to")]
+    #[error("was made for instance {found:?}, but this one is {expected}; name the instance that it belongs to")]
     OtherInstance {
         /// Hash in the schedule.
         found: String,

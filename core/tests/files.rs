@@ -74,7 +74,7 @@ fn refusal(tamper: impl FnOnce(&mut ScheduleDocument)) -> String {
 #[test]
 fn a_schedule_of_another_instance_is_refused() {
     let message = refusal(|s| s.instance_hash = Some("0".repeat(16)));
-    assert!(message.starts_with("was made for instance 0000000000000000, but this one is "), "{message}");
+    assert!(message.starts_with("was made for instance \"0000000000000000\", but this one is "), "{message}");
 }
 
 #[test]

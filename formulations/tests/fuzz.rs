@@ -1,0 +1,46 @@
+//! Solutions of other solvers, which may say anything: mutations of a corpus, read as answers to exported models.
+
+#![expect(clippy::unwrap_used, reason = "tests panic where they fail")]
+
+#[path = "../../tests/fuzz/mutate.rs"]
+mod mutate;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mutate::{corpus, fuzz};
+use remat_core::io::parse_json;
+use remat_core::{Instance, simulate};
+use remat_formulations::{Parameters, find};
+
+fn any_solution_of(method: &str, given: &[(&str, &str)]) {
+    let files = corpus("instance");
+    let (_, bytes) = files.iter().find(|(name, _)| name == "linear.json").unwrap();
+    let instance = Instance::new(&parse_json(Path::new("linear.json"), bytes).unwrap()).unwrap();
+    let method = find(method).unwrap();
+    let given: BTreeMap<_, _> = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let parameters = Parameters::new(method.about().parameters, &given).unwrap();
+    let encoding = method.formulation().unwrap().encode(&instance, &parameters, Some(276)).unwrap();
+    fuzz(&format!("solution-{}", method.id()), &corpus("solution"), |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
+        let decoded = encoding.decode(text).map_err(|error| error.to_string())?;
+        // What the solution says may be illegal; that is for the simulator to say, and not to stumble over.
+        let _ = simulate(&instance, &decoded.schedule);
+        Ok(())
+    });
+}
+
+#[test]
+fn any_solution_of_a_linear_program_is_lifted_or_refused() {
+    any_solution_of("checkmate-ilp", &[("strategy", "plain")]);
+}
+
+#[test]
+fn any_solution_of_monets_program_is_lifted_or_refused() {
+    any_solution_of("monet", &[]);
+}
+
+#[test]
+fn any_response_of_a_constraint_solver_is_lifted_or_refused() {
+    any_solution_of("moccasin", &[]);
+}

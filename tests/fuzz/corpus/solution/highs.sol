@@ -1,0 +1,49 @@
+Model status
+Optimal
+
+# Primal solution values
+Feasible
+Objective 16000
+# Columns 41
+R_0_0 1
+S_1_0 1
+R_1_0 1
+R_1_1 1
+S_2_0 1
+S_2_1 1
+R_2_0 1
+R_2_1 1
+R_2_2 1
+S_3_0 1
+S_3_1 1
+S_3_2 1
+R_3_0 1
+R_3_1 1
+R_3_2 1
+R_3_3 1
+FREE_0_0_0 0
+U_0_0 100
+FREE_1_0_0 0
+FREE_1_0_1 0
+FREE_1_1_1 0
+U_1_0 100
+U_1_1 100
+FREE_2_0_0 0
+FREE_2_0_1 0
+FREE_2_0_2 0
+FREE_2_1_1 0
+FREE_2_2_2 0
+U_2_0 100
+U_2_1 100
+U_2_2 100
+FREE_3_0_0 0
+FREE_3_0_1 0
+FREE_3_1_1 0
+FREE_3_2_2 0
+FREE_3_2_3 0
+FREE_3_3_3 0
+U_3_0 100
+U_3_1 100
+U_3_2 100
+U_3_3 100
+# Rows 0
