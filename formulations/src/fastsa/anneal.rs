@@ -13,6 +13,37 @@ use crate::random::Random;
 /// Iterations between two looks at the clock and two temperatures.
 const ROUND: u64 = 1024;
 
+/// How long an annealing goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// So many iterations (N).
+    Iterations(u64),
+    /// From one moment to another.
+    Time(Instant, Instant),
+}
+
+impl Span {
+    /// The share of it that is over.
+    fn progress(self, iteration: u64) -> f64 {
+        match self {
+            Self::Iterations(0) => 1.0,
+            Self::Iterations(count) => iteration as f64 / count as f64,
+            Self::Time(from, to) => {
+                let whole = to.saturating_duration_since(from).as_secs_f64();
+                if whole > 0.0 { from.elapsed().as_secs_f64() / whole } else { 1.0 }
+            }
+        }
+    }
+
+    /// Iterations of a round that begins now.
+    fn round(self, iteration: u64) -> u64 {
+        match self {
+            Self::Iterations(count) => ROUND.min(count - iteration),
+            Self::Time(..) => ROUND,
+        }
+    }
+}
+
 /// Temperatures and length of one annealing.
 #[derive(Clone, Copy, Debug)]
 pub struct Cooling {
@@ -20,30 +51,27 @@ pub struct Cooling {
     pub initial: f64,
     /// Temperature at the end (h_f).
     pub last: f64,
-    /// Iterations (N).
-    pub iterations: u64,
+    /// How long it takes.
+    pub span: Span,
 }
 
 impl Cooling {
-    /// The temperature in an iteration: h_i exp(log(h_f / h_i) i / N).
-    pub fn temperature(&self, iteration: u64) -> f64 {
-        if self.initial <= 0.0 || self.iterations == 0 {
+    /// The temperature after a share of the annealing: h_i exp(log(h_f / h_i) i / N).
+    pub fn temperature(&self, progress: f64) -> f64 {
+        if self.initial <= 0.0 {
             return 0.0;
         }
-        let share = iteration as f64 / self.iterations as f64;
-        self.initial * ((self.last / self.initial).ln() * share).exp()
+        self.initial * ((self.last / self.initial).ln() * progress).exp()
     }
 }
 
-/// When to stop, and how to keep the sequence loose.
+/// When to stop before the end.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// When time is up.
     pub deadline: Option<Instant>,
     /// Whether to stop as soon as the budget is met.
     pub stop_within_budget: bool,
-    /// Whether the steps are spread anew now and then, over as many times as they need.
-    pub respace: bool,
     /// The budget, fixed bytes and inputs included.
     pub budget: u64,
 }
@@ -187,15 +215,16 @@ impl Annealing<'_> {
         let mut respaced = 0;
         best.hear(state, state.cost, budget);
         let end = loop {
-            if let Some(end) = self.ended(state, tally.iterations) {
+            let progress = self.cooling.span.progress(tally.iterations);
+            if let Some(end) = self.ended(state, progress) {
                 break end;
             }
             let crowded = 4 * state.occupied.len() > state.sequence.len();
-            if self.terms.respace && (crowded || tally.iterations - respaced >= 32 * u64::from(state.length())) {
+            if crowded || tally.iterations - respaced >= 32 * u64::from(state.length()) {
                 state.respace(roomy(state.occupied.len()).max(state.length()));
                 respaced = tally.iterations;
             }
-            self.round(state, &proposer, random, best, &mut tally);
+            self.round(state, &proposer, random, best, progress, &mut tally);
             if tally.iterations % (ROUND * ROUNDS_BETWEEN_WORDS) == 0 {
                 self.tell(state, best, tally.iterations);
             }
@@ -219,13 +248,13 @@ impl Annealing<'_> {
         }
     }
 
-    fn ended<P: Profile>(&self, state: &State<'_, P>, iterations: u64) -> Option<End> {
-        let Terms { budget, deadline, stop_within_budget, .. } = self.terms;
+    fn ended<P: Profile>(&self, state: &State<'_, P>, progress: f64) -> Option<End> {
+        let Terms { budget, deadline, stop_within_budget } = self.terms;
         let peak = state.graph.base + state.profile.peak().unsigned_abs();
         if stop_within_budget && peak <= budget {
             return Some(End::WithinBudget);
         }
-        if iterations >= self.cooling.iterations {
+        if progress >= 1.0 {
             return Some(End::Done);
         }
         deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(End::Deadline)
@@ -238,11 +267,12 @@ impl Annealing<'_> {
         proposer: &Proposer,
         random: &mut Random,
         best: &mut Best,
+        progress: f64,
         tally: &mut Tally,
     ) {
         let value = |state: &State<'_, P>| self.goal.value(state.graph.base as f64 + state.profile.felt(), state.cost);
-        let temperature = self.cooling.temperature(tally.iterations);
-        let count = ROUND.min(self.cooling.iterations - tally.iterations);
+        let temperature = self.cooling.temperature(progress);
+        let count = self.cooling.span.round(tally.iterations);
         let mut current = value(state);
         tally.iterations += count;
         for _ in 0..count {

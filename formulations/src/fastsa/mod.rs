@@ -43,7 +43,8 @@ use settings::{PARAMETERS, Settings};
 /// the first run and in no other; a buffer that is taken over is not read again.
 ///
 /// # Size
-/// T <= 16 n; O(log T + degree) per mutation; 20 million and 2 million mutations.
+/// T <= 16 n; O(log T + degree) per mutation. As many mutations as the time limit allows; 20 million without
+/// one, as in the paper (and 2 million in its second stage).
 ///
 /// # Departures from the paper
 /// * A value is in memory while it is produced (L_S as printed leaves that step out); this is the
@@ -51,7 +52,7 @@ use settings::{PARAMETERS, Settings};
 /// * Workspace counts, and a fifth mutation runs a step with another implementation, in-place ones
 ///   included; `implementations=fastest` is the paper's model.
 /// * T follows the number of steps, which are spread evenly anew every 32 T mutations: memory stays
-///   proportional to the graph. `length=1048576` is the paper's, 1.4 to 2.5 times as slow for cache misses.
+///   proportional to the graph. The paper's 1048576 were measured 1.4 to 2.5 times as slow, for cache misses.
 ///   The temperature changes every 1024 mutations. The dynamic tree of appendix C.3 was built and dropped:
 ///   half to three quarters of the speed (METHODOLOGY.md).
 /// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
@@ -59,11 +60,16 @@ use settings::{PARAMETERS, Settings};
 ///   results are not fused away, and what may not be recomputed goes into one group only; the operators
 ///   of all groups are at most 16 times those of the graph.
 /// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
-///   early. The best schedule seen within the budget is returned, not the last one; a budget that
-///   store-all meets needs no annealing; and a schedule found for a smaller budget answers larger ones.
-/// * `reheats=k` anneals the best schedule k more times, `start=METHOD` starts from the schedule of another method
-///   instead of the first stage, and `proposals=aimed` draws half of the proposals
-///   where they may be of use; `penalty=k` counts a byte beyond the budget k times; none of this is in the paper.
+///   early. The best schedule seen within the budget is returned, not the last one, and a budget that
+///   store-all meets needs no annealing.
+/// * `preset=best`, the default, is not in the paper: half of the proposals are drawn where they may be of use, and the
+///   objective is that of footnote 2. A tenth of the whole is a short annealing of the operators in the given
+///   order, without groups. As much at most goes to groups, until they meet the budget, and half as much to their
+///   operators. Where both miss the budget, a byte beyond the budget counts six times. Then one long annealing, of the given order or of what
+///   came of the groups if that was better, and a tenth for a descent from the best schedule. Temperatures follow the share of the time limit that is over, or of the mutations where there
+///   is no limit or `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
+/// * `reheats=k` anneals the best schedule k more times, and `start=METHOD` starts from the schedule of another method
+///   instead of the first stage; neither is in the paper.
 /// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
 ///   right before a reader as F_i is; "flip fetch" adds it there, other mutations move it. Sequential, as
 ///   in the paper's example of a cost: transfers overlap with nothing.
@@ -102,6 +108,7 @@ impl Method for FastSa {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let settings = Settings::new(context.parameters);
-        Sweep::new(context, settings)?.run()
+        Sweep::new(context, settings)?.run();
+        Ok(())
     }
 }

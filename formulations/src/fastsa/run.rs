@@ -1,13 +1,13 @@
-//! One annealing from start to end: the stage on groups, the stage on operators.
+//! One annealing from start to end: the paper's stages, or those that measured best.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::anneal::{Annealing, Best, Cooling, End, Observer, Rank, Tally, Terms, Trace, roomy};
+use super::anneal::{Annealing, Best, Cooling, End, Observer, Rank, Span, Tally, Terms, Trace, roomy};
 use super::graph::{Graph, Operators};
 use super::group::{Groups, decompose};
 use super::objective::Goal;
 use super::profile::Profile;
-use super::settings::Settings;
+use super::settings::{Grouping, Preset, Settings};
 use super::state::State;
 use crate::random::Random;
 
@@ -15,17 +15,17 @@ use crate::random::Random;
 pub struct Problem<'a> {
     /// The operators.
     pub operators: &'a Operators,
-    /// Groups of them, where asked for.
-    pub groups: Option<&'a Groups>,
-    /// Parameters.
+    /// Groups of them, made when they are needed.
+    pub groups: &'a (dyn Fn() -> &'a Groups + Sync),
+    /// Settings.
     pub settings: Settings,
-    /// A sequence of operators to start the second stage from, where there is one: then there is no first.
+    /// A sequence of operators to start from instead of the instance's order.
     pub start: Option<&'a [u32]>,
 }
 
 /// What one annealing found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct Annealed {
     /// Bytes beyond the budget, cost and peak: what is compared, in this order.
     pub rank: Rank,
     /// The same before it was reheated.
@@ -38,114 +38,211 @@ pub struct Found {
     pub interrupted: bool,
 }
 
-/// Limits of one annealing.
+/// What one annealing is asked for.
 #[derive(Clone, Copy)]
-pub struct Limits<'a> {
+pub struct Task<'a> {
     /// The budget, fixed bytes and inputs included.
     pub budget: u64,
-    /// When time is up.
-    pub deadline: Option<Instant>,
+    /// When time is up, and how much there was.
+    pub deadline: Option<(Instant, Duration)>,
     /// Hears of better sequences of the operators' graph.
     pub observer: Option<&'a dyn Observer>,
     /// Hears how it goes.
     pub trace: Option<&'a dyn Trace>,
 }
 
+/// An annealing under way.
+struct Run<'a, 'b> {
+    problem: &'b Problem<'a>,
+    task: &'b Task<'b>,
+    goal: Goal,
+    random: Random,
+    best: Best,
+    end: End,
+    /// Mutations in all, where they are what counts.
+    mutations: Option<u64>,
+}
+
 impl Problem<'_> {
     /// Anneals once.
-    pub fn run<P: Profile>(&self, limits: &Limits<'_>, seed: u64, part: u64) -> Found {
-        let mut random = Random::part(seed, part);
-        let goal = Goal::new(self.settings.objective, limits.budget).with_penalty(self.settings.penalty);
-        let mut best = Best::default();
-        let operators = self.operators;
-        let (variants, temperature, first) = match (self.start, self.groups) {
-            (Some(start), _) => {
-                let state = State::<P>::new(&operators.graph, start, self.length(start.len()));
-                let value = goal.value(operators.graph.base as f64 + state.profile.felt(), state.cost);
-                (start.to_vec(), value * self.settings.initial * self.settings.last, Tally::default())
-            }
-            (None, Some(groups)) => {
-                // What is best among groups is not asked for: only operators are exact.
-                let (sequence, temperature, tally) =
-                    self.first::<P>(&groups.graph, &groups.start, &goal, limits, &mut random, &mut Best::default());
-                (decompose(operators, &groups.graph, &sequence), temperature, tally)
-            }
-            (None, None) => self.first::<P>(&operators.graph, &operators.start, &goal, limits, &mut random, &mut best),
+    pub fn run<P: Profile>(&self, task: &Task<'_>, seed: u64, part: u64) -> Annealed {
+        let goal = Goal::new(self.settings.objective, task.budget).with_penalty(self.settings.penalty);
+        let mutations = match self.settings.preset {
+            Preset::Best { iterations: None } if task.deadline.is_some() => None,
+            Preset::Best { iterations } => Some(iterations.unwrap_or(20_000_000)),
+            Preset::Paper { .. } => None,
         };
-        let initial = temperature * self.settings.second;
-        let [_, iterations] = self.settings.iterations;
-        let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
-        let (mut end, mut second) = self.second::<P>(&variants, &goal, cooling, limits, &mut random, &mut best);
-        let rank_before_reheats = best.rank();
-        let (reheats, iterations) = self.settings.reheats;
-        for reheat in 0..reheats {
-            if end == End::Deadline {
-                break;
+        let (random, best, end) = (Random::part(seed, part), Best::default(), End::Done);
+        let mut run = Run { problem: self, task, goal, random, best, end, mutations };
+        let (tallies, rank_before_reheats) = match self.settings.preset {
+            Preset::Best { .. } => run.stages_of_best::<P>(),
+            Preset::Paper { iterations, early_stop, reheats } => {
+                run.stages_of_paper::<P>(iterations, early_stop, reheats)
             }
-            let initial = best.value(&goal) * self.settings.initial / (1_u64 << reheat.min(40)) as f64;
-            let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
-            let tally;
-            (end, tally) = self.second::<P>(&best.variants(), &goal, cooling, limits, &mut random, &mut best);
-            second += tally;
-        }
-        let (rank, variants) = best.take();
-        Found { rank, rank_before_reheats, variants, tallies: [first, second], interrupted: end == End::Deadline }
-    }
-
-    /// An annealing of a sequence of operators.
-    fn second<P: Profile>(
-        &self,
-        variants: &[u32],
-        goal: &Goal,
-        cooling: Cooling,
-        limits: &Limits<'_>,
-        random: &mut Random,
-        best: &mut Best,
-    ) -> (End, Tally) {
-        let mut state = State::<P>::new(&self.operators.graph, variants, self.length(variants.len()));
-        self.annealing(goal, cooling, limits, false).run(&mut state, random, best)
-    }
-
-    /// The first stage; returns the sequence that it ends with, and its final temperature.
-    fn first<P: Profile>(
-        &self,
-        graph: &Graph,
-        start: &[u32],
-        goal: &Goal,
-        limits: &Limits<'_>,
-        random: &mut Random,
-        best: &mut Best,
-    ) -> (Vec<u32>, f64, Tally) {
-        let mut state = State::<P>::new(graph, start, self.length(start.len()));
-        let value = goal.value(graph.base as f64 + state.profile.felt(), state.cost);
-        let initial = value * self.settings.initial;
-        let [iterations, _] = self.settings.iterations;
-        let cooling = Cooling { initial, last: initial * self.settings.last, iterations };
-        let limits = if self.groups.is_some() { Limits { observer: None, ..*limits } } else { *limits };
-        let (_, tally) = self.annealing(goal, cooling, &limits, true).run(&mut state, random, best);
-        let sequence = state.steps().iter().map(|step| step.variant).collect();
-        (sequence, cooling.last, tally)
-    }
-
-    fn annealing<'b>(&self, goal: &'b Goal, cooling: Cooling, limits: &Limits<'b>, first: bool) -> Annealing<'b> {
-        Annealing {
-            goal,
-            cooling,
-            terms: Terms {
-                deadline: limits.deadline,
-                stop_within_budget: first && self.settings.early_stop,
-                respace: self.settings.length.is_none(),
-                budget: limits.budget,
-            },
-            aim: self.settings.aim,
-            observer: limits.observer,
-            trace: limits.trace,
-        }
-    }
-
-    /// T: what is asked for, if the sequence has room in it.
-    fn length(&self, steps: usize) -> u32 {
-        let asked = self.settings.length.filter(|&length| 2 * steps < length as usize);
-        asked.unwrap_or_else(|| roomy(steps))
+        };
+        let (rank, variants) = run.best.take();
+        Annealed { rank, rank_before_reheats, variants, tallies, interrupted: run.end == End::Deadline }
     }
 }
+
+impl Run<'_, '_> {
+    /// Two stages, the first one on groups, and reheats.
+    fn stages_of_paper<P: Profile>(
+        &mut self,
+        [iterations, second]: [u64; 2],
+        early_stop: bool,
+        (reheats, reheat): (u64, u64),
+    ) -> ([Tally; 2], Rank) {
+        let Settings { last, initial, grouping, .. } = self.problem.settings;
+        let operators = self.problem.operators;
+        let hot = initial.unwrap_or(1e-3);
+        let span = Span::Iterations(iterations);
+        let (variants, heat, first) = match self.problem.start {
+            Some(start) => (start.to_vec(), Heat::Share(hot * last), Tally::default()),
+            None if grouping == Grouping::On => self.on_groups::<P>(hot, span, early_stop),
+            None => {
+                let mut best = std::mem::take(&mut self.best);
+                let stage = Stage { graph: &operators.graph, heat: Heat::Share(hot), span, early_stop, heard: true };
+                let (sequence, last, tally) = self.anneal::<P>(&operators.start, stage, &mut best);
+                self.best = best;
+                (sequence, Heat::At(last), tally)
+            }
+        };
+        let mut tally = self.operators::<P>(&variants, heat, Span::Iterations(second));
+        let before = self.best.rank();
+        for number in 0..reheats {
+            if self.end == End::Deadline {
+                break;
+            }
+            let heat = Heat::Share(hot / (1_u64 << number.min(40)) as f64);
+            tally += self.operators::<P>(&self.best.variants(), heat, Span::Iterations(reheat));
+        }
+        ([first, tally], before)
+    }
+
+    /// A short annealing of the operators in the given order, and one that begins with groups; where both miss the budget, a
+    /// higher price for memory; then most of the time for one annealing of what is better to start from, and a descent.
+    fn stages_of_best<P: Profile>(&mut self) -> ([Tally; 2], Rank) {
+        let Settings { last, initial, grouping, .. } = self.problem.settings;
+        let given = self.problem.operators.start.clone();
+        let (mut first, mut from, mut hot) = (Tally::default(), given, initial.unwrap_or(3e-3));
+        if let Some(start) = self.problem.start {
+            from = start.to_vec();
+            hot = initial.unwrap_or(1e-3);
+        } else {
+            if grouping != Grouping::On {
+                first = self.operators::<P>(&from, Heat::Share(hot), self.short(PROBE));
+            }
+            if grouping != Grouping::Off {
+                let (sequence, heat, tally) = self.on_groups::<P>(hot, self.short(PROBE), true);
+                first += tally;
+                let alone = self.best.rank();
+                first += self.operators::<P>(&sequence, heat, self.short(PROBE / 2));
+                if self.best.rank() < alone {
+                    from = self.best.variants();
+                }
+            }
+            if self.best.rank().0 > 0 {
+                self.goal = self.goal.with_penalty(PENALTY);
+            }
+        }
+        let mut second = self.operators::<P>(&from, Heat::Share(hot), self.long(100 - PROBE - DESCENT, DESCENT));
+        second += self.operators::<P>(&self.best.variants(), Heat::Share(hot * last), self.long(DESCENT, 0));
+        // With a limit all of its time is used: it is the reason to stop.
+        self.end = if self.mutations.is_none() { End::Deadline } else { End::Done };
+        ([first, second], self.best.rank())
+    }
+
+    /// So many hundredths of the whole.
+    fn short(&self, share: u32) -> Span {
+        match (self.mutations, self.task.deadline) {
+            (None, Some((deadline, whole))) => {
+                let now = Instant::now();
+                Span::Time(now, now.checked_add(whole / 100 * share).map_or(deadline, |end| end.min(deadline)))
+            }
+            (all, _) => Span::Iterations(all.unwrap_or(0) / 100 * u64::from(share)),
+        }
+    }
+
+    /// The same; or, where time counts, all but a share of it that is left for what follows.
+    fn long(&self, share: u32, left: u32) -> Span {
+        match (self.mutations, self.task.deadline) {
+            (None, Some((deadline, whole))) => {
+                let end = deadline.checked_sub(whole / 100 * left).unwrap_or(deadline);
+                Span::Time(Instant::now(), end)
+            }
+            _ => self.short(share),
+        }
+    }
+
+    /// An annealing of groups; what is best among them is not asked for: only operators are exact. Returns the
+    /// operators that it ends with, and the temperature to go on with.
+    fn on_groups<P: Profile>(&mut self, hot: f64, span: Span, early_stop: bool) -> (Vec<u32>, Heat, Tally) {
+        let groups = (self.problem.groups)();
+        let stage = Stage { graph: &groups.graph, heat: Heat::Share(hot), span, early_stop, heard: false };
+        let (sequence, last, tally) = self.anneal::<P>(&groups.start, stage, &mut Best::default());
+        (decompose(self.problem.operators, &groups.graph, &sequence), Heat::At(last), tally)
+    }
+
+    /// An annealing of operators.
+    fn operators<P: Profile>(&mut self, variants: &[u32], heat: Heat, span: Span) -> Tally {
+        let mut best = std::mem::take(&mut self.best);
+        let stage = Stage { graph: &self.problem.operators.graph, heat, span, early_stop: false, heard: true };
+        let (_, _, tally) = self.anneal::<P>(variants, stage, &mut best);
+        self.best = best;
+        tally
+    }
+
+    /// An annealing; returns the sequence that it ends with, and its final temperature.
+    fn anneal<P: Profile>(&mut self, sequence: &[u32], stage: Stage<'_>, best: &mut Best) -> (Vec<u32>, f64, Tally) {
+        let Stage { graph, heat, span, early_stop, heard } = stage;
+        let mut state = State::<P>::new(graph, sequence, roomy(sequence.len()));
+        let initial = match heat {
+            Heat::At(temperature) => temperature,
+            Heat::Share(share) => share * self.goal.value(graph.base as f64 + state.profile.felt(), state.cost),
+        };
+        let cooling = Cooling { initial, last: initial * self.problem.settings.last, span };
+        let annealing = Annealing {
+            goal: &self.goal,
+            cooling,
+            terms: Terms {
+                deadline: self.task.deadline.map(|deadline| deadline.0),
+                stop_within_budget: early_stop,
+                budget: self.task.budget,
+            },
+            aim: self.problem.settings.aim,
+            observer: self.task.observer.filter(|_| heard),
+            trace: self.task.trace,
+        };
+        let (end, tally) = annealing.run(&mut state, &mut self.random, best);
+        self.end = end;
+        (state.steps().iter().map(|step| step.variant).collect(), cooling.last, tally)
+    }
+}
+
+/// A temperature to begin with.
+#[derive(Clone, Copy, Debug)]
+enum Heat {
+    /// This one.
+    At(f64),
+    /// A share of the objective of the sequence.
+    Share(f64),
+}
+
+/// What one annealing is made of.
+#[derive(Clone, Copy)]
+struct Stage<'a> {
+    graph: &'a Graph,
+    heat: Heat,
+    span: Span,
+    early_stop: bool,
+    /// Whether the observer hears of it.
+    heard: bool,
+}
+
+/// Hundredths of the whole for the first look.
+const PROBE: u32 = 10;
+/// For the descent at the end.
+const DESCENT: u32 = 10;
+/// Price of memory beyond the budget where it is hard to meet.
+const PENALTY: f64 = 6.0;

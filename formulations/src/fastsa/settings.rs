@@ -1,7 +1,6 @@
-//! The parameters of `fastsa`, with the paper's values as defaults.
+//! The settings of `fastsa`: the paper's, and what measured best.
 
 use std::num::NonZeroU64;
-use std::time::Duration;
 
 use remat_core::TransferRates;
 
@@ -9,25 +8,70 @@ use super::objective::Objective;
 use super::propose::Aim;
 use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 
-const MILLION: ParameterKind = ParameterKind::Integer { min: 0, max: 1_000_000_000_000 };
-const SWITCH: ParameterKind = ParameterKind::Choice(&["on", "off"]);
+const MILLION: ParameterKind = ParameterKind::IntegerOrAuto { min: 0, max: 1_000_000_000_000 };
+const SWITCH: ParameterKind = ParameterKind::Choice(&["auto", "on", "off"]);
 
-/// Methods that a schedule to start from may come from.
-const STARTS: [&str; 3] = ["checkmate-ilp", "moccasin", "rotor-persistent"];
-
-/// All parameters.
+/// All of them; `auto` is what the preset says.
 pub const PARAMETERS: &[ParameterSpec] = &[
     ParameterSpec {
-        name: "objective",
-        default: "product",
-        kind: ParameterKind::Choice(&["product", "elu"]),
-        help: "product: equation (1); elu: that of footnote 2, for budgets that have to be met (Tables 1 and 2)",
+        name: "preset",
+        default: "best",
+        kind: ParameterKind::Choice(&["best", "paper"]),
+        help: "best: what measured best, steered by the time limit where there is one; paper: the settings of appendix D.4",
     },
     ParameterSpec {
-        name: "penalty",
-        default: "1",
-        kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
-        help: "how many times the paper's price a byte beyond the budget has; more than 1, not in the paper, for budgets that are missed otherwise",
+        name: "iterations",
+        default: "auto",
+        kind: MILLION,
+        help: "best: mutations in all, instead of the time limit (20 million without one); paper: of the first stage (20 million)",
+    },
+    ParameterSpec {
+        name: "objective",
+        default: "auto",
+        kind: ParameterKind::Choice(&["auto", "product", "elu"]),
+        help: "product (paper): equation (1); elu (best): that of footnote 2, for budgets that have to be met (Tables 1 and 2)",
+    },
+    ParameterSpec {
+        name: "proposals",
+        default: "auto",
+        kind: ParameterKind::Choice(&["auto", "uniform", "aimed"]),
+        help: "uniform: the paper's; aimed (best): half of them add what a step reads shortly before it, or move steps by distances of any magnitude",
+    },
+    ParameterSpec {
+        name: "grouping",
+        default: "auto",
+        kind: SWITCH,
+        help: "whether the annealing starts with groups of operators (Algorithm 1): on in the paper; best: tried beside operators, and kept where that is better",
+    },
+    ParameterSpec {
+        name: "initial-ppm",
+        default: "auto",
+        kind: MILLION,
+        help: "initial temperature in millionths of the initial objective: 1000 in the paper; best: 3000, and 1000 from a start",
+    },
+    ParameterSpec {
+        name: "early-stop",
+        default: "auto",
+        kind: SWITCH,
+        help: "paper only: whether the first stage ends as soon as the budget is met (on)",
+    },
+    ParameterSpec {
+        name: "second-iterations",
+        default: "auto",
+        kind: MILLION,
+        help: "paper only: mutations of the second stage (2 million)",
+    },
+    ParameterSpec {
+        name: "reheats",
+        default: "0",
+        kind: ParameterKind::Integer { min: 0, max: 1000 },
+        help: "paper only, and not in it: annealings of the best sequence of operators after the second stage, each from half the temperature of the one before",
+    },
+    ParameterSpec {
+        name: "reheat-iterations",
+        default: "10000000",
+        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
+        help: "mutations of each of them",
     },
     ParameterSpec {
         name: "tree",
@@ -42,113 +86,63 @@ pub const PARAMETERS: &[ParameterSpec] = &[
         help: "all: recomputation and order; order: topological orders only (appendix B.2)",
     },
     ParameterSpec {
-        name: "proposals",
-        default: "uniform",
-        kind: ParameterKind::Choice(&["uniform", "aimed"]),
-        help: "uniform: the paper's; aimed, not in the paper: half of them add what a step reads shortly before it, or move steps by distances of any magnitude",
-    },
-    ParameterSpec {
-        name: "grouping",
-        default: "on",
-        kind: SWITCH,
-        help: "whether the first stage works on groups of operators (Algorithm 1)",
-    },
-    ParameterSpec {
         name: "implementations",
         default: "all",
         kind: ParameterKind::Choice(&["all", "fastest"]),
-        help: "all: the second stage may run a step with another implementation; fastest: the paper's model",
-    },
-    ParameterSpec {
-        name: "iterations",
-        default: "20000000",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
-        help: "mutations of the first stage (appendix D.4)",
-    },
-    ParameterSpec {
-        name: "early-stop",
-        default: "on",
-        kind: SWITCH,
-        help: "whether the first stage ends as soon as the budget is met",
-    },
-    ParameterSpec {
-        name: "second-iterations",
-        default: "2000000",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
-        help: "mutations of the second stage",
-    },
-    ParameterSpec {
-        name: "initial-ppm",
-        default: "1000",
-        kind: MILLION,
-        help: "initial temperature of the first stage, in millionths of the initial objective",
-    },
-    ParameterSpec {
-        name: "final-ppm",
-        default: "100",
-        kind: MILLION,
-        help: "final temperature of either stage, in millionths of its initial one",
-    },
-    ParameterSpec {
-        name: "second-initial-ppm",
-        default: "1000000",
-        kind: MILLION,
-        help: "initial temperature of the second stage, in millionths of the final one of the first",
-    },
-    ParameterSpec {
-        name: "reheats",
-        default: "0",
-        kind: ParameterKind::Integer { min: 0, max: 1000 },
-        help: "not in the paper: annealings of the best sequence of operators after the second stage, each from half the temperature of the one before",
-    },
-    ParameterSpec {
-        name: "reheat-iterations",
-        default: "10000000",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
-        help: "mutations of each of them",
+        help: "all: a step may run with another implementation; fastest: the paper's model",
     },
     ParameterSpec {
         name: "offload",
         default: "0",
         kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000_000_000 },
-        help: "bytes per 1000 units of time (MB/s where times are ns) at which tensors are copied to the host (appendix B.3); 0: none are",
-    },
-    ParameterSpec {
-        name: "fetch",
-        default: "auto",
-        kind: ParameterKind::IntegerOrAuto { min: 1, max: 1_000_000_000_000_000_000 },
-        help: "the same for the way back; auto: as fast as to the host",
+        help: "bytes per 1000 units of time (MB/s where times are ns) at which tensors are copied to the host and back (appendix B.3); 0: none are",
     },
     ParameterSpec {
         name: "start",
         default: "order",
         kind: ParameterKind::Choice(&["order", "checkmate-ilp", "moccasin", "rotor-persistent"]),
-        help: "order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the second stage starts from; there is no first stage then",
-    },
-    ParameterSpec {
-        name: "start-seconds",
-        default: "60",
-        kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
-        help: "wall time that this method has for each budget, half of what is left at most",
-    },
-    ParameterSpec {
-        name: "length",
-        default: "auto",
-        kind: ParameterKind::IntegerOrAuto { min: 16, max: 1 << 28 },
-        help: "steps of the sequence, nop included (the paper: 1048576); auto: 8 to 16 per operator, spread anew now and then",
-    },
-    ParameterSpec {
-        name: "restarts",
-        default: "1",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
-        help: "annealings per budget and thread, each with a seed of its own; 0: until the time limit",
+        help: "order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the annealing starts from; it has half of the time limit, a minute at most",
     },
 ];
 
-/// The parameters, read.
+/// Methods that a schedule to start from may come from.
+const STARTS: [&str; 3] = ["checkmate-ilp", "moccasin", "rotor-persistent"];
+
+/// How much is annealed, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// What measured best; so many mutations, or as the time limit says.
+    Best {
+        /// Mutations in all, where they are what counts.
+        iterations: Option<u64>,
+    },
+    /// Two stages, and what may follow them.
+    Paper {
+        /// Mutations of the stages.
+        iterations: [u64; 2],
+        /// Whether the first stage ends when the budget is met.
+        early_stop: bool,
+        /// Annealings after the second stage, and the mutations of each.
+        reheats: (u64, u64),
+    },
+}
+
+/// Whether an annealing begins with groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grouping {
+    /// Always.
+    On,
+    /// Never.
+    Off,
+    /// Where that is better.
+    Tried,
+}
+
+/// The settings, read.
 #[derive(Clone, Copy, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a parameter")]
 pub struct Settings {
+    /// Stages.
+    pub preset: Preset,
     /// Objective function.
     pub objective: Objective,
     /// Price of memory beyond the budget over the paper's.
@@ -157,66 +151,61 @@ pub struct Settings {
     pub soft: bool,
     /// Which proposals are drawn.
     pub aim: Aim,
-    /// Whether the first stage works on groups.
-    pub grouping: bool,
+    /// Whether the annealing begins with groups.
+    pub grouping: Grouping,
     /// Whether all implementations may be used.
     pub alternatives: bool,
-    /// Whether the first stage ends when the budget is met.
-    pub early_stop: bool,
-    /// Iterations of the two stages.
-    pub iterations: [u64; 2],
-    /// Initial temperature over the initial objective.
-    pub initial: f64,
+    /// Initial temperature over the initial objective, where it is given.
+    pub initial: Option<f64>,
     /// Final temperature over the initial one.
     pub last: f64,
-    /// Initial temperature of the second stage over the final one of the first.
-    pub second: f64,
-    /// Annealings after the second stage, and their iterations.
-    pub reheats: (u64, u64),
     /// Rates of transfers, where there are any.
     pub rates: Option<TransferRates>,
-    /// The method to start from, where it is not the instance's order, and its wall time.
-    pub start: Option<(&'static str, Duration)>,
-    /// Steps of the sequence.
-    pub length: Option<u32>,
-    /// Annealings per budget and thread; none: as many as there is time for.
-    pub restarts: Option<u64>,
+    /// The method to start from, where it is not the instance's order.
+    pub start: Option<&'static str>,
 }
+
+/// Final temperature over the initial one (appendix D.4).
+const LAST: f64 = 1e-4;
 
 impl Settings {
-    /// Reads the parameters.
+    /// Reads the settings.
     pub fn new(parameters: &Parameters) -> Self {
-        let number = |name| parameters.integer(name).unwrap_or(0);
-        let millionths = |name| number(name) as f64 / 1e6;
         let is = |name, word| parameters.word(name) == word;
+        let given = |name, default| parameters.integer(name).unwrap_or(default);
+        let paper = is("preset", "paper");
+        let order = is("mutations", "order");
+        let preset = if paper {
+            Preset::Paper {
+                iterations: [given("iterations", 20_000_000), given("second-iterations", 2_000_000)],
+                early_stop: !is("early-stop", "off"),
+                reheats: (given("reheats", 0), given("reheat-iterations", 0)),
+            }
+        } else {
+            Preset::Best { iterations: parameters.integer("iterations") }
+        };
+        let product = is("objective", "product") || paper && is("objective", "auto");
         Self {
-            objective: if is("objective", "elu") { Objective::Elu } else { Objective::Product },
-            penalty: number("penalty") as f64,
+            preset,
+            objective: if product { Objective::Product } else { Objective::Elu },
+            penalty: 1.0,
             soft: is("tree", "logaddexp"),
-            aim: Aim { reorder_only: is("mutations", "order"), aimed: is("proposals", "aimed") },
-            grouping: is("grouping", "on") && !is("mutations", "order"),
-            alternatives: is("implementations", "all") && !is("mutations", "order"),
-            early_stop: is("early-stop", "on"),
-            iterations: [number("iterations"), number("second-iterations")],
-            initial: millionths("initial-ppm"),
-            last: millionths("final-ppm"),
-            second: millionths("second-initial-ppm"),
-            reheats: (number("reheats"), number("reheat-iterations")),
-            rates: rates(parameters),
-            start: start(parameters),
-            length: parameters.integer("length").and_then(|length| u32::try_from(length).ok()),
-            restarts: parameters.integer("restarts").filter(|&restarts| restarts > 0),
+            aim: Aim { reorder_only: order, aimed: is("proposals", "aimed") || !paper && is("proposals", "auto") },
+            grouping: match parameters.word("grouping") {
+                _ if order => Grouping::Off,
+                "on" => Grouping::On,
+                "off" => Grouping::Off,
+                _ if paper => Grouping::On,
+                _ => Grouping::Tried,
+            },
+            alternatives: is("implementations", "all") && !order,
+            initial: parameters.integer("initial-ppm").map(|millionths| millionths as f64 / 1e6),
+            last: LAST,
+            rates: parameters
+                .integer("offload")
+                .and_then(NonZeroU64::new)
+                .map(|rate| TransferRates { offload: rate, fetch: rate }),
+            start: STARTS.into_iter().find(|&method| is("start", method)),
         }
     }
-}
-
-fn start(parameters: &Parameters) -> Option<(&'static str, Duration)> {
-    let method = STARTS.iter().find(|&&method| method == parameters.word("start"))?;
-    Some((method, Duration::from_secs(parameters.integer("start-seconds").unwrap_or(60))))
-}
-
-fn rates(parameters: &Parameters) -> Option<TransferRates> {
-    let offload = parameters.integer("offload").and_then(NonZeroU64::new)?;
-    let fetch = parameters.integer("fetch").and_then(NonZeroU64::new).unwrap_or(offload);
-    Some(TransferRates { offload, fetch })
 }

@@ -121,6 +121,7 @@ fn budget(context: &Context<'_>, solver: &'static dyn CpBackend, index: usize) -
 fn annealed(context: &Context<'_>, index: usize, time: Option<Duration>) -> Result<Answer, MethodError> {
     let mutations = context.parameters.integer("mutations").unwrap_or(0);
     let given = [
+        ("preset", "paper".to_owned()),
         ("objective", "elu".to_owned()),
         ("grouping", "off".to_owned()),
         ("early-stop", "off".to_owned()),

@@ -9,7 +9,7 @@ use crate::checkmate::joint::Joint;
 use crate::checkmate::stages::Stages;
 use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::report::Silent;
-use crate::method::{BudgetUse, Context, MethodError};
+use crate::method::{BudgetUse, Context, Limits, MethodError};
 use crate::moccasin::greedy;
 use crate::registry::find;
 
@@ -63,7 +63,9 @@ pub fn of_method(
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new())
         .map_err(|error| MethodError::Internal(format!("defaults of {id}: {error}")))?;
     let asked: &[Option<u64>] = if method.about().budgets == BudgetUse::Used { &[budget] } else { &[None] };
-    let context = Context { parameters: &parameters, budgets: asked, reporter: &Silent, ..*context };
+    // Some methods use all the time that they are given.
+    let limits = Limits { time: context.limits.time.map(|time| time / 4), ..context.limits };
+    let context = Context { parameters: &parameters, budgets: asked, limits, reporter: &Silent, ..*context };
     let answer = method.answers(&context)?.pop();
     let Some(schedule) = answer.and_then(|answer| answer.schedule) else {
         return Ok(Start { stages: None, words: format!("no start: {id} has no schedule within the budget; ") });

@@ -126,13 +126,12 @@ fn the_optimum_with_transfers_is_never_beaten_and_mostly_reached() {
     let (mut reached, mut possible, mut fetched) = (0, 0, 0);
     for round in 0..60 {
         let instance = if round % 4 == 0 { random_network(&mut random, 2) } else { random_layered(&mut random, 5) };
-        let rates = rates(4000, 8000);
+        let rates = rates(4000, 4000);
         let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(&instance).1);
         let budgets: Vec<_> = (3..8).map(|k| Some(least + (most - least) * k / 8)).collect();
-        let given = [("offload", "4000"), ("fetch", "8000"), ("grouping", "off"), ("early-stop", "off")];
-        let given: Vec<_> =
-            given.into_iter().chain([("initial-ppm", "300000"), ("restarts", "2")]).chain(SHORT).collect();
-        let answers = solve(&instance, &budgets, &given, ONE);
+        let given = [("offload", "4000"), ("grouping", "off"), ("early-stop", "off")];
+        let given: Vec<_> = given.into_iter().chain([("initial-ppm", "300000")]).chain(SHORT).collect();
+        let answers = solve(&instance, &budgets, &given, Limits { threads: 2, ..ONE });
         check(&instance, &answers, &budgets);
         for (answer, budget) in answers.iter().zip(&budgets) {
             let best = optimum(&instance, budget.expect("given"), rates);
@@ -155,7 +154,7 @@ fn a_fast_host_is_used_and_a_slow_one_is_not() {
     let (time, peak) = store_all(&instance);
     let budget = [Some(peak / 2)];
     let answer = |rate: &str, more: &[(&str, &str)]| {
-        let given = [("offload", rate), ("iterations", "200000"), ("second-iterations", "50000")];
+        let given = [("preset", "paper"), ("offload", rate), ("iterations", "200000"), ("second-iterations", "50000")];
         let given: Vec<_> = given.into_iter().chain(more.iter().copied()).collect();
         let schedule = solve(&instance, &budget, &given, ONE)[0].schedule.clone().expect("found");
         simulate(&instance, &schedule).expect("legal")
@@ -173,7 +172,7 @@ fn a_fast_host_is_used_and_a_slow_one_is_not() {
 #[test]
 fn transfers_that_take_too_long_are_refused() {
     let mut large = layered("layered", &Layered::moccasin(20, 0.3), 1);
-    large.tensors.iter_mut().for_each(|tensor| tensor.bytes <<= 40);
+    large.tensors.iter_mut().for_each(|tensor| tensor.bytes <<= 36);
     let instance = Instance::new(&large).expect("valid");
     let reason = Operators::new(&instance, true, Some(rates(1, 1))).map(|_| ()).expect_err("too long").to_string();
     assert!(reason.starts_with("transfer times sum to ") && reason.ends_with("offload at a higher rate"), "{reason}");
