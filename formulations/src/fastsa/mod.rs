@@ -63,11 +63,12 @@ use settings::{PARAMETERS, Settings};
 ///   early. The best schedule seen within the budget is returned, not the last one, and a budget that
 ///   store-all meets needs no annealing.
 /// * `preset=best`, the default, is not in the paper: half of the proposals are drawn where they may be of use, and the
-///   objective is that of footnote 2. A tenth of the whole is a short annealing of the operators in the given
-///   order, without groups. As much at most goes to groups, until they meet the budget, and half as much to their
-///   operators. Where both miss the budget, a byte beyond the budget counts six times. Then one long annealing, of the given order or of what
-///   came of the groups if that was better, and a tenth for a descent from the best schedule. Temperatures follow the share of the time limit that is over, or of the mutations where there
-///   is no limit or `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
+///   objective is that of footnote 2. A tenth of the whole is a short annealing of the operators in the given order.
+///   Where it misses the budget, at most as much goes to groups, until they meet it, and half as much to their
+///   operators. Where both miss it, a byte beyond the budget counts six times. Then comes one long annealing, of the
+///   given order or of what came of the groups if that was better, and a tenth for a descent from the best schedule.
+///   Temperatures follow the share of the time limit that is over, or of the mutations where there is no limit or
+///   `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
 /// * `reheats=k` anneals the best schedule k more times, and `start=METHOD` starts from the schedule of another method
 ///   instead of the first stage; neither is in the paper.
 /// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only

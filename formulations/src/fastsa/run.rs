@@ -120,8 +120,8 @@ impl Run<'_, '_> {
         ([first, tally], before)
     }
 
-    /// A short annealing of the operators in the given order, and one that begins with groups; where both miss the budget, a
-    /// higher price for memory; then most of the time for one annealing of what is better to start from, and a descent.
+    /// A short annealing of the operators in the given order; where it misses the budget, one that begins with groups, and
+    /// where both do, a higher price for memory; then one long annealing of what is better to start from, and a descent.
     fn stages_of_best<P: Profile>(&mut self) -> ([Tally; 2], Rank) {
         let Settings { last, initial, grouping, .. } = self.problem.settings;
         let given = self.problem.operators.start.clone();
@@ -133,7 +133,7 @@ impl Run<'_, '_> {
             if grouping != Grouping::On {
                 first = self.operators::<P>(&from, Heat::Share(hot), self.short(PROBE));
             }
-            if grouping != Grouping::Off {
+            if self.best.rank().0 > 0 && grouping != Grouping::Off {
                 let (sequence, heat, tally) = self.on_groups::<P>(hot, self.short(PROBE), true);
                 first += tally;
                 let alone = self.best.rank();

@@ -41,7 +41,7 @@ pub const PARAMETERS: &[ParameterSpec] = &[
         name: "grouping",
         default: "auto",
         kind: SWITCH,
-        help: "whether the annealing starts with groups of operators (Algorithm 1): on in the paper; best: tried beside operators, and kept where that is better",
+        help: "whether the annealing starts with groups of operators (Algorithm 1): on in the paper; best: where operators alone miss the budget",
     },
     ParameterSpec {
         name: "initial-ppm",
@@ -134,8 +134,8 @@ pub enum Grouping {
     On,
     /// Never.
     Off,
-    /// Where that is better.
-    Tried,
+    /// Where the budget is missed without.
+    Needed,
 }
 
 /// The settings, read.
@@ -196,7 +196,7 @@ impl Settings {
                 "on" => Grouping::On,
                 "off" => Grouping::Off,
                 _ if paper => Grouping::On,
-                _ => Grouping::Tried,
+                _ => Grouping::Needed,
             },
             alternatives: is("implementations", "all") && !order,
             initial: parameters.integer("initial-ppm").map(|millionths| millionths as f64 / 1e6),
