@@ -16,9 +16,10 @@ use common::{cpu_seconds, reference_chain};
 use remat_core::chain::Chain;
 use remat_core::chain_view::ChainView;
 use remat_core::io::read_instance;
-use remat_formulations::chain::refine::{Goal, Refined, once, refine};
+use remat_formulations::chain::refine::{Goal, Refined, Refinement};
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::solve::{Fit, Outcome, Settings, solve};
+use remat_formulations::chain::storage::{Execution, TableError};
 
 const CHAINS: [(&str, &str); 6] = [
     ("L50", "tests/data/rotor/big_L50_S500_seed1.json"),
@@ -56,25 +57,31 @@ fn main() {
                 );
             }
         };
+        let goal = Goal { loss: 0.001, bytes: 4 << 30, time: None };
+        let refinement = Refinement::new(&chain, rule, goal).expect("there is memory");
         for &slots in &slots {
             for (sizes, fit) in [("rounded", Fit::Rounded), ("fitted", Fit::Exact)] {
                 let settings = Settings { slots, rule, fit };
                 report(sizes, slots, &|| {
-                    let outcomes = solve(&chain, &budgets, settings).expect("there is memory");
-                    outcomes.iter().map(|outcome| (makespan(&chain, outcome), None)).collect()
+                    let mut found = Vec::new();
+                    let answer = |_, outcome| found.push((makespan(&chain, &outcome), None));
+                    solve(&chain, &budgets, settings, Execution::default(), answer).expect("there is memory");
+                    found
                 });
             }
-            report("aligned", slots, &|| {
-                figures(&chain, once(&chain, &budgets, rule, slots).expect("there is memory"))
-            });
+            report("aligned", slots, &|| figures(&chain, &budgets, &|budget| refinement.once(budget, slots)));
         }
-        let goal = Goal { loss: 0.001, bytes: 4 << 30, deadline: None };
-        report("refined", 0, &|| figures(&chain, refine(&chain, &budgets, rule, goal).expect("there is memory")));
+        report("refined", 0, &|| figures(&chain, &budgets, &|budget| refinement.refine(budget)));
     }
 }
 
-fn figures(chain: &Chain, answers: Vec<Refined>) -> Vec<(Option<u64>, Option<u64>)> {
-    answers.into_iter().map(|answer| (makespan(chain, &answer.outcome), answer.lower_bound)).collect()
+fn figures(
+    chain: &Chain,
+    budgets: &[u64],
+    refined: &dyn Fn(u64) -> Result<Refined, TableError>,
+) -> Vec<(Option<u64>, Option<u64>)> {
+    let answers = budgets.iter().map(|&budget| refined(budget).expect("there is memory"));
+    answers.map(|answer| (makespan(chain, &answer.outcome), answer.lower_bound)).collect()
 }
 
 fn makespan(chain: &Chain, outcome: &Outcome) -> Option<u64> {

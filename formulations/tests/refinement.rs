@@ -3,12 +3,15 @@
 
 mod chains;
 
+use std::time::{Duration, Instant};
+
 use chains::{Numbers, plain};
 use proptest::prelude::*;
 use remat_core::chain::Chain;
-use remat_formulations::chain::refine::{Goal, Refined, once, refine};
+use remat_formulations::chain::refine::{End, Goal, Refined, Refinement};
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::solve::{Outcome, least_bytes};
+use remat_formulations::chain::storage::{Execution, TableError};
 
 /// Corners (memory, makespan) of a staircase, memory ascending, makespan descending.
 type Staircase = Vec<(i64, u64)>;
@@ -100,7 +103,7 @@ fn chain() -> impl Strategy<Value = Chain> {
 /// From nothing to more than everything needs.
 fn budgets(chain: &Chain) -> Vec<u64> {
     let peak = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes;
-    let least = least_bytes(chain, Rule::Persistent);
+    let least = least_bytes(chain, Rule::Persistent, Execution::default()).expect("no deadline");
     (0..8).map(|k| least + peak.saturating_sub(least) * k / 7).chain([least.saturating_sub(1), peak + 1]).collect()
 }
 
@@ -118,8 +121,12 @@ proptest! {
     fn bounds_and_sequences_bracket_the_optimum_whatever_the_slots(chain in chain(), slots in 1..400u64) {
         let exact = staircase(&chain);
         let budgets = budgets(&chain);
-        let weak = once(&chain, &budgets, Rule::Weak, slots).expect("there is memory");
-        let persistent = once(&chain, &budgets, Rule::Persistent, slots).expect("there is memory");
+        let goal = Goal { loss: 0.0, bytes: 1 << 28, time: None };
+        let once = |rule| -> Vec<Refined> {
+            let refinement = Refinement::new(&chain, rule, goal).expect("there is memory");
+            budgets.iter().map(|&budget| refinement.once(budget, slots).expect("there is memory")).collect()
+        };
+        let (weak, persistent) = (once(Rule::Weak), once(Rule::Persistent));
         for ((&budget, answer), weak) in budgets.iter().zip(&persistent).zip(&weak) {
             let memory = budget.cast_signed() - (chain.fixed_bytes + chain.input_bytes).cast_signed();
             let optimum = at(&exact, memory);
@@ -135,8 +142,11 @@ proptest! {
     fn refinement_ends_at_the_optimum(chain in chain()) {
         let exact = staircase(&chain);
         let budgets = budgets(&chain);
-        let goal = Goal { loss: 0.0, bytes: 1 << 28, deadline: None };
-        let solved = |rule| refine(&chain, &budgets, rule, goal).expect("there is memory");
+        let goal = Goal { loss: 0.0, bytes: 1 << 28, time: None };
+        let solved = |rule| -> Vec<Refined> {
+            let refinement = Refinement::new(&chain, rule, goal).expect("there is memory");
+            budgets.iter().map(|&budget| refinement.refine(budget).expect("there is memory")).collect()
+        };
         for ((&budget, persistent), weak) in budgets.iter().zip(solved(Rule::Persistent)).zip(solved(Rule::Weak)) {
             let memory = budget.cast_signed() - (chain.fixed_bytes + chain.input_bytes).cast_signed();
             let optimum = at(&exact, memory);
@@ -149,18 +159,57 @@ proptest! {
     }
 }
 
-/// Two budgets a tenth of each other, in one sweep and each for itself.
-#[test]
-fn a_sweep_proves_as_much_as_single_budgets() {
-    let stages = (0..60).map(|k| {
+/// Stages whose sizes have nothing in common.
+fn long(stages: u64) -> Chain {
+    let stage = |k| {
         let size = 10_000 + 7919 * k % 5000;
         plain([100 + k % 7, 200], size, 3 * size, size)
-    });
-    let stages = stages.collect();
-    let chain = Chain { fixed_bytes: 0, input_bytes: 10_000, input_gradient_bytes: 0, stages };
-    let goal = Goal { loss: 0.001, bytes: 1 << 28, deadline: None };
-    let budgets = [200_000, 2_000_000];
-    for answer in refine(&chain, &budgets, Rule::Persistent, goal).expect("there is memory") {
-        assert!(answer.loss(&chain) <= 0.001, "{answer:?}");
+    };
+    let stages = (0..stages).map(stage).collect();
+    Chain { fixed_bytes: 0, input_bytes: 10_000, input_gradient_bytes: 0, stages }
+}
+
+#[test]
+fn small_and_large_budgets_are_proved_as_well() {
+    let chain = long(60);
+    let goal = Goal { loss: 0.001, bytes: 1 << 28, time: None };
+    let refinement = Refinement::new(&chain, Rule::Persistent, goal).expect("there is memory");
+    for budget in [200_000, 2_000_000] {
+        let answer = refinement.refine(budget).expect("there is memory");
+        assert!(answer.end == End::Done && answer.loss(&chain) <= 0.001, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_deadline_ends_the_refinement_with_what_there_is() {
+    let chain = long(300);
+    for rule in [Rule::Persistent, Rule::SaveLast, Rule::Weak] {
+        for milliseconds in [0, 50, 1000] {
+            let time = Some(Duration::from_millis(milliseconds));
+            let goal = Goal { loss: 0.0, bytes: 8 << 30, time };
+            let started = Instant::now();
+            let answer = Refinement::new(&chain, rule, goal).and_then(|refinement| refinement.refine(6_000_000));
+            let took = started.elapsed();
+            match answer {
+                Ok(answer) => assert_eq!(answer.end, End::Time, "{rule:?}, {milliseconds} ms"),
+                Err(error) => assert!(matches!(error, TableError::Deadline), "{rule:?}, {milliseconds} ms: {error}"),
+            }
+            assert!(
+                took <= Duration::from_millis(milliseconds * 21 / 20 + 500),
+                "{rule:?}, {milliseconds} ms: {took:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_chain_that_is_too_long_is_refused_at_once() {
+    let chain = long(10_000);
+    let goal = Goal { loss: 0.001, bytes: 4 << 30, time: None };
+    for rule in [Rule::Persistent, Rule::SaveLast, Rule::Weak] {
+        let started = Instant::now();
+        let error = Refinement::new(&chain, rule, goal).err().expect("too long").to_string();
+        assert!(error.contains("a chain of 10000 stages in 100 slots"), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(1));
     }
 }

@@ -16,6 +16,8 @@ use remat_formulations::chain::persistent::ranges::Ranges;
 use remat_formulations::chain::persistent::table::Table;
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::{Account, SlottedChain};
+use remat_formulations::chain::storage::Execution;
+use remat_formulations::chain::weak::ranges::Ranges as WeakRanges;
 use remat_formulations::chain::weak::table::WeakTable;
 use serde_json::Value;
 
@@ -38,7 +40,8 @@ fn chain(value: &Value, scale: Scale) -> Chain {
 fn makespans<C: Cost>(chain: &Chain, unit: u64, capacity: usize) -> Vec<Option<u64>> {
     let slotted = SlottedChain::rounded(chain, unit, Account::BesideInput);
     let ranges = Ranges::new(&slotted, Rule::Persistent);
-    let table = Table::<C>::new(&slotted, &ranges, Rule::Persistent, capacity).expect("times fit");
+    let table =
+        Table::<C>::new(&slotted, &ranges, Rule::Persistent, capacity, Execution::default()).expect("times fit");
     let makespan = |m| {
         let value = table.get(0, chain.len() - 1, m);
         assert_eq!(value.is_some(), m >= ranges.least[(0, chain.len() - 1)], "least memory, m = {m}");
@@ -92,7 +95,8 @@ fn the_long_chains_have_the_reference_makespans_in_500_slots() {
             let expected = optional(row.get("theorem48").unwrap_or(&row["rotor_c"]));
             let slotted = SlottedChain::rounded(&chain, unit, Account::BesideInput);
             let ranges = Ranges::new(&slotted, Rule::Persistent);
-            let table = Table::<u32>::new(&slotted, &ranges, Rule::Persistent, m).expect("times fit");
+            let table =
+                Table::<u32>::new(&slotted, &ranges, Rule::Persistent, m, Execution::default()).expect("times fit");
             assert_eq!(table.get(0, chain.len() - 1, m), expected, "{file}, M = {}", row["M"]);
         }
     }
@@ -137,8 +141,9 @@ fn every_kind_of_vectors_computes_the_same_table() {
     for rule in [Rule::Persistent, Rule::SaveLast] {
         let ranges = Ranges::new(&slotted, rule);
         let makespans = |vectors| {
-            let narrow = Table::<u32>::with_vectors(&slotted, &ranges, rule, capacity, vectors).expect("times fit");
-            let wide = Table::<i64>::with_vectors(&slotted, &ranges, rule, capacity, vectors).expect("times fit");
+            let execution = Execution { vectors, deadline: None };
+            let narrow = Table::<u32>::new(&slotted, &ranges, rule, capacity, execution).expect("times fit");
+            let wide = Table::<i64>::new(&slotted, &ranges, rule, capacity, execution).expect("times fit");
             let entry = |m| [narrow.get(0, last, m), wide.get(0, last, m), narrow.get(7, 23, m), wide.get(7, 23, m)];
             (0..=capacity).map(entry).collect::<Vec<_>>()
         };
@@ -157,7 +162,9 @@ fn the_weakly_persistent_program_equals_the_authors_or_beats_them() {
     let weak = |chain: &Chain, capacity: usize| -> Vec<Option<u64>> {
         let slotted = SlottedChain::rounded(chain, 1, Account::WithInput);
         let input = chain.input_bytes as usize;
-        let table = WeakTable::<u32>::new(&slotted, capacity + input).expect("times fit");
+        let ranges = WeakRanges::new(&slotted, Execution::default()).expect("no deadline");
+        let table =
+            WeakTable::<u32>::new(&slotted, &ranges, capacity + input, Execution::default()).expect("times fit");
         let makespan = |m| {
             let found = table.makespan(m + input);
             if let Some(time) = found {

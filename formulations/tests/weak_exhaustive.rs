@@ -14,6 +14,8 @@ use remat_core::{Instance, generate};
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::{Account, SlottedChain};
 use remat_formulations::chain::solve::least_bytes;
+use remat_formulations::chain::storage::Execution;
+use remat_formulations::chain::weak::ranges::Ranges;
 use remat_formulations::chain::weak::table::WeakTable;
 use search::{Class, best, makespans};
 
@@ -23,8 +25,9 @@ fn compare(chain: &Chain) -> usize {
     let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 3;
     let [weak, persistent] = [Class::WeaklyPersistent, Class::Persistent].map(|class| makespans(chain, most, class));
     let slotted = SlottedChain::rounded(chain, 1, Account::WithInput);
-    let table = WeakTable::<u32>::new(&slotted, weak.len()).expect("times fit");
-    let least = least_bytes(chain, Rule::Weak);
+    let ranges = Ranges::new(&slotted, Execution::default()).expect("no deadline");
+    let table = WeakTable::<u32>::new(&slotted, &ranges, weak.len(), Execution::default()).expect("times fit");
+    let least = least_bytes(chain, Rule::Weak, Execution::default()).expect("no deadline");
     let mut slower = 0;
     for (budget, (&expected, persistent)) in weak.iter().zip(persistent).enumerate() {
         let mu = (budget as u64).checked_sub(chain.fixed_bytes).map(|mu| usize::try_from(mu).expect("small"));
@@ -144,7 +147,9 @@ fn the_papers_counterexample_for_every_length_that_can_be_searched() {
         let expected = [Some(2 * n + 2), Some(3 * n - 2)];
         assert_eq!([Class::WeaklyPersistent, Class::Persistent].map(time), expected, "n = {n}");
         let slotted = SlottedChain::rounded(&chain, 1, Account::WithInput);
-        assert_eq!(WeakTable::<u32>::new(&slotted, 15).expect("times fit").makespan(15), expected[0], "n = {n}");
+        let ranges = Ranges::new(&slotted, Execution::default()).expect("no deadline");
+        let table = WeakTable::<u32>::new(&slotted, &ranges, 15, Execution::default()).expect("times fit");
+        assert_eq!(table.makespan(15), expected[0], "n = {n}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! `griewank-logn`: binomial checkpointing, optimal on homogeneous chains.
 
+use std::time::{Duration, Instant};
+
 use remat_core::Instance;
 use remat_core::chain::{Chain, ChainCost, ChainStep};
 
@@ -17,13 +19,14 @@ use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipR
 ///
 /// # Departures from the paper
 /// A budget in bytes has no number of checkpoints: every c from 0 to n - 1 is tried, and of the
-/// sequences whose chain cost meets the budget the fastest is taken. `F_all` comes before each backward.
+/// sequences whose chain cost meets the budget the fastest is taken, those of more than ten million forwards left
+/// out. `F_all` comes before each backward.
 ///
 /// # Claim
 /// Heuristic on real chains (optimal when all stages are alike and only activations are kept).
 ///
 /// # Size
-/// n candidates of O(n log n) to O(n^2) steps.
+/// n candidates of O(n log n) to O(n^2) steps, the shortest first; what a time limit leaves out, the note says.
 ///
 /// # Reference
 /// Griewank & Walther, "Algorithm 799: revolve", ACM TOMS 2000; "Griewank & Walther log n" of Checkmate.
@@ -51,7 +54,9 @@ impl Method for GriewankLogN {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let mut program = ChainProgram::new(context)?;
-        let candidates = candidates(&program.view.chain)?;
+        let candidates = candidates(&program.view.chain, context.limits.time)?;
+        let left_out = program.view.chain.len() - candidates.len();
+        let left_out = if left_out == 0 { String::new() } else { format!("; the {left_out} longest left out") };
         context.answer_each(|_, budget| {
             // A makespan beyond 64 bits is none that a row could state.
             let fits = |(_, cost): &&(usize, ChainCost)| {
@@ -59,10 +64,10 @@ impl Method for GriewankLogN {
             };
             let best = candidates.iter().filter(fits).min_by_key(|(_, cost)| (cost.time, cost.peak_bytes));
             match best {
-                None => Ok(program.nothing(budget, Termination::NotFound, String::new())),
+                None => Ok(program.nothing(budget, Termination::NotFound, left_out.clone())),
                 Some(&(checkpoints, _)) => {
                     let sequence = sequence(program.view.chain.len(), checkpoints);
-                    let note = format!("{checkpoints} checkpoints");
+                    let note = format!("{checkpoints} checkpoints{left_out}");
                     program.answer(budget, Termination::Feasible, &sequence, note)
                 }
             }
@@ -71,13 +76,24 @@ impl Method for GriewankLogN {
     }
 }
 
-/// Cost of the binomial sequence with each number of checkpoints.
-fn candidates(chain: &Chain) -> Result<Vec<(usize, ChainCost)>, MethodError> {
+/// Sequences of more forwards are left out.
+const MOST_FORWARDS: u64 = 10_000_000;
+
+/// Cost of the binomial sequence with each number of checkpoints, as far as there is time: sequences with many
+/// checkpoints are the shortest.
+fn candidates(chain: &Chain, time: Option<Duration>) -> Result<Vec<(usize, ChainCost)>, MethodError> {
+    let started = Instant::now();
+    let may_be_costed = |&checkpoints: &usize| {
+        let in_time = time.is_none_or(|time| started.elapsed() < time);
+        in_time && forward_steps(chain.len(), checkpoints) <= MOST_FORWARDS
+    };
     let cost = |checkpoints| {
         let cost = chain.evaluate(&sequence(chain.len(), checkpoints));
         cost.map(|cost| (checkpoints, cost)).map_err(|error| MethodError::Internal(error.to_string()))
     };
-    (0..chain.len()).map(cost).collect()
+    let mut candidates = (0..chain.len()).rev().take_while(may_be_costed).map(cost).collect::<Result<Vec<_>, _>>()?;
+    candidates.reverse();
+    Ok(candidates)
 }
 
 /// The binomial sequence of `n` stages with some checkpoints beside the input.
@@ -100,13 +116,19 @@ pub fn sequence(n: usize, checkpoints: usize) -> Vec<ChainStep> {
     sequence
 }
 
-/// Where the first checkpoint goes: the advance that leaves the fewest forward steps.
+/// Where the first checkpoint goes: the first of the advances that leave the fewest forward steps. Those steps are
+/// a convex function of the advance, because t(n, c) is one of n.
 fn best_advance(n: usize, checkpoints: usize) -> usize {
     let steps = |advance: usize| {
         let right = forward_steps(n - advance, checkpoints - 1);
         advance as u64 + right + forward_steps(advance, checkpoints)
     };
-    (1..n).min_by_key(|&advance| steps(advance)).unwrap_or(1)
+    let (mut low, mut high) = (1, n - 1);
+    while low < high {
+        let middle = low.midpoint(high);
+        if steps(middle + 1) < steps(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 /// t(n, c).
@@ -134,6 +156,16 @@ mod tests {
             (1, _) => 0,
             (_, 0) => (n * (n - 1) / 2) as u64,
             _ => (1..n).map(|j| j as u64 + by_recurrence(n - j, c - 1) + by_recurrence(j, c)).min().unwrap_or(0),
+        }
+    }
+
+    #[test]
+    fn the_first_checkpoint_is_where_a_search_over_all_places_puts_it() {
+        for n in 2..200 {
+            for c in (1..20).chain([50, n - 1]) {
+                let steps = |a: usize| a as u64 + forward_steps(n - a, c - 1) + forward_steps(a, c);
+                assert_eq!(Some(best_advance(n, c)), (1..n).min_by_key(|&a| steps(a)), "n = {n}, c = {c}");
+            }
         }
     }
 

@@ -3,45 +3,29 @@
 use std::time::{Duration, Instant};
 
 use remat_core::Instance;
-use remat_core::chain::ChainStep;
+use remat_core::chain::{Chain, ChainStep};
 use remat_core::chain_view::ChainView;
 
-use super::refine::{Goal, Refined, refine};
+use super::refine::{End, Goal, Refined, Refinement};
 use super::rule::Rule;
 use super::solve::{Fit, Outcome, Settings, solve};
-use crate::method::parameters::{ParameterKind, ParameterSpec};
+use super::storage::{Execution, TableError};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::{setting, settings};
 
-/// The parameters of the methods whose memory is counted in slots.
-const SLOTS: &[ParameterSpec] = &[
-    ParameterSpec {
-        name: "slots",
-        default: "auto",
-        kind: ParameterKind::IntegerOrAuto { min: 1, max: 100_000 },
-        help: "auto: finer and finer slots until the loss is proved to be small; a number: slots that the largest \
-               useful budget is divided into, sizes rounded up to whole slots, as published",
-    },
-    ParameterSpec {
-        name: "loss",
-        default: "1000",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
-        help: "with slots=auto: proved loss, in millionths of the makespan, with which a budget is done",
-    },
-    ParameterSpec {
-        name: "table-mib",
-        default: "4096",
-        kind: ParameterKind::Integer { min: 1, max: 1 << 20 },
-        help: "with slots=auto: memory that a table may take",
-    },
-    ParameterSpec {
-        name: "fit",
-        default: "exact",
-        kind: ParameterKind::Choice(&["exact", "rounded"]),
-        help: "with a number of slots. exact: of the table's sequences, the one for the most slots whose peak in bytes meets the budget; \
-               rounded: the one for as many slots as the budget has, as published",
-    },
-];
-
+setting! {
+    /// auto: finer and finer slots until the loss is proved to be small; a number: slots that the memory for saving
+    /// everything is divided into, sizes rounded up to whole slots, as published
+    pub Slots("slots"): auto or number from 1 to 100_000
+}
+setting! {
+    /// with slots=auto: proved loss, in millionths of the makespan, with which a budget is done
+    pub Loss("loss"): number from 0 to 1_000_000 = 1000
+}
+setting! {
+    /// with slots=auto: memory that a table may take
+    pub TableMib("table-mib"): number from 1 to 1_048_576 = 4096
+}
 /// What tells the dynamic programs over the chain view apart. Whoever has this is a [`Method`].
 pub trait ChainRule: Sync {
     /// [`Method::id`].
@@ -69,7 +53,7 @@ impl<T: ChainRule> Method for T {
             claim: T::CLAIM,
             claim_text: T::CLAIM_TEXT,
             reference: T::REFERENCE,
-            parameters: SLOTS,
+            parameters: settings![Slots, Loss, TableMib, Fit],
             budgets: BudgetUse::Used,
         }
     }
@@ -155,39 +139,55 @@ impl<'a> ChainProgram<'a> {
     /// Runs the dynamic program of a rule for all budgets.
     ///
     /// # Errors
-    /// A sequence is not valid: a slip of the program.
+    /// The tables are too large.
     pub fn solve(mut self, context: &Context<'_>, rule: Rule) -> Result<(), MethodError> {
-        let unlimited = self.unlimited();
-        let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(context.limits.threads).build();
         let pool = pool.map_err(|error| MethodError::Internal(error.to_string()))?;
-        match context.parameters.integer("slots") {
+        let chain = self.view.chain.clone();
+        let unlimited = unlimited(&chain);
+        match context.parameters.get::<Slots>() {
             None => {
-                let goal = goal(context, self.started);
-                let refined = pool.install(|| refine(&self.view.chain, &budgets, rule, goal));
-                let refined = refined.map_err(|error| MethodError::TooLarge(error.to_string()))?;
-                let mut refined = refined.into_iter();
+                let goal = goal(context);
+                let refinement = match pool.install(|| Refinement::new(&chain, rule, goal)) {
+                    Err(TableError::Deadline) => {
+                        self.no_time(context);
+                        return Ok(());
+                    }
+                    other => other?,
+                };
                 context.answer_each(|_, budget| {
-                    let refined =
-                        refined.next().ok_or_else(|| MethodError::Internal("a budget without outcome".into()))?;
-                    self.refined(budget, refined, goal)
+                    let refined = pool.install(|| refinement.refine(budget.unwrap_or(unlimited)));
+                    self.refined(budget, refined?, goal)
                 });
+                Ok(())
             }
             Some(slots) => {
-                let fit = if context.parameters.word("fit") == "exact" { Fit::Exact } else { Fit::Rounded };
+                let fit = context.parameters.get::<Fit>();
+                let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
                 let settings = Settings { slots, rule, fit };
-                let solved = pool.install(|| solve(&self.view.chain, &budgets, settings));
-                let outcomes = solved.map_err(|error| MethodError::TooLarge(error.to_string()))?;
                 let lost = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
-                let mut outcomes = outcomes.into_iter();
-                context.answer_each(|_, budget| {
-                    let outcome =
-                        outcomes.next().ok_or_else(|| MethodError::Internal("a budget without outcome".into()))?;
-                    self.outcome(budget, outcome, Termination::Optimal, &lost)
-                });
+                let time = |time: Duration| time.checked_mul(u32::try_from(budgets.len()).ok()?);
+                let deadline = context.limits.time.and_then(time).and_then(|time| self.started.checked_add(time));
+                let execution = Execution::until(deadline);
+                let mut answer = |index: usize, outcome| {
+                    let budget = context.budgets[index];
+                    let answer = self.outcome(budget, outcome, Termination::Optimal, &lost);
+                    context.answer(index, &answer.unwrap_or_else(|error| Answer::failed(budget, &error)));
+                };
+                match pool.install(|| solve(&chain, &budgets, settings, execution, &mut answer)) {
+                    Err(TableError::Deadline) => {
+                        self.no_time(context);
+                        Ok(())
+                    }
+                    other => Ok(other?),
+                }
             }
         }
-        Ok(())
+    }
+
+    fn no_time(&mut self, context: &Context<'_>) {
+        let note = || TableError::Deadline.to_string();
+        context.answer_each(|_, budget| Ok(self.nothing(budget, Termination::TimeLimit, note())));
     }
 
     fn outcome(
@@ -214,31 +214,41 @@ impl<'a> ChainProgram<'a> {
         let termination = match loss {
             0.0 => Termination::Optimal,
             _ if loss <= goal.loss => Termination::GapReached,
+            _ if refined.end == End::Time => Termination::TimeLimit,
             _ => Termination::Feasible,
         };
         let slots = refined.slots;
         let note = if loss.is_finite() {
             format!("at most {:.3} % above the optimum of its class; {slots} slots", 100.0 * loss)
         } else {
-            format!("{slots} slots and no proof; more memory for the table may help")
+            format!("{slots} slots and no proof; more time, or memory for the table, may help")
         };
-        self.outcome(budget, refined.outcome, termination, &note)
+        match refined.outcome {
+            Outcome::LostToRounding if termination == Termination::TimeLimit => {
+                Ok(self.nothing(budget, termination, note))
+            }
+            outcome => self.outcome(budget, outcome, termination, &note),
+        }
     }
+}
 
-    /// A budget that store-all meets whatever the slots: twice its peak.
-    fn unlimited(&self) -> u64 {
-        let chain = &self.view.chain;
-        let store_all = chain.evaluate(&chain.store_all(|_| 0));
-        store_all.map_or(u64::MAX / 4, |cost| cost.peak_bytes.saturating_mul(2))
+/// A budget that store-all meets whatever the slots: twice its peak.
+fn unlimited(chain: &Chain) -> u64 {
+    let store_all = chain.evaluate(&chain.store_all(|_| 0));
+    store_all.map_or(u64::MAX / 4, |cost| cost.peak_bytes.saturating_mul(2))
+}
+
+impl From<TableError> for MethodError {
+    fn from(error: TableError) -> Self {
+        Self::TooLarge(error.to_string())
     }
 }
 
 /// When the refinement stops.
-fn goal(context: &Context<'_>, started: Instant) -> Goal {
-    let number = |name| context.parameters.integer(name).unwrap_or(0);
+fn goal(context: &Context<'_>) -> Goal {
     Goal {
-        loss: number("loss") as f64 / 1e6,
-        bytes: usize::try_from(number("table-mib") << 20).unwrap_or(usize::MAX),
-        deadline: context.limits.time.map(|time| started + time),
+        loss: context.parameters.get::<Loss>() as f64 / 1e6,
+        bytes: usize::try_from(context.parameters.get::<TableMib>() << 20).unwrap_or(usize::MAX),
+        time: context.limits.time,
     }
 }

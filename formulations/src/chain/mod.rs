@@ -7,7 +7,7 @@
 
 pub mod griewank;
 pub mod kernel;
-mod method;
+pub mod method;
 pub mod persistent;
 pub mod refine;
 pub mod revolve;

@@ -1,17 +1,20 @@
 //! As many slots as it takes: finer and finer tables, until the loss is proved to be small.
 //!
-//! Each round computes two tables on the aligned grids of `slots.rs`. With sizes rounded up it gives
-//! sequences, with sizes rounded down makespans that no sequence can beat. Budgets whose two figures are
-//! near enough are done; the next round's slots are fractions of the largest of the others.
+//! Each round computes two tables on the aligned grids of `slots.rs`. With sizes rounded up it gives a
+//! sequence, with sizes rounded down a makespan that no sequence can beat. A budget is refined for itself: its
+//! answer does not depend on others.
 
 use std::time::{Duration, Instant};
 
-use remat_core::chain::{Chain, ChainStep};
+use remat_core::chain::{Chain, ChainCost, ChainStep};
 
+use super::persistent::table as persistent;
 use super::rule::Rule;
 use super::slots::{Rounding, SlottedChain};
-use super::solve::{Fit, Outcome, Program, least_bytes, share, unit};
-use super::storage::TableError;
+use super::solve::{DynamicProgram, Outcome, Slack, fits_in, least_bytes, useful_bytes};
+use super::storage::{Execution, TableError};
+use super::weak::states::States;
+use super::weak::table as weak;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +23,19 @@ pub struct Goal {
     pub loss: f64,
     /// Bytes that a table may take.
     pub bytes: usize,
-    /// When the answers are wanted.
-    pub deadline: Option<Instant>,
+    /// Time for a budget.
+    pub time: Option<Duration>,
+}
+
+/// Why the refinement of a budget ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The loss is as small as it was to be, or there is no sequence.
+    Done,
+    /// Finer slots would take more memory or more operations than a budget is worth ([`MOST_OPERATIONS`]).
+    Size,
+    /// There was no time for finer slots.
+    Time,
 }
 
 /// The answer for one budget.
@@ -31,204 +45,183 @@ pub struct Refined {
     pub outcome: Outcome,
     /// No sequence of the rule's class that meets the budget takes less.
     pub lower_bound: Option<u64>,
-    /// Slots of the finest table that the budget took part in, zero where none was needed.
+    /// Slots of the finest table, zero where none was needed.
     pub slots: u64,
+    /// Why there was no finer one.
+    pub end: End,
 }
 
 impl Refined {
-    /// How much longer a sequence takes than the bound, as a part of the bound.
+    /// How much longer the sequence takes than the bound, as a part of the bound.
     pub fn loss(&self, chain: &Chain) -> f64 {
-        let time = match &self.outcome {
-            Outcome::Sequence(sequence) => chain.evaluate(sequence).ok().map(|cost| cost.time),
-            _ => None,
-        };
-        match (time, self.lower_bound) {
+        match (self.time(chain), self.lower_bound) {
             (Some(time), Some(bound)) if time <= bound => 0.0,
             (Some(time), Some(bound)) => (time - bound) as f64 / bound.max(1) as f64,
             _ => f64::INFINITY,
         }
     }
+
+    fn time(&self, chain: &Chain) -> Option<u64> {
+        let Outcome::Sequence(sequence) = &self.outcome else { return None };
+        chain.evaluate(sequence).ok().map(|cost| cost.time)
+    }
+
+    fn offer(&mut self, chain: &Chain, sequence: Option<Vec<ChainStep>>) {
+        let Some(sequence) = sequence else { return };
+        let offered = Self { outcome: Outcome::Sequence(sequence), ..*self };
+        if self.time(chain).is_none_or(|time| offered.time(chain).is_some_and(|offered| offered < time)) {
+            *self = offered;
+        }
+    }
 }
 
 /// Fewest and most slots of a first table, and the operations that it may take.
-const FIRST: (u64, u64, u64) = (500, 16_000, 600_000_000);
+const FIRST: (u64, u64, u64) = (100, 8_000, 100_000_000);
 
 /// Where a budget lies a hair below what a better sequence needs, the bound stays behind whatever the slots.
 const MOST_SLOTS: u64 = 100_000;
 
-/// Best sequences for some budgets (bytes, the chain's fixed bytes and input included), with a proof of
-/// how good they are.
-///
-/// # Errors
-/// There is too little memory even for the first tables.
-pub fn refine(chain: &Chain, budgets: &[u64], rule: Rule, goal: Goal) -> Result<Vec<Refined>, TableError> {
-    let needed = least_bytes(chain, rule);
-    let mut refinement =
-        Refinement { chain, rule, goal, budgets, answers: first_answers(chain, budgets, needed, rule) };
-    let stages = chain.len() as u64;
-    // The weak program computes a few rows for each one of the persistent program.
-    let operations = if rule == Rule::Weak { FIRST.2 / 4 } else { FIRST.2 };
-    let slots = (operations / (stages.pow(3) / 6).max(1)).clamp(FIRST.0, FIRST.1);
-    let mut open = refinement.open();
-    let mut bytes = refinement.unit(&open, slots);
-    let mut previous = u64::MAX;
-    while !open.is_empty() {
-        bytes = bytes.max(refinement.finest(&open));
-        if bytes >= previous - previous / 8 {
-            break; // Hardly finer than before.
-        }
-        let started = Instant::now();
-        match refinement.round(&open, bytes) {
-            Err(_) if previous < u64::MAX => break, // Too large after all: what there is stays.
-            other => other?,
-        }
-        previous = bytes;
-        let before = refinement.unit(&open, 1);
-        open = refinement.open();
-        let worst = open.iter().map(|&index| refinement.answers[index].loss(chain)).fold(0.0, f64::max);
-        // Smaller budgets than before make a smaller table of the same slots.
-        let smaller = before as f64 / refinement.unit(&open, 1) as f64;
-        let factor = (1.3 * worst / goal.loss.max(1e-9)).clamp(1.5, 4.0);
-        bytes = whole(bytes as f64 / factor.min(smaller * refinement.affordable(started.elapsed())));
-    }
-    Ok(refinement.answers)
-}
+/// Min-plus operations of the largest table, of the persistent programs and of the weak one: beyond, a smaller loss is
+/// not worth the wait. With the tables before it a budget takes some 20 CPU seconds at most.
+pub const MOST_OPERATIONS: [f64; 2] = [6e10, 3e10];
 
-/// The same from one round with so many slots, whatever the loss.
-///
-/// # Errors
-/// There is too little memory.
-pub fn once(chain: &Chain, budgets: &[u64], rule: Rule, slots: u64) -> Result<Vec<Refined>, TableError> {
-    let needed = least_bytes(chain, rule);
-    let goal = Goal { loss: 0.0, bytes: usize::MAX, deadline: None };
-    let mut refinement =
-        Refinement { chain, rule, goal, budgets, answers: first_answers(chain, budgets, needed, rule) };
-    let open = refinement.open();
-    let bytes = refinement.unit(&open, slots);
-    refinement.round(&open, bytes)?;
-    Ok(refinement.answers)
-}
-
-/// What is known without a table.
-fn first_answers(chain: &Chain, budgets: &[u64], needed: u64, rule: Rule) -> Vec<Refined> {
-    let fastest = |stage: usize| {
-        let key = |&way: &usize| {
-            let saving = &chain.stages[stage].savings[way];
-            (saving.forward_time + saving.backward_time, saving.saved_bytes)
-        };
-        (0..chain.stages[stage].savings.len()).min_by_key(key).unwrap_or(0)
-    };
-    let store_all = chain.store_all(fastest);
-    let cost = chain.evaluate(&store_all).ok().filter(|_| rule != Rule::SaveLast);
-    let answer = |&budget: &u64| match &cost {
-        _ if budget < needed => Refined { outcome: Outcome::Infeasible, lower_bound: None, slots: 0 },
-        Some(cost) if cost.peak_bytes <= budget => {
-            let outcome = Outcome::Sequence(store_all.clone());
-            Refined { outcome, lower_bound: Some(cost.time), slots: 0 }
-        }
-        _ => Refined { outcome: Outcome::LostToRounding, lower_bound: None, slots: 0 },
-    };
-    budgets.iter().map(answer).collect()
-}
-
-/// The bytes of a slot as a whole number.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "casts saturate, and sizes are no less than 0"
-)]
-fn whole(bytes: f64) -> u64 {
-    bytes as u64
-}
-
-struct Refinement<'a> {
+/// What the budgets of a chain have in common.
+pub struct Refinement<'a> {
     chain: &'a Chain,
     rule: Rule,
     goal: Goal,
-    budgets: &'a [u64],
-    answers: Vec<Refined>,
+    /// Least budget that is met.
+    needed: u64,
+    /// The sequence without recomputation, if the rule allows it.
+    store_all: Option<(Vec<ChainStep>, ChainCost)>,
+    /// Bytes and operations of a table, per slot.
+    per_slot: (f64, f64),
 }
 
 impl<'a> Refinement<'a> {
-    /// Budgets that are not done.
-    fn open(&self) -> Vec<usize> {
-        let is_open = |&index: &usize| {
-            let answer = &self.answers[index];
-            answer.outcome != Outcome::Infeasible && answer.loss(self.chain) > self.goal.loss
+    /// Finds out what any budget needs.
+    ///
+    /// # Errors
+    /// Even the smallest tables are larger than they may be, or there is no time.
+    pub fn new(chain: &'a Chain, rule: Rule, goal: Goal) -> Result<Self, TableError> {
+        fits_in(chain, rule, goal.bytes, FIRST.0)?;
+        let slotted = SlottedChain::aligned(chain, 1, rule.account(), Rounding::Up);
+        let (bytes, operations) = match rule {
+            Rule::Weak => (weak::bytes::<u32>(&slotted, 100_000), weak::operations(&States::new(&slotted))),
+            Rule::Persistent | Rule::SaveLast => {
+                (persistent::bytes::<u32>(chain.len(), 100_000), persistent::operations(chain.len()))
+            }
         };
-        (0..self.budgets.len()).filter(is_open).collect()
+        let fastest = chain.store_all(|stage| slotted.fastest_position(stage));
+        let cost = chain.evaluate(&fastest).ok().filter(|_| rule != Rule::SaveLast);
+        Ok(Self {
+            chain,
+            rule,
+            goal,
+            needed: least_bytes(chain, rule, Execution::until(deadline(goal)))?,
+            store_all: cost.map(|cost| (fastest, cost)),
+            per_slot: (bytes as f64 / 100_000.0, operations.max(1) as f64),
+        })
     }
 
-    fn program(&self, unit: u64, rounding: Rounding) -> Program<'a> {
-        let slotted = SlottedChain::aligned(self.chain, unit, self.rule.account(), rounding);
-        Program::new(self.chain, slotted, self.rule)
-    }
-
-    /// Bytes of a slot when the largest useful of the open budgets is cut into so many.
-    fn unit(&self, open: &[usize], slots: u64) -> u64 {
-        let budgets: Vec<_> = open.iter().map(|&index| self.budgets[index]).collect();
-        unit(self.chain, &budgets, slots)
-    }
-
-    /// Bytes of the smallest slot with which a table fits into the memory allowed and has no more than
-    /// [`MOST_SLOTS`].
-    fn finest(&self, open: &[usize]) -> u64 {
-        let largest = self.unit(open, 1);
-        let per_slot = self.program(largest, Rounding::Up).bytes(100_000) as f64 / 100_000.0;
-        whole((largest as f64 * per_slot / self.goal.bytes as f64).ceil()).max(largest.div_ceil(MOST_SLOTS))
-    }
-
-    /// The factor by which a round may be larger than one that took so long.
-    fn affordable(&self, took: Duration) -> f64 {
-        let left = self.goal.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        left.map_or(f64::INFINITY, |left| 0.7 * left.as_secs_f64() / took.as_secs_f64().max(1e-6))
-    }
-
-    /// Tables with slots of so many bytes, for the open budgets.
-    fn round(&mut self, open: &[usize], unit: u64) -> Result<(), TableError> {
-        let budgets: Vec<_> = open.iter().map(|&index| self.budgets[index]).collect();
-        let slots = self.unit(open, 1).div_ceil(unit);
-        let program = self.program(unit, Rounding::Up);
-        let windows: Vec<_> = budgets.iter().map(|&budget| program.window(budget, Fit::Exact)).collect();
-        let found = program.sequences(&budgets, &windows)?;
-        let bounds = self.program(unit, Rounding::Down).makespans(&budgets)?;
-        for ((&index, sequence), bound) in open.iter().zip(found).zip(bounds) {
-            let answer = &mut self.answers[index];
-            answer.slots = slots;
-            answer.lower_bound = answer.lower_bound.max(bound);
-            self.offer(index, sequence);
+    /// The best sequence for a budget (bytes, the chain's fixed bytes and input included), with a proof of how
+    /// good it is.
+    ///
+    /// # Errors
+    /// There is too little memory even for the first tables.
+    pub fn refine(&self, budget: u64) -> Result<Refined, TableError> {
+        let deadline = deadline(self.goal);
+        let mut answer = self.without_table(budget);
+        if answer.end == End::Done {
+            return Ok(answer);
         }
-        self.share();
+        let slots = whole(FIRST.2 as f64 / self.per_slot.1).clamp(FIRST.0, FIRST.1);
+        let mut bytes = useful_bytes(self.chain, budget).div_ceil(slots).max(1);
+        let mut previous = u64::MAX;
+        loop {
+            bytes = bytes.max(self.finest(budget));
+            if bytes >= previous - previous / 8 {
+                return Ok(answer); // Hardly finer than before.
+            }
+            let started = Instant::now();
+            match self.round(budget, bytes, Execution::until(deadline), &mut answer) {
+                Err(TableError::Deadline) => return Ok(Refined { end: End::Time, ..answer }),
+                Err(_) if previous < u64::MAX => return Ok(answer), // Too large after all: what there is stays.
+                other => other?,
+            }
+            let loss = answer.loss(self.chain);
+            if loss <= self.goal.loss {
+                return Ok(Refined { end: End::Done, ..answer });
+            }
+            let left = deadline.map_or(f64::INFINITY, |deadline| (deadline - started).as_secs_f64());
+            let took = started.elapsed().as_secs_f64();
+            // What is affordable of the time that is left, with something to spare for reading sequences off.
+            let affordable = 0.9 * (left - took) / took.max(1e-6);
+            if affordable < 1.2 {
+                return Ok(Refined { end: End::Time, ..answer });
+            }
+            let factor = (1.3 * loss / self.goal.loss.max(1e-9)).clamp(1.5, 4.0);
+            previous = bytes;
+            bytes = whole(bytes as f64 / factor.min(affordable));
+        }
+    }
+
+    /// The same from one round with so many slots, whatever the loss.
+    ///
+    /// # Errors
+    /// There is too little memory.
+    pub fn once(&self, budget: u64, slots: u64) -> Result<Refined, TableError> {
+        let mut answer = self.without_table(budget);
+        let bytes = useful_bytes(self.chain, budget).div_ceil(slots).max(1);
+        self.round(budget, bytes, Execution::default(), &mut answer)?;
+        Ok(answer)
+    }
+
+    /// What is known without a table.
+    fn without_table(&self, budget: u64) -> Refined {
+        let known = |outcome, lower_bound, end| Refined { outcome, lower_bound, slots: 0, end };
+        match &self.store_all {
+            _ if budget < self.needed => known(Outcome::Infeasible, None, End::Done),
+            Some((sequence, cost)) if cost.peak_bytes <= budget => {
+                known(Outcome::Sequence(sequence.clone()), Some(cost.time), End::Done)
+            }
+            _ => known(Outcome::LostToRounding, None, End::Size),
+        }
+    }
+
+    /// Bytes of the smallest slot with which a table fits into the memory and the operations allowed and has no
+    /// more than [`MOST_SLOTS`].
+    fn finest(&self, budget: u64) -> u64 {
+        let (bytes, operations) = self.per_slot;
+        let most = MOST_OPERATIONS[usize::from(self.rule == Rule::Weak)];
+        let slots = (self.goal.bytes as f64 / bytes).min(most / operations);
+        useful_bytes(self.chain, budget).div_ceil(whole(slots).clamp(FIRST.0, MOST_SLOTS))
+    }
+
+    /// Two tables with slots of so many bytes.
+    fn round(&self, budget: u64, unit: u64, execution: Execution, answer: &mut Refined) -> Result<(), TableError> {
+        if answer.outcome == Outcome::Infeasible {
+            return Ok(());
+        }
+        let program = |rounding| {
+            let slotted = SlottedChain::aligned(self.chain, unit, self.rule.account(), rounding);
+            DynamicProgram::new(self.chain, slotted, self.rule, execution)
+        };
+        answer.offer(self.chain, program(Rounding::Up)?.sequence(budget, Slack::Eighth, execution)?);
+        let bound = program(Rounding::Down)?.makespan(budget, execution)?;
+        answer.slots = useful_bytes(self.chain, budget).div_ceil(unit);
+        answer.lower_bound = answer.lower_bound.max(bound);
         Ok(())
     }
+}
 
-    fn offer(&mut self, index: usize, sequence: Option<Vec<ChainStep>>) {
-        let time = |sequence: &[ChainStep]| self.chain.evaluate(sequence).map_or(u64::MAX, |cost| cost.time);
-        let better = |new: &[ChainStep]| match &self.answers[index].outcome {
-            Outcome::Sequence(old) => time(new) < time(old),
-            Outcome::LostToRounding | Outcome::Infeasible => true,
-        };
-        if let Some(sequence) = sequence.filter(|sequence| better(sequence)) {
-            self.answers[index].outcome = Outcome::Sequence(sequence);
-        }
-    }
+/// The time for a budget that begins now.
+fn deadline(goal: Goal) -> Option<Instant> {
+    goal.time.and_then(|time| Instant::now().checked_add(time))
+}
 
-    /// Gives each budget the fastest sequence that any smaller or larger one has found for it, and each bound to
-    /// all smaller budgets.
-    fn share(&mut self) {
-        let sequence = |answer: &Refined| match &answer.outcome {
-            Outcome::Sequence(sequence) => Some(sequence.clone()),
-            Outcome::LostToRounding | Outcome::Infeasible => None,
-        };
-        let mut sequences = self.answers.iter().map(sequence).collect();
-        share(self.chain, self.budgets, &mut sequences);
-        for (index, sequence) in sequences.into_iter().enumerate() {
-            self.offer(index, sequence);
-            let at_least = (0..self.budgets.len()).filter(|&other| self.budgets[other] >= self.budgets[index]);
-            let bound = at_least.filter_map(|other| self.answers[other].lower_bound).max();
-            if self.answers[index].outcome != Outcome::Infeasible {
-                self.answers[index].lower_bound = bound;
-            }
-        }
-    }
+/// A number that is not negative, as a whole one.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+fn whole(number: f64) -> u64 {
+    number as u64
 }

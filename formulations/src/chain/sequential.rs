@@ -94,17 +94,16 @@ fn network_stages(instance: &Instance, view: &ChainView) -> usize {
 fn sequence(chain: &Chain, stages: usize, segments: usize) -> Vec<ChainStep> {
     let loss = chain.len() - 1;
     let size = stages / segments;
-    let starts: Vec<_> = (0..segments).map(|segment| segment * size).collect();
     let last = (segments - 1) * size;
     let save = |stage| ChainStep::Save { stage, saving: 0 };
     let backward = |stage| ChainStep::Backward { stage };
     let keeps_input = |stage| {
-        if starts.contains(&stage) { ChainStep::Checkpoint { stage } } else { ChainStep::Pass { stage } }
+        if stage % size == 0 { ChainStep::Checkpoint { stage } } else { ChainStep::Pass { stage } }
     };
     let mut sequence: Vec<_> = (0..last).map(keeps_input).collect();
     sequence.extend((last..=loss).map(save));
     sequence.extend((last..=loss).rev().map(backward));
-    for &start in starts[..segments - 1].iter().rev() {
+    for start in (0..last).step_by(size).rev() {
         sequence.extend((start..start + size).map(save));
         sequence.extend((start..start + size).rev().map(backward));
     }

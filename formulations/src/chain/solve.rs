@@ -4,13 +4,13 @@ use remat_core::chain::{Chain, ChainStep};
 
 use super::kernel::Cost;
 use super::persistent::ranges::Ranges;
-use super::persistent::table::{self, Table};
+use super::persistent::table::{self as persistent, Table};
 use super::rule::Rule;
 use super::slots::{Account, Rounding, SlottedChain};
-use super::storage::TableError;
+use super::storage::{Execution, TableError};
 use super::weak::ranges::Ranges as WeakRanges;
-use super::weak::states::States;
-use super::weak::table::{self as weak_table, WeakTable};
+use super::weak::table::WeakTable;
+use crate::setting;
 
 /// Answer for one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,20 +23,17 @@ pub enum Outcome {
     Infeasible,
 }
 
-/// Which of the table's sequences answers a budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fit {
-    /// The one for as many slots as the budget has: safe, since sizes are rounded up.
-    Rounded,
-    /// The one for as many slots as possible whose peak in bytes meets the budget. No slower than the
-    /// former: rounding up leaves memory unused.
-    Exact,
+setting! {
+    /// with a number of slots, which of the table's sequences answers a budget. exact: the one for the most slots
+    /// whose peak in bytes meets the budget; rounded: the one for as many slots as the budget has, as published, which
+    /// leaves unused what rounding up adds
+    pub enum Fit("fit") = Exact { Exact = "exact", Rounded = "rounded" }
 }
 
 /// What is to be solved, besides the chain and the budgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Slots that the largest budget is divided into.
+    /// Slots that the memory for saving everything is divided into.
     pub slots: u64,
     /// Which sequences are allowed.
     pub rule: Rule,
@@ -45,81 +42,77 @@ pub struct Settings {
 }
 
 /// Best sequences for some budgets (bytes, the chain's fixed bytes and input included), every size
-/// rounded up to slots as published.
+/// rounded up to slots as published; `answer` is called for one budget after the other.
 ///
 /// # Errors
-/// There is too little memory for the table.
-pub fn solve(chain: &Chain, budgets: &[u64], settings: Settings) -> Result<Vec<Outcome>, TableError> {
+/// There is too little memory or time for the table.
+pub fn solve(
+    chain: &Chain,
+    budgets: &[u64],
+    settings: Settings,
+    execution: Execution,
+    mut answer: impl FnMut(usize, Outcome),
+) -> Result<(), TableError> {
     let Settings { slots, rule, fit } = settings;
-    let unit = unit(chain, budgets, slots);
-    let program = Program::new(chain, SlottedChain::rounded(chain, unit, rule.account()), rule);
-    let needed = least_bytes(chain, rule);
-    let feasible: Vec<_> = budgets.iter().map(|&budget| budget >= needed).collect();
-    let window = |(&budget, &feasible): (&u64, &bool)| program.window(budget, fit).filter(|_| feasible);
-    let windows: Vec<_> = budgets.iter().zip(&feasible).map(window).collect();
-    refuse(&program, &windows)?;
-    let mut sequences = program.sequences(budgets, &windows)?;
-    if fit == Fit::Exact {
-        share(chain, budgets, &mut sequences);
+    fits_in(chain, rule, MOST_BYTES, slots)?;
+    let unit = useful_bytes(chain, u64::MAX).div_ceil(slots).max(1);
+    let slotted = SlottedChain::rounded(chain, unit, rule.account());
+    let program = DynamicProgram::new(chain, slotted, rule, execution)?;
+    let needed = least_bytes(chain, rule, execution)?;
+    let slack = if fit == Fit::Exact { Slack::All } else { Slack::None };
+    let window = |&budget: &u64| program.window(budget, slack).filter(|_| budget >= needed);
+    let windows: Vec<_> = budgets.iter().map(window).collect();
+    let table = program.table_for(windows.iter().flatten(), execution)?;
+    for (index, (&budget, window)) in budgets.iter().zip(windows).enumerate() {
+        let sequence = window.zip(table.as_ref()).and_then(|(window, table)| program.fit(&**table, budget, window));
+        let without = if budget < needed { Outcome::Infeasible } else { Outcome::LostToRounding };
+        answer(index, sequence.map_or(without, Outcome::Sequence));
     }
-    let outcome = |(sequence, feasible): (Option<Vec<ChainStep>>, bool)| match sequence {
-        Some(sequence) => Outcome::Sequence(sequence),
-        None if feasible => Outcome::LostToRounding,
-        None => Outcome::Infeasible,
-    };
-    Ok(sequences.into_iter().zip(feasible).map(outcome).collect())
+    Ok(())
 }
 
 /// Tables beyond this are refused.
 const MOST_BYTES: usize = 16 << 30;
 
-fn refuse(program: &Program<'_>, windows: &[Option<Window>]) -> Result<(), TableError> {
-    let bytes = program.bytes(windows.iter().flatten().map(|window| window.most).max().unwrap_or(0));
-    if bytes <= MOST_BYTES {
+/// Whether a table with so many slots is within some bytes: told before anything is computed.
+///
+/// # Errors
+/// It is not.
+pub(super) fn fits_in(chain: &Chain, rule: Rule, most: usize, slots: u64) -> Result<(), TableError> {
+    let slots = usize::try_from(slots).unwrap_or(usize::MAX);
+    let bytes = match rule {
+        // The table of the weak program has these rows and more.
+        Rule::Weak => (chain.len() * chain.len() / 2).saturating_mul(slots).saturating_mul(size_of::<u32>()),
+        Rule::Persistent | Rule::SaveLast => persistent::bytes::<u32>(chain.len(), slots),
+    };
+    if bytes <= most {
         return Ok(());
     }
-    let source = std::io::Error::new(std::io::ErrorKind::OutOfMemory, format!("at most {MOST_BYTES} are taken"));
-    Err(TableError::Memory { bytes, source })
+    let allowed = format!("a chain of {} stages in {slots} slots; {most} are allowed", chain.len());
+    Err(TableError::Memory { bytes, source: std::io::Error::new(std::io::ErrorKind::OutOfMemory, allowed) })
 }
 
-/// Bytes of a slot when the largest useful of some budgets, less the fixed bytes, is cut into at most
-/// `slots` of them.
-pub(super) fn unit(chain: &Chain, budgets: &[u64], slots: u64) -> u64 {
-    // More than saving everything takes is of no use, and would only make the slots coarser.
+/// Bytes of a budget that can be of use, less the fixed bytes: more than saving everything takes is not, and would
+/// only make the slots coarser.
+pub(super) fn useful_bytes(chain: &Chain, budget: u64) -> u64 {
     let enough = chain.evaluate(&chain.store_all(|_| 0)).map_or(u64::MAX, |cost| cost.peak_bytes);
-    let usable = budgets.iter().filter_map(|&budget| budget.min(enough).checked_sub(chain.fixed_bytes));
-    usable.max().unwrap_or(0).div_ceil(slots).max(1)
-}
-
-/// A sequence per budget.
-pub(super) type Sequences = Vec<Option<Vec<ChainStep>>>;
-
-/// Gives each budget the fastest of all sequences found that meets it, so that more memory never costs time.
-pub(super) fn share(chain: &Chain, budgets: &[u64], sequences: &mut Sequences) {
-    let cost = |sequence: &Option<Vec<ChainStep>>| chain.evaluate(sequence.as_ref()?).ok();
-    let costs: Vec<_> = sequences.iter().map(cost).collect();
-    let best = |&budget: &u64| {
-        let meeting = costs.iter().enumerate().filter_map(|(index, cost)| Some((index, cost.as_ref()?)));
-        let meeting = meeting.filter(|(_, cost)| cost.peak_bytes <= budget);
-        meeting.min_by_key(|(_, cost)| (cost.time, cost.peak_bytes)).map(|(index, _)| sequences[index].clone())
-    };
-    let shared: Vec<_> = budgets.iter().map(best).collect();
-    for (sequence, best) in sequences.iter_mut().zip(shared) {
-        *sequence = best.flatten();
-    }
+    budget.min(enough).saturating_sub(chain.fixed_bytes)
 }
 
 /// Least budget, in bytes, that any sequence of the rule's class meets: exact.
-pub fn least_bytes(chain: &Chain, rule: Rule) -> u64 {
+///
+/// # Errors
+/// There is too little time.
+pub fn least_bytes(chain: &Chain, rule: Rule, execution: Execution) -> Result<u64, TableError> {
     let exact = SlottedChain::aligned(chain, 1, rule.account(), Rounding::Up);
-    let least = Program::new(chain, exact, rule).least as u64;
+    let least = DynamicProgram::new(chain, exact, rule, execution)?.least as u64;
     let input = if rule.account() == Account::BesideInput { chain.input_bytes } else { 0 };
-    least.saturating_add(chain.fixed_bytes).saturating_add(input)
+    Ok(least.saturating_add(chain.fixed_bytes).saturating_add(input))
 }
 
 /// Between how many slots the answer to a budget is looked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+struct Window {
     /// A sequence for so many, if there is one, meets the budget for certain.
     safe: usize,
     /// More are not tried.
@@ -152,40 +145,56 @@ impl<C: Cost> Sequenced for WeakTable<'_, C> {
     }
 }
 
-/// A chain in slots under a rule.
-pub(super) struct Program<'a> {
+/// How many slots more than a budget's own are tried, because rounding up leaves memory unused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slack {
+    None,
+    /// As many as an eighth of its own: on aligned grids hardly more fit.
+    Eighth,
+    /// As many as can fit.
+    All,
+}
+
+/// Where a table is worth computing.
+enum Limits {
+    Persistent(Ranges),
+    Weak(WeakRanges),
+}
+
+/// The dynamic program of a rule for a chain in slots.
+pub(super) struct DynamicProgram<'a> {
     chain: &'a Chain,
     slotted: SlottedChain,
     rule: Rule,
-    /// Limits of subchains; the weak program has its own.
-    ranges: Option<Ranges>,
+    limits: Limits,
     /// The slot below which there is no sequence.
     least: usize,
     /// The slot from which nothing is gained.
     enough: usize,
 }
 
-impl<'a> Program<'a> {
-    pub(super) fn new(chain: &'a Chain, slotted: SlottedChain, rule: Rule) -> Self {
+impl<'a> DynamicProgram<'a> {
+    pub(super) fn new(
+        chain: &'a Chain,
+        slotted: SlottedChain,
+        rule: Rule,
+        execution: Execution,
+    ) -> Result<Self, TableError> {
         let last = slotted.len() - 1;
-        if rule == Rule::Weak {
-            let states = States::new(&slotted);
-            let ranges = WeakRanges::new(&slotted, &states);
-            let root = states.row(0, 0, last);
-            let (least, enough) = (ranges.least[root], ranges.enough[root]);
-            return Self { chain, slotted, rule, ranges: None, least, enough };
-        }
-        let ranges = Ranges::new(&slotted, rule);
-        let (least, enough) = (ranges.least[(0, last)], ranges.enough[(0, last)]);
-        Self { chain, slotted, rule, ranges: Some(ranges), least, enough }
-    }
-
-    /// Bytes of a table for so many slots.
-    pub(super) fn bytes(&self, slots: usize) -> usize {
-        match self.rule {
-            Rule::Weak => weak_table::bytes::<u32>(&self.slotted, slots),
-            Rule::Persistent | Rule::SaveLast => table::bytes::<u32>(self.slotted.len(), slots),
-        }
+        let (limits, least, enough) = match rule {
+            Rule::Weak => {
+                let ranges = WeakRanges::new(&slotted, execution)?;
+                let root = ranges.states.row(0, 0, last);
+                let (least, enough) = (ranges.least[root], ranges.enough[root]);
+                (Limits::Weak(ranges), least, enough)
+            }
+            Rule::Persistent | Rule::SaveLast => {
+                let ranges = Ranges::new(&slotted, rule);
+                let (least, enough) = (ranges.least[(0, last)], ranges.enough[(0, last)]);
+                (Limits::Persistent(ranges), least, enough)
+            }
+        };
+        Ok(Self { chain, slotted, rule, limits, least, enough })
     }
 
     fn slot(&self, budget: u64) -> Option<usize> {
@@ -193,56 +202,68 @@ impl<'a> Program<'a> {
     }
 
     /// None where no number of slots is worth trying.
-    pub(super) fn window(&self, budget: u64, fit: Fit) -> Option<Window> {
-        // Each stage keeps at most one tensor or set of tensors, each rounded up by less than a slot.
-        let slack = if fit == Fit::Exact { self.slotted.len() + 4 } else { 0 };
+    fn window(&self, budget: u64, slack: Slack) -> Option<Window> {
         let safe = self.slot(budget)?.min(self.enough);
+        // Each stage keeps at most one tensor or set of tensors, each rounded up by less than a slot.
+        let most = self.slotted.len() + 4;
+        let slack = match slack {
+            Slack::None => 0,
+            Slack::Eighth => most.min(safe / 8),
+            Slack::All => most,
+        };
         let most = (safe + slack).min(self.enough);
         (most >= self.least).then_some(Window { safe, most })
     }
 
-    /// The table up to a slot, in the narrowest cells that can tell the makespans of some slots.
-    fn table(&self, capacity: usize, told: &[usize]) -> Result<Box<dyn Sequenced + '_>, TableError> {
+    /// The table for some windows, none where there are none: in the narrowest cells that can tell the makespans of
+    /// their safe slots.
+    fn table_for<'w>(
+        &self,
+        windows: impl Iterator<Item = &'w Window>,
+        execution: Execution,
+    ) -> Result<Option<Box<dyn Sequenced + '_>>, TableError> {
+        let windows: Vec<_> = windows.collect();
+        let Some(capacity) = windows.iter().map(|window| window.most).max() else { return Ok(None) };
         let once: u64 = (0..self.slotted.len()).map(|stage| self.slotted.fastest(stage).time).sum();
         // A narrow table that is bound to overflow is not worth computing.
         if <u32 as Cost>::new(once.saturating_mul(2)).is_some() {
-            match self.table_of::<u32>(capacity) {
-                Ok(table) if told.iter().all(|&slot| table.makespan(slot).is_some()) => return Ok(table),
+            let is_told =
+                |table: &dyn Sequenced, window: &Window| table.makespan(window.safe.max(self.least)).is_some();
+            match self.table::<u32>(capacity, execution) {
+                Ok(table) if windows.iter().all(|window| is_told(&*table, window)) => return Ok(Some(table)),
                 Ok(_) | Err(TableError::Times) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.table_of::<i64>(capacity)
+        self.table::<i64>(capacity, execution).map(Some)
     }
 
-    fn table_of<C: Cost>(&self, capacity: usize) -> Result<Box<dyn Sequenced + '_>, TableError> {
-        Ok(match &self.ranges {
-            None => Box::new(WeakTable::<C>::new(&self.slotted, capacity)?),
-            Some(ranges) => Box::new(Table::<C>::new(&self.slotted, ranges, self.rule, capacity)?),
+    fn table<C: Cost>(&self, capacity: usize, execution: Execution) -> Result<Box<dyn Sequenced + '_>, TableError> {
+        Ok(match &self.limits {
+            Limits::Weak(ranges) => Box::new(WeakTable::<C>::new(&self.slotted, ranges, capacity, execution)?),
+            Limits::Persistent(ranges) => {
+                Box::new(Table::<C>::new(&self.slotted, ranges, self.rule, capacity, execution)?)
+            }
         })
     }
 
-    /// A sequence for each budget with a window, if there is one.
-    pub(super) fn sequences(&self, budgets: &[u64], windows: &[Option<Window>]) -> Result<Sequences, TableError> {
-        let Some(capacity) = windows.iter().flatten().map(|window| window.most).max() else {
-            return Ok(vec![None; budgets.len()]);
-        };
-        let told: Vec<_> = windows.iter().flatten().map(|window| window.safe.max(self.least)).collect();
-        let table = self.table(capacity, &told)?;
-        let answer = |(&budget, window): (&u64, &Option<Window>)| self.fit(&*table, budget, (*window)?);
-        Ok(budgets.iter().zip(windows).map(answer).collect())
+    /// A sequence for a budget, if there is one.
+    pub(super) fn sequence(
+        &self,
+        budget: u64,
+        slack: Slack,
+        execution: Execution,
+    ) -> Result<Option<Vec<ChainStep>>, TableError> {
+        let window = self.window(budget, slack);
+        let table = self.table_for(window.iter(), execution)?;
+        Ok(window.zip(table).and_then(|(window, table)| self.fit(&*table, budget, window)))
     }
 
-    /// The makespan of the table for each budget, none where the table has none.
-    pub(super) fn makespans(&self, budgets: &[u64]) -> Result<Vec<Option<u64>>, TableError> {
-        let slots: Vec<_> = budgets
-            .iter()
-            .map(|&budget| self.slot(budget).map(|slot| slot.min(self.enough)).filter(|&slot| slot >= self.least))
-            .collect();
-        let told: Vec<_> = slots.iter().flatten().copied().collect();
-        let Some(&capacity) = told.iter().max() else { return Ok(vec![None; budgets.len()]) };
-        let table = self.table(capacity, &told)?;
-        Ok(slots.into_iter().map(|slot| table.makespan(slot?)).collect())
+    /// The makespan of the table for a budget, none where the table has none.
+    pub(super) fn makespan(&self, budget: u64, execution: Execution) -> Result<Option<u64>, TableError> {
+        let window = self.window(budget, Slack::None);
+        let table = self.table_for(window.iter(), execution)?;
+        Ok(window.zip(table).and_then(|(window, table)| table.makespan(window.safe)))
     }
 
     /// The sequence for the most slots that meets the budget; bisection, as if peaks grew with slots,

@@ -1,11 +1,12 @@
 //! What every table is made of: memory for its entries, the sums that entries carry, and why there is none.
 
 use std::marker::PhantomData;
+use std::time::Instant;
 
 use memmap2::MmapMut;
 use thiserror::Error;
 
-use super::kernel::Cost;
+use super::kernel::{Cost, Vectors};
 use super::slots::SlottedChain;
 
 /// Why there is no table.
@@ -14,6 +15,9 @@ pub enum TableError {
     /// Times do not fit the cost type.
     #[error("times do not fit the table's cells")]
     Times,
+    /// The deadline came first.
+    #[error("there was no time for a table")]
+    Deadline,
     /// The memory for it is not to be had.
     #[error("no memory for a table of {bytes} bytes ({source}); fewer slots make it smaller")]
     Memory {
@@ -22,6 +26,37 @@ pub enum TableError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// How a table is computed.
+#[derive(Clone, Copy, Debug)]
+pub struct Execution {
+    /// With which instructions.
+    pub vectors: Vectors,
+    /// Until when.
+    pub deadline: Option<Instant>,
+}
+
+impl Default for Execution {
+    /// The widest vectors, and no deadline.
+    fn default() -> Self {
+        Self { vectors: Vectors::best(), deadline: None }
+    }
+}
+
+impl Execution {
+    /// The same until some time.
+    pub fn until(deadline: Option<Instant>) -> Self {
+        Self { deadline, ..Self::default() }
+    }
+
+    pub(crate) fn is_late(self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    pub(crate) fn check(self) -> Result<(), TableError> {
+        if self.is_late() { Err(TableError::Deadline) } else { Ok(()) }
+    }
 }
 
 /// One region of memory for all rows, on huge pages where the system has them: a tile of all the rows

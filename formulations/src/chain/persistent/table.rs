@@ -19,7 +19,7 @@ use crate::chain::kernel::{
 };
 use crate::chain::rule::Rule;
 use crate::chain::slots::{SlottedChain, SlottedSaving};
-use crate::chain::storage::{Storage, TableError, passing_before};
+use crate::chain::storage::{Execution, Storage, TableError, passing_before};
 
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
@@ -34,21 +34,13 @@ impl<'a, C: Cost> Table<'a, C> {
     /// Computes the table for memory limits 0 to `capacity` slots.
     ///
     /// # Errors
-    /// Times do not fit the cost type, or there is too little memory.
-    pub fn new(chain: &'a SlottedChain, ranges: &'a Ranges, rule: Rule, capacity: usize) -> Result<Self, TableError> {
-        Self::with_vectors(chain, ranges, rule, capacity, Vectors::best())
-    }
-
-    /// As [`Table::new`], with vectors of one's choice.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn with_vectors(
+    /// Times do not fit the cost type, or there is too little memory or time.
+    pub fn new(
         chain: &'a SlottedChain,
         ranges: &'a Ranges,
         rule: Rule,
         capacity: usize,
-        vectors: Vectors,
+        execution: Execution,
     ) -> Result<Self, TableError> {
         let frame = Frame::new(chain, ranges, rule, capacity).ok_or(TableError::Times)?;
         let layout = frame.layout;
@@ -58,7 +50,8 @@ impl<'a, C: Cost> Table<'a, C> {
             let length = (layout.side - diagonal) * layout.block_length();
             let (done, rest) = storage.entries_mut().split_at_mut(finished);
             let blocks = rest[..length].par_chunks_mut(layout.block_length()).enumerate();
-            blocks.for_each(|(row, values)| frame.compute(done, values, (row, row + diagonal), vectors));
+            blocks.for_each(|(row, values)| frame.compute(done, values, (row, row + diagonal), execution));
+            execution.check()?;
             finished += length;
         }
         Ok(Self { frame, storage })
@@ -143,6 +136,11 @@ pub fn bytes<C: Cost>(stages: usize, capacity: usize) -> usize {
     layout.blocks() * layout.block_length() * size_of::<C>()
 }
 
+/// Min-plus operations for a slot of the table of a chain.
+pub fn operations(stages: usize) -> u64 {
+    (stages as u64).pow(3) / 6
+}
+
 /// Everything about a table but its entries.
 pub(super) struct Frame<'a, C> {
     pub(super) chain: &'a SlottedChain,
@@ -150,7 +148,7 @@ pub(super) struct Frame<'a, C> {
     pub(super) rule: Rule,
     capacity: usize,
     /// Passing forward times before each stage.
-    before: Vec<C>,
+    pub(super) before: Vec<C>,
     layout: Layout,
 }
 
@@ -163,7 +161,7 @@ impl<'a, C: Cost> Frame<'a, C> {
     }
 
     /// Computes a block from those on the diagonals before.
-    fn compute(&self, done: &[C], values: &mut [C], (row, column): (usize, usize), vectors: Vectors) {
+    fn compute(&self, done: &[C], values: &mut [C], (row, column): (usize, usize), execution: Execution) {
         // Nothing fits into less than no slots: the padding in front of each row. All else is written
         // before it is read, or read for subchains that do not exist.
         for row in values.chunks_exact_mut(self.layout.stride) {
@@ -171,8 +169,8 @@ impl<'a, C: Cost> Frame<'a, C> {
                 row[..MAX_TILE].fill(C::INFINITE);
             }
         }
-        let block = Block { frame: self, done, values, row, column };
-        match vectors {
+        let block = Block { frame: self, done, values, row, column, execution };
+        match execution.vectors {
             Vectors::Portable => block.compute_with::<[C; 4]>(),
             // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
             #[cfg(target_arch = "x86_64")]
@@ -191,6 +189,7 @@ struct Block<'t, 'a, C> {
     values: &'t mut [C],
     row: usize,
     column: usize,
+    execution: Execution,
 }
 
 impl<C: Cost> Block<'_, '_, C> {
@@ -213,6 +212,9 @@ impl<C: Cost> Block<'_, '_, C> {
         let layout = self.frame.layout;
         let mut between = vec![nothing; layout.groups().len() << layout.bits];
         for first in (0..=self.frame.capacity).step_by(tile_width::<C, V>()) {
+            if self.execution.is_late() {
+                return; // The table is given up.
+            }
             between.fill(nothing);
             // One block of cuts at a time: what it is read from is used for the whole block while it is near.
             for cuts in self.row + 1..self.column {

@@ -77,7 +77,9 @@ impl<C: Cost> Table<'_, C> {
         }
         let right = self.get(k + 1, t, m.checked_sub(self.frame.chain.cut_shifts(s)[k + 1])?)?;
         let left = self.get(s, k, m)?;
-        Some(self.frame.chain.forward_time[s..=k].iter().sum::<u64>() + right + left)
+        // k comes before t: there is a stage after it.
+        let passing = self.frame.before[k + 1].minus(self.frame.before[s]).get()?;
+        Some(passing + right + left)
     }
 }
 

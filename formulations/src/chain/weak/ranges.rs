@@ -4,6 +4,7 @@
 
 use super::states::States;
 use crate::chain::slots::{SlottedChain, SlottedSaving};
+use crate::chain::storage::{Execution, TableError};
 
 /// Slots of every state; `NEVER` where none suffices.
 pub struct Ranges {
@@ -13,6 +14,8 @@ pub struct Ranges {
     pub enough: Vec<usize>,
     /// m_none^{s,l}, by s and l.
     passing: Vec<usize>,
+    /// The states, and where their rows are.
+    pub states: States,
     n: usize,
 }
 
@@ -21,20 +24,33 @@ pub const NEVER: usize = usize::MAX;
 
 impl Ranges {
     /// The limits of all states.
-    pub fn new(chain: &SlottedChain, states: &States) -> Self {
+    ///
+    /// # Errors
+    /// There is too little time.
+    pub fn new(chain: &SlottedChain, execution: Execution) -> Result<Self, TableError> {
         let n = chain.len();
+        let states = &States::new(chain);
         let mut passing = vec![0; n * n];
         for s in 0..n {
             for (l, limit) in chain.passing_limits(s) {
                 passing[s * n + l] = limit;
             }
         }
-        let mut ranges = Self { least: vec![NEVER; states.rows()], enough: vec![NEVER; states.rows()], passing, n };
+        let mut ranges = Self {
+            least: vec![NEVER; states.rows()],
+            enough: vec![NEVER; states.rows()],
+            passing,
+            states: states.clone(),
+            n,
+        };
         for s in (0..n).rev() {
+            // By cut, what the input of stage s takes from the account there.
+            let taken: Vec<i64> = (0..n).map(|cut| chain.slots_between(s, cut, chain.input(s))).collect();
             for t in states.served(s) {
+                execution.check()?;
                 for l in t..n {
                     let row = states.row(s, t, l);
-                    ranges.least[row] = ranges.least_of(chain, states, (s, t, l));
+                    ranges.least[row] = ranges.least_of(chain, states, (s, t, l), &taken);
                     ranges.enough[row] = ranges.enough_of(chain, states, (s, t, l));
                 }
             }
@@ -46,7 +62,7 @@ impl Ranges {
                 }
             }
         }
-        ranges
+        Ok(ranges)
     }
 
     /// Least slots to keep the input of stage `s` while running forwards from there to stage `l`.
@@ -54,9 +70,15 @@ impl Ranges {
         self.passing[s * self.n + l]
     }
 
-    fn least_of(&self, chain: &SlottedChain, states: &States, (s, t, l): (usize, usize, usize)) -> usize {
+    fn least_of(
+        &self,
+        chain: &SlottedChain,
+        states: &States,
+        (s, t, l): (usize, usize, usize),
+        taken: &[i64],
+    ) -> usize {
         let split = |t2: usize| {
-            let right = after(self.least[states.best_row(t2, l)], chain.slots_between(s, t2, chain.input(s)));
+            let right = after(self.least[states.best_row(t2, l)], taken[t2]);
             right.max(self.least[states.row(s, t, t2 - 1)])
         };
         let mut best = (t + 1..=l).map(split).min().map_or(NEVER, |least| least.max(self.kept(s, l)));

@@ -44,6 +44,11 @@ impl States {
         Self { n, ends, apart, rows }
     }
 
+    /// Stages of the chain.
+    pub fn stages(&self) -> usize {
+        self.n
+    }
+
     /// Rows of all states, those that are never touched included.
     pub fn rows(&self) -> usize {
         self.rows

@@ -25,13 +25,13 @@ use crate::chain::kernel::{
     store, tile_width,
 };
 use crate::chain::slots::{SlottedChain, SlottedSaving};
-use crate::chain::storage::{Storage, TableError, passing_before};
+use crate::chain::storage::{Execution, Storage, TableError, passing_before};
 
 /// The table of one chain.
 pub struct WeakTable<'a, C> {
     pub(super) chain: &'a SlottedChain,
-    pub(super) states: States,
-    pub(super) ranges: Ranges,
+    pub(super) states: &'a States,
+    pub(super) ranges: &'a Ranges,
     pub(super) before: Vec<C>,
     /// By t and l: the makespan from stage t on when memory is unlimited, with the forwards before it.
     unlimited: Vec<C>,
@@ -54,6 +54,12 @@ pub fn cells(chain: &SlottedChain, capacity: usize) -> usize {
     States::new(chain).touched() * (capacity + 1)
 }
 
+/// Min-plus operations for a slot of the table of a chain.
+pub fn operations(states: &States) -> u64 {
+    let cuts = |t: usize| ((states.stages() - t) as u64).pow(2) / 2;
+    (0..states.stages()).flat_map(|s| states.served(s)).map(cuts).sum()
+}
+
 /// Bytes that the table of a chain takes in memory.
 pub fn bytes<C: Cost>(chain: &SlottedChain, capacity: usize) -> usize {
     States::new(chain).touched() * pitch::<C>((capacity + 1).next_multiple_of(MAX_TILE)) * size_of::<C>()
@@ -63,23 +69,20 @@ impl<'a, C: Cost> WeakTable<'a, C> {
     /// Computes the table for `capacity` slots and fewer, the chain's input included.
     ///
     /// # Errors
-    /// Times do not fit the cost type, or there is too little memory.
-    pub fn new(chain: &'a SlottedChain, capacity: usize) -> Result<Self, TableError> {
-        Self::with_vectors(chain, capacity, Vectors::best())
-    }
-
-    /// As [`WeakTable::new`], with vectors of one's choice.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn with_vectors(chain: &'a SlottedChain, capacity: usize, vectors: Vectors) -> Result<Self, TableError> {
+    /// Times do not fit the cost type, or there is too little memory or time.
+    pub fn new(
+        chain: &'a SlottedChain,
+        ranges: &'a Ranges,
+        capacity: usize,
+        execution: Execution,
+    ) -> Result<Self, TableError> {
         let before = passing_before(chain).ok_or(TableError::Times)?;
-        let states = States::new(chain);
+        let states = &ranges.states;
         let slots = (capacity + 1).next_multiple_of(MAX_TILE);
         let pitch = pitch::<C>(slots);
         let mut table = Self {
             chain,
-            ranges: Ranges::new(chain, &states),
+            ranges,
             unlimited: unlimited(chain, &before),
             before,
             storage: Storage::new(states.rows() * pitch)?,
@@ -89,7 +92,8 @@ impl<'a, C: Cost> WeakTable<'a, C> {
         };
         for s in (0..chain.len()).rev() {
             for t in table.states.served(s) {
-                table.compute(s, t, vectors);
+                execution.check()?;
+                table.compute(s, t, execution.vectors);
             }
             for t in table.states.served(s) {
                 table.offer(s, t);
