@@ -1,4 +1,7 @@
 //! Suite files: which instances, methods and budgets, under which limits, and how to read the outcome.
+//!
+//! A suite is code, as trusted as the command line: its patterns and paths may name any file that the user may
+//! read, and its options for sbatch are handed on as they stand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +29,7 @@ pub struct Suite {
     pub instances: Vec<String>,
     /// Budgets: sizes, or fractions of store-all's peak.
     pub budgets: Vec<Budget>,
-    /// What each run may use.
+    /// What each row may use.
     #[serde(default)]
     pub limits: SuiteLimits,
     /// The device whose memory the plots mark.
@@ -116,15 +119,15 @@ pub struct SuiteMaxBatch {
     pub methods: Vec<SuiteMethod>,
 }
 
-/// What each run may use.
+/// What each row may use.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteLimits {
-    /// Wall seconds of one run, all its budgets together.
+    /// Wall seconds of one row: a run of n budgets may take n times as long.
     pub time_seconds: Option<f64>,
-    /// CPU seconds of one run, its threads and processes together.
+    /// CPU seconds of one row, threads and processes together.
     pub cpu_seconds: Option<f64>,
-    /// Address space of one run.
+    /// Address space of a run's process.
     pub memory: Option<Size>,
     /// Threads of one run.
     pub threads: Option<usize>,
