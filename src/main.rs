@@ -10,6 +10,7 @@ mod cache;
 mod cli;
 mod commands;
 mod failure;
+#[cfg(debug_assertions)]
 mod fault;
 mod format;
 mod host;
