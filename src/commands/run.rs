@@ -47,7 +47,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
-    /// Suite to run: a name under instances/suites/, or a .toml file
+    /// Suite to run: a name under instances/suites/, or a .toml file; a suite is code, so run only those that you trust
     #[arg(long, value_name = "NAME|FILE.toml")]
     suite: String,
     /// Run only these methods: METHOD (with the suite's settings) or METHOD[name=value,...]

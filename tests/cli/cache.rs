@@ -73,8 +73,9 @@ fn an_entry_that_does_not_hold_is_not_believed() {
     let checkout = Checkout::new();
     let chosen = "run --suite mini --methods store-all --instances counter";
     assert_eq!(taken(&checkout, &format!("{chosen} --out a")), 0);
-    let folders = std::fs::read_dir(checkout.path("cache")).unwrap();
-    let file = std::fs::read_dir(folders.flatten().next().unwrap().path()).unwrap().flatten().next().unwrap().path();
+    let mut entries = files(&checkout.path("cache"));
+    entries.retain(|path| path.extension().is_some_and(|extension| extension == "zst"));
+    let [file] = entries.as_slice() else { panic!("{entries:?}") };
     std::fs::write(file, "torn").unwrap();
     assert_eq!(taken(&checkout, &format!("{chosen} --out b")), 0);
     assert_eq!(taken(&checkout, &format!("{chosen} --out c")), 1, "it was mended");
