@@ -13,6 +13,8 @@ mod failure;
 #[cfg(debug_assertions)]
 mod fault;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod host;
 mod launcher;
 mod library;

@@ -160,7 +160,8 @@ impl Item {
 impl Batch {
     /// The job name and the index within it of a task.
     pub fn place(&self, task: usize) -> Option<(&str, usize)> {
-        let array = self.arrays.iter().find(|array| (array.first..array.first + array.count).contains(&task))?;
+        let array =
+            self.arrays.iter().find(|array| task.checked_sub(array.first).is_some_and(|at| at < array.count))?;
         Some((&array.name, task - array.first))
     }
 
