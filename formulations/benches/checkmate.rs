@@ -21,9 +21,10 @@ use remat_core::format::Origin;
 use remat_core::io::{read_instance, read_json};
 use remat_core::node_link::{NodeLinkFile, instance_of};
 use remat_formulations::checkmate::compact::{Compact, Rows};
-use remat_formulations::checkmate::joint::Joint;
 use remat_formulations::checkmate::plain::Plain;
-use remat_formulations::checkmate::stages::Stages;
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::stages::Stages;
+use remat_formulations::staged::task::Task;
 use remat_formulations::{Context, Limits, Parameters, find};
 use remat_solvers::{Model, Request, backend};
 
@@ -85,9 +86,10 @@ fn sizes(head: bool, instance: &Instance) {
     }
     let joint = Arc::new(Joint::new(instance).unwrap());
     let budget = Some(budget(&joint, "70r"));
+    let task = Task { instance, joint: Arc::clone(&joint), budget, workspace: true, copies: None };
     report(instance.name(), "published", || Plain::new(&joint, budget, true).model);
-    report(instance.name(), "reduced", || Compact::new(&joint, budget, true, Rows::All).model);
-    report(instance.name(), "lazy", || Compact::new(&joint, budget, true, Rows::Lazy).model);
+    report(instance.name(), "reduced", || Compact::new(&task, Rows::All).model);
+    report(instance.name(), "lazy", || Compact::new(&task, Rows::Lazy).model);
 }
 
 fn report(name: &str, what: &str, build: impl Fn() -> Model) {

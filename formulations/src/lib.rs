@@ -16,15 +16,18 @@ pub mod kusumoto;
 pub mod moccasin;
 pub mod monet;
 pub mod oracle;
+pub mod search;
+pub mod staged;
 pub mod store_all;
 
 pub use method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 pub use method::parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
 pub use method::report::{Progress, Reporter, Silent};
 pub use method::{
-    About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, SkipReason, Termination,
+    About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, NoStarts, SkipReason, Starts,
+    Termination,
 };
-pub use registry::{METHODS, find};
+pub use registry::{METHODS, Registered, find};
 
 /// Id and version of every solver for mixed-integer programs that is built in.
 pub fn solvers() -> Vec<(&'static str, String)> {

@@ -1,6 +1,13 @@
 //! The list of methods. Adding one: its file, and a line here.
 
-use crate::method::Method;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use remat_core::Schedule;
+
+use crate::method::parameters::Parameters;
+use crate::method::report::Silent;
+use crate::method::{BudgetUse, Context, Limits, Method, NoStarts, Starts};
 
 /// Every method, in the order of the tables.
 pub static METHODS: &[&dyn Method] = &[
@@ -33,4 +40,35 @@ pub static METHODS: &[&dyn Method] = &[
 /// The method with an id.
 pub fn find(id: &str) -> Option<&'static dyn Method> {
     METHODS.iter().copied().find(|method| method.id() == id)
+}
+
+/// Starts from the methods of the registry.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registered;
+
+impl Starts for Registered {
+    fn schedule(
+        &self,
+        id: &str,
+        context: &Context<'_>,
+        budget: Option<u64>,
+        time: Option<Duration>,
+    ) -> Result<Schedule, String> {
+        let method = find(id).ok_or_else(|| format!("{id} is no registered method"))?;
+        method.supports(context.instance).map_err(|why| why.to_string())?;
+        let parameters =
+            Parameters::new(method.about().parameters, &BTreeMap::new()).map_err(|error| error.to_string())?;
+        let budgets = if method.about().budgets == BudgetUse::Used { [budget] } else { [None] };
+        let limits = Limits { time, ..context.limits };
+        let context = Context {
+            parameters: &parameters,
+            budgets: &budgets,
+            limits,
+            reporter: &Silent,
+            starts: &NoStarts,
+            ..*context
+        };
+        let answer = method.answers(&context).map_err(|error| error.to_string())?.pop();
+        answer.and_then(|answer| answer.schedule).ok_or_else(|| "no schedule within the budget".into())
+    }
 }

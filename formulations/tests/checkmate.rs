@@ -5,8 +5,8 @@ mod networks;
 
 use networks::{Random, budgets, checked, instance, solve};
 use remat_core::simulate;
-use remat_formulations::checkmate::joint::Joint;
-use remat_formulations::checkmate::stages::Stages;
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::stages::Stages;
 use remat_formulations::{Answer, Termination};
 
 /// The least time of any schedule in stages: a table over stages, positions and resident sets.
@@ -170,7 +170,8 @@ fn a_chain_start_changes_nothing_but_the_way() {
         let budgets = budgets(&joint, 3);
         let without = solve("checkmate-ilp", &instance, &budgets, &[]);
         for strategy in ["reduced", "lazy"] {
-            let with = solve("checkmate-ilp", &instance, &budgets, &[("start", "chain"), ("strategy", strategy)]);
+            let with =
+                solve("checkmate-ilp", &instance, &budgets, &[("start", "rotor-persistent"), ("strategy", strategy)]);
             for (without, with) in without.iter().zip(&with) {
                 let time = |answer: &Answer| answer.claimed.map(|claimed| claimed.time);
                 assert_eq!(time(without), time(with), "seed {seed}, budget {:?}: {}", with.budget, with.note);

@@ -10,11 +10,20 @@ use networks::{Random, instance};
 use remat_core::format::{Origin, Phase};
 use remat_core::node_link::{Attributes, Link, Node, NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
-use remat_formulations::checkmate::coarse::{Block, Coarse};
-use remat_formulations::checkmate::joint::Joint;
-use remat_formulations::checkmate::primal::Primal;
-use remat_formulations::checkmate::stages::Stages;
+use remat_formulations::checkmate::coarse::Coarse;
+use remat_formulations::checkmate::relaxation::Linear;
+use remat_formulations::random::Random as SplitMix;
+use remat_formulations::search::clock::Clock;
+use remat_formulations::search::neighbourhoods::{Extent, Shape, draw};
+use remat_formulations::search::problem::Staged;
+use remat_formulations::search::separation::{Pass, Relaxation};
+use remat_formulations::staged::blocks::Block;
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::repair::Repair;
+use remat_formulations::staged::stages::Stages;
+use remat_formulations::staged::task::Task;
 use remat_formulations::{Context, Limits, Parameters, Termination, find};
+use remat_solvers::{Request, backend};
 
 /// A random training graph: a forward chain with skips, and a backward pass that reads it in reverse.
 fn graph(seed: u64) -> Instance {
@@ -52,6 +61,10 @@ fn graph(seed: u64) -> Instance {
     Instance::new(&document).expect("valid")
 }
 
+fn task<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: u64) -> Task<'a> {
+    Task { instance, joint: Arc::clone(joint), budget: Some(budget), workspace: true, copies: None }
+}
+
 /// Blocks cut at random.
 fn blocks(random: &mut Random, stages: usize) -> Vec<Block> {
     let mut blocks = Vec::new();
@@ -79,8 +92,9 @@ fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
         let kept = stages.kept(&joint);
         let stages = Stages::complete(&joint, |stage, value| kept[stage][value]);
         let claim = stages.claim(&joint, true);
+        let task = task(&instance, &joint, claim.peak_bytes);
         for _ in 0..3 {
-            let coarse = Coarse::new(&joint, claim.peak_bytes, true, blocks(&mut random, joint.len()));
+            let coarse = Coarse::new(&task, blocks(&mut random, joint.len()));
             let vector = coarse.vector(&stages);
             let violation = coarse.model.violation(&vector).max();
             assert!(violation < 1e-9, "seed {seed}: violated by {violation} over {:?}", coarse.blocks);
@@ -133,11 +147,68 @@ fn what_is_repaired_fits_the_budget_and_runs_no_faster_than_store_all() {
         let store_all = Stages::store_all(&joint);
         let (least, claim) = (joint.least_peak(true), store_all.claim(&joint, true));
         let budget = (least + 2 * claim.peak_bytes) / 3;
-        let primal = Primal { joint: &joint, budget, workspace: true, deadline: None };
-        let Some(stages) = primal.improve(&store_all) else { continue };
+        let repair = Repair { joint: &joint, budget, workspace: true, clock: Clock::start(None) };
+        let Some(stages) = repair.improve(&store_all) else { continue };
         let simulation = simulate(&instance, &stages.schedule(&instance, &joint)).expect("legal");
         assert!(simulation.peak_bytes <= budget && simulation.time >= claim.time, "seed {seed}");
         found += 1;
     }
     assert!(found > 40, "only {found} of 60 were repaired");
+}
+
+#[test]
+fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is_open() {
+    let (mut compared, mut better) = (0, 0);
+    let method = find("checkmate-ilp").expect("registered");
+    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
+    for seed in 0..40 {
+        let instance = graph(seed);
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
+        let store_all = Stages::store_all(&joint);
+        let budget = u64::midpoint(joint.least_peak(true), store_all.claim(&joint, true).peak_bytes);
+        let task = task(&instance, &joint, budget);
+        let repair = Repair { joint: &joint, budget, workspace: true, clock: Clock::start(None) };
+        let Some(around) = repair.improve(&store_all) else { continue };
+        let limits = Limits { time: None, threads: 1, seed: 0 };
+        let answer = method.answers(&Context::new(&instance, &parameters, &[Some(budget)], limits)).expect("solves");
+        let optimum = answer[0].claimed.expect("there is a schedule").time;
+        let mut random = SplitMix::new(seed);
+        let guide = store_all.kept(&joint);
+        let shapes = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
+        for (shape, heads, cells) in shapes.into_iter().flat_map(|s| [(s, 0.0, 6), (s, 1.0, 12), (s, 1.0, 10_000)]) {
+            let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
+            let open = draw(&task, &around, Some(&guide), Extent { shape, heads, cells }, &mut random);
+            let mut linear = task.within(&around, &open).expect("a model");
+            let point = task.point(&linear, &around);
+            let violation = linear.model().violation(&point).max();
+            assert!(violation < 1e-9, "{context}: violated by {violation}");
+            let cost = linear.fixed_time() as f64 + linear.model().objective(&point) * linear.time_unit();
+            assert!((cost - around.time(&joint) as f64).abs() < 1e-6 * cost, "{context}: {cost}");
+            let found = solved(&task, &mut linear, &around);
+            let claim = found.claim(&joint, true);
+            assert!(claim.peak_bytes <= budget && claim.time <= around.time(&joint), "{context}: {claim:?}");
+            assert!(claim.time >= optimum, "{context}: {claim:?} where {optimum} is least");
+            if matches!(shape, Shape::Stages | Shape::Columns | Shape::Near) && cells == 10_000 {
+                assert_eq!(claim.time, optimum, "{context}");
+            }
+            compared += 1;
+            better += usize::from(claim.time < around.time(&joint));
+        }
+    }
+    assert!(compared > 400 && better > 20, "{compared} {better}");
+}
+
+/// What the solution of a neighbourhood's model comes to, with memory rows as they are violated.
+fn solved(task: &Task<'_>, linear: &mut Linear, around: &Stages) -> Stages {
+    let solver = backend("highs").expect("built in");
+    loop {
+        if linear.model().columns() == 0 {
+            return around.clone();
+        }
+        let outcome = solver.solve(linear.model(), &mut Request::default()).expect("solved");
+        let point = outcome.incumbent.expect("what is around it is a solution");
+        if linear.separate(&point, Pass::Whole).is_empty() {
+            return task.expand(linear, &point).expect("stages");
+        }
+    }
 }

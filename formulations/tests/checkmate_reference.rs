@@ -11,8 +11,8 @@ use remat_core::format::Origin;
 use remat_core::io::read_json;
 use remat_core::node_link::{NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
-use remat_formulations::checkmate::joint::Joint;
-use remat_formulations::checkmate::stages::Stages;
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::stages::Stages;
 use remat_formulations::{Context, Limits, Parameters, Termination, find};
 
 /// Percent of store-all's peak, and percent of time added by the optimum; none where nothing fits.

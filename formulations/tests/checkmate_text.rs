@@ -6,8 +6,10 @@ use std::sync::Arc;
 use remat_core::Instance;
 use remat_core::format::Origin;
 use remat_core::node_link::{NodeLinkFile, instance_of};
-use remat_formulations::checkmate::coarse::{Block, Coarse};
-use remat_formulations::checkmate::joint::Joint;
+use remat_formulations::checkmate::coarse::Coarse;
+use remat_formulations::staged::blocks::Block;
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::task::Task;
 use remat_formulations::{Format, Parameters, find};
 use remat_solvers::export::write_lp;
 use remat_solvers::model::Numbered;
@@ -51,9 +53,11 @@ fn the_relaxation_of_four_nodes() {
 
 #[test]
 fn the_coarse_relaxation_of_four_nodes_in_two_blocks() {
-    let joint = Arc::new(Joint::new(&graph()).expect("supported"));
+    let instance = graph();
+    let joint = Arc::new(Joint::new(&instance).expect("supported"));
+    let task = Task { instance: &instance, joint, budget: Some(10), workspace: true, copies: None };
     let blocks = vec![Block { first: 0, last: 1 }, Block { first: 2, last: 3 }];
-    let mut coarse = Coarse::new(&joint, 10, true, blocks);
+    let mut coarse = Coarse::new(&task, blocks);
     let nothing = vec![0.0; coarse.model.columns()];
     let rows = coarse.violated(&nothing);
     coarse.model.rows.append(&rows);

@@ -4,17 +4,17 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use common::{dice, empty, network, operator, tensor};
 use proptest::prelude::*;
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, Simulation, simulate};
-use remat_formulations::checkmate::joint::Joint;
-use remat_formulations::checkmate::stages::Stages;
 use remat_formulations::chen::candidates::{Candidates, ForwardGraph};
-use remat_formulations::chen::fastest_within;
 use remat_formulations::chen::segments::Segments;
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::stages::Stages;
+use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Registered, Reporter, Termination, find};
 
 const ALL: [&str; 6] = ["chen-sqrt", "chen-greedy", "ap-sqrt", "ap-greedy", "linearized-sqrt", "linearized-greedy"];
 
@@ -23,7 +23,9 @@ fn solve(method: &str, instance: &Instance, budget: Option<u64>, given: &[(&str,
     let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.answers(&Context::new(instance, &parameters, &[budget], limits)).expect("a supported instance").remove(0)
+    let budgets = [budget];
+    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, &budgets, limits) };
+    method.answers(&context).expect("a supported instance").remove(0)
 }
 
 fn simulated(instance: &Instance, answer: &Answer) -> Simulation {
@@ -133,16 +135,34 @@ fn the_sweep_over_b_finds_the_best_of_every_b() {
 }
 
 #[test]
-fn the_start_for_a_search_over_stages_is_the_better_of_both_sweeps() {
+fn a_search_over_stages_knows_the_better_of_both_sweeps_before_it_asks_a_solver() {
+    /// The best incumbent before the first bound.
+    #[derive(Default)]
+    struct First(Mutex<(Option<u64>, bool)>);
+    impl Reporter for First {
+        fn report(&self, _: usize, progress: Progress) {
+            let (least, bounded) = &mut *self.0.lock().expect("no panic");
+            *bounded |= progress.lower_bound.is_some();
+            if let Some((_, claimed)) = progress.incumbent.filter(|_| !*bounded) {
+                *least = Some(claimed.time);
+            }
+        }
+        fn answer(&self, _: usize, _: &Answer) {}
+    }
+    let method = find("checkmate-ilp").expect("registered");
+    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
+    let limits = Limits { time: None, threads: 1, seed: 0 };
     for instance in [chain(12), Instance::new(&residual()).expect("valid")] {
-        let joint = Joint::new(&instance).expect("supported");
         for budget in 4..16 {
+            let first = First::default();
+            let budgets = [Some(budget)];
+            let context = Context::new(&instance, &parameters, &budgets, limits);
+            let context = Context { starts: &Registered, reporter: &first, ..context };
+            method.answers(&context).expect("supported");
+            let known = first.0.into_inner().expect("no panic").0;
             let best = better_greedy(&instance, budget);
-            let start = fastest_within(&instance, &[Some(budget)]).expect("legal schedules").remove(0);
-            let schedule = start.map(|stages| stages.schedule(&instance, &joint));
-            let simulation = schedule.map(|schedule| simulate(&instance, &schedule).expect("legal"));
-            assert!(simulation.as_ref().is_none_or(|simulation| simulation.peak_bytes <= budget));
-            assert_eq!(simulation.map(|simulation| simulation.time), best, "budget {budget}");
+            let store_all = simulated(&instance, &solve("store-all", &instance, None, &[])).peak_bytes <= budget;
+            assert!(store_all || best.is_none_or(|best| known.is_some_and(|known| known <= best)), "budget {budget}");
         }
     }
 }
@@ -219,7 +239,7 @@ fn by_removal(instance: &Instance) -> Vec<usize> {
 fn the_optimum_is_no_slower_than_its_start_and_the_same_as_without() {
     for (instance, budget) in [(chain(5), 7), (chain(6), 7), (Instance::new(&residual()).expect("valid"), 8)] {
         let solve = |start| solve("checkmate-ilp", &instance, Some(budget), &[("start", start)]);
-        let (without, with) = (solve("none"), solve("segments"));
+        let (without, with) = (solve("none"), solve("auto"));
         assert_eq!(with.termination, Termination::Optimal);
         assert_eq!(simulated(&instance, &without).time, simulated(&instance, &with).time);
         let greedy = better_greedy(&instance, budget);

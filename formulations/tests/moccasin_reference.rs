@@ -16,9 +16,9 @@ use remat_core::generate::layered::{Layered, layered};
 use remat_core::io::read_json;
 use remat_core::node_link::{NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
-use remat_formulations::checkmate::joint::Joint;
-use remat_formulations::checkmate::stages::Stages;
 use remat_formulations::method::report::{Progress, Reporter};
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::stages::Stages;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
 /// Graph, percent of the peak of the given order, percent of time added by the optimum.

@@ -4,20 +4,24 @@
 mod networks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use networks::common::{Dice, network};
 use networks::{Random, solve};
 use remat_core::format::{ImplementationDocument, InstanceDocument, TensorKind};
 use remat_core::{Instance, simulate};
-use remat_formulations::checkmate::coarse::Block;
+use remat_formulations::monet::anneal::{Effort, anneal};
 use remat_formulations::monet::decisions::Decisions;
-use remat_formulations::monet::explore::carry;
-use remat_formulations::monet::formulation::Formulation;
-use remat_formulations::monet::improve::{Effort, improve};
-use remat_formulations::monet::neighbourhood::{Around, Neighbourhood, Shape};
+use remat_formulations::monet::neighbourhood::Neighbourhood;
 use remat_formulations::monet::problem::{Modes, Problem, Rules, Way};
+use remat_formulations::monet::relaxation::Linear;
+use remat_formulations::monet::task::Task;
 use remat_formulations::random::Random as SplitMix;
+use remat_formulations::search::clock::Clock;
+use remat_formulations::search::neighbourhoods::{Extent, Shape, carry, draw};
+use remat_formulations::search::separation::{Pass, Relaxation};
+use remat_formulations::staged::blocks::Block;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 use remat_solvers::{Request, backend};
 
@@ -289,17 +293,17 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
         for budget in budgets(&problem) {
             let capacity = problem.capacity(budget).expect("a budget");
             let kept = Decisions::store_all(&problem, capacity).expect("everything can be kept").kept;
-            let effort = Effort { steps: 2000, heat: 1.0, time: None };
-            let Some(found) = improve(&problem, kept, capacity, seed, effort) else { continue };
+            let effort = Effort { steps: 2000, heat: 1.0, clock: Clock::start(None) };
+            let Some(found) = anneal(&problem, kept, capacity, seed, effort) else { continue };
             let blocks = random_blocks(problem.stages.len(), &mut random);
             let context = format!("seed {seed}, budget {budget:?}, {blocks:?}");
-            let mut formulation = Formulation::coarse(&problem, capacity, blocks);
+            let mut formulation = Linear::coarse(&problem, capacity, blocks);
             formulation.add_all();
             let vector = formulation.vector(&found);
             let model = &formulation.layout.model;
             assert!(model.violation(&vector).max() < 1e-6, "{context}: {:?}", model.violation(&vector));
-            assert!(formulation.violates_nothing(&vector), "{context}");
-            let objective = model.objective(&vector) * formulation.layout.scale.time;
+            assert!(formulation.separate(&vector, Pass::Whole).is_empty(), "{context}");
+            let objective = formulation.layout.model.objective(&vector) * formulation.layout.scale.time;
             assert!(objective <= found.time() as f64 + 1e-6, "{context}: {objective} for {}", found.time());
             let costs: f64 = formulation.layout.costs.iter().map(|costs| costs.value(&vector)).sum();
             assert!((costs - objective).abs() < 1e-6 * objective.max(1.0), "{context}: {costs} and {objective}");
@@ -313,14 +317,14 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
 /// What a few steps make of keeping nothing.
 fn hasty(problem: &Problem, capacity: i64, seed: u64, steps: usize) -> Option<Decisions> {
     let nothing = vec![vec![false; problem.nodes.len()]; problem.stages.len() + 1];
-    improve(problem, nothing, capacity, seed, Effort { steps, heat: 1.0, time: None })
+    anneal(problem, nothing, capacity, seed, Effort { steps, heat: 1.0, clock: Clock::start(None) })
 }
 
-const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Nodes, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
+const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
 
 /// The time that the model of a neighbourhood says, and what its solution comes to.
 fn solve_within(problem: &Problem, capacity: i64, open: &Neighbourhood<'_>) -> (f64, Decisions) {
-    let mut formulation = Formulation::within(problem, capacity, open);
+    let mut formulation = Linear::within(problem, capacity, open);
     formulation.add_all();
     let outcome =
         backend("highs").expect("built in").solve(&formulation.layout.model, &mut Request::default()).expect("solved");
@@ -336,23 +340,18 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
     let (mut compared, mut better, mut settled) = (0, 0, 0);
     for seed in 200..270 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1) else { continue };
-        let capacity = problem.capacity(budgets(&problem)[4]).expect("a budget");
+        let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1).map(Arc::new) else { continue };
+        let task = Task::new(&instance, &problem, budgets(&problem)[4]);
+        let capacity = task.capacity;
         let Some(around) = hasty(&problem, capacity, seed, 5) else { continue };
         let best = solve_within(&problem, capacity, &Neighbourhood::everything()).1;
         let optimum = best.time();
         let mut random = SplitMix::new(seed);
         for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
-            let open = Neighbourhood::draw(
-                &problem,
-                Around { best: &around, guide: Some(&best.kept) },
-                shape,
-                heads,
-                cells,
-                &mut random,
-            );
-            let mut formulation = Formulation::within(&problem, capacity, &open);
+            let open = draw(&task, &around, Some(&best.kept), Extent { shape, heads, cells }, &mut random);
+            let open = Neighbourhood::new(&problem, &around, &open);
+            let mut formulation = Linear::within(&problem, capacity, &open);
             formulation.add_all();
             let vector = formulation.vector(&around);
             let model = &formulation.layout.model;
@@ -407,16 +406,17 @@ fn what_one_search_changed_is_carried_over_to_what_another_found() {
     let (mut compared, mut carried) = (0, 0);
     for seed in 300..340 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance, false, true) else { continue };
-        let capacity = problem.capacity(budgets(&problem)[5]).expect("a budget");
+        let Some(problem) = problem(&instance, false, true).map(Arc::new) else { continue };
+        let task = Task::new(&instance, &problem, budgets(&problem)[5]);
+        let capacity = task.capacity;
         let found = |seed, steps| hasty(&problem, capacity, seed, steps);
         let (Some(from), Some(to), Some(other)) = (found(seed, 1), found(seed, 40), found(seed + 1, 40)) else {
             continue;
         };
         compared += 1;
-        assert_eq!(carry(&problem, &from, &from, &from, capacity), None, "seed {seed}: nothing changed");
-        if let Some(both) = carry(&problem, &from, &to, &other, capacity) {
-            assert!(both.peak() <= capacity && both.time() < other.time() && both.time() < to.time(), "seed {seed}");
+        assert_eq!(carry(&task, &from, &from, &from), None, "seed {seed}: nothing changed");
+        if let Some(both) = carry(&task, &from, &to, &other).filter(|both| both.peak() <= capacity) {
+            assert!(both.time() < other.time() && both.time() < to.time(), "seed {seed}");
             carried += 1;
         }
     }

@@ -11,8 +11,8 @@ use remat_core::io::read_json;
 use remat_core::monet_file::{MonetFile, instance_of};
 use remat_core::{Instance, simulate};
 use remat_formulations::monet::decisions::Decisions;
-use remat_formulations::monet::formulation::Formulation;
 use remat_formulations::monet::problem::{Modes, Problem, Rules};
+use remat_formulations::monet::relaxation::Linear;
 use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter, Termination, find};
 
 const GIB: u64 = 1 << 30;
@@ -99,7 +99,7 @@ fn measure_one_size() {
     let problem =
         Problem::new(&instance, modes, Rules { released: rules == "as-released", tight_local }).expect("a view");
     let capacity = problem.capacity(Some(budget)).expect("a budget");
-    let mut formulation = Formulation::new(&problem, capacity);
+    let mut formulation = Linear::new(&problem, capacity);
     formulation.add_all();
     let rows = &formulation.layout.model.rows;
     let sizes = format!("{},{},{}", rows.len(), formulation.layout.model.columns(), rows.values.len());

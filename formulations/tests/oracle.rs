@@ -158,7 +158,6 @@ proptest! {
             }
             let given: &[_] = match method.id() {
                 "fastsa" => &[("iterations", "2000"), ("second-iterations", "2000")],
-                "moccasin-reordered" => &[("mutations", "2000")],
                 _ => &[],
             };
             for (answer, bound) in answers(*method, &instance, &budgets, given).iter().zip(&free) {

@@ -34,7 +34,6 @@ fn encoded() -> Instance {
 fn given(method: &str) -> BTreeMap<String, String> {
     let pairs: &[(&str, &str)] = match method {
         "fastsa" => &[("iterations", "20000"), ("second-iterations", "20000")],
-        "moccasin-reordered" => &[("mutations", "20000")],
         _ => &[],
     };
     pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()

@@ -9,26 +9,12 @@ use std::sync::Arc;
 
 use remat_solvers::{Kind, Model, RowBlock};
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
-use crate::checkmate::term::{Scale, Sum, Term};
-
-/// A stretch of stages, both ends included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// First stage.
-    pub first: usize,
-    /// Last stage.
-    pub last: usize,
-}
-
-impl Block {
-    /// In two, so that the need of a stage is stated exactly: the row of a block's last stage is. Of two stages or more.
-    pub fn split_at(self, worst: usize) -> [Self; 2] {
-        let last = if worst < self.last { worst } else { worst - 1 };
-        [Self { last, ..self }, Self { first: last + 1, ..self }]
-    }
-}
+use crate::search::incumbent::Kept;
+use crate::search::term::{Scale, Sum, Term};
+use crate::staged::blocks::Block;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+use crate::staged::task::Task;
 
 /// The model over some blocks.
 pub struct Coarse {
@@ -53,8 +39,9 @@ const TOLERANCE: f64 = 1e-5;
 
 impl Coarse {
     /// Builds the model for a budget and blocks, without memory rows.
-    pub fn new(joint: &Arc<Joint>, budget: u64, workspace: bool, blocks: Vec<Block>) -> Self {
-        let room = budget.saturating_sub(joint.base_bytes);
+    pub fn new(task: &Task<'_>, blocks: Vec<Block>) -> Self {
+        let joint = &task.joint;
+        let room = task.budget_bytes().saturating_sub(joint.base_bytes);
         let longest = joint.operators.iter().filter_map(|operator| operator.again.as_ref()).map(|run| run.time).max();
         let scale = Scale::new(room, longest.unwrap_or(0));
         let mut coarse = Self {
@@ -63,7 +50,7 @@ impl Coarse {
             blocks,
             scale,
             capacity: scale.bytes(room),
-            workspace,
+            workspace: task.workspace,
             keep: Vec::new(),
             again: Vec::new(),
             stays: Vec::new(),
@@ -74,7 +61,13 @@ impl Coarse {
             coarse.retention(block);
             coarse.staying(block);
         }
+        coarse.at_most_runs(task.copies);
         coarse
+    }
+
+    /// Time of all first runs, unscaled: not part of the model's objective.
+    pub fn fixed_time(&self) -> u64 {
+        self.joint.fixed_time()
     }
 
     /// What one unit of the objective is worth.
@@ -158,6 +151,17 @@ impl Coarse {
             let made = self.made(block, value.producer);
             if next != Term::Zero && made != Term::One && kept != Term::One {
                 self.row(Sum::of([(1.0, next), (-1.0, made), (-1.0, kept)]), 0.0);
+            }
+        }
+    }
+
+    /// At most C runs of each operator, where that is asked for: a block's column says one or more.
+    fn at_most_runs(&mut self, copies: Option<u64>) {
+        let Some(copies) = copies else { return };
+        for position in 0..self.joint.len() {
+            let sum = Sum::of(self.again.iter().map(|again| (1.0, again[position])));
+            if sum.terms.len() as u64 >= copies {
+                self.row(sum, copies as f64 - 1.0);
             }
         }
     }
@@ -291,13 +295,19 @@ impl Coarse {
     }
 
     /// S by stage and value as a vector says it: within a block what is kept into it stays until its
-    /// last use there, and what runs again does so at its first use.
-    pub fn expand(&self, values: &[f64]) -> Vec<Vec<bool>> {
+    /// last use there, and what runs again does so at its first use. `holds` says which values count as one.
+    pub fn expand(&self, values: &[f64], mut holds: impl FnMut(f64) -> bool) -> Kept {
         let joint = &self.joint;
         let mut kept = vec![vec![false; joint.values.len()]; joint.len() + 1];
-        let whole = |term: Term| term.value(values) >= 0.5;
+        // Each column is asked about once.
+        let chosen: Vec<bool> = values.iter().map(|&value| holds(value)).collect();
+        let whole = |term: Term| match term {
+            Term::Zero => false,
+            Term::One => true,
+            Term::Column(column) => chosen[column.index()],
+        };
         for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
-            let needs = self.needs(block, values);
+            let needs = self.needs(block, whole);
             // An operator runs again for the first need of anything that it makes and that is not kept.
             let run_at = |position: usize| {
                 let made = joint.operators[position].makes.iter();
@@ -329,7 +339,7 @@ impl Coarse {
     }
 
     /// For each value the stages of a block in which it is first and last read.
-    fn needs(&self, block: usize, values: &[f64]) -> Vec<(usize, usize)> {
+    fn needs(&self, block: usize, whole: impl Fn(Term) -> bool) -> Vec<(usize, usize)> {
         let joint = &self.joint;
         let Block { first, last } = self.blocks[block];
         let mut needs = vec![(usize::MAX, 0); joint.values.len()];
@@ -342,7 +352,7 @@ impl Coarse {
         }
         for position in (0..first).rev() {
             let Some(way) = joint.operators[position].again.as_ref() else { continue };
-            if self.again[block][position].value(values) < 0.5 {
+            if !whole(self.again[block][position]) {
                 continue;
             }
             let made = joint.operators[position].makes.iter().map(|&value| needs[value].0);

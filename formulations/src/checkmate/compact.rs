@@ -9,6 +9,9 @@
 //! * U: one row per stage and step that can run ([`Rows::All`]), with U as differences, or only the rows
 //!   that a solution violates ([`Rows::Lazy`]).
 //!
+//! In a neighbourhood ([`Compact::within`]) what is not open is constant, and stages at whose ends nothing is open have
+//! neither columns nor rows.
+//!
 //! What it adds: what is run again is used in its stage or kept (a schedule that does neither only
 //! wastes time).
 
@@ -16,9 +19,12 @@ use std::sync::Arc;
 
 use remat_solvers::{Column, Kind, Model, Names, Row, RowBlock};
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
-use crate::checkmate::term::{Scale, Sum, Term};
+use crate::search::incumbent::Kept;
+use crate::search::problem::Open;
+use crate::search::term::{Scale, Sum, Term};
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+use crate::staged::task::Task;
 
 /// Which memory rows are there from the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +71,36 @@ enum Meaning {
     },
 }
 
+/// What is constant in a neighbourhood of a schedule.
+struct Around<'a> {
+    stages: &'a Stages,
+    kept: &'a Kept,
+    open: &'a Open,
+}
+
+impl Around<'_> {
+    /// Which operators can be of use in a stage, whatever is kept where that is open.
+    fn useful(&self, joint: &Joint, stage: usize) -> Vec<bool> {
+        let mut useful = vec![false; stage + 1];
+        useful[stage] = true;
+        if !self.open.heads[stage] {
+            return useful;
+        }
+        let may = |stage: usize, value: usize| self.open.cells[stage][value] || self.kept[stage][value];
+        let lacks = |stage: usize, value: usize| self.open.cells[stage][value] || !self.kept[stage][value];
+        for (at, value) in joint.values.iter().enumerate().filter(|(_, value)| value.producer < stage) {
+            useful[value.producer] |= may(stage + 1, at) && lacks(stage, at);
+        }
+        for position in (0..=stage).rev() {
+            let reads = joint.run(stage, position).filter(|_| useful[position]).map_or(&[][..], |way| &way.reads);
+            for &value in reads {
+                useful[joint.values[value].producer] |= lacks(stage, value);
+            }
+        }
+        useful
+    }
+}
+
 /// A reduced model.
 pub struct Compact {
     joint: Arc<Joint>,
@@ -79,11 +115,26 @@ pub struct Compact {
     meanings: Vec<Meaning>,
     /// Largest violation of a memory row that counts as none.
     tolerance: f64,
+    /// Stages with columns: all, but in a neighbourhood.
+    active: Vec<bool>,
+    /// Time of later runs that are constant.
+    settled_time: u64,
 }
 
 impl Compact {
-    /// Builds the model for a budget; none means unlimited.
-    pub fn new(joint: &Arc<Joint>, budget: Option<u64>, workspace: bool, rows: Rows) -> Self {
+    /// Builds the model for a budget.
+    pub fn new(task: &Task<'_>, rows: Rows) -> Self {
+        Self::build(task, rows, None)
+    }
+
+    /// The model of a neighbourhood: what is not open is constant, as some stages have it.
+    pub fn within(task: &Task<'_>, stages: &Stages, open: &Open) -> Self {
+        let kept = stages.kept(&task.joint);
+        Self::build(task, Rows::Lazy, Some(&Around { stages, kept: &kept, open }))
+    }
+
+    fn build(task: &Task<'_>, rows: Rows, around: Option<&Around<'_>>) -> Self {
+        let Task { ref joint, budget, workspace, .. } = *task;
         let unlimited = || Stages::store_all(joint).claim(joint, true).peak_bytes;
         let room = budget.unwrap_or_else(unlimited).saturating_sub(joint.base_bytes);
         let longest = joint.operators.iter().filter_map(|operator| operator.again.as_ref()).map(|run| run.time).max();
@@ -99,23 +150,28 @@ impl Compact {
             lives: Vec::new(),
             meanings: Vec::new(),
             tolerance: 1e-5,
+            active: (0..joint.len()).map(|stage| around.is_none_or(|around| around.open.touches(stage))).collect(),
+            settled_time: 0,
         };
-        compact.variables();
+        compact.variables(around);
         compact.precedence();
+        compact.at_most_runs(task.copies);
         for stage in 0..joint.len() {
-            let lives = compact.lives_in(stage);
+            let lives = if compact.active[stage] { compact.lives_in(stage) } else { Vec::new() };
             compact.lives.push(lives);
         }
-        match rows {
-            Rows::All => (0..joint.len()).for_each(|stage| compact.memory_by_differences(stage)),
-            Rows::Lazy => (0..joint.len()).for_each(|stage| compact.first_row(stage)),
+        for stage in (0..joint.len()).filter(|&stage| compact.active[stage]).collect::<Vec<_>>() {
+            match rows {
+                Rows::All => compact.memory_by_differences(stage),
+                Rows::Lazy => compact.first_row(stage),
+            }
         }
         compact
     }
 
-    /// Time of all first runs, unscaled: not part of the model's objective.
+    /// Time of all first runs and of what is constant, unscaled: not part of the model's objective.
     pub fn fixed_time(&self) -> u64 {
-        self.joint.operators.iter().map(|operator| operator.first.time).sum()
+        self.joint.fixed_time() + self.settled_time
     }
 
     /// What one unit of the objective is worth.
@@ -134,18 +190,24 @@ impl Compact {
     }
 
     /// R and S where they are not constants (equations 1d and 8, and what the module says).
-    fn variables(&mut self) {
+    fn variables(&mut self, around: Option<&Around<'_>>) {
         let joint = Arc::clone(&self.joint);
         for stage in 0..=joint.len() {
-            let keep = (0..joint.values.len()).map(|value| self.keep_term(stage, value)).collect();
+            let keep = (0..joint.values.len()).map(|value| self.keep_term(stage, value, around)).collect();
             self.keep.push(keep);
             if stage == joint.len() {
                 break;
             }
+            if let Some(around) = around.filter(|_| !self.active[stage]) {
+                self.settle(stage, &around.stages.runs[stage]);
+                continue;
+            }
+            let useful = around.map(|around| around.useful(&joint, stage));
+            let may = |position: usize| useful.as_ref().is_none_or(|useful| useful[position]);
             let run = (0..=stage)
                 .map(|position| match joint.run(stage, position) {
                     _ if position == stage => Term::One,
-                    Some(way) if stage <= joint.last_run(position) => {
+                    Some(way) if stage <= joint.last_run(position) && may(position) => {
                         let cost = self.scale.duration(way.time);
                         self.column(Meaning::Run { stage, position }, 1.0, cost, Kind::Integer)
                     }
@@ -156,16 +218,31 @@ impl Compact {
         }
     }
 
-    fn keep_term(&mut self, stage: usize, at: usize) -> Term {
+    /// A stage in which just this runs.
+    fn settle(&mut self, stage: usize, runs: &[usize]) {
+        let mut terms = vec![Term::Zero; stage + 1];
+        for &position in runs {
+            terms[position] = Term::One;
+            let way = self.joint.run(stage, position).filter(|_| position < stage);
+            self.settled_time += way.map_or(0, |way| way.time);
+        }
+        self.run.push(terms);
+    }
+
+    fn keep_term(&mut self, stage: usize, at: usize, around: Option<&Around<'_>>) -> Term {
         let value = &self.joint.values[at];
+        let constant = |kept| if kept { Term::One } else { Term::Zero };
         if stage == self.joint.len() {
-            return if value.result { Term::One } else { Term::Zero };
+            return constant(value.result);
         }
         if self.joint.must_keep(stage, at) {
             return Term::One;
         }
         if stage <= value.producer || stage > value.last_use {
             return Term::Zero;
+        }
+        if let Some(around) = around.filter(|around| !around.open.cells[stage][at]) {
+            return constant(around.kept[stage][at]);
         }
         self.column(Meaning::Keep { stage, value: at }, 1.0, 0.0, Kind::Integer)
     }
@@ -180,7 +257,7 @@ impl Compact {
     /// Equations 1b and 1c.
     fn precedence(&mut self) {
         let joint = Arc::clone(&self.joint);
-        for stage in 0..joint.len() {
+        for stage in (0..joint.len()).filter(|&stage| self.active[stage]).collect::<Vec<_>>() {
             for position in 0..=stage {
                 let runs = self.run[stage][position];
                 if runs == Term::Zero {
@@ -195,7 +272,7 @@ impl Compact {
                 }
             }
         }
-        for stage in 1..=joint.len() {
+        for stage in (1..=joint.len()).filter(|&stage| self.active[stage - 1]).collect::<Vec<_>>() {
             for (value, description) in joint.values.iter().enumerate() {
                 let kept = self.keep[stage][value];
                 if kept == Term::Zero || description.producer >= stage {
@@ -206,6 +283,17 @@ impl Compact {
                 if made != Term::One && before != Term::One {
                     self.row(Sum::of([(1.0, kept), (-1.0, made), (-1.0, before)]), 0.0);
                 }
+            }
+        }
+    }
+
+    /// At most C runs of each operator, where that is asked for.
+    fn at_most_runs(&mut self, copies: Option<u64>) {
+        let Some(copies) = copies else { return };
+        for position in 0..self.joint.len() {
+            let sum = Sum::of(self.run[position..].iter().map(|run| (1.0, run[position])));
+            if sum.constant + sum.terms.len() as f64 > copies as f64 {
+                self.row(sum, copies as f64);
             }
         }
     }
@@ -326,7 +414,7 @@ impl Compact {
     /// The memory rows that a vector violates: of each stage the worst.
     pub fn violated(&self, values: &[f64]) -> RowBlock {
         let mut rows = RowBlock::default();
-        for stage in 0..self.joint.len() {
+        for stage in (0..self.joint.len()).filter(|&stage| self.active[stage]) {
             let worst = self
                 .steps(stage)
                 .map(|position| (self.memory_value(stage, position, values), position))

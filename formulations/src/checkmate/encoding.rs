@@ -9,11 +9,11 @@ use remat_solvers::{Column, Kind, Model, Names, Row};
 
 use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::plain::Plain;
-use crate::checkmate::program::{INTEGRALITY, Program};
-use crate::checkmate::stages::Stages;
+use crate::checkmate::{INTEGRALITY, tasks};
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
 use crate::method::{Context, Limits, MethodError, SkipReason};
+use crate::staged::stages::Stages;
 
 /// Either formulation.
 enum Either {
@@ -72,8 +72,8 @@ pub fn encode<'a>(
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    let program = Program::new(&Context::new(instance, parameters, &[], limits))?;
-    let (joint, workspace) = (Arc::clone(&program.joint), program.workspace);
+    let task = tasks(&Context::new(instance, parameters, &[], limits))?(budget);
+    let (joint, workspace) = (Arc::clone(&task.joint), task.workspace);
     let least = joint.least_peak(workspace);
     if let Some(budget) = budget.filter(|&budget| budget < least) {
         let message = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
@@ -82,7 +82,7 @@ pub fn encode<'a>(
     let mut either = if published {
         Either::Plain(Plain::new(&joint, budget, workspace))
     } else {
-        Either::Compact(Compact::new(&joint, budget, workspace, Rows::All))
+        Either::Compact(Compact::new(&task, Rows::All))
     };
     let mut model = either.take_model();
     if relaxed {
@@ -99,7 +99,7 @@ pub fn encode<'a>(
             Ok((stages.schedule(instance, &joint), stages.claim(&joint, workspace)))
         }
     };
-    let facts = facts(&either, published, program.fixed_time());
+    let facts = facts(&either, published, task.joint.fixed_time());
     Ok(Box::new(LinearEncoding { model, names: Box::new(Shared(either)), facts, read: Box::new(read) }))
 }
 

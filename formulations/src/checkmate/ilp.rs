@@ -1,17 +1,25 @@
 //! `checkmate-ilp`: the optimal schedule in the instance's order.
 
+use std::time::Instant;
+
 use remat_core::Instance;
 
+use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::encoding::encode;
-use crate::checkmate::joint::Joint;
-use crate::checkmate::program::{Program, SOLVER, WORKSPACE};
-use crate::checkmate::stages::Stages;
-use crate::checkmate::strategies::Question;
-use crate::chen;
+use crate::checkmate::plain::Plain;
+use crate::checkmate::relaxation::Linear;
+use crate::checkmate::{Workspace, tasks};
 use crate::method::formulation::{Encoding, Formulation};
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::method::report::Silent;
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason};
+use crate::method::parameters::Parameters;
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::search::clock::Clock;
+use crate::search::driver::{answer, exactly, search};
+use crate::search::incumbent::Incumbent;
+use crate::search::separation::{Pass, Solver, Solving};
+use crate::staged::joint::Joint;
+use crate::staged::starts::{Start, offer_starts};
+use crate::staged::task::Task;
+use crate::{setting, settings};
 
 /// Checkmate's integer linear program.
 ///
@@ -41,9 +49,10 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, Me
 ///   runs again in its `recompute` implementation. Each operator uses the fastest implementation.
 /// * No noise on the costs; a budget below what one operator needs is refused without a solver, and one
 ///   that store-all meets is answered by it.
-/// * `strategy=reduced` solves an equivalent smaller model, see `compact.rs`; `strategy=lazy` (the
-///   default) adds its memory rows when a solution violates them; `strategy=plain` is the published one.
-///   All three have the same optimum, which is tested.
+/// * `strategy=reduced` solves an equivalent smaller model, see `compact.rs`; `strategy=lazy` adds its memory
+///   rows when a solution violates them; `strategy=coarse` (the default) comes before that: a relaxation over
+///   blocks of stages, refined, beside neighbourhoods of the best schedule (`search/`); `strategy=plain` is the
+///   published model. All four have the same optimum, which is tested.
 ///
 /// # Claim
 /// Optimal among schedules in such stages with one implementation per operator, within the solver's
@@ -55,27 +64,15 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, Me
 /// 2020, sections 4.2 to 4.7.
 pub struct CheckmateIlp;
 
-const GAP: ParameterSpec = ParameterSpec {
-    name: "gap-ppm",
-    default: "0",
-    kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
-    help: "relative gap at which to stop, in parts per million of the time beyond one run of each operator",
-};
+setting! {
+    /// relative gap at which to stop, in parts per million of the time
+    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
+}
 
-const STRATEGY: ParameterSpec = ParameterSpec {
-    name: "strategy",
-    default: "coarse",
-    kind: ParameterKind::Choice(&["plain", "reduced", "lazy", "coarse"]),
-    help: "plain: as published; reduced: equivalent and smaller; lazy: memory rows when violated; coarse: first blocks of stages",
-};
-
-const START: ParameterSpec = ParameterSpec {
-    name: "start",
-    default: "none",
-    kind: ParameterKind::Choice(&["none", "chain", "segments"]),
-    help: "chain: start from rotor-persistent's schedule where it fits the stages; \
-           segments: from the better one of ap-greedy's and linearized-greedy's (not with strategy=plain)",
-};
+setting! {
+    /// plain: as published; reduced: equivalent and smaller; lazy: memory rows when violated; coarse: first blocks of stages
+    pub enum Strategy("strategy") = Coarse { Plain = "plain", Reduced = "reduced", Lazy = "lazy", Coarse = "coarse" }
+}
 
 impl Formulation for CheckmateIlp {
     fn encode<'a>(
@@ -84,7 +81,7 @@ impl Formulation for CheckmateIlp {
         parameters: &Parameters,
         budget: Option<u64>,
     ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let published = parameters.word("strategy") == "plain";
+        let published = parameters.get::<Strategy>() == Strategy::Plain;
         encode(instance, parameters, budget, published, false)
     }
 }
@@ -100,7 +97,7 @@ impl Method for CheckmateIlp {
             claim: Claim::FixedOrder,
             claim_text: "optimal among schedules in stages of the instance's order, one implementation per operator",
             reference: "Checkmate (Jain et al., MLSys 2020), equations 1 to 9",
-            parameters: &[STRATEGY, WORKSPACE, SOLVER, GAP, START],
+            parameters: settings![Strategy, Workspace, Solver, Gap, Start],
             budgets: BudgetUse::Used,
         }
     }
@@ -114,40 +111,36 @@ impl Method for CheckmateIlp {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let mut program = Program::new(context)?;
-        program.gap = context.parameters.integer("gap-ppm").unwrap_or(0) as f64 * 1e-6;
-        let strategy = context.parameters.word("strategy");
-        let starts = match context.parameters.word("start") {
-            "chain" if strategy != "plain" => chain_starts(context, &program.joint),
-            "segments" if strategy != "plain" => chen::fastest_within(context.instance, context.budgets)?,
-            _ => vec![None; context.budgets.len()],
-        };
-        context.answer_each(|index, budget| {
-            let start = starts[index].as_ref().filter(|stages| {
-                let peak = stages.claim(&program.joint, program.workspace).peak_bytes;
-                budget.is_none_or(|budget| peak <= budget)
-            });
-            let question = Question { index, budget, start, time: program.time };
-            let found = program.optimise(&question, strategy)?;
-            Ok(program.answer(budget, found))
-        });
+        let solving = Solving::new(context)?;
+        let task = tasks(context)?;
+        context.answer_each(|index, budget| solve(context, index, &task(budget), solving));
         Ok(())
     }
 }
 
-/// The schedules of `rotor-persistent`, in stages where they fit.
-pub(crate) fn chain_starts(context: &Context<'_>, joint: &Joint) -> Vec<Option<Stages>> {
-    let none = || vec![None; context.budgets.len()];
-    let rotor = crate::chain::persistent::RotorPersistent;
-    let Ok(parameters) = Parameters::new(rotor.about().parameters, &std::collections::BTreeMap::new()) else {
-        return none();
-    };
-    if rotor.supports(context.instance).is_err() {
-        return none();
+fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving) -> Result<Answer, MethodError> {
+    if let Some(answer) = task.at_once() {
+        return Ok(answer);
     }
-    let limits = Limits { time: None, ..context.limits };
-    let context = Context { parameters: &parameters, limits, reporter: &Silent, ..*context };
-    let Ok(answers) = rotor.answers(&context) else { return none() };
-    let lift = |answer: Answer| Stages::lift(context.instance, joint, &answer.schedule?);
-    answers.into_iter().map(lift).collect()
+    let (clock, began) = (Clock::start(context.limits.time), Instant::now());
+    let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
+    let incumbent = Incumbent::new(task, context.reporter, index, gap, task.joint.fixed_time());
+    let strategy = context.parameters.get::<Strategy>();
+    let linear = match strategy {
+        Strategy::Plain => Some(Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace))),
+        Strategy::Reduced => Some(Linear::Compact(Compact::new(task, Rows::All))),
+        Strategy::Lazy => Some(Linear::Compact(Compact::new(task, Rows::Lazy))),
+        Strategy::Coarse => None,
+    };
+    let build = began.elapsed();
+    // As published there is no start.
+    if strategy != Strategy::Plain {
+        offer_starts(context, task, &incumbent, context.parameters.get::<Start>(), clock)?;
+    }
+    let from = if strategy == Strategy::Lazy { Pass::Relaxed } else { Pass::Whole };
+    let ended = match linear {
+        Some(linear) => exactly(&incumbent, linear, from, solving, clock)?,
+        None => search(&incumbent, solving, clock)?,
+    };
+    answer(&incumbent, task.budget, ended, build, began.elapsed().saturating_sub(build))
 }

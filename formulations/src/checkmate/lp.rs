@@ -1,18 +1,24 @@
 //! `checkmate-lp`: the relaxation of Checkmate's integer program, a lower bound and nothing else.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use remat_core::Instance;
-use remat_solvers::{LpAlgorithm, Model, Request, Stop};
+use remat_solvers::{LpAlgorithm, Outcome, Request, Stop};
 
 use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::encoding::encode;
-use crate::checkmate::joint::Joint;
 use crate::checkmate::plain::Plain;
-use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
+use crate::checkmate::relaxation::Linear;
+use crate::checkmate::{Workspace, tasks};
 use crate::method::formulation::{Encoding, Formulation};
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::parameters::Parameters;
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::search::clock::Clock;
+use crate::search::refinement::bound_by_blocks;
+use crate::search::separation::{Relaxation, Solver, Solving, failed};
+use crate::staged::joint::Joint;
+use crate::staged::task::Task;
+use crate::{setting, settings};
 
 /// The linear relaxation of `checkmate-ilp`.
 ///
@@ -29,8 +35,9 @@ use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipR
 /// As `checkmate-ilp`.
 ///
 /// # Departures from the paper
-/// As `checkmate-ilp`. `formulation=published` relaxes the published model; `formulation=reduced` (the
-/// default) relaxes the reduced one, whose bound differs.
+/// As `checkmate-ilp`. `formulation=published` relaxes the published model, `formulation=reduced` the reduced one,
+/// whose bound differs; `formulation=blocks` (the default) relaxes the model over blocks of stages, which are split
+/// where its solution does not fit until it does or the time is up: every round is a bound.
 ///
 /// # Claim
 /// A lower bound on the time of every schedule that `checkmate-ilp` searches, less the solver's
@@ -40,20 +47,20 @@ use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipR
 /// Checkmate (Jain et al., `MLSys` 2020), section 5.
 pub struct CheckmateLp;
 
-/// Parameter `formulation`.
-pub const FORMULATION: ParameterSpec = ParameterSpec {
-    name: "formulation",
-    default: "reduced",
-    kind: ParameterKind::Choice(&["published", "reduced"]),
-    help: "which model is relaxed",
-};
+setting! {
+    /// which model is relaxed; blocks: the one over blocks of stages, finer and finer
+    pub enum Relaxed("formulation") = Blocks { Blocks = "blocks", Published = "published", Reduced = "reduced" }
+}
 
-const ALGORITHM: ParameterSpec = ParameterSpec {
-    name: "algorithm",
-    default: "automatic",
-    kind: ParameterKind::Choice(&["automatic", "dual-simplex", "interior-point", "pdlp"]),
-    help: "how the linear program is solved",
-};
+setting! {
+    /// how the linear program is solved (not with formulation=blocks)
+    pub enum Algorithm("algorithm") = Automatic {
+        Automatic = "automatic",
+        DualSimplex = "dual-simplex",
+        InteriorPoint = "interior-point",
+        Pdlp = "pdlp",
+    }
+}
 
 impl Formulation for CheckmateLp {
     fn encode<'a>(
@@ -62,7 +69,7 @@ impl Formulation for CheckmateLp {
         parameters: &Parameters,
         budget: Option<u64>,
     ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let published = parameters.word("formulation") == "published";
+        let published = parameters.get::<Relaxed>() == Relaxed::Published;
         encode(instance, parameters, budget, published, true)
     }
 }
@@ -78,7 +85,7 @@ impl Method for CheckmateLp {
             claim: Claim::LowerBound,
             claim_text: "a lower bound on every schedule in stages of the instance's order; no schedule",
             reference: "Checkmate (Jain et al., MLSys 2020), section 5",
-            parameters: &[FORMULATION, ALGORITHM, WORKSPACE, SOLVER],
+            parameters: settings![Relaxed, Algorithm, Workspace, Solver],
             budgets: BudgetUse::Used,
         }
     }
@@ -92,63 +99,60 @@ impl Method for CheckmateLp {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let program = Program::new(context)?;
-        let algorithm = match context.parameters.word("algorithm") {
-            "dual-simplex" => LpAlgorithm::DualSimplex,
-            "interior-point" => LpAlgorithm::InteriorPoint,
-            "pdlp" => LpAlgorithm::Pdlp,
-            _ => LpAlgorithm::Automatic,
-        };
-        context.answer_each(|_, budget| {
-            let found = bound(&program, budget, context.parameters.word("formulation"), algorithm)?;
-            Ok(program.answer(budget, found))
-        });
+        let solving = Solving::new(context)?;
+        let task = tasks(context)?;
+        context.answer_each(|index, budget| bound(context, index, &task(budget), solving));
         Ok(())
     }
 }
 
-fn bound(
-    program: &Program<'_>,
-    budget: Option<u64>,
-    formulation: &str,
-    algorithm: LpAlgorithm,
-) -> Result<Found, MethodError> {
-    if let Some(mut found) = program.at_once(budget) {
-        found.stages = None;
-        if found.termination == Termination::Optimal {
-            found.termination = Termination::BoundOnly;
-        }
-        return Ok(found);
+fn bound(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving) -> Result<Answer, MethodError> {
+    if let Some(answer) = task.at_once() {
+        let known =
+            if answer.termination == Termination::Optimal { Termination::BoundOnly } else { answer.termination };
+        return Ok(Answer { termination: known, schedule: None, claimed: None, ..answer });
     }
     let began = Instant::now();
-    let (model, unit): (Model, f64) = if formulation == "published" {
-        let plain = Plain::new(&program.joint, budget, program.workspace);
-        let unit = plain.time_unit();
-        (plain.model, unit)
+    let clock = Clock::start(context.limits.time);
+    let formulation = context.parameters.get::<Relaxed>();
+    let (outcome, lower_bound, build) = if formulation == Relaxed::Blocks {
+        let blocks = bound_by_blocks(task, context.reporter, index, solving, clock)?;
+        (blocks.outcome, Some(blocks.bound), Duration::ZERO)
     } else {
-        let compact = Compact::new(&program.joint, budget, program.workspace, Rows::All);
-        let unit = compact.time_unit();
-        (compact.model, unit)
+        let (linear, outcome) = relax(context, task, formulation, solving, clock)?;
+        let build = began.elapsed().saturating_sub(Duration::from_secs_f64(outcome.solve_seconds));
+        let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);
+        (outcome, bound.map(|bound| linear.bound(bound)), build)
     };
-    let build = began.elapsed();
-    let request = program.request(program.time);
-    let mut request = Request { relaxation: true, lp_algorithm: algorithm, ..request };
-    let outcome = program.solver.solve(&model, &mut request).map_err(|error| failed(&error))?;
     let termination = match outcome.stop {
-        Stop::Infeasible => Termination::Infeasible,
-        Stop::TimeLimit => Termination::TimeLimit,
-        Stop::Optimal => Termination::BoundOnly,
-        _ => Termination::Error,
+        Stop::Optimal | Stop::GapReached => Termination::BoundOnly,
+        stop => stop.into(),
     };
-    let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);
-    let bound = bound.map(|objective| program.bound(objective, unit));
     let note = format!("a bound, no schedule; {}: {}; {}", outcome.solver, outcome.raw_status, outcome.size);
-    Ok(Found {
-        termination,
-        stages: None,
-        lower_bound: bound,
-        build,
-        solve: std::time::Duration::from_secs_f64(outcome.solve_seconds),
-        note,
-    })
+    let lower_bound = lower_bound.filter(|_| termination != Termination::Infeasible);
+    let solve = began.elapsed().saturating_sub(build);
+    Ok(Answer { lower_bound, build, solve, note, ..Answer::without_schedule(task.budget, termination) })
+}
+
+/// The relaxation of the published or the reduced model.
+fn relax(
+    context: &Context<'_>,
+    task: &Task<'_>,
+    formulation: Relaxed,
+    solving: Solving,
+    clock: Clock,
+) -> Result<(Linear, Outcome), MethodError> {
+    let linear = match formulation {
+        Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
+        _ => Linear::Compact(Compact::new(task, Rows::All)),
+    };
+    let lp_algorithm = match context.parameters.get::<Algorithm>() {
+        Algorithm::DualSimplex => LpAlgorithm::DualSimplex,
+        Algorithm::InteriorPoint => LpAlgorithm::InteriorPoint,
+        Algorithm::Pdlp => LpAlgorithm::Pdlp,
+        Algorithm::Automatic => LpAlgorithm::Automatic,
+    };
+    let mut request = Request { relaxation: true, lp_algorithm, ..solving.request(&clock) };
+    let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
+    Ok((linear, outcome))
 }

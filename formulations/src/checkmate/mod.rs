@@ -1,24 +1,43 @@
 //! Checkmate: `checkmate-ilp`, its relaxation `checkmate-lp`, and `checkmate-rounding`.
 //!
-//! [`joint`] is the graph, [`plain`] the published formulation, [`compact`] the reduced one, [`stages`]
-//! what a solution of either says, and [`program`] what leads from budgets to answers.
+//! [`plain`] is the published formulation, [`compact`] the reduced one, [`coarse`] the relaxation over blocks of stages;
+//! [`relaxation`] is what the search (`search/`) knows of them. [`encoding`] has the models for other solvers. The joint
+//! graph and its schedules are in `staged/`.
 
 pub mod coarse;
 pub mod compact;
 pub mod encoding;
 pub mod ilp;
-pub mod joint;
 pub mod lp;
 pub mod plain;
-pub mod primal;
-pub mod program;
-pub mod refine;
+pub mod relaxation;
 pub mod rounding;
-pub mod stages;
-pub mod strategies;
-pub mod term;
-pub mod watch;
+
+use std::sync::Arc;
 
 pub use ilp::CheckmateIlp;
 pub use lp::CheckmateLp;
 pub use rounding::CheckmateRounding;
+
+use crate::method::{Context, MethodError};
+use crate::setting;
+use crate::staged::joint::Joint;
+use crate::staged::task::Task;
+
+/// Distance from a whole number that counts as none.
+pub const INTEGRALITY: f64 = 1e-5;
+
+setting! {
+    /// whether an operator's workspace counts; off as published, and such a schedule may exceed its budget
+    pub Workspace("workspace"): switch = on
+}
+
+/// The tasks of a context's budgets.
+///
+/// # Errors
+/// The instance has no joint graph.
+pub fn tasks<'a>(context: &Context<'a>) -> Result<impl Fn(Option<u64>) -> Task<'a> + use<'a>, MethodError> {
+    let joint = Arc::new(Joint::new(context.instance)?);
+    let (instance, workspace) = (context.instance, context.parameters.get::<Workspace>());
+    Ok(move |budget| Task { instance, joint: Arc::clone(&joint), budget, workspace, copies: None })
+}

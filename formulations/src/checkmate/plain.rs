@@ -9,9 +9,9 @@ use std::sync::Arc;
 use remat_solvers::{Column, Kind, Model, Names, Row};
 
 use crate::checkmate::compact::read_stages;
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
-use crate::checkmate::term::{Scale, Sum, Term};
+use crate::search::term::{Scale, Sum, Term};
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
 /// The published model.
 pub struct Plain {
@@ -56,6 +56,11 @@ impl Plain {
             plain.memory(stage, &free);
         }
         plain
+    }
+
+    /// Time of all first runs, unscaled: not part of the model's objective.
+    pub fn fixed_time(&self) -> u64 {
+        self.joint.fixed_time()
     }
 
     /// What one unit of the objective is worth.

@@ -1,19 +1,27 @@
 //! `checkmate-rounding`: two-phase rounding of the relaxation.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use remat_core::{Instance, simulate};
+use remat_core::{Instance, Schedule, simulate};
 use remat_solvers::{Outcome, Request, Stop};
 
 use crate::checkmate::compact::{Compact, Rows};
-use crate::checkmate::joint::Joint;
-use crate::checkmate::lp::FORMULATION;
+use crate::checkmate::lp::Relaxed;
 use crate::checkmate::plain::Plain;
-use crate::checkmate::program::{Found, Program, SOLVER, WORKSPACE, failed};
-use crate::checkmate::stages::Stages;
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::checkmate::relaxation::Linear;
+use crate::checkmate::{Workspace, tasks};
+use crate::method::parameters::Parameters;
+use crate::method::report::Silent;
+use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::random::Random;
+use crate::search::clock::Clock;
+use crate::search::incumbent::Kept;
+use crate::search::refinement::bound_by_blocks;
+use crate::search::separation::{Relaxation, Solver, Solving, failed};
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+use crate::staged::task::Task;
+use crate::{setting, settings};
 
 /// Checkmate's approximation.
 ///
@@ -28,13 +36,14 @@ use crate::random::Random;
 /// As `checkmate-lp`; then section 5.1's second phase.
 ///
 /// # Size
-/// One linear program, then O(n m) for each candidate.
+/// One linear program (over blocks of stages a few), then O(n m) for each candidate.
 ///
 /// # Departures from the paper
 /// A candidate is accepted if it simulates within the budget (the public code updates the peak before
 /// it adds the tensor). `rounding=thresholds` takes the best of 101 thresholds, as `FastSA`'s authors
 /// did; `deterministic` is 0.5; `random` keeps each value with probability S*, `samples` times. What
-/// cannot be made again is kept.
+/// cannot be made again is kept. With `formulation=blocks` (the default) S* is that of the relaxation over blocks
+/// of stages, as fine as the time allows; within a block what counts as kept is used and dropped as early as can be.
 ///
 /// # Claim
 /// Heuristic. No schedule within the budget is reported as none, which proves nothing.
@@ -43,26 +52,24 @@ use crate::random::Random;
 /// Checkmate (Jain et al., `MLSys` 2020), sections 5.1 and 5.2.
 pub struct CheckmateRounding;
 
-const ROUNDING: ParameterSpec = ParameterSpec {
-    name: "rounding",
-    default: "thresholds",
-    kind: ParameterKind::Choice(&["deterministic", "thresholds", "random"]),
-    help: "deterministic: at 0.5; thresholds: the best of 0.00, 0.01, ..., 1.00; random: with probability S*",
-};
+setting! {
+    /// deterministic: at 0.5; thresholds: the best of 0.00, 0.01, ..., 1.00; random: with probability S*
+    pub enum Rounding("rounding") = Thresholds {
+        Deterministic = "deterministic",
+        Thresholds = "thresholds",
+        Random = "random",
+    }
+}
 
-const EPS: ParameterSpec = ParameterSpec {
-    name: "eps-percent",
-    default: "10",
-    kind: ParameterKind::Integer { min: 0, max: 99 },
-    help: "how much of the budget the relaxation leaves to the rounding",
-};
+setting! {
+    /// how much of the budget the relaxation leaves to the rounding
+    pub Eps("eps-percent"): number from 0 to 99 = 10
+}
 
-const SAMPLES: ParameterSpec = ParameterSpec {
-    name: "samples",
-    default: "100",
-    kind: ParameterKind::Integer { min: 1, max: 100_000 },
-    help: "number of candidates with rounding=random",
-};
+setting! {
+    /// how often rounding=random rounds
+    pub Samples("samples"): number from 1 to 100_000 = 100
+}
 
 impl Method for CheckmateRounding {
     fn id(&self) -> &'static str {
@@ -73,15 +80,15 @@ impl Method for CheckmateRounding {
         About {
             title: "two-phase rounding of the relaxation of checkmate-ilp",
             claim: Claim::Heuristic,
-            claim_text: "a legal schedule, or none; nothing is proved",
-            reference: "Checkmate (Jain et al., MLSys 2020), section 5",
-            parameters: &[ROUNDING, EPS, SAMPLES, FORMULATION, WORKSPACE, SOLVER],
+            claim_text: "legal schedules; no claim of optimality",
+            reference: "Checkmate (Jain et al., MLSys 2020), sections 5.1 and 5.2",
+            parameters: settings![Rounding, Eps, Samples, Relaxed, Workspace, Solver],
             budgets: BudgetUse::Used,
         }
     }
 
     fn is_random(&self, parameters: &Parameters) -> bool {
-        parameters.word("rounding") == "random"
+        parameters.get::<Rounding>() == Rounding::Random
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
@@ -89,118 +96,122 @@ impl Method for CheckmateRounding {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let program = Program::new(context)?;
-        context.answer_each(|_, budget| {
-            let found = match program.at_once(budget) {
-                Some(found) => found,
-                None => round(context, &program, budget)?,
-            };
-            let termination = match found.termination {
-                // Store-all is all that a heuristic has to say of a budget that it meets.
-                Termination::Optimal => Termination::Feasible,
-                other => other,
-            };
-            Ok(program.answer(budget, Found { termination, ..found }))
-        });
+        let solving = Solving::new(context)?;
+        let task = tasks(context)?;
+        context.answer_each(|_, budget| round(context, &task(budget), solving));
         Ok(())
     }
 }
 
-/// S* of the relaxation, by stage and value.
-struct Relaxed {
-    kept: Vec<Vec<f64>>,
-    build: Duration,
+/// The relaxation and its solution.
+struct Solved {
+    linear: Linear,
     outcome: Outcome,
 }
 
-fn relax(context: &Context<'_>, program: &Program<'_>, budget: Option<u64>) -> Result<Relaxed, MethodError> {
-    let began = Instant::now();
-    let joint = &program.joint;
-    let mut request = Request { relaxation: true, ..program.request(program.time) };
-    let table = |values: Option<&Vec<f64>>, kept: &dyn Fn(usize, usize, &[f64]) -> f64| {
-        let row = |stage| {
-            (0..joint.values.len()).map(|value| values.map_or(0.0, |values| kept(stage, value, values))).collect()
-        };
-        (0..=joint.len()).map(row).collect::<Vec<Vec<f64>>>()
+fn relax(context: &Context<'_>, task: &Task<'_>, solving: Solving, clock: Clock) -> Result<Solved, MethodError> {
+    let linear = match context.parameters.get::<Relaxed>() {
+        Relaxed::Blocks => {
+            let blocks = bound_by_blocks(task, &Silent, 0, solving, clock)?;
+            return Ok(Solved { linear: blocks.relaxation, outcome: blocks.outcome });
+        }
+        Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
+        Relaxed::Reduced => Linear::Compact(Compact::new(task, Rows::All)),
     };
-    if context.parameters.word("formulation") == "published" {
-        let plain = Plain::new(joint, budget, program.workspace);
-        let build = began.elapsed();
-        let outcome = program.solver.solve(&plain.model, &mut request).map_err(|error| failed(&error))?;
-        let kept = table(outcome.incumbent.as_ref(), &|stage, value, values| plain.kept(stage, value, values));
-        return Ok(Relaxed { kept, build, outcome });
-    }
-    let compact = Compact::new(joint, budget, program.workspace, Rows::All);
-    let build = began.elapsed();
-    let outcome = program.solver.solve(&compact.model, &mut request).map_err(|error| failed(&error))?;
-    let kept = table(outcome.incumbent.as_ref(), &|stage, value, values| compact.kept(stage, value, values));
-    Ok(Relaxed { kept, build, outcome })
+    let mut request = Request { relaxation: true, ..solving.request(&clock) };
+    let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
+    Ok(Solved { linear, outcome })
 }
 
-fn round(context: &Context<'_>, program: &Program<'_>, budget: Option<u64>) -> Result<Found, MethodError> {
-    let began = Instant::now();
-    let eps = context.parameters.integer("eps-percent").unwrap_or(10);
-    let reduced = budget.map(|budget| budget - u64::try_from(u128::from(budget) * u128::from(eps) / 100).unwrap_or(0));
-    let Relaxed { kept, build, outcome } = relax(context, program, reduced)?;
-    let words = format!("{}: {} at {}% of the budget", outcome.solver, outcome.raw_status, 100 - eps);
-    let nothing = |termination| Found {
-        termination,
-        stages: None,
-        lower_bound: None,
-        build,
-        solve: began.elapsed().saturating_sub(build),
-        note: words.clone(),
-    };
-    match outcome.stop {
-        Stop::Optimal => {}
-        // The relaxation at a smaller budget proves nothing about this one.
-        Stop::Infeasible => return Ok(nothing(Termination::NotFound)),
-        Stop::TimeLimit => return Ok(nothing(Termination::TimeLimit)),
-        _ => return Ok(nothing(Termination::Error)),
+fn round(context: &Context<'_>, task: &Task<'_>, solving: Solving) -> Result<Answer, MethodError> {
+    if let Some(answer) = task.at_once() {
+        // Store-all is all that a heuristic has to say of a budget that it meets.
+        let known = if answer.termination == Termination::Optimal { Termination::Feasible } else { answer.termination };
+        return Ok(Answer { termination: known, lower_bound: None, ..answer });
     }
-    let mut best: Option<(u64, Stages)> = None;
-    let mut legal = 0;
-    let tried = candidates(context, &program.joint, &kept);
-    let count = tried.len();
-    for stages in tried {
-        let schedule = stages.schedule(program.instance, &program.joint);
+    let began = Instant::now();
+    let clock = Clock::start(context.limits.time);
+    let eps = context.parameters.get::<Eps>();
+    let less = |budget: u64| budget - u64::try_from(u128::from(budget) * u128::from(eps) / 100).unwrap_or(0);
+    let reduced = Task { budget: task.budget.map(less), ..task.clone() };
+    let Solved { linear, outcome } = relax(context, &reduced, solving, clock)?;
+    let words = format!("{}: {} at {}% of the budget", outcome.solver, outcome.raw_status, 100 - eps);
+    let empty = |termination, note| Answer {
+        solve: began.elapsed(),
+        note,
+        ..Answer::without_schedule(task.budget, termination)
+    };
+    let point = match (outcome.stop, outcome.incumbent) {
+        (_, Some(point)) => point,
+        // The relaxation at a smaller budget proves nothing about this one.
+        (Stop::Infeasible, None) => return Ok(empty(Termination::NotFound, words)),
+        (stop, None) => return Ok(empty(stop.into(), words)),
+    };
+    let (mut best, mut fitting): (Option<(Stages, Schedule)>, usize) = (None, 0);
+    let candidates = candidates(context, task, &linear, &point, clock);
+    let count = candidates.len();
+    for stages in candidates {
+        let schedule = stages.schedule(task.instance, &task.joint);
         let simulation =
-            simulate(program.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        if budget.is_none_or(|budget| simulation.peak_bytes <= budget) {
-            legal += 1;
-            if best.as_ref().is_none_or(|(time, _)| simulation.time < *time) {
-                best = Some((simulation.time, stages));
+            simulate(task.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        if simulation.peak_bytes <= task.budget_bytes() {
+            fitting += 1;
+            if best.as_ref().is_none_or(|(best, _)| stages.time(&task.joint) < best.time(&task.joint)) {
+                best = Some((stages, schedule));
             }
         }
     }
     let termination = if best.is_some() { Termination::Feasible } else { Termination::NotFound };
-    let mut found = nothing(termination);
-    found.stages = best.map(|(_, stages)| stages);
-    found.note = format!("{words}; {legal} of {count} candidates within the budget");
-    Ok(found)
+    let claimed = best.as_ref().map(|(stages, _)| task.claim(stages));
+    let note = format!("{words}; {fitting} of {count} candidates within the budget");
+    Ok(Answer { schedule: best.map(|(_, schedule)| schedule), claimed, ..empty(termination, note) })
 }
 
-fn candidates(context: &Context<'_>, joint: &Joint, kept: &[Vec<f64>]) -> Vec<Stages> {
+fn candidates(context: &Context<'_>, task: &Task<'_>, linear: &Linear, point: &[f64], clock: Clock) -> Vec<Stages> {
     // Solvers leave 0.9999999 where they mean 1.
     const NOISE: f64 = 1e-6;
-    let threshold = |threshold: f64| {
-        Stages::complete(joint, |stage, value| kept[stage][value] > threshold - NOISE && kept[stage][value] > NOISE)
-    };
-    let mut candidates = match context.parameters.word("rounding") {
-        "deterministic" => vec![threshold(0.5)],
-        "random" => {
+    let at = |threshold: f64| task.rounded(linear, point, |share| share > threshold - NOISE && share > NOISE);
+    let mut candidates = Vec::new();
+    match context.parameters.get::<Rounding>() {
+        Rounding::Deterministic => candidates.push(at(0.5)),
+        Rounding::Random => {
             let mut random = Random::new(context.limits.seed);
-            let samples = context.parameters.integer("samples").unwrap_or(100);
-            (0..samples)
-                .map(|_| {
-                    let draws: Vec<Vec<bool>> =
-                        kept.iter().map(|row| row.iter().map(|&share| random.unit() < share).collect()).collect();
-                    Stages::complete(joint, |stage, value| draws[stage][value])
-                })
-                .collect()
+            for _ in 0..context.parameters.get::<Samples>() {
+                candidates.push(task.rounded(linear, point, |share| random.unit() < share));
+                if clock.is_over() {
+                    break;
+                }
+            }
         }
-        _ => (0..=100).map(|percent| threshold(f64::from(percent) / 100.0)).collect(),
-    };
+        Rounding::Thresholds => {
+            // From the middle outwards, so that a short time leaves the most promising.
+            let mut percents: Vec<u32> = (0..=100).collect();
+            percents.sort_by_key(|percent| percent.abs_diff(50));
+            for percent in percents {
+                candidates.push(at(f64::from(percent) / 100.0));
+                if clock.is_over() {
+                    break;
+                }
+            }
+        }
+    }
     candidates.dedup();
     candidates
+}
+
+impl Task<'_> {
+    /// Stages that keep what a rule says of S* in a point, column by column.
+    fn rounded(&self, linear: &Linear, point: &[f64], mut holds: impl FnMut(f64) -> bool) -> Stages {
+        let table = |kept: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<f64>> {
+            let row = |stage| (0..self.joint.values.len()).map(|value| kept(stage, value)).collect();
+            (0..=self.joint.len()).map(row).collect()
+        };
+        let shares = match linear {
+            Linear::Coarse(coarse) => return self.stages_of(&coarse.expand(point, holds)),
+            Linear::Plain(plain) => table(&|stage, value| plain.kept(stage, value, point)),
+            Linear::Compact(compact) => table(&|stage, value| compact.kept(stage, value, point)),
+        };
+        let kept: Kept = shares.iter().map(|row| row.iter().map(|&share| holds(share)).collect()).collect();
+        self.stages_of(&kept)
+    }
 }

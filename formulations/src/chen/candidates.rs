@@ -7,8 +7,8 @@ use petgraph::graph::UnGraph;
 use remat_core::Instance;
 use remat_core::format::TensorKind;
 
-use crate::checkmate::joint::Joint;
 use crate::method::SkipReason;
+use crate::staged::joint::Joint;
 
 /// Which operators are candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

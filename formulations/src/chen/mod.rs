@@ -12,11 +12,10 @@ use std::time::Instant;
 
 use remat_core::{Instance, Schedule, simulate};
 
-use crate::checkmate::joint::{Joint, JointOperator};
-use crate::checkmate::stages::Stages;
 use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::report::Progress;
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::staged::joint::{Joint, JointOperator};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
 
@@ -174,31 +173,6 @@ impl Method for Chen {
         Ok(())
     }
 }
-
-/// For each budget the fastest stages among those of all values of b, on articulation points and on the
-/// linearized order, whose simulated peak is within it: a start for a search over stages.
-///
-/// # Errors
-/// A schedule is illegal: a slip of this module.
-pub fn fastest_within(instance: &Instance, budgets: &[Option<u64>]) -> Result<Vec<Option<Stages>>, MethodError> {
-    let problems: Vec<_> =
-        [&AP_GREEDY, &LINEARIZED_GREEDY].into_iter().filter_map(|m| Problem::new(m, instance).ok()).collect();
-    let mut plans = Vec::new();
-    for problem in &problems {
-        for bytes in rules::spread(rules::thresholds(&problem.candidates, &problem.sizes), MOST_STARTS) {
-            let checkpoints = rules::greedy(&problem.candidates, &problem.sizes, bytes);
-            plans.push((problem, problem.plan(checkpoints, String::new())?));
-        }
-    }
-    let best = |&budget: &Option<u64>| {
-        let (problem, plan) = plans.iter().filter(|(_, plan)| plan.fits(budget)).min_by_key(|(_, plan)| plan.key())?;
-        Some(Segments::new(instance, &problem.joint, &plan.checkpoints).stages(&problem.joint))
-    };
-    Ok(budgets.iter().map(best).collect())
-}
-
-/// Values of b that [`fastest_within`] tries at most.
-const MOST_STARTS: usize = 500;
 
 /// One choice of checkpoints and what it costs.
 struct Plan {

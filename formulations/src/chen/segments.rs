@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 
 use remat_core::Instance;
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
 /// S, one or two intervals of stages per value.
 ///

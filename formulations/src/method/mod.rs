@@ -80,12 +80,39 @@ pub struct Context<'a> {
     pub limits: Limits,
     /// Where incumbents and bounds go as they come.
     pub reporter: &'a dyn Reporter,
+    /// Schedules of other methods to start from.
+    pub starts: &'a dyn Starts,
+}
+
+/// Schedules of other methods: methods do not look each other up.
+pub trait Starts: Sync {
+    /// The schedule that a method with its default parameters finds for a budget in some time.
+    ///
+    /// # Errors
+    /// Why there is none, in a few words.
+    fn schedule(
+        &self,
+        id: &str,
+        context: &Context<'_>,
+        budget: Option<u64>,
+        time: Option<Duration>,
+    ) -> Result<Schedule, String>;
+}
+
+/// There are no other methods.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoStarts;
+
+impl Starts for NoStarts {
+    fn schedule(&self, _: &str, _: &Context<'_>, _: Option<u64>, _: Option<Duration>) -> Result<Schedule, String> {
+        Err("no other methods at hand".into())
+    }
 }
 
 impl<'a> Context<'a> {
-    /// A context in which nobody listens until the answers are there.
+    /// A context in which nobody listens until the answers are there, and no other methods are at hand.
     pub fn new(instance: &'a Instance, parameters: &'a Parameters, budgets: &'a [Option<u64>], limits: Limits) -> Self {
-        Self { instance, parameters, budgets, limits, reporter: &Silent }
+        Self { instance, parameters, budgets, limits, reporter: &Silent, starts: &NoStarts }
     }
 
     /// Hands over the answer to the budget at a position.

@@ -98,7 +98,8 @@ macro_rules! setting {
         $vis enum $type { $($variant),+ }
 
         impl $type {
-            const fn word(self) -> &'static str {
+            /// As it is written.
+            pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
         }

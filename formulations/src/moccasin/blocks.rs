@@ -6,50 +6,17 @@
 //! decision per operator. The optimum of this model is therefore exactly that of the whole problem
 //! without the missing memory rows: a lower bound, and the optimum as soon as [`Blocks::expand`] finds
 //! places within the budget. Rows that it violates are added ([`Rows`]), their stages become hot.
-//!
-//! With [`Scope`] narrowed to some operators the model is a restriction instead, for neighbourhoods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use remat_solvers::cp::{CpModel, Literal, Rule, Variable};
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+use crate::staged::task::Task;
 
 /// Memory rows: by stage, the positions at which memory is limited.
 pub type Rows = BTreeMap<usize, BTreeSet<usize>>;
-
-/// Which operators may run again, and how long values and runs can then be of use.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    again: Vec<bool>,
-    last_run: Vec<usize>,
-    last_use: Vec<usize>,
-}
-
-impl Scope {
-    /// The scope in which those operators may run again that may at all and satisfy a condition.
-    pub fn new(joint: &Joint, may: impl Fn(usize) -> bool) -> Self {
-        let again = (0..joint.len()).map(|i| joint.operators[i].again.is_some() && may(i)).collect();
-        let mut scope = Self {
-            again,
-            last_run: (0..joint.len()).collect(),
-            last_use: joint.values.iter().map(|value| value.last_first_read).collect(),
-        };
-        // Readers come later in the order, so their last runs are known when they are asked for.
-        for position in (0..joint.len()).rev() {
-            for &value in &joint.operators[position].makes {
-                let again = joint.values[value].readers.iter().filter(|&&reader| scope.again[reader]);
-                let later = again.map(|&reader| scope.last_run[reader]).max().unwrap_or(0);
-                scope.last_use[value] = scope.last_use[value].max(later);
-                if scope.again[position] {
-                    scope.last_run[position] = scope.last_run[position].max(scope.last_use[value].min(joint.len() - 1));
-                }
-            }
-        }
-        scope
-    }
-}
 
 /// A zero-one variable or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,16 +57,17 @@ pub struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    /// Builds the model within a budget; `copies` is C.
-    pub fn new(joint: &'a Joint, scope: &Scope, budget: u64, (workspace, copies): (bool, u64), rows: &Rows) -> Self {
+    /// Builds the model of a task with some memory rows.
+    pub fn new(task: &'a Task<'_>, rows: &Rows) -> Self {
+        let joint = &*task.joint;
         let mut blocks = Self {
             joint,
             model: CpModel::default(),
             spans: spans(joint.len(), rows),
             run: Vec::new(),
             keep: Vec::new(),
-            room: budget.saturating_sub(joint.base_bytes),
-            workspace,
+            room: task.budget_bytes().saturating_sub(joint.base_bytes),
+            workspace: task.workspace,
             there: BTreeMap::new(),
             maxima: Vec::new(),
             time_unit: joint
@@ -109,8 +77,8 @@ impl<'a> Blocks<'a> {
                 .fold(0, |unit, run| gcd(unit, run.time))
                 .max(1),
         };
-        blocks.variables(scope);
-        blocks.copies(copies);
+        blocks.variables();
+        blocks.copies(task.copies);
         blocks.precedence();
         for block in 0..blocks.spans.len() {
             let (stage, _) = blocks.spans[block];
@@ -121,29 +89,24 @@ impl<'a> Blocks<'a> {
         blocks
     }
 
-    /// Number of variables.
-    pub fn variables_count(&self) -> usize {
-        self.model.domains.len()
-    }
-
     /// What one unit of the objective is worth.
     pub fn time_unit(&self) -> u64 {
         self.time_unit
     }
 
     /// R and S where they are not constants.
-    fn variables(&mut self, scope: &Scope) {
+    fn variables(&mut self) {
         let joint = self.joint;
         for block in 0..=self.spans.len() {
             let start = self.spans.get(block).map_or(joint.len(), |span| span.0);
-            let keep = (0..joint.values.len()).map(|value| self.keep_term(scope, start, value)).collect();
+            let keep = (0..joint.values.len()).map(|value| self.keep_term(start, value)).collect();
             self.keep.push(keep);
             let Some(&(start, end)) = self.spans.get(block) else { break };
             let mut run = vec![Term::Zero; joint.len()];
             for (position, term) in run.iter_mut().enumerate().take(end + 1) {
                 if position >= start {
                     *term = Term::One;
-                } else if scope.again[position] && start <= scope.last_run[position] {
+                } else if joint.operators[position].again.is_some() && start <= joint.last_run(position) {
                     let variable = self.model.boolean();
                     let time = joint.operators[position].again.as_ref().map_or(0, |run| run.time);
                     self.model.objective.push((variable, whole(time / self.time_unit)));
@@ -154,22 +117,23 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    fn keep_term(&mut self, scope: &Scope, start: usize, at: usize) -> Term {
+    fn keep_term(&mut self, start: usize, at: usize) -> Term {
         let value = &self.joint.values[at];
         if start == self.joint.len() {
             return if value.result { Term::One } else { Term::Zero };
         }
-        if start <= value.producer || start > scope.last_use[at] {
+        if start <= value.producer || start > value.last_use {
             return Term::Zero;
         }
-        if !scope.again[value.producer] && start <= value.last_first_read {
+        if self.joint.must_keep(start, at) {
             return Term::One;
         }
         Term::Literal(self.model.boolean().into())
     }
 
     /// At most C runs of each operator.
-    fn copies(&mut self, copies: u64) {
+    fn copies(&mut self, copies: Option<u64>) {
+        let Some(copies) = copies else { return };
         for position in 0..self.joint.len() {
             let literals: Vec<Literal> = self.run.iter().filter_map(|run| literal(run[position])).collect();
             if literals.len() as u64 >= copies {
@@ -317,7 +281,7 @@ impl<'a> Blocks<'a> {
     /// beginning or as late as it is needed, whichever has the smaller peak.
     pub fn expand(&self, values: &[i64]) -> Stages {
         let mut candidates = [false, true].map(|late| self.place(values, late));
-        let peaks = candidates.each_ref().map(|stages| stage_peaks(self.joint, stages, self.workspace));
+        let peaks = candidates.each_ref().map(|stages| stages.peaks(self.joint, self.workspace));
         for &(start, end) in &self.spans {
             let highest = |peaks: &[(u64, usize)]| peaks[start..=end].iter().map(|peak| peak.0).max();
             if highest(&peaks[1]) < highest(&peaks[0]) {
@@ -387,18 +351,6 @@ fn spans(stages: usize, rows: &Rows) -> Vec<(usize, usize)> {
         }
     }
     spans
-}
-
-/// The peak of each stage, and the position at which it is.
-pub fn stage_peaks(joint: &Joint, stages: &Stages, workspace: bool) -> Vec<(u64, usize)> {
-    let mut peaks = vec![(0, 0); joint.len()];
-    stages.walk(joint, &stages.kept(joint), |stage, position, _, bytes| {
-        let bytes = bytes + joint.run(stage, position).map_or(0, |way| way.transient(workspace));
-        if bytes > peaks[stage].0 {
-            peaks[stage] = (bytes, position);
-        }
-    });
-    peaks
 }
 
 /// Greatest common divisor.

@@ -4,14 +4,15 @@ use std::io::{self, Write};
 
 use remat_core::Instance;
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
+use crate::checkmate::Workspace;
 use crate::method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{MethodError, SkipReason};
-use crate::moccasin::Moccasin;
 use crate::moccasin::exchange::Exchange;
 use crate::moccasin::published::Memory;
+use crate::moccasin::{Copies, Moccasin, Statement};
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
 impl Formulation for Moccasin {
     fn encode<'a>(
@@ -21,7 +22,7 @@ impl Formulation for Moccasin {
         budget: Option<u64>,
     ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
         let joint = Joint::new(instance)?;
-        let workspace = parameters.word("workspace") == "on";
+        let workspace = parameters.get::<Workspace>();
         let store_all = Stages::store_all(&joint).claim(&joint, workspace).peak_bytes;
         // More than store-all needs is of no use to anything.
         let budget = budget.map_or(store_all, |budget| budget.min(store_all));
@@ -31,8 +32,11 @@ impl Formulation for Moccasin {
                 format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
             return Err(MethodError::Unsupported(SkipReason(message)));
         }
-        let memory = if parameters.word("memory") == "reservoir" { Memory::Reservoir } else { Memory::Cumulative };
-        let copies = parameters.integer("copies").unwrap_or(2);
+        let memory = match parameters.get::<Statement>() {
+            Statement::Reservoir => Memory::Reservoir,
+            Statement::Cumulative => Memory::Cumulative,
+        };
+        let copies = parameters.get::<Copies>();
         Ok(Box::new(Published { instance, joint, budget, copies, workspace, memory }))
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use remat_solvers::cp::proto::model_message;
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
 use crate::moccasin::published::{Memory, Phase, Published};
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
 /// Phase 2 of a budget.
 pub struct Exchange<'a> {

@@ -1,35 +1,31 @@
 //! `moccasin`: the optimal schedule in the instance's order with at most C runs of each operator, by
 //! constraint programming.
 //!
-//! [`published`] is the model of the paper, [`blocks`] the improved one, [`improve`] the search with it,
-//! [`starts`], [`greedy`] and [`anneal`] starts, [`exchange`] the published model as text for other programs,
-//! [`reordered`] the method that has `fastsa` choose the order first. Checkmate's joint graph and stages are
-//! shared: the paper's event grid is theirs.
+//! [`published`] is the model of the paper, [`blocks`] the improved one, [`improve`] the search with it beside the one of
+//! all methods in stages (`search/`, with Checkmate's linear models), [`exchange`] the published model as text for other
+//! programs, [`reordered`] the method that has `fastsa` choose the order first. The joint graph and its schedules are in
+//! `staged/`: the paper's event grid is theirs.
 
-pub mod anneal;
 pub mod blocks;
 mod encoding;
 pub mod exchange;
-pub mod greedy;
 pub mod improve;
 mod job;
-mod neighbourhoods;
 pub mod published;
 pub mod reordered;
-pub mod starts;
-pub mod timeline;
-
-use std::time::{Duration, Instant};
 
 use remat_core::Instance;
 use remat_solvers::cp::{CpBackend, cp_backend};
 
-use crate::checkmate::joint::Joint;
+use crate::checkmate::{Workspace, tasks};
 use crate::method::formulation::Formulation;
-use crate::method::parameters::{ParameterKind, ParameterSpec};
 use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
 use crate::moccasin::job::Job;
-use crate::moccasin::starts::START;
+use crate::search::clock::Clock;
+use crate::staged::joint::Joint;
+use crate::staged::starts::Start;
+use crate::staged::task::Task;
+use crate::{setting, settings};
 
 /// Moccasin.
 ///
@@ -65,7 +61,8 @@ use crate::moccasin::starts::START;
 /// * The order is the instance's; `moccasin-reordered` has `fastsa` choose one.
 /// * `strategy=improved` (the default) solves the same problem otherwise: zero-one variables per block of
 ///   stages, memory rows where they are violated, unsatisfiable cores or the linear relaxation for the
-///   proof, also Checkmate's relaxation over blocks (`relaxation=both`), neighbourhoods of a greedy or annealed start for schedules (`blocks.rs`, `improve.rs`, `anneal.rs`).
+///   proof, also Checkmate's relaxation over blocks (`relaxation=both`), and neighbourhoods of the best schedule
+///   (`blocks.rs`, `improve.rs`, `search/`).
 ///
 /// # Claim
 /// Optimal among schedules in such stages with at most C runs of each operator and one implementation
@@ -76,44 +73,30 @@ use crate::moccasin::starts::START;
 /// Bartan et al., "Moccasin: Efficient Tensor Rematerialization for Neural Networks", ICML 2023.
 pub struct Moccasin;
 
-const STRATEGY: ParameterSpec = ParameterSpec {
-    name: "strategy",
-    default: "improved",
-    kind: ParameterKind::Choice(&["as-published", "improved"]),
-    help: "as-published: retention intervals in two phases; improved: blocks of stages and lazy memory rows",
-};
+setting! {
+    /// as-published: retention intervals in two phases; improved: blocks of stages and lazy memory rows
+    pub enum Strategy("strategy") = Improved { AsPublished = "as-published", Improved = "improved" }
+}
 
-const SOLVER: ParameterSpec = ParameterSpec {
-    name: "solver",
-    default: "embedded",
-    kind: ParameterKind::Choice(&["embedded", "cp-sat"]),
-    help: "embedded: HiGHS, always there; cp-sat: OR-Tools, where it is installed (scripts/setup.sh --ortools)",
-};
+setting! {
+    /// embedded: HiGHS, always there; cp-sat: OR-Tools, where it is installed (scripts/setup.sh --ortools)
+    pub enum ConstraintSolver("solver") = Embedded { Embedded = "embedded", CpSat = "cp-sat" }
+}
 
-const MEMORY: ParameterSpec = ParameterSpec {
-    name: "memory",
-    default: "cumulative",
-    kind: ParameterKind::Choice(&["cumulative", "reservoir"]),
-    help: "how strategy=as-published states memory",
-};
+setting! {
+    /// how strategy=as-published states memory
+    pub enum Statement("memory") = Cumulative { Cumulative = "cumulative", Reservoir = "reservoir" }
+}
 
-const COPIES: ParameterSpec = ParameterSpec {
-    name: "copies",
-    default: "2",
-    kind: ParameterKind::Integer { min: 1, max: 1000 },
-    help: "most runs of one operator (C)",
-};
+setting! {
+    /// most runs of one operator (C)
+    pub Copies("copies"): number from 1 to 1000 = 2
+}
 
-const RELAXATION: ParameterSpec = ParameterSpec {
-    name: "relaxation",
-    default: "both",
-    kind: ParameterKind::Choice(&["own", "both"]),
-    help: "own: bounds from its own blocks; both: also from checkmate-ilp's, with HiGHS, where the own take long",
-};
-
-/// The parameters.
-const PARAMETERS: &[ParameterSpec] =
-    &[STRATEGY, SOLVER, MEMORY, COPIES, crate::checkmate::program::WORKSPACE, START, RELAXATION];
+setting! {
+    /// own: bounds from its own blocks; both: also from checkmate-ilp's, with HiGHS, where the own take long
+    pub enum Bounds("relaxation") = Both { Own = "own", Both = "both" }
+}
 
 impl Method for Moccasin {
     fn id(&self) -> &'static str {
@@ -126,7 +109,7 @@ impl Method for Moccasin {
             claim: Claim::AtMostRuns,
             claim_text: "optimal among schedules in stages of the instance's order with at most C runs of each operator",
             reference: "Moccasin (Bartan et al., ICML 2023)",
-            parameters: PARAMETERS,
+            parameters: settings![Strategy, ConstraintSolver, Statement, Copies, Workspace, Start, Bounds],
             budgets: BudgetUse::Used,
         }
     }
@@ -140,20 +123,22 @@ impl Method for Moccasin {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let began = Instant::now();
         let solver = solver(context)?;
-        let joint = Joint::new(context.instance)?;
-        let build = began.elapsed();
-        context.answer_each(|at, _| {
-            let deadline = context.limits.time.map(|time| Instant::now() + time);
-            Job::new(context, &joint, solver, at, deadline).answer(if at == 0 { build } else { Duration::ZERO })
+        let task = tasks(context)?;
+        context.answer_each(|index, budget| {
+            let task = Task { copies: Some(context.parameters.get::<Copies>()), ..task(budget) };
+            let clock = Clock::start(context.limits.time);
+            Job { context, task: &task, solver, index, clock, given: None }.answer()
         });
         Ok(())
     }
 }
 
 fn solver(context: &Context<'_>) -> Result<&'static dyn CpBackend, MethodError> {
-    let id = if context.parameters.word("solver") == "cp-sat" { "cp-sat" } else { "highs" };
+    let id = match context.parameters.get::<ConstraintSolver>() {
+        ConstraintSolver::CpSat => "cp-sat",
+        ConstraintSolver::Embedded => "highs",
+    };
     let refused = |message: String| MethodError::Parameter { name: "solver", message };
     let solver = cp_backend(id).map_err(|error| refused(error.to_string()))?;
     solver.available().map_err(refused)?;

@@ -3,9 +3,9 @@
 use remat_solvers::cp::model::{Event, IntervalParts};
 use remat_solvers::cp::{CpModel, Interval, Literal, Rule, Variable};
 
-use crate::checkmate::joint::{Joint, Run};
-use crate::checkmate::stages::Stages;
 use crate::moccasin::blocks::gcd;
+use crate::staged::joint::{Joint, Run};
+use crate::staged::stages::Stages;
 
 /// How memory is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,19 +1,24 @@
 //! `moccasin-reordered`: `fastsa` finds an order, `moccasin` the best schedule in it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remat_core::{Instance, OperatorId, Schedule, Step};
+use remat_core::{Instance, OperatorId, Schedule, Step, simulate};
 use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
-use super::{COPIES, MEMORY, RELAXATION, SOLVER, STRATEGY, solver, starts};
-use crate::checkmate::joint::Joint;
-use crate::fastsa::FastSa;
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::method::report::{Progress, Reporter, Silent};
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, MethodError, SkipReason, Termination};
+use super::{Bounds, ConstraintSolver, Copies, Statement, Strategy, solver};
+use crate::checkmate::Workspace;
+use crate::method::parameters::Parameters;
+use crate::method::report::{Progress, Reporter};
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::search::clock::Clock;
+use crate::settings;
+use crate::staged::joint::Joint;
+use crate::staged::starts::follow;
+use crate::staged::task::Task;
 
 /// Moccasin in an order that FastSA found first.
 ///
@@ -43,13 +48,6 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Limits, Method, Me
 /// tradeoff for large models", `NeurIPS` 2023.
 pub struct MoccasinReordered;
 
-const MUTATIONS: ParameterSpec = ParameterSpec {
-    name: "mutations",
-    default: "5000000",
-    kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
-    help: "mutations of fastsa's first stage, on operators, at 5 times the published temperature; a fifth of it in the second",
-};
-
 impl Method for MoccasinReordered {
     fn id(&self) -> &'static str {
         "moccasin-reordered"
@@ -61,23 +59,13 @@ impl Method for MoccasinReordered {
             claim: Claim::Heuristic,
             claim_text: "a legal schedule within the budget, or none; the best of the order found, where the note says so",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
-            parameters: &[
-                STRATEGY,
-                SOLVER,
-                MEMORY,
-                COPIES,
-                crate::checkmate::program::WORKSPACE,
-                START,
-                RELAXATION,
-                MUTATIONS,
-            ],
+            parameters: settings![Strategy, ConstraintSolver, Statement, Copies, Workspace, Bounds],
             budgets: BudgetUse::Used,
         }
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Joint::new(instance)?;
-        FastSa.supports(instance)
+        Joint::new(instance).map(|_| ())
     }
 
     fn is_random(&self, _: &Parameters) -> bool {
@@ -86,57 +74,45 @@ impl Method for MoccasinReordered {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let solver = solver(context)?;
-        context.answer_each(|index, _| budget(context, solver, index));
+        context.answer_each(|index, of| budget(context, solver, index, of));
         Ok(())
     }
 }
 
-/// Only the order and its schedule are a start here.
-const START: ParameterSpec = ParameterSpec {
-    name: "start",
-    default: "fastsa",
-    kind: ParameterKind::Choice(&["fastsa"]),
-    help: "the hint: the schedule that the order comes from",
-};
-
-fn budget(context: &Context<'_>, solver: &'static dyn CpBackend, index: usize) -> Result<Answer, MethodError> {
-    let began = Instant::now();
-    let time = context.limits.time;
-    let deadline = time.map(|time| began + time);
-    let first = annealed(context, index, time.map(|time| time / 4))?;
-    let Some(schedule) = &first.schedule else {
-        let note = format!("fastsa: {}", first.note);
-        return Ok(Answer { note, solve: began.elapsed(), ..first });
+fn budget(
+    context: &Context<'_>,
+    solver: &'static dyn CpBackend,
+    index: usize,
+    budget: Option<u64>,
+) -> Result<Answer, MethodError> {
+    let (began, clock) = (Instant::now(), Clock::start(context.limits.time));
+    let schedule = match context.starts.schedule("fastsa", context, budget, clock.share(4).left()) {
+        Ok(schedule) => schedule,
+        Err(why) => {
+            let note = format!("fastsa: {why}");
+            return Ok(Answer {
+                note,
+                solve: began.elapsed(),
+                ..Answer::without_schedule(budget, Termination::NotFound)
+            });
+        }
     };
-    let joint = Joint::in_order(context.instance, &order(context.instance, schedule)?)?;
-    let copies = context.parameters.integer("copies").unwrap_or(2);
-    let start = starts::follow(context.instance, &joint, schedule, copies);
+    let simulation = simulate(context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+    let claimed = Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes });
+    let joint = Joint::in_order(context.instance, &order(context.instance, &schedule)?)?;
+    let copies = context.parameters.get::<Copies>();
+    let given = Some(follow(context.instance, &joint, &schedule, copies));
+    let task = Task {
+        instance: context.instance,
+        joint: Arc::new(joint),
+        budget,
+        workspace: context.parameters.get::<Workspace>(),
+        copies: Some(copies),
+    };
     let quiet = Context { reporter: &WithoutBounds(context.reporter), ..*context };
-    let job = Job::new(&quiet, &joint, solver, index, deadline).starting_from(start);
-    let answer = job.answer(Duration::ZERO)?;
+    let answer = Job { context: &quiet, task: &task, solver, index, clock, given }.answer()?;
+    let first = Answer { schedule: Some(schedule), claimed, ..Answer::without_schedule(budget, Termination::Feasible) };
     Ok(merged(&first, &answer, began.elapsed()))
-}
-
-/// FastSA's answer to one budget: on operators, in the model of one implementation each.
-fn annealed(context: &Context<'_>, index: usize, time: Option<Duration>) -> Result<Answer, MethodError> {
-    let mutations = context.parameters.integer("mutations").unwrap_or(0);
-    let given = [
-        ("preset", "paper".to_owned()),
-        ("objective", "elu".to_owned()),
-        ("grouping", "off".to_owned()),
-        ("early-stop", "off".to_owned()),
-        ("implementations", "fastest".to_owned()),
-        ("initial-ppm", "5000".to_owned()),
-        ("iterations", mutations.to_string()),
-        ("second-iterations", (mutations / 5).to_string()),
-    ];
-    let given: BTreeMap<String, String> = given.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let parameters = Parameters::new(FastSa.about().parameters, &given)
-        .map_err(|error| MethodError::Internal(format!("parameters of fastsa: {error}")))?;
-    let budgets = &context.budgets[index..=index];
-    let limits = Limits { time, ..context.limits };
-    let context = Context { parameters: &parameters, budgets, limits, reporter: &Silent, ..*context };
-    FastSa.answers(&context)?.pop().ok_or_else(|| MethodError::Internal("fastsa gave no answer to one budget".into()))
 }
 
 /// The better of both schedules, and nothing that would be proved about other orders.
@@ -154,7 +130,7 @@ fn merged(first: &Answer, answer: &Answer, took: Duration) -> Answer {
         other => other,
     };
     let kept = if better { "" } else { "fastsa's own schedule is faster; " };
-    let note = format!("{kept}{proved}{}; fastsa: {}", answer.note, first.note);
+    let note = format!("{kept}{proved}{}", answer.note);
     let chosen = if better { answer } else { first };
     Answer {
         budget: answer.budget,

@@ -1,9 +1,7 @@
-//! How backward stages lie together in blocks: two at the beginning, short ones where schedules are looked for, and
-//! blocks split where a solution says so.
+//! How backward stages lie together in blocks: two at the beginning, short ones where schedules are looked for.
 
-use crate::checkmate::coarse::Block;
-use crate::monet::decisions::Decisions;
 use crate::monet::problem::Problem;
+use crate::staged::blocks::Block;
 
 /// The forward pass, and all the rest.
 pub fn first_blocks(problem: &Problem) -> Vec<Block> {
@@ -31,19 +29,4 @@ pub fn short_blocks(problem: &Problem, capacity: i64, share: f64) -> Vec<Block> 
         }
     }
     blocks
-}
-
-/// Blocks split at their stage of greatest need, where `wanted` says so of block and need; none if nothing was
-/// split.
-pub fn split(blocks: &[Block], said: &Decisions, wanted: impl Fn(usize, i64) -> bool) -> Option<Vec<Block>> {
-    let mut finer = Vec::with_capacity(blocks.len() + 1);
-    for (at, &block) in blocks.iter().enumerate() {
-        let worst = (block.first..=block.last).max_by_key(|&stage| said.stages[stage].peak).unwrap_or(block.first);
-        if block.first == block.last || !wanted(at, said.stages[worst].peak) {
-            finer.push(block);
-            continue;
-        }
-        finer.extend(block.split_at(worst));
-    }
-    (finer.len() > blocks.len()).then_some(finer)
 }

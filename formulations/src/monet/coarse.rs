@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 use remat_solvers::Model;
 
-use crate::checkmate::coarse::Block;
-use crate::checkmate::term::{Sum, Term};
 use crate::monet::constraints::{at_most, choices};
 use crate::monet::layout::Layout;
 use crate::monet::memory::Place;
 use crate::monet::problem::Problem;
+use crate::search::term::{Sum, Term};
+use crate::staged::blocks::Block;
 
 /// What is there while a block of several stages goes on.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,7 @@ use crate::monet::problem::{Problem, Stage};
 
 /// What one stage does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doing {
+pub struct StagePlan {
     /// Nodes that run, with the position of their way, in order.
     pub runs: Vec<(usize, usize)>,
     /// Nodes that run in place.
@@ -31,7 +31,7 @@ pub struct Decisions {
     /// For each stage and one more, which values are there when it begins.
     pub kept: Vec<Vec<bool>>,
     /// What each stage does.
-    pub stages: Vec<Doing>,
+    pub stages: Vec<StagePlan>,
 }
 
 impl Decisions {
@@ -76,17 +76,17 @@ impl Decisions {
 
     fn computes(&self, problem: &Problem) -> Vec<Compute> {
         let mut computes = Vec::new();
-        for (stage, doing) in self.stages.iter().enumerate() {
-            for &(at, way) in doing.runs.iter().filter(|&&(at, _)| problem.nodes[at].parent.is_none()) {
+        for (stage, plan) in self.stages.iter().enumerate() {
+            for &(at, way) in plan.runs.iter().filter(|&&(at, _)| problem.nodes[at].parent.is_none()) {
                 // An intermediate is a way of its parent.
-                let child = doing.runs.iter().find(|&&(child, _)| problem.nodes[child].parent == Some(at));
+                let child = plan.runs.iter().find(|&&(child, _)| problem.nodes[child].parent == Some(at));
                 let (node, way) = child.map_or((at, way), |&(child, way)| (child, way));
-                let over = problem.nodes[node].over.filter(|_| doing.over.contains(&at));
+                let over = problem.nodes[node].over.filter(|_| plan.over.contains(&at));
                 let plain = problem.ways(stage, node).get(way).map_or(0, |way| way.implementation);
                 computes.push((problem.nodes[at].operator, over.map_or(plain, |over| over.implementation)));
             }
             let stage = &problem.stages[stage];
-            if let (Some(operator), Some((variant, way))) = (stage.operator, doing.backward) {
+            if let (Some(operator), Some((variant, way))) = (stage.operator, plan.backward) {
                 computes.push((operator, stage.variants[variant].ways[way].implementation));
             }
         }
@@ -95,14 +95,14 @@ impl Decisions {
 }
 
 /// The cheapest way through a stage between two sets of kept values; the least memory where none fits.
-pub fn complete(problem: &Problem, stage: usize, now: &[bool], next: &[bool], capacity: i64) -> Option<Doing> {
+pub fn complete(problem: &Problem, stage: usize, now: &[bool], next: &[bool], capacity: i64) -> Option<StagePlan> {
     if stage == 0 {
-        return Passage::new(problem, stage, now, next, &[])?.doing(None, capacity);
+        return Passage::new(problem, stage, now, next, &[])?.plan(None, capacity);
     }
     let variants = problem.stages[stage].variants.iter().enumerate();
-    let doings = variants
-        .filter_map(|(at, variant)| Passage::new(problem, stage, now, next, &variant.reads)?.doing(Some(at), capacity));
-    doings.min_by_key(|doing| ((doing.peak - capacity).max(0), doing.time))
+    let plans = variants
+        .filter_map(|(at, variant)| Passage::new(problem, stage, now, next, &variant.reads)?.plan(Some(at), capacity));
+    plans.min_by_key(|plan| ((plan.peak - capacity).max(0), plan.time))
 }
 
 /// One stage with one variant of its backward operator.
@@ -151,10 +151,10 @@ impl<'a> Passage<'a> {
         !self.next[target] && !self.held[target] && !read_later && child_too
     }
 
-    fn doing(&self, variant: Option<usize>, capacity: i64) -> Option<Doing> {
+    fn plan(&self, variant: Option<usize>, capacity: i64) -> Option<StagePlan> {
         let nodes = &self.problem.nodes;
         let stage = &self.problem.stages[self.stage];
-        let mut doing = Doing::default();
+        let mut plan = StagePlan::default();
         let bytes = |at: usize, there: bool| if there { nodes[at].bytes } else { 0 };
         // Kept values at and after a node as they came in; before it, as they go out.
         let mut after: i64 = (0..nodes.len()).map(|at| bytes(at, self.now[at])).sum();
@@ -169,18 +169,18 @@ impl<'a> Passage<'a> {
             }
         }
         for at in 0..nodes.len() {
-            doing.peak = doing.peak.max(stage.before + before + held + after);
+            plan.peak = plan.peak.max(stage.before + before + held + after);
             after -= bytes(at, self.now[at]);
             if self.runs[at] {
                 let local = self.local(at);
                 let base = stage.before + before + held + after - local.0 + nodes[at].bytes + local.1;
-                self.run(at, base, children[at], capacity, &mut doing);
+                self.run(at, base, children[at], capacity, &mut plan);
             }
             before += bytes(at, self.next[at]);
             held += bytes(at, self.held[at]) + self.loss_read(at);
         }
-        doing.time += backward(stage, variant, before + held, capacity, &mut doing);
-        Some(doing)
+        plan.time += backward(stage, variant, before + held, capacity, &mut plan);
+        Some(plan)
     }
 
     /// As released, what the loss reads is kept in the forward pass.
@@ -207,7 +207,7 @@ impl<'a> Passage<'a> {
     }
 
     /// Adds a node: in place if that is no slower or needed, and the fastest way that fits.
-    fn run(&self, at: usize, base: i64, child: Option<usize>, capacity: i64, doing: &mut Doing) {
+    fn run(&self, at: usize, base: i64, child: Option<usize>, capacity: i64, plan: &mut StagePlan) {
         let node = &self.problem.nodes[at];
         let ways = self.problem.ways(self.stage, at);
         let fits = |way: &&crate::monet::problem::Way| base + way.beside <= capacity;
@@ -216,7 +216,7 @@ impl<'a> Passage<'a> {
             ways.iter().enumerate().find(|(_, way)| fits(way)).or_else(least).expect("a node that runs has a way");
         let over = match node.parent {
             // With the parent, which stands before it.
-            Some(parent) => node.over.filter(|_| doing.over.contains(&parent)),
+            Some(parent) => node.over.filter(|_| plan.over.contains(&parent)),
             None => node.over.filter(|over| {
                 let with = child.and_then(|child| self.problem.nodes[child].over).map_or(0, |over| over.time);
                 let quicker = over.time + with <= 0;
@@ -228,24 +228,24 @@ impl<'a> Passage<'a> {
             // Relative to the first way.
             (chosen, way) = (0, &ways[0]);
             beside = way.beside + over.beside;
-            doing.over.push(at);
-            doing.time += over.time;
+            plan.over.push(at);
+            plan.time += over.time;
         }
-        doing.time += way.time;
-        doing.runs.push((at, chosen));
-        doing.peak = doing.peak.max(base + beside);
+        plan.time += way.time;
+        plan.runs.push((at, chosen));
+        plan.peak = plan.peak.max(base + beside);
     }
 }
 
 /// Chooses the backward operator's implementation; its time.
-fn backward(stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, doing: &mut Doing) -> i64 {
+fn backward(stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, plan: &mut StagePlan) -> i64 {
     let Some(at) = variant else { return 0 };
     let base = stage.during + there;
     let ways = &stage.variants[at].ways;
     let fits = ways.iter().position(|way| base + way.beside <= capacity);
     let least = || (0..ways.len()).min_by_key(|&way| ways[way].beside).expect("a variant has a way");
     let way = fits.unwrap_or_else(least);
-    doing.backward = Some((at, way));
-    doing.peak = doing.peak.max(base + ways[way].beside);
+    plan.backward = Some((at, way));
+    plan.peak = plan.peak.max(base + ways[way].beside);
     ways[way].time
 }

@@ -2,19 +2,21 @@
 //! called, and the schedule that a solution says.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use remat_core::Instance;
 use remat_solvers::{Column, Kind, Model, Names, Row};
 
-use crate::checkmate::program::INTEGRALITY;
-use crate::checkmate::term::Term;
+use crate::checkmate::INTEGRALITY;
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
 use crate::method::{Context, Limits, MethodError, SkipReason};
 use crate::monet::decisions::Decisions;
-use crate::monet::formulation::Formulation;
 use crate::monet::layout::{Held, Layout};
-use crate::monet::program::{Program, claimed};
+use crate::monet::problem::Problem;
+use crate::monet::relaxation::Linear;
+use crate::monet::task::{Task, modes, rules};
+use crate::search::term::Term;
 
 /// The model of a budget, whole or relaxed. Every strategy answers for this one.
 ///
@@ -29,10 +31,10 @@ pub fn encode<'a>(
     let limits = Limits { time: None, threads: 1, seed: 0 };
     let budgets = [budget];
     let context = Context::new(instance, parameters, &budgets, limits);
-    let program = Program::new(&context, !relaxed)?;
-    let capacity = program.capacity_of(0);
-    let problem = program.problem;
-    let mut formulation = Formulation::new(&problem, capacity);
+    let problem = Arc::new(Problem::new(instance, modes(&context), rules(&context))?);
+    let task = Task::new(instance, &problem, budget);
+    let capacity = task.capacity;
+    let mut formulation = Linear::new(&problem, capacity);
     formulation.add_all();
     if formulation.has_hopeless_row() {
         let budget = budget.map_or_else(String::new, |budget| format!(" {budget}"));
@@ -55,11 +57,11 @@ pub fn encode<'a>(
             return Err(DecodeError::Fractional(away));
         }
         // Columns lie where they lay.
-        let kept = Formulation::new(&problem, capacity).kept(vector, 0.5);
+        let kept = Linear::new(&problem, capacity).kept(vector, 0.5);
         let found = Decisions::complete(&problem, kept, capacity).ok_or_else(|| {
             DecodeError::Response("what the solution keeps makes an operator run again that must not".into())
         })?;
-        Ok((found.schedule(instance, &problem), claimed(&problem, &found)))
+        Ok((found.schedule(instance, &problem), task.claim(&found)))
     };
     Ok(Box::new(LinearEncoding { model, names: Box::new(names), facts, read: Box::new(read) }))
 }
@@ -70,7 +72,7 @@ fn farthest(kinds: &[Kind], vector: &[f64]) -> f64 {
     whole.map(|(value, _)| (value - value.round()).abs()).fold(0.0, f64::max)
 }
 
-fn facts(formulation: &Formulation<'_>, relaxed: bool) -> Vec<(&'static str, String)> {
+fn facts(formulation: &Linear<'_>, relaxed: bool) -> Vec<(&'static str, String)> {
     let Model { costs, rows, .. } = &formulation.layout.model;
     let rules = formulation.problem.rules;
     let unit = |scale: f64, unit: u64| (scale * unit as f64).to_string();

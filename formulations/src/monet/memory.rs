@@ -2,10 +2,10 @@
 //! backward operator runs. Each is a function of stage and node that gives a sum over columns; the values
 //! of all of them in a vector come from prefix sums, in O(nodes) per stage and node.
 
-use crate::checkmate::term::{Sum, Term};
 use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::problem::Problem;
+use crate::search::term::{Sum, Term};
 
 /// A memory row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,15 +1,24 @@
 //! The methods `monet` and `monet-lp`.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use remat_core::Instance;
 
 use crate::method::formulation::{Encoding, Formulation};
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::monet::bound::relax;
+use crate::monet::decisions::Decisions;
 use crate::monet::encoding::encode;
 use crate::monet::problem::{Modes, Problem, Rules};
-use crate::monet::program::Program;
+use crate::monet::relaxation::Linear;
+use crate::monet::task::{Task, modes, rules};
+use crate::search::clock::Clock;
+use crate::search::driver::{Ended, answer, exactly, search};
+use crate::search::incumbent::Incumbent;
+use crate::search::separation::{Pass, Solver, Solving};
+use crate::{setting, settings};
 
 /// MONeT: checkpointing and implementations of operators in one integer program.
 ///
@@ -81,56 +90,48 @@ pub struct Monet;
 /// As [`Monet`].
 pub struct MonetLp;
 
-const MODES: ParameterSpec = ParameterSpec {
-    name: "modes",
-    default: "all",
-    kind: ParameterKind::Choice(&["noop", "conv", "output-activated", "intermediate-activated", "all"]),
-    help: "which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved \
-           for them, or all",
-};
+setting! {
+    /// which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved
+    /// for them, or all
+    pub enum Mode("modes") = All {
+        Noop = "noop",
+        Conv = "conv",
+        OutputActivated = "output-activated",
+        IntermediateActivated = "intermediate-activated",
+        All = "all",
+    }
+}
 
-const IN_PLACE: ParameterSpec = ParameterSpec {
-    name: "in-place",
-    default: "on",
-    kind: ParameterKind::Choice(&["on", "off"]),
-    help: "whether forward operators may run in place",
-};
+setting! {
+    /// whether forward operators may run in place
+    pub InPlace("in-place"): switch = on
+}
 
-const RECOMPUTE: ParameterSpec = ParameterSpec {
-    name: "recompute",
-    default: "on",
-    kind: ParameterKind::Choice(&["on", "off"]),
-    help: "whether anything may run twice; off, implementations alone are chosen",
-};
+setting! {
+    /// whether anything may run twice; off, implementations alone are chosen
+    pub Recompute("recompute"): switch = on
+}
 
-const LOCAL: ParameterSpec = ParameterSpec {
-    name: "local",
-    default: "dot",
-    kind: ParameterKind::Choice(&["bar", "dot"]),
-    help: "bound on local memory: bar as in the paper's experiments, dot as in its Appendix B, which is tighter",
-};
+setting! {
+    /// bound on local memory: bar as in the paper's experiments, dot as in its Appendix B, which is tighter
+    pub enum Local("local") = Dot { Bar = "bar", Dot = "dot" }
+}
 
-const RULES: ParameterSpec = ParameterSpec {
-    name: "rules",
-    default: "exact",
-    kind: ParameterKind::Choice(&["exact", "as-released"]),
-    help: "exact: bytes and the instance's times; as-released: as the authors' program counts (with local=bar)",
-};
+setting! {
+    /// exact: bytes and the instance's times; as-released: as the authors' program counts (with local=bar)
+    pub enum Count("rules") = Exact { Exact = "exact", AsReleased = "as-released" }
+}
 
-const STRATEGY: ParameterSpec = ParameterSpec {
-    name: "strategy",
-    default: "coarse",
-    kind: ParameterKind::Choice(&["plain", "lazy", "relaxed", "coarse"]),
-    help: "plain: all rows, branch and bound; lazy: memory rows when violated, heuristics, then branch and bound; \
-           relaxed: the same without branch and bound; coarse: a relaxation over blocks of stages, refined, then lazy",
-};
+setting! {
+    /// plain: all rows, branch and bound; lazy: memory rows when violated, then branch and bound; coarse: a relaxation
+    /// over blocks of stages, refined, beside neighbourhoods of the best schedule, then lazy
+    pub enum Strategy("strategy") = Coarse { Plain = "plain", Lazy = "lazy", Coarse = "coarse" }
+}
 
-const GAP: ParameterSpec = ParameterSpec {
-    name: "gap-ppm",
-    default: "0",
-    kind: ParameterKind::Integer { min: 0, max: 1_000_000 },
-    help: "relative gap at which to stop, in parts per million of the time",
-};
+setting! {
+    /// relative gap at which to stop, in parts per million of the time
+    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
+}
 
 fn supports(instance: &Instance) -> Result<(), SkipReason> {
     let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
@@ -160,7 +161,7 @@ impl Method for Monet {
             claim_text: "optimal among schedules that recompute forward operators before each backward one, any \
                          implementation, by MONeT's bound on local memory",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: &[MODES, IN_PLACE, RECOMPUTE, LOCAL, RULES, STRATEGY, crate::checkmate::program::SOLVER, GAP],
+            parameters: settings![Mode, InPlace, Recompute, Local, Count, Strategy, Solver, Gap],
             budgets: BudgetUse::Used,
         }
     }
@@ -174,10 +175,49 @@ impl Method for Monet {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let program = Program::new(context, true)?;
-        context.answer_each(|at, _| program.started().solve(at));
+        let solving = Solving::new(context)?;
+        let problem = Arc::new(Problem::new(context.instance, modes(context), rules(context))?);
+        context.answer_each(|index, budget| {
+            solve(context, index, budget, &Task::new(context.instance, &problem, budget), solving)
+        });
         Ok(())
     }
+}
+
+fn solve(
+    context: &Context<'_>,
+    index: usize,
+    budget: Option<u64>,
+    task: &Task<'_>,
+    solving: Solving,
+) -> Result<Answer, MethodError> {
+    let (clock, began) = (Clock::start(context.limits.time), Instant::now());
+    let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
+    let incumbent = Incumbent::new(task, context.reporter, index, gap, task.least_time());
+    if let Some(store_all) = Decisions::store_all(&task.problem, task.capacity) {
+        incumbent.offer(store_all)?;
+    }
+    if incumbent.is_enough() {
+        let note = "nothing recomputed; no solver asked".into();
+        return answer(&incumbent, budget, Ended { stop: None, note }, began.elapsed(), Duration::ZERO);
+    }
+    let (mut build, mut linear) = (Duration::ZERO, None);
+    let strategy = context.parameters.get::<Strategy>();
+    if strategy != Strategy::Coarse {
+        let mut exact = Linear::new(&task.problem, task.capacity);
+        if strategy == Strategy::Plain {
+            exact.add_all();
+        } else {
+            exact.add_usual();
+        }
+        (build, linear) = (began.elapsed(), Some(exact));
+    }
+    let from = if strategy == Strategy::Plain { Pass::Whole } else { Pass::Relaxed };
+    let ended = match linear {
+        Some(linear) => exactly(&incumbent, linear, from, solving, clock)?,
+        None => search(&incumbent, solving, clock)?,
+    };
+    answer(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
 }
 
 impl Formulation for MonetLp {
@@ -202,7 +242,7 @@ impl Method for MonetLp {
             claim: Claim::LowerBound,
             claim_text: "a lower bound on the time of every schedule of monet's class, in exact arithmetic",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: &[MODES, IN_PLACE, RECOMPUTE, LOCAL, RULES, crate::checkmate::program::SOLVER],
+            parameters: settings![Mode, InPlace, Recompute, Local, Count, Solver],
             budgets: BudgetUse::Used,
         }
     }
@@ -216,15 +256,19 @@ impl Method for MonetLp {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let program = Program::new(context, false)?;
-        context.answer_each(|at, _| {
-            let began = Instant::now();
-            let answer = program.started().bound_only(at)?;
+        let solving = Solving::new(context)?;
+        let problem = Arc::new(Problem::new(context.instance, modes(context), rules(context))?);
+        context.answer_each(|index, budget| {
+            let (clock, began) = (Clock::start(context.limits.time), Instant::now());
+            let task = Task::new(context.instance, &problem, budget);
+            let incumbent = Incumbent::new(&task, context.reporter, index, 0.0, task.least_time());
+            let ended = relax(&incumbent, solving, clock)?;
+            let answer = answer(&incumbent, budget, ended, Duration::ZERO, began.elapsed())?;
             let termination = match answer.termination {
-                Termination::Infeasible | Termination::TimeLimit | Termination::Error => answer.termination,
-                _ => Termination::BoundOnly,
+                Termination::NotFound => Termination::BoundOnly,
+                other => other,
             };
-            Ok(Answer { termination, schedule: None, claimed: None, solve: began.elapsed(), ..answer })
+            Ok(Answer { termination, ..answer })
         });
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! Which memory rows a vector violates: all places of a stage in one pass over its nodes.
 
-use crate::checkmate::term::Term;
 use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::memory::Place;
 use crate::monet::problem::Problem;
+use crate::search::term::Term;
 
 /// Which runs of a vector take memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

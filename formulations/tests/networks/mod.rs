@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use common::{Dice, network};
 use remat_core::format::{ImplementationDocument, InPlaceDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, simulate};
-use remat_formulations::checkmate::joint::Joint;
-use remat_formulations::checkmate::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, find};
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::stages::Stages;
+use remat_formulations::{Answer, Context, Limits, Parameters, Registered, find};
 
 /// `SplitMix64`.
 pub struct Random(pub u64);
@@ -66,7 +66,8 @@ pub fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: 
     let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
     let limits = Limits { time: None, threads: 1, seed: 3 };
-    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("solves")
+    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, budgets, limits) };
+    method.answers(&context).expect("solves")
 }
 
 /// Budgets from one below what is feasible at all to one that store-all meets.

@@ -3,11 +3,10 @@
 //!
 //! Deterministic for a seed as long as time does not run out: the effort is counted in steps and completed stages.
 
-use std::time::{Duration, Instant};
-
-use crate::monet::decisions::{Decisions, Doing, complete};
+use crate::monet::decisions::{Decisions, StagePlan, complete};
 use crate::monet::problem::Problem;
 use crate::random::Random;
+use crate::search::clock::Clock;
 
 /// How much is tried.
 #[derive(Clone, Copy, Debug)]
@@ -16,19 +15,12 @@ pub struct Effort {
     pub steps: usize,
     /// Temperature at the beginning, as a part of a node's mean time.
     pub heat: f64,
-    /// Wall time.
-    pub time: Option<Duration>,
-}
-
-impl Effort {
-    /// A few seconds at most, from what may be far from good.
-    pub fn usual(time: Option<Duration>) -> Self {
-        Self { steps: 400_000, heat: 0.3, time }
-    }
+    /// Time.
+    pub clock: Clock,
 }
 
 /// The best decisions within the capacity that the search comes across, from some values kept.
-pub fn improve(
+pub fn anneal(
     problem: &Problem,
     mut kept: Vec<Vec<bool>>,
     capacity: i64,
@@ -43,11 +35,10 @@ pub fn improve(
     })?;
     search.hottest *= effort.heat;
     let steps = effort.steps.min(200 * problem.nodes.len() * problem.stages.len());
-    let began = Instant::now();
     while search.completed < steps {
         search.temperature = search.hottest * (1.0 - search.completed as f64 / steps as f64);
         search.step();
-        if search.completed % 64 == 0 && effort.time.is_some_and(|time| began.elapsed() > time) {
+        if search.completed % 64 == 0 && effort.clock.is_over() {
             break;
         }
     }
@@ -88,7 +79,7 @@ struct Search<'a> {
     problem: &'a Problem,
     capacity: i64,
     kept: Vec<Vec<bool>>,
-    doings: Vec<Doing>,
+    plans: Vec<StagePlan>,
     energy: f64,
     excess: i64,
     weight: f64,
@@ -109,7 +100,7 @@ impl<'a> Search<'a> {
             problem,
             capacity,
             kept: start.kept,
-            doings: start.stages,
+            plans: start.stages,
             energy: 0.0,
             excess: 0,
             // A hundredth of the memory too much is worse than a tenth of the time.
@@ -120,18 +111,18 @@ impl<'a> Search<'a> {
             completed: 0,
             best: None,
         };
-        search.energy = search.doings.iter().map(|doing| search.energy_of(doing)).sum();
-        search.excess = search.doings.iter().map(|doing| search.excess_of(doing)).sum();
+        search.energy = search.plans.iter().map(|plan| search.energy_of(plan)).sum();
+        search.excess = search.plans.iter().map(|plan| search.excess_of(plan)).sum();
         search.remember();
         Some(search)
     }
 
-    fn excess_of(&self, doing: &Doing) -> i64 {
-        (doing.peak - self.capacity).max(0)
+    fn excess_of(&self, plan: &StagePlan) -> i64 {
+        (plan.peak - self.capacity).max(0)
     }
 
-    fn energy_of(&self, doing: &Doing) -> f64 {
-        doing.time as f64 + self.weight * self.excess_of(doing) as f64
+    fn energy_of(&self, plan: &StagePlan) -> f64 {
+        plan.time as f64 + self.weight * self.excess_of(plan) as f64
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -141,9 +132,9 @@ impl<'a> Search<'a> {
     }
 
     fn remember(&mut self) {
-        let time: i64 = self.doings.iter().map(|doing| doing.time).sum();
+        let time: i64 = self.plans.iter().map(|plan| plan.time).sum();
         if self.excess == 0 && self.best.as_ref().is_none_or(|best| time < best.time()) {
-            self.best = Some(Decisions { kept: self.kept.clone(), stages: self.doings.clone() });
+            self.best = Some(Decisions { kept: self.kept.clone(), stages: self.plans.clone() });
         }
     }
 
@@ -166,17 +157,17 @@ impl<'a> Search<'a> {
         for stage in from - 1..=to.min(self.problem.stages.len() - 1) {
             self.completed += 1;
             let (now, next) = (&self.kept[stage], &self.kept[stage + 1]);
-            let Some(doing) = complete(self.problem, stage, now, next, self.capacity) else { return undo(self) };
-            gain += self.energy_of(&self.doings[stage]) - self.energy_of(&doing);
-            changed.push(doing);
+            let Some(plan) = complete(self.problem, stage, now, next, self.capacity) else { return undo(self) };
+            gain += self.energy_of(&self.plans[stage]) - self.energy_of(&plan);
+            changed.push(plan);
         }
         if gain < 0.0 && self.random.unit() >= (gain / self.temperature.max(1e-9)).exp() {
             return undo(self);
         }
         self.energy -= gain;
-        for (stage, doing) in (from - 1..).zip(changed) {
-            self.excess += self.excess_of(&doing) - self.excess_of(&self.doings[stage]);
-            self.doings[stage] = doing;
+        for (stage, plan) in (from - 1..).zip(changed) {
+            self.excess += self.excess_of(&plan) - self.excess_of(&self.plans[stage]);
+            self.plans[stage] = plan;
         }
         self.remember();
     }
@@ -188,11 +179,11 @@ impl<'a> Search<'a> {
         // Half of the moves are about something that runs again.
         let again = self.random.unit() < 0.5;
         let stage = 1 + self.below(stages - 1);
-        let runs = &self.doings[stage].runs;
+        let runs = &self.plans[stage].runs;
         let node = if again && !runs.is_empty() {
             let count = runs.len();
             let at = self.below(count);
-            self.doings[stage].runs[at].0
+            self.plans[stage].runs[at].0
         } else {
             self.below(self.problem.nodes.len())
         };
@@ -212,7 +203,7 @@ impl<'a> Search<'a> {
             // From the last run before, where it is to be kept.
             0 if !value => {
                 let made =
-                    (from..=stage).rev().find(|&at| at < stage && self.doings[at].runs.iter().any(|run| run.0 == node));
+                    (from..=stage).rev().find(|&at| at < stage && self.plans[at].runs.iter().any(|run| run.0 == node));
                 Some((node, made.map_or(from, |at| at + 1), stage))
             }
             0 => Some((node, from, to)),

@@ -4,8 +4,8 @@
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule, Step};
 
-use crate::checkmate::joint::Joint;
 use crate::method::Claimed;
+use crate::staged::joint::Joint;
 
 /// The matrix R: `runs[t]` are the positions that run in stage t, ascending; the last one is t.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,26 @@ impl Stages {
         kept
     }
 
+    /// Time of all runs.
+    pub fn time(&self, joint: &Joint) -> u64 {
+        let runs = self.runs.iter().enumerate().flat_map(|(stage, runs)| runs.iter().map(move |&run| (stage, run)));
+        runs.filter_map(|(stage, position)| joint.run(stage, position)).map(|way| way.time).sum()
+    }
+
+    /// Most runs of one operator.
+    pub fn most_runs(&self) -> u64 {
+        let mut runs = vec![0; self.runs.len()];
+        self.runs.iter().flatten().for_each(|&position| runs[position] += 1);
+        runs.into_iter().max().unwrap_or(0)
+    }
+
+    /// What runs again: stage and position.
+    pub fn later_runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.runs.iter().enumerate().flat_map(|(stage, runs)| {
+            runs.iter().copied().filter(move |&position| position < stage).map(move |position| (stage, position))
+        })
+    }
+
     /// Time and peak as the model counts them.
     pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
         let (mut time, mut peak_bytes) = (0, joint.base_bytes);
@@ -119,6 +139,18 @@ impl Stages {
                 }
             }
         }
+    }
+
+    /// The peak of each stage, and the position at which it is.
+    pub fn peaks(&self, joint: &Joint, workspace: bool) -> Vec<(u64, usize)> {
+        let mut peaks = vec![(0, 0); joint.len()];
+        self.walk(joint, &self.kept(joint), |stage, position, _, bytes| {
+            let bytes = bytes + joint.run(stage, position).map_or(0, |way| way.transient(workspace));
+            if bytes > peaks[stage].0 {
+                peaks[stage] = (bytes, position);
+            }
+        });
+        peaks
     }
 
     /// The schedule.

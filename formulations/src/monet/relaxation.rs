@@ -1,11 +1,9 @@
-//! MONeT's program as a model: columns, rows, and the memory rows that are in it so far.
+//! MONeT's program as a linear model: columns, rows, and the memory rows that are in it so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use remat_solvers::RowBlock;
+use remat_solvers::{Model, RowBlock};
 
-use crate::checkmate::coarse::Block;
-use crate::checkmate::term::Term;
 use crate::monet::constraints;
 use crate::monet::decisions::Decisions;
 use crate::monet::expand::expand;
@@ -14,9 +12,32 @@ use crate::monet::memory::{Place, memory, places};
 use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::Problem;
 use crate::monet::separation::{Runs, violated};
+use crate::search::separation::{Pass, Relaxation};
+use crate::search::term::Term;
+use crate::staged::blocks::Block;
+
+/// So many rows of either kind that a relaxation violates are taken from a block at a time.
+const ALIKE: usize = 3;
+/// Rows with less room than this part of the capacity, if all ran that may, are given to branch and bound.
+const NEAR: f64 = 0.2;
+/// Stages times nodes squared, about the terms of all memory rows, up to which branch and bound gets all.
+const ALL_ROWS: usize = 600_000;
+/// Stages times nodes up to which the exact model is within reach.
+const SMALL: usize = 20_000;
+
+/// What a model is of; it decides which rows are added together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Blocks of stages.
+    Blocks,
+    /// What is open in a neighbourhood.
+    Neighbourhood,
+    /// Everything, stage by stage.
+    Exact,
+}
 
 /// A model of a problem within a capacity.
-pub struct Formulation<'a> {
+pub struct Linear<'a> {
     /// The problem.
     pub problem: &'a Problem,
     /// Columns and rows.
@@ -25,29 +46,31 @@ pub struct Formulation<'a> {
     pub capacity: i64,
     /// By stage, what its rows leave free of the capacity; 0 but in heuristics.
     pub margin: Vec<i64>,
+    scope: Scope,
     present: BTreeSet<(usize, Place)>,
 }
 
-impl<'a> Formulation<'a> {
+impl<'a> Linear<'a> {
     /// The exact model without memory rows.
     pub fn new(problem: &'a Problem, capacity: i64) -> Self {
-        Self::coarse(problem, capacity, single_stages(problem))
+        Self::of(problem, capacity, Layout::new(problem, capacity, single_stages(problem)), Scope::Exact)
     }
 
     /// The model over blocks of stages, without memory rows.
     pub fn coarse(problem: &'a Problem, capacity: i64, blocks: Vec<Block>) -> Self {
-        Self::of(problem, capacity, Layout::new(problem, capacity, blocks))
+        Self::of(problem, capacity, Layout::new(problem, capacity, blocks), Scope::Blocks)
     }
 
     /// The exact model of a neighbourhood, without memory rows: what that does not leave open is constant.
     pub fn within(problem: &'a Problem, capacity: i64, open: &Neighbourhood<'_>) -> Self {
-        Self::of(problem, capacity, Layout::within(problem, capacity, single_stages(problem), open))
+        let layout = Layout::within(problem, capacity, single_stages(problem), open);
+        Self::of(problem, capacity, layout, Scope::Neighbourhood)
     }
 
-    fn of(problem: &'a Problem, capacity: i64, mut layout: Layout) -> Self {
+    fn of(problem: &'a Problem, capacity: i64, mut layout: Layout, scope: Scope) -> Self {
         constraints::add(problem, &mut layout);
         let margin = vec![0; problem.stages.len()];
-        Self { problem, layout, capacity, margin, present: BTreeSet::new() }
+        Self { problem, layout, capacity, margin, scope, present: BTreeSet::new() }
     }
 
     /// Adds the rows of another model of the same problem that mean the same here: those of equal blocks.
@@ -74,6 +97,12 @@ impl<'a> Formulation<'a> {
                 self.add(stage, place);
             }
         }
+    }
+
+    /// Adds all memory rows where they are not too many for branch and bound, else those that are violated first.
+    pub fn add_usual(&mut self) {
+        let nodes = self.problem.nodes.len();
+        if self.problem.stages.len() * nodes * nodes <= ALL_ROWS { self.add_all() } else { self.add_first() }
     }
 
     /// Adds the rows of the backward operators and of the forward pass.
@@ -112,16 +141,6 @@ impl<'a> Formulation<'a> {
             *count <= alike
         });
         found.into_iter().filter(|&(stage, place, _)| self.add(stage, place)).count()
-    }
-
-    /// Whether a vector is within the capacity everywhere.
-    pub fn violates_nothing(&self, vector: &[f64]) -> bool {
-        self.violated(vector).is_empty()
-    }
-
-    /// Whether its rows use all of the capacity, so that its bounds are bounds on all schedules.
-    pub fn leaves_nothing_free(&self) -> bool {
-        self.margin.iter().all(|&margin| margin == 0)
     }
 
     fn violated(&self, vector: &[f64]) -> Vec<(usize, Place, f64)> {
@@ -213,11 +232,11 @@ impl<'a> Formulation<'a> {
     fn runs(&self, decisions: &Decisions, block: Block, set: &mut impl FnMut(Term, bool)) {
         let terms = &self.layout.stages[block.first];
         for node in 0..self.problem.nodes.len() {
-            let mut doings = decisions.stages[block.first..=block.last].iter();
-            let first = doings.find_map(|doing| doing.runs.iter().find(|run| run.0 == node).map(|run| (doing, run.1)));
+            let mut plans = decisions.stages[block.first..=block.last].iter();
+            let first = plans.find_map(|plan| plan.runs.iter().find(|run| run.0 == node).map(|run| (plan, run.1)));
             set(terms.kept[node], decisions.kept[block.first][node]);
             set(terms.run[node], first.is_some());
-            set(terms.over[node], first.is_some_and(|(doing, _)| doing.over.contains(&node)));
+            set(terms.over[node], first.is_some_and(|(plan, _)| plan.over.contains(&node)));
             if terms.ways[node].len() > 1 {
                 let ways = terms.ways[node].iter().enumerate();
                 ways.for_each(|(at, &term)| set(term, first.is_some_and(|(_, way)| way == at)));
@@ -240,22 +259,71 @@ impl<'a> Formulation<'a> {
 
     /// What is there after the runs of a stage of its own, and what is held for its backward operator.
     fn details(&self, decisions: &Decisions, stage: usize, set: &mut impl FnMut(Term, bool)) {
-        let (terms, doing) = (&self.layout.stages[stage], &decisions.stages[stage]);
+        let (terms, plan) = (&self.layout.stages[stage], &decisions.stages[stage]);
         let target = |node: usize| {
-            let mut over = doing.over.iter().filter_map(|&at| self.problem.nodes[at].over);
+            let mut over = plan.over.iter().filter_map(|&at| self.problem.nodes[at].over);
             over.any(|over| over.node == node)
         };
         for node in 0..self.problem.nodes.len() {
             if terms.present[node] != terms.run[node] {
-                set(terms.present[node], doing.runs.iter().any(|run| run.0 == node) && !target(node));
+                set(terms.present[node], plan.runs.iter().any(|run| run.0 == node) && !target(node));
             }
         }
-        let Some((variant, _)) = doing.backward else { return };
+        let Some((variant, _)) = plan.backward else { return };
         let reads = &self.problem.stages[stage].variants[variant].reads;
         for &(node, held) in &terms.held {
             if let Held::Term(term) = held {
                 set(term, reads.contains(&node) && !decisions.kept[stage + 1][node]);
             }
         }
+    }
+}
+
+impl Linear<'_> {
+    /// The bound on the time that a bound on the objective amounts to which holds in exact arithmetic.
+    pub fn exact_bound(&self, objective: f64) -> u64 {
+        let time = objective * self.layout.scale.time;
+        // What is left is the rounding of this product and of the scaled costs.
+        let certain = (time - 1e-9 * time.abs() - 1e-6 * self.layout.scale.time).ceil().max(0.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^63")]
+        let certain = if certain.is_finite() { certain as u64 } else { 0 };
+        certain
+    }
+}
+
+/// Whether the exact model of a problem is within reach.
+pub fn is_small(problem: &Problem) -> bool {
+    problem.stages.len() * problem.nodes.len() <= SMALL
+}
+
+impl Relaxation for Linear<'_> {
+    fn model(&self) -> &Model {
+        &self.layout.model
+    }
+
+    fn fixed_time(&self) -> u64 {
+        0
+    }
+
+    fn time_unit(&self) -> f64 {
+        self.layout.scale.time
+    }
+
+    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
+        let before = self.layout.model.rows.len();
+        let alike = match (self.scope, pass) {
+            (Scope::Blocks, _) | (Scope::Neighbourhood, Pass::Relaxed) => ALIKE,
+            _ => usize::MAX,
+        };
+        let violated = self.add_worst(point, alike);
+        // Each whole solve may take a second, and seldom is it the last where these rows are not there.
+        let near = match pass {
+            Pass::Whole => violated > 0,
+            Pass::Relaxed => violated == 0 && is_small(self.problem),
+        };
+        if self.scope == Scope::Neighbourhood && near {
+            self.add_near(point, NEAR);
+        }
+        self.rows_from(before)
     }
 }

@@ -1,25 +1,24 @@
 //! Schedules without a solver: a matrix S is repaired until it fits the budget, then filled up where
 //! memory is left. Deterministic; proves nothing.
 
-use std::time::Instant;
-
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
+use crate::search::clock::Clock;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
 /// S by stage and value; one row more than there are stages, for the end.
 pub type Kept = Vec<Vec<bool>>;
 
 /// What the search knows of the problem.
 #[derive(Clone, Copy)]
-pub struct Primal<'a> {
+pub struct Repair<'a> {
     /// The graph.
     pub joint: &'a Joint,
     /// Bytes that may be used.
     pub budget: u64,
     /// Whether workspaces count.
     pub workspace: bool,
-    /// When to give up.
-    pub deadline: Option<Instant>,
+    /// How long.
+    pub clock: Clock,
 }
 
 /// Stages and how far they are from the budget.
@@ -37,7 +36,7 @@ struct Point {
 /// How many ways of dropping something are looked at together.
 const CANDIDATES: usize = 16;
 
-impl Primal<'_> {
+impl Repair<'_> {
     /// Stages within the budget that keep what `keep` says as far as that fits; none if the repair gets
     /// stuck.
     pub fn repair(&self, keep: impl Fn(usize, usize) -> bool) -> Option<Stages> {
@@ -52,7 +51,7 @@ impl Primal<'_> {
     }
 
     fn late(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.clock.is_over()
     }
 
     fn point(&self, stages: Stages) -> Point {

@@ -6,13 +6,12 @@
 //! good schedules lie. Moves aim at what is idle where memory is short. Deterministic for a seed unless
 //! the deadline comes first; no proof.
 
-use std::time::Instant;
-
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
-use crate::moccasin::greedy::Limits;
-use crate::moccasin::timeline::Timeline;
 use crate::random::Random;
+use crate::search::clock::Clock;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+use crate::staged::task::Task;
+use crate::staged::timeline::Timeline;
 
 /// Moves between two looks at price and clock.
 const ROUND: u64 = 512;
@@ -40,20 +39,21 @@ pub type Better<'a> = dyn FnMut(&Stages) + 'a;
 
 /// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
 /// budget that is faster than those before.
-pub fn anneal(joint: &Joint, limits: Limits, plan: Plan, start: &Stages, seed: u64, better: &mut Better<'_>) {
+pub fn anneal(task: &Task<'_>, clock: Clock, plan: Plan, start: &Stages, seed: u64, better: &mut Better<'_>) {
+    let (joint, copies) = (&*task.joint, task.copies.unwrap_or(u64::MAX));
     let movable: Vec<usize> = (0..joint.len())
         .filter(|&position| joint.operators[position].again.is_some() && joint.last_run(position) > position)
         .collect();
-    if movable.is_empty() || limits.copies < 2 {
+    if movable.is_empty() || copies < 2 {
         return;
     }
-    let timeline = Timeline::new(joint, start, limits.budget, limits.workspace);
+    let timeline = Timeline::new(joint, start, task.budget_bytes(), task.workspace);
     let mean = |sum: u64| (sum as f64 / joint.len() as f64).max(1e-9);
     let unit_time = mean(joint.operators.iter().map(|operator| operator.first.time).sum());
     let unit_bytes = mean(joint.values.iter().map(|value| value.bytes).sum());
     let mut walk = Walk {
         joint,
-        limits,
+        copies,
         movable,
         random: Random::part(seed, 0x4d6f_6363),
         price: 0.1 * unit_time / unit_bytes,
@@ -64,7 +64,7 @@ pub fn anneal(joint: &Joint, limits: Limits, plan: Plan, start: &Stages, seed: u
     };
     let mut least = u64::MAX;
     let mut round = 0;
-    while round * ROUND < plan.moves && limits.deadline.is_none_or(|deadline| Instant::now() < deadline) {
+    while round * ROUND < plan.moves && !clock.is_over() {
         let done = (round * ROUND) as f64 / plan.moves as f64;
         let temperature = unit_time * plan.initial * (plan.last / plan.initial).powf(done);
         let mut within = 0;
@@ -85,7 +85,8 @@ pub fn anneal(joint: &Joint, limits: Limits, plan: Plan, start: &Stages, seed: u
 /// The walk.
 struct Walk<'a> {
     joint: &'a Joint,
-    limits: Limits,
+    /// Most runs of one operator.
+    copies: u64,
     /// Operators that may run again to some use.
     movable: Vec<usize>,
     random: Random,
@@ -137,7 +138,7 @@ impl Walk<'_> {
     }
 
     fn has_room(&self, position: usize) -> bool {
-        (self.timeline.later(position).len() as u64) + 1 < self.limits.copies
+        (self.timeline.later(position).len() as u64) + 1 < self.copies
             && !self.moves.iter().any(|&(moved, _)| moved == position)
     }
 
@@ -238,20 +239,19 @@ impl Walk<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::moccasin::blocks::stage_peaks;
-    use crate::moccasin::greedy::within_copies;
     use remat_core::Instance;
     use remat_core::generate::layered::{Layered, layered};
 
-    fn joint(nodes: u32, seed: u64) -> Joint {
-        let document = layered("layered", &Layered::moccasin(nodes, 0.4), seed);
-        Joint::new(&Instance::new(&document).expect("valid")).expect("supported")
+    fn instance(nodes: u32, seed: u64) -> Instance {
+        Instance::new(&layered("layered", &Layered::moccasin(nodes, 0.4), seed)).expect("valid")
     }
 
     #[test]
     fn time_and_excess_of_a_timeline_are_those_of_its_stages_after_any_changes() {
-        let joint = joint(40, 3);
+        let joint = Joint::new(&instance(40, 3)).expect("supported");
         let store_all = Stages::store_all(&joint).claim(&joint, true);
         let budget = store_all.peak_bytes * 7 / 10;
         let mut timeline = Timeline::new(&joint, &Stages::store_all(&joint), budget, true);
@@ -267,7 +267,7 @@ mod tests {
             });
             assert_eq!(timeline.excess(), excess);
             assert_eq!(store_all.time + timeline.time(), stages.claim(&joint, true).time);
-            let over = stage_peaks(&joint, &stages, true).iter().any(|peak| peak.0 > budget);
+            let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
             assert_eq!(timeline.over().next().is_some(), over);
         }
     }
@@ -275,15 +275,18 @@ mod tests {
     #[test]
     fn every_schedule_that_is_found_meets_the_budget_and_the_number_of_copies() {
         for copies in [2, 3] {
-            let joint = joint(60, 5);
+            let instance = instance(60, 5);
+            let joint = Arc::new(Joint::new(&instance).expect("supported"));
             let store_all = Stages::store_all(&joint).claim(&joint, true);
             let budget = store_all.peak_bytes * 8 / 10;
-            let limits = Limits { budget, workspace: true, copies, deadline: None };
+            let copies = Some(copies);
+            let task =
+                Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), workspace: true, copies };
             let plan = Plan { moves: 60_000, ..Plan::of(&joint) };
             let mut times = Vec::new();
-            anneal(&joint, limits, plan, &Stages::store_all(&joint), 1, &mut |stages| {
+            anneal(&task, Clock::start(None), plan, &Stages::store_all(&joint), 1, &mut |stages| {
                 let claim = stages.claim(&joint, true);
-                assert!(claim.peak_bytes <= budget && within_copies(&joint, stages, copies));
+                assert!(claim.peak_bytes <= budget && Some(stages.most_runs()) <= copies);
                 times.push(claim.time);
             });
             assert!(times.is_sorted_by(|earlier, later| earlier > later), "{times:?}");

@@ -68,6 +68,11 @@ pub struct Value {
 }
 
 impl Joint {
+    /// Time of all first runs.
+    pub fn fixed_time(&self) -> u64 {
+        self.operators.iter().map(|operator| operator.first.time).sum()
+    }
+
     /// The joint graph under the fastest implementations.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //! producer to the last reader before the next one. Only memory can be wrong, so a search may walk over
 //! all sets. A change touches the values that the operator makes and reads, and nothing else.
 
-use crate::checkmate::joint::Joint;
-use crate::checkmate::stages::Stages;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
 /// A moment: stage and position of a run, in the order of time.
 type Moment = u64;

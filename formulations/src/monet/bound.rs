@@ -1,0 +1,43 @@
+//! The relaxation over single stages for `monet-lp`: bounds from the multipliers of an interior-point solution, which
+//! hold in exact arithmetic.
+
+use remat_solvers::{LpAlgorithm, Request, Stop, safe_bound};
+
+use crate::method::MethodError;
+use crate::monet::task::Task;
+use crate::search::clock::Clock;
+use crate::search::driver::Ended;
+use crate::search::incumbent::Incumbent;
+use crate::search::problem::Staged;
+use crate::search::separation::{Pass, Relaxation, Solving, failed};
+
+/// A model so large is left as approximate as interior point leaves it.
+const LARGE: usize = 50_000;
+
+/// Solves the relaxation until no memory row is violated.
+///
+/// # Errors
+/// The solver refuses.
+pub fn relax(incumbent: &Incumbent<'_, Task<'_>>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
+    let mut linear = incumbent.judge.exact();
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        let large = linear.model().nonzeros() > LARGE;
+        let lp_algorithm = if large { LpAlgorithm::InteriorPoint } else { LpAlgorithm::Automatic };
+        let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..solving.request(&clock) };
+        let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
+        let note =
+            format!("{}: {}; relaxation in {rounds} rounds; {}", outcome.solver, outcome.raw_status, outcome.size);
+        let (Some(point), false) = (outcome.linear, outcome.stop == Stop::Infeasible) else {
+            return Ok(Ended { stop: Some(outcome.stop), note });
+        };
+        incumbent.raise(linear.exact_bound(safe_bound(linear.model(), &point.multipliers)));
+        if matches!(outcome.stop, Stop::TimeLimit | Stop::Interrupted) {
+            return Ok(Ended { stop: Some(outcome.stop), note });
+        }
+        if linear.separate(&point.values, Pass::Relaxed).is_empty() {
+            return Ok(Ended { stop: None, note });
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Large neighbourhood search: the exact model of a part of the best schedule is solved, again and again.
+//!
+//! A neighbourhood has one of six shapes in the grid of stages and columns, and a number of open cells; everywhere else
+//! what is kept is as the best schedule has it. Each kind of neighbourhood has a size of its own, which grows while its
+//! models are solved and shrinks where they are not; kinds are drawn by how often they were of use. Several threads may
+//! search at once: what one finds is carried over to what another has found meanwhile. Deterministic for a seed with one
+//! thread, as long as no time runs out.
+
+use std::ops::{ControlFlow, RangeInclusive};
+use std::sync::Arc;
+use std::time::Duration;
+
+use remat_solvers::{Outcome, Progress, Stop};
+
+use crate::method::MethodError;
+use crate::random::Random;
+use crate::search::clock::Clock;
+use crate::search::incumbent::{Incumbent, Kept};
+use crate::search::problem::{Open, Staged};
+use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
+
+/// Open cells of the first neighbourhoods.
+const CELLS: f64 = 400.0;
+/// Fewest.
+const FEWEST: f64 = 20.0;
+/// Branch-and-bound nodes of one solve.
+const NODES: u64 = 300;
+/// Wall time of one neighbourhood at first; as much again after every so many that were of no use.
+const TIME: Duration = Duration::from_secs(3);
+/// So many that were of no use.
+const PATIENCE: u32 = 40;
+/// Stages on either side of a difference that are open too.
+const BESIDE: usize = 1;
+
+/// How the open cells lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Every column, in stages that follow each other.
+    Stages,
+    /// Columns that follow each other, in every stage.
+    Columns,
+    /// Columns that follow each other, in stages that do.
+    Both,
+    /// Columns in two places, in every stage: what one lets go of the other may keep.
+    Pair,
+    /// Columns that read each other, in every stage.
+    Near,
+    /// Where the solution of a relaxation differs, and the stages beside; columns that follow each other.
+    Towards,
+}
+
+/// A kind of neighbourhoods, and how it has done.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    shape: Shape,
+    /// Part of the stages where something may run though nothing does now.
+    heads: f64,
+    /// Open cells of the next one.
+    cells: f64,
+    tries: u32,
+    successes: u32,
+}
+
+impl Kind {
+    fn new(shape: Shape, heads: f64) -> Self {
+        Self { shape, heads, cells: CELLS, tries: 0, successes: 0 }
+    }
+}
+
+/// A search over neighbourhoods.
+pub struct Explorer {
+    random: Random,
+    kinds: Vec<Kind>,
+    /// Neighbourhoods since one was of use.
+    useless: u32,
+}
+
+impl Explorer {
+    /// A search that has not begun; parts with different numbers draw differently.
+    pub fn new(seed: u64, part: usize) -> Self {
+        let shapes = [Shape::Columns, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
+        let kinds = shapes.into_iter().flat_map(|shape| [Kind::new(shape, 0.0), Kind::new(shape, 1.0)]);
+        Self { random: Random::part(seed, 1 + part as u64), kinds: kinds.collect(), useless: 0 }
+    }
+
+    /// Searches until nothing more is wanted.
+    ///
+    /// # Errors
+    /// The solver refuses.
+    pub fn run<P: Staged>(mut self, incumbent: &Incumbent<'_, P>, solving: &Solving) -> Result<(), MethodError> {
+        while let Some(best) = incumbent.wait() {
+            self.step(incumbent, solving, &best, Clock::start(Some(Duration::MAX)))?;
+        }
+        Ok(())
+    }
+
+    /// Tries one neighbourhood of a solution and offers what it finds. Without a time limit nodes alone are limited.
+    ///
+    /// # Errors
+    /// The solver refuses.
+    pub fn step<P: Staged>(
+        &mut self,
+        incumbent: &Incumbent<'_, P>,
+        solving: &Solving,
+        best: &Arc<P::Solution>,
+        clock: Clock,
+    ) -> Result<(), MethodError> {
+        let problem = incumbent.judge;
+        let guide = incumbent.guide();
+        let at = self.draw(guide.is_some());
+        let Kind { shape, heads, cells, .. } = self.kinds[at];
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
+        let extent = Extent { shape, heads, cells: cells as usize };
+        let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
+        let patience = TIME * (1 + self.useless / PATIENCE);
+        let clock = if clock.is_limited() { clock.at_most(patience) } else { clock };
+        let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0 };
+        let solved = match problem.within(best, &open) {
+            Some(mut relaxation) => trial.run(solving, &mut relaxation, clock)?,
+            None => true,
+        };
+        let factor = match trial.nodes {
+            _ if !solved => 0.7,
+            // At the root.
+            0..2 => 1.5,
+            _ => 1.15,
+        };
+        let kind = &mut self.kinds[at];
+        kind.cells = (kind.cells * factor).max(FEWEST);
+        kind.tries += 1;
+        self.useless += 1;
+        let Some(found) = trial.found else { return Ok(()) };
+        kind.successes += 1;
+        self.useless = 0;
+        let carried = incumbent.best().and_then(|now| carry(problem, best, &found, &now));
+        for found in carried.into_iter().chain([found]) {
+            incumbent.offer(found)?;
+        }
+        Ok(())
+    }
+
+    /// The next kind, drawn by how often each was of use.
+    fn draw(&mut self, guided: bool) -> usize {
+        let usable = |kind: &Kind| guided || kind.shape != Shape::Towards;
+        let weight =
+            |kind: &Kind| f64::from(u8::from(usable(kind))) * f64::from(kind.successes + 1) / f64::from(kind.tries + 2);
+        let mut drawn = self.random.unit() * self.kinds.iter().map(weight).sum::<f64>();
+        let reached = |kind: &Kind| {
+            drawn -= weight(kind);
+            drawn < 0.0
+        };
+        self.kinds.iter().position(reached).unwrap_or(0)
+    }
+}
+
+/// What a neighbourhood is to be like.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// How the open cells lie.
+    pub shape: Shape,
+    /// Part of the stages where something may run though nothing does now.
+    pub heads: f64,
+    /// About how many cells are open.
+    pub cells: usize,
+}
+
+/// About so many open cells of a shape around a place that is drawn by what the solution takes time for.
+pub fn draw<P: Staged>(
+    problem: &P,
+    best: &P::Solution,
+    guide: Option<&Kept>,
+    extent: Extent,
+    random: &mut Random,
+) -> Open {
+    let Extent { shape, heads: share, cells: wanted } = extent;
+    let (stages, columns) = (problem.stages(), problem.columns());
+    let kept = problem.kept(best);
+    let repeated = problem.repeated(best);
+    let (stage, column) = place(problem, &repeated, random);
+    let differs = |stage: usize, column: usize| {
+        let near = stage.saturating_sub(BESIDE)..=(stage + BESIDE).min(kept.len() - 1);
+        guide.is_some_and(|guide| near.into_iter().any(|at| guide[at][column] != kept[at][column]))
+    };
+    let towards = shape == Shape::Towards;
+    let free = |stage: usize, column: usize| problem.is_free(stage, column) && (!towards || differs(stage, column));
+    let rows = match shape {
+        Shape::Stages => {
+            let count = |stage| (0..columns).filter(|&column| free(stage, column)).count();
+            window(stage, stages, wanted, count)
+        }
+        // A half to an eighth of the stages.
+        Shape::Both => window(stage, stages, stages >> (1 + below(random, 3)), |_| 1),
+        _ => 1..=stages,
+    };
+    let count = |column: usize| rows.clone().filter(|&stage| free(stage, column)).count();
+    let chosen = match shape {
+        Shape::Stages => vec![true; columns],
+        Shape::Columns | Shape::Both | Shape::Towards => first(&outwards(columns, &[column]), wanted, count),
+        Shape::Pair => {
+            let other = place(problem, &repeated, random).1;
+            first(&outwards(columns, &[column, other]), wanted, count)
+        }
+        Shape::Near => first(&connected(problem, column), wanted, count),
+    };
+    let row = |stage: usize| {
+        let open = |column: usize| rows.contains(&stage) && chosen[column] && free(stage, column);
+        (0..columns).map(open).collect()
+    };
+    let cells = (0..=stages).map(row).collect();
+    let mut heads = vec![false; stages];
+    for &(stage, ..) in &repeated {
+        heads[stage] = true;
+    }
+    for (stage, head) in heads.iter_mut().enumerate() {
+        *head |= random.unit() < share || stage == 0;
+    }
+    Open { cells, heads }
+}
+
+/// What was changed on the way from a solution to a better one, changed in another too; none where that leads to nothing
+/// better.
+pub fn carry<P: Staged>(problem: &P, from: &P::Solution, to: &P::Solution, other: &P::Solution) -> Option<P::Solution> {
+    let (before, after) = (problem.kept(from), problem.kept(to));
+    let mut kept = problem.kept(other).into_owned();
+    for (stage, row) in kept.iter_mut().enumerate() {
+        for (column, there) in row.iter_mut().enumerate() {
+            if before[stage][column] != after[stage][column] {
+                *there = after[stage][column];
+            }
+        }
+    }
+    let carried = problem.complete(kept)?;
+    (problem.time(&carried) < problem.time(other).min(problem.time(to))).then_some(carried)
+}
+
+/// One neighbourhood.
+struct Trial<'t, P: Staged> {
+    problem: &'t P,
+    incumbent: &'t Incumbent<'t, P>,
+    best: &'t P::Solution,
+    found: Option<P::Solution>,
+    nodes: u64,
+}
+
+impl<'t, P: Staged> Trial<'t, P> {
+    /// Whether the neighbourhood was solved within the limits.
+    fn run(
+        &mut self,
+        solving: &Solving,
+        relaxation: &mut P::Relaxation<'t>,
+        clock: Clock,
+    ) -> Result<bool, MethodError> {
+        if relaxation.model().columns() == 0 {
+            return Ok(true);
+        }
+        let interrupt = Some(self.incumbent.interrupt());
+        let terms = Terms { clock, nodes: Some(NODES), from: Pass::Relaxed, until: Pass::Whole, interrupt };
+        let (outcome, _) = separate(&Solving { threads: 1, ..*solving }, relaxation, terms, self)?;
+        Ok(matches!(outcome.stop, Stop::Optimal | Stop::GapReached | Stop::Infeasible))
+    }
+}
+
+impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Trial<'_, P> {
+    /// A fiftieth of what is to be gained at all.
+    fn gap(&self) -> f64 {
+        self.incumbent.open().unwrap_or(0) as f64 / 50.0
+    }
+
+    fn start(&self, relaxation: &P::Relaxation<'p>) -> Option<Vec<f64>> {
+        Some(self.problem.point(relaxation, self.best))
+    }
+
+    fn hear(&mut self, _: &P::Relaxation<'p>, _: &Progress<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn solved(
+        &mut self,
+        relaxation: &P::Relaxation<'p>,
+        outcome: &Outcome,
+        pass: Pass,
+    ) -> Result<ControlFlow<()>, MethodError> {
+        self.nodes = self.nodes.max(outcome.nodes.unwrap_or(0));
+        let Some(point) = &outcome.incumbent else { return Ok(ControlFlow::Break(())) };
+        if pass == Pass::Whole {
+            let time = self.problem.time(self.found.as_ref().unwrap_or(self.best));
+            let found = self.problem.expand(relaxation, point);
+            let fits =
+                |found: &P::Solution| self.problem.needs(found).into_iter().all(|need| need <= self.problem.capacity());
+            let found = found.filter(|found| self.problem.time(found) < time && fits(found));
+            self.found = found.or(self.found.take());
+        }
+        // Nothing better here.
+        let bound = outcome.dual_bound.map_or(0, |bound| relaxation.bound(bound));
+        let hopeless = bound.saturating_add(1) > self.problem.time(self.best);
+        Ok(if hopeless { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+}
+
+/// A stage that takes time and a column that runs again there, half of the time; else any.
+fn place<P: Staged>(problem: &P, repeated: &[(usize, usize, u64)], random: &mut Random) -> (usize, usize) {
+    let (stage, column) = (1 + below(random, problem.stages()), below(random, problem.columns()));
+    let total: u64 = repeated.iter().map(|run| run.2).sum();
+    let mut drawn = random.unit() * 2.0 * total as f64;
+    for &(stage, column, time) in repeated {
+        drawn -= time as f64;
+        if drawn < 0.0 {
+            return (stage, column);
+        }
+    }
+    (stage, column)
+}
+
+fn below(random: &mut Random, bound: usize) -> usize {
+    random.below(u32::try_from(bound).expect("fewer than 2^32 columns and stages")) as usize
+}
+
+/// The least stretch of stages about one that counts so much.
+fn window(from: usize, last: usize, wanted: usize, count: impl Fn(usize) -> usize) -> RangeInclusive<usize> {
+    let (mut low, mut high) = (from, from);
+    let mut sum = count(from);
+    while sum < wanted && (low, high) != (1, last) {
+        if low > 1 {
+            low -= 1;
+            sum += count(low);
+        }
+        if high < last {
+            high += 1;
+            sum += count(high);
+        }
+    }
+    low..=high
+}
+
+/// The columns that come first in some order, as many as count so much.
+fn first(order: &[usize], wanted: usize, count: impl Fn(usize) -> usize) -> Vec<bool> {
+    let mut taken = vec![false; order.len()];
+    let mut sum = 0;
+    for &column in order {
+        taken[column] = true;
+        sum += count(column);
+        if sum >= wanted {
+            break;
+        }
+    }
+    taken
+}
+
+/// All columns by their distance in order from the nearest of some.
+fn outwards(columns: usize, from: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..columns).collect();
+    order.sort_by_key(|&column| from.iter().map(|&from| column.abs_diff(from)).min());
+    order
+}
+
+/// All columns by their distance from one, over what reads what; what is not connected comes last.
+fn connected<P: Staged>(problem: &P, from: usize) -> Vec<usize> {
+    let mut order = vec![from];
+    let mut met = vec![false; problem.columns()];
+    met[from] = true;
+    let mut at = 0;
+    while at < order.len() {
+        for next in problem.neighbours(order[at]) {
+            if !std::mem::replace(&mut met[next], true) {
+                order.push(next);
+            }
+        }
+        at += 1;
+    }
+    order.extend((0..met.len()).filter(|&column| !met[column]));
+    order
+}

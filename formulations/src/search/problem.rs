@@ -1,0 +1,115 @@
+//! What a method in stages tells the search: its schedules, its relaxation over blocks of stages, its exact model, and
+//! how its decisions lie in a grid of stages and columns.
+
+use std::borrow::Cow;
+
+use crate::method::MethodError;
+use crate::search::clock::Clock;
+use crate::search::incumbent::{Judge, Kept};
+use crate::search::separation::Relaxation;
+use crate::staged::blocks::Block;
+
+/// How much a search without a solver may try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Which of several searches it is: the later, the more is tried.
+    pub round: usize,
+    /// How far from its start it goes at first: 1 where the start may be far from good, less to polish.
+    pub heat: f64,
+    /// Seed.
+    pub seed: u64,
+    /// Time.
+    pub clock: Clock,
+}
+
+/// What may change in a neighbourhood.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// By stage (and one more) and column, whether it is open what is kept.
+    pub cells: Kept,
+    /// By stage, whether something may run there that runs once now.
+    pub heads: Vec<bool>,
+}
+
+impl Open {
+    /// Whether something is open at either end of a stage.
+    pub fn touches(&self, stage: usize) -> bool {
+        self.cells[stage].contains(&true) || self.cells[stage + 1].contains(&true)
+    }
+}
+
+/// Takes solutions, within the budget or not.
+pub type Offer<'o, S> = &'o mut dyn FnMut(S) -> Result<(), MethodError>;
+
+/// A problem whose schedules are in stages: what is kept from each stage to the next decides the rest.
+pub trait Staged: Judge {
+    /// Its linear model: over blocks of stages, of a neighbourhood, or exact.
+    type Relaxation<'p>: Relaxation
+    where
+        Self: 'p;
+
+    /// Bytes that may be used, in the model's unit.
+    fn capacity(&self) -> u64;
+    /// Memory that each stage needs at most.
+    fn needs(&self, solution: &Self::Solution) -> Vec<u64>;
+    /// What a solution keeps.
+    fn kept<'s>(&self, solution: &'s Self::Solution) -> Cow<'s, Kept>;
+    /// The best solution with what is kept; none where something would have to run that must not.
+    fn complete(&self, kept: Kept) -> Option<Self::Solution>;
+    /// Offers what a search without a solver makes of a solution, which may exceed the budget.
+    ///
+    /// # Errors
+    /// Those of the offer.
+    fn improve(
+        &self,
+        start: &Self::Solution,
+        effort: Effort,
+        offer: Offer<'_, Self::Solution>,
+    ) -> Result<(), MethodError>;
+
+    /// Blocks to begin with.
+    fn first_blocks(&self) -> Vec<Block>;
+    /// The relaxation over blocks, with the rows of an earlier one that mean the same.
+    fn over<'p>(&'p self, blocks: &[Block], before: Option<&Self::Relaxation<'p>>) -> Self::Relaxation<'p>;
+    /// A relaxation for schedules alone, over blocks that are the shorter the later the round, whose rows leave a margin
+    /// free in each stage; none where that is of no use.
+    fn short<'p>(
+        &'p self,
+        _round: usize,
+        _margin: &[u64],
+        _before: Option<&Self::Relaxation<'p>>,
+    ) -> Option<(Vec<Block>, Self::Relaxation<'p>)> {
+        None
+    }
+    /// Whether in a block a solution takes more time than the relaxation says of its point.
+    fn costs_more(
+        &self,
+        relaxation: &Self::Relaxation<'_>,
+        point: &[f64],
+        solution: &Self::Solution,
+        block: usize,
+    ) -> bool;
+
+    /// The exact model.
+    fn exact(&self) -> Self::Relaxation<'_>;
+    /// Whether the exact model is within reach: then it gets half of the time.
+    fn is_small(&self) -> bool;
+    /// The exact model of what is open around a solution; none where nothing is.
+    fn within(&self, around: &Self::Solution, open: &Open) -> Option<Self::Relaxation<'_>>;
+
+    /// What a point comes to, stage by stage; it may exceed the budget.
+    fn expand(&self, relaxation: &Self::Relaxation<'_>, point: &[f64]) -> Option<Self::Solution>;
+    /// The point of a solution.
+    fn point(&self, relaxation: &Self::Relaxation<'_>, solution: &Self::Solution) -> Vec<f64>;
+
+    /// Number of stages.
+    fn stages(&self) -> usize;
+    /// Number of columns of the grid: values.
+    fn columns(&self) -> usize;
+    /// Whether it is free whether a column's value is there when a stage begins.
+    fn is_free(&self, stage: usize, column: usize) -> bool;
+    /// Columns whose operators read a column's value, or whose values its operator reads.
+    fn neighbours(&self, column: usize) -> Vec<usize>;
+    /// What a solution runs again: stage, column, time.
+    fn repeated(&self, solution: &Self::Solution) -> Vec<(usize, usize, u64)>;
+}

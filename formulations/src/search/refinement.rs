@@ -1,0 +1,319 @@
+//! From coarse to fine: the relaxation over blocks of stages is solved, what its solution comes to is improved into a
+//! schedule, and blocks are split where that solution, stage by stage, exceeds the budget or costs more. Every round
+//! leaves a bound on all schedules; over single stages the relaxation is nearly exact.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use remat_solvers::{Outcome, Progress, Stop};
+
+use crate::method::MethodError;
+use crate::method::report::Reporter;
+use crate::search::clock::Clock;
+use crate::search::incumbent::{Incumbent, TOLERANCE};
+use crate::search::neighbourhoods::Explorer;
+use crate::search::problem::{Effort, Staged};
+use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
+use crate::staged::blocks::{Block, split};
+
+/// Nodes of the first round without a time limit; each round may use twice as many as the last.
+const NODES: u64 = 50;
+/// How often what does not fit is tried again with more left free.
+const TRIES: usize = 3;
+/// A part of what is left of the gap.
+const LITTLE: f64 = 0.1;
+/// Neighbourhoods after each round without a time limit.
+const STEPS: usize = 12;
+/// With less time left no further round begins.
+const LAST: Duration = Duration::from_millis(200);
+
+/// The state of a refinement of one budget.
+pub struct Refinement<'s, P: Staged> {
+    problem: &'s P,
+    incumbent: &'s Incumbent<'s, P>,
+    solving: Solving,
+    clock: Clock,
+    /// Other threads that search neighbourhoods.
+    explorers: usize,
+    explorer: Explorer,
+    /// Which part of the gap that is left a relaxation may leave.
+    part: f64,
+    round: usize,
+    /// What became of it, in words.
+    pub note: String,
+}
+
+/// Follows the solution of one round's relaxation.
+struct Round<'r, P: Staged> {
+    problem: &'r P,
+    incumbent: &'r Incumbent<'r, P>,
+    gap: f64,
+    /// Whether bounds of the model are bounds on all schedules.
+    bounding: bool,
+}
+
+impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Round<'_, P> {
+    fn gap(&self) -> f64 {
+        self.gap
+    }
+
+    fn start(&self, relaxation: &P::Relaxation<'p>) -> Option<Vec<f64>> {
+        let best = self.incumbent.best().filter(|_| self.bounding);
+        best.map(|best| self.problem.point(relaxation, &best))
+    }
+
+    fn hear(&mut self, relaxation: &P::Relaxation<'p>, event: &Progress<'_>) -> ControlFlow<()> {
+        if let Some(bound) = event.bound.filter(|_| self.bounding) {
+            self.incumbent.raise(relaxation.bound(bound));
+        }
+        if self.incumbent.is_done() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn solved(
+        &mut self,
+        relaxation: &P::Relaxation<'p>,
+        outcome: &Outcome,
+        _: Pass,
+    ) -> Result<ControlFlow<()>, MethodError> {
+        if let Some(bound) = outcome.dual_bound.filter(|_| self.bounding) {
+            self.incumbent.raise(relaxation.bound(bound));
+        }
+        Ok(if self.incumbent.is_done() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+}
+
+impl<'s, P: Staged> Refinement<'s, P> {
+    /// A refinement within some time, beside other threads that search neighbourhoods.
+    pub fn new(incumbent: &'s Incumbent<'s, P>, solving: Solving, clock: Clock, explorers: usize) -> Self {
+        Self {
+            problem: incumbent.judge,
+            incumbent,
+            solving,
+            clock,
+            explorers,
+            explorer: Explorer::new(solving.seed, 0),
+            part: 8.0,
+            round: 0,
+            note: String::new(),
+        }
+    }
+
+    /// Refines until nothing is left to be split or the time is up; none where the question is still open.
+    ///
+    /// # Errors
+    /// The solver refuses, or contradicts a schedule that there is.
+    pub fn run(&mut self) -> Result<Option<Stop>, MethodError> {
+        let mut blocks = self.problem.first_blocks();
+        let mut before = None;
+        loop {
+            self.round += 1;
+            let (began, bound) = (Instant::now(), self.incumbent.bound());
+            let mut relaxation = self.problem.over(&blocks, before.as_ref());
+            let outcome = self.solve(&mut relaxation, Pass::Whole, true)?;
+            self.note = format!(
+                "{}: {}; {} blocks of stages in {} rounds; {}",
+                outcome.solver,
+                outcome.raw_status,
+                blocks.len(),
+                self.round,
+                outcome.size
+            );
+            if outcome.stop == Stop::Infeasible {
+                self.incumbent.refuted(&self.note)?;
+                return Ok(Some(Stop::Infeasible));
+            }
+            let expanded = self.expand(&relaxation, &outcome);
+            self.schedules(expanded.as_ref(), began, bound)?;
+            if self.incumbent.is_enough() {
+                return Ok(Some(Stop::Optimal));
+            }
+            if self.clock.has_less_than(LAST) {
+                return Ok(Some(Stop::TimeLimit));
+            }
+            let finer = expanded.and_then(|solution| self.finer(&relaxation, &blocks, &solution, &outcome));
+            before = Some(relaxation);
+            let Some(finer) = finer else { return Ok(None) };
+            blocks = finer;
+        }
+    }
+
+    /// What a solution comes to, stage by stage; neighbourhoods are drawn towards it.
+    fn expand(&self, relaxation: &P::Relaxation<'s>, outcome: &Outcome) -> Option<P::Solution> {
+        let expanded = self.problem.expand(relaxation, outcome.incumbent.as_ref()?)?;
+        self.incumbent.set_guide(self.problem.kept(&expanded).into_owned());
+        Some(expanded)
+    }
+
+    /// Schedules from what a round's solution comes to, and from elsewhere where that does not do; the round began at
+    /// some time with some bound.
+    fn schedules(&mut self, expanded: Option<&P::Solution>, began: Instant, bound: u64) -> Result<(), MethodError> {
+        if let Some(expanded) = expanded {
+            self.improve(expanded)?;
+        }
+        if !self.incumbent.is_enough() && expanded.is_none_or(|expanded| !self.fits(expanded)) {
+            self.search_short()?;
+        }
+        // Rounds that do little for the bound leave time for schedules.
+        let little = self
+            .incumbent
+            .open()
+            .is_some_and(|open| (self.incumbent.bound().saturating_sub(bound) as f64) < LITTLE * open as f64);
+        if self.explorers == 0 || little {
+            self.explore(began.elapsed())?;
+        }
+        Ok(())
+    }
+
+    fn fits(&self, solution: &P::Solution) -> bool {
+        self.problem.needs(solution).into_iter().all(|need| need <= self.problem.capacity())
+    }
+
+    /// Schedules from what a solution comes to, and from the best that is known where nobody else looks there.
+    fn improve(&self, expanded: &P::Solution) -> Result<(), MethodError> {
+        let (problem, incumbent) = (self.problem, self.incumbent);
+        let seed = self.solving.seed.wrapping_add(self.round as u64);
+        let mut offer = |solution| incumbent.offer(solution).map(drop);
+        let effort = |heat| Effort { round: self.round, heat, seed, clock: self.clock.share(6) };
+        problem.improve(expanded, effort(0.3), &mut offer)?;
+        match incumbent.best().filter(|_| self.explorers == 0 && !incumbent.is_enough()) {
+            Some(best) => problem.improve(&best, effort(0.1), &mut offer),
+            None => Ok(()),
+        }
+    }
+
+    /// Neighbourhoods of the best schedule, for as long as a round took; without a time limit, so many.
+    fn explore(&mut self, round: Duration) -> Result<(), MethodError> {
+        let clock = if self.clock.is_limited() { self.clock.at_most(round) } else { self.clock };
+        let mut steps = 0;
+        while !self.incumbent.is_enough() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
+            let Some(best) = self.incumbent.best() else { break };
+            let solving = Solving { threads: 1, ..self.solving };
+            self.explorer.step(self.incumbent, &solving, &best, self.clock)?;
+            steps += 1;
+        }
+        Ok(())
+    }
+
+    /// Schedules from the relaxation over short blocks, shorter from round to round: what does not fit when it is
+    /// expanded is left free there next time.
+    fn search_short(&mut self) -> Result<(), MethodError> {
+        let mut margin = vec![0; self.problem.stages()];
+        let mut before = None;
+        for _ in 0..TRIES {
+            let short = self.problem.short(self.round, &margin, before.as_ref());
+            let Some((blocks, mut relaxation)) = short else { return Ok(()) };
+            let bounding = margin.iter().all(|&margin| margin == 0);
+            let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?;
+            let Some(expanded) = self.expand(&relaxation, &outcome) else { return Ok(()) };
+            self.improve(&expanded)?;
+            if self.fits(&expanded) || self.incumbent.is_enough() {
+                return Ok(());
+            }
+            self.widen(&mut margin, &blocks, &expanded);
+            before = Some(relaxation);
+        }
+        Ok(())
+    }
+
+    /// Leaves half of what a block exceeds the capacity by free in its stages.
+    fn widen(&self, margin: &mut [u64], blocks: &[Block], expanded: &P::Solution) {
+        let needs = self.problem.needs(expanded);
+        for block in blocks {
+            let stages = block.first..=block.last;
+            let need = needs[stages.clone()].iter().max().copied().unwrap_or(0);
+            let over = need.saturating_sub(self.problem.capacity());
+            margin[stages].iter_mut().for_each(|margin| *margin += over / 2);
+        }
+    }
+
+    fn solve(&self, relaxation: &mut P::Relaxation<'s>, until: Pass, bounding: bool) -> Result<Outcome, MethodError> {
+        let terms = Terms {
+            clock: self.clock.share(if until == Pass::Relaxed { 12 } else { 6 }),
+            nodes: (!self.clock.is_limited()).then(|| NODES << self.round.min(20)),
+            from: Pass::Relaxed,
+            until,
+            interrupt: Some(self.incumbent.interrupt()),
+        };
+        let mut follower = Round { problem: self.problem, incumbent: self.incumbent, gap: self.gap_wanted(), bounding };
+        separate(&self.solving, relaxation, terms, &mut follower).map(|(outcome, _)| outcome)
+    }
+
+    /// A part of the gap that is left: there is no use in solving a relaxation better than the schedules that come of it.
+    fn gap_wanted(&self) -> f64 {
+        // Without a schedule, or with a bad one, a solution within a few per mille says enough.
+        let most = self.incumbent.bound() as f64 / 50.0;
+        (self.incumbent.open().map_or(most, |open| open as f64).min(most) / self.part).max(0.5)
+    }
+
+    /// The blocks of the next round; none where this way ends.
+    fn finer(
+        &mut self,
+        relaxation: &P::Relaxation<'s>,
+        blocks: &[Block],
+        expanded: &P::Solution,
+        outcome: &Outcome,
+    ) -> Option<Vec<Block>> {
+        let (needs, capacity) = (self.problem.needs(expanded), self.problem.capacity());
+        if let Some(finer) = split(blocks, &needs, |_, need| need > capacity) {
+            return Some(finer);
+        }
+        let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
+        if left * relaxation.time_unit() > TOLERANCE * self.problem.time(expanded) as f64 + 1.0 {
+            // A better solution of the same relaxation may be another one.
+            self.part *= 4.0;
+            return Some(blocks.to_vec());
+        }
+        let point = outcome.incumbent.as_ref()?;
+        split(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
+    }
+}
+
+/// The finest relaxation that was solved without integrality, and the highest bound of all.
+pub struct Bounded<R> {
+    /// The relaxation.
+    pub relaxation: R,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The highest bound.
+    pub bound: u64,
+}
+
+/// Bounds by the relaxation over blocks without integrality, split where its solution does not fit or costs more, until
+/// nothing is split or the time is up.
+///
+/// # Errors
+/// The solver refuses.
+pub fn bound_by_blocks<'p, P: Staged>(
+    problem: &'p P,
+    reporter: &dyn Reporter,
+    index: usize,
+    solving: Solving,
+    clock: Clock,
+) -> Result<Bounded<P::Relaxation<'p>>, MethodError> {
+    let incumbent = Incumbent::new(problem, reporter, index, 0.0, 0);
+    let mut blocks = problem.first_blocks();
+    let mut before: Option<Bounded<P::Relaxation<'p>>> = None;
+    loop {
+        let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.relaxation));
+        let terms = Terms { clock, nodes: None, from: Pass::Relaxed, until: Pass::Relaxed, interrupt: None };
+        let mut follower = Round { problem, incumbent: &incumbent, gap: 0.0, bounding: true };
+        let (outcome, _) = separate(&solving, &mut relaxation, terms, &mut follower)?;
+        let bound = incumbent.bound();
+        let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
+        // A round that was cut short leaves the one before, whose solution is one.
+        if let Some(before) = before.take().filter(|_| !solved && outcome.stop != Stop::Infeasible) {
+            return Ok(Bounded { outcome: Outcome { stop: outcome.stop, ..before.outcome }, bound, ..before });
+        }
+        let point = outcome.incumbent.as_ref().filter(|_| solved);
+        let expanded = point.and_then(|point| Some((point, problem.expand(&relaxation, point)?)));
+        let finer = expanded.and_then(|(point, expanded)| {
+            let (needs, capacity) = (problem.needs(&expanded), problem.capacity());
+            let wanted = |at: usize, need| need > capacity || problem.costs_more(&relaxation, point, &expanded, at);
+            split(&blocks, &needs, wanted)
+        });
+        let done = Bounded { relaxation, outcome, bound };
+        let Some(finer) = finer.filter(|_| !clock.has_less_than(LAST)) else { return Ok(done) };
+        before = Some(done);
+        blocks = finer;
+    }
+}

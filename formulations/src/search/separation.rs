@@ -1,0 +1,175 @@
+//! Rows as they are violated: a model is solved, first without integrality and then with it; what its solution
+//! violates is added, until nothing is.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
+
+use remat_solvers::{
+    Anew, Backend, Capability, Model, Outcome, Progress, Request, RowBlock, Session, SolverError, Stop,
+};
+
+use crate::method::{Context, MethodError};
+use crate::search::clock::Clock;
+use crate::search::incumbent::certain_bound;
+use crate::setting;
+
+/// Which model is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Without integrality.
+    Relaxed,
+    /// With it.
+    Whole,
+}
+
+/// A model of schedules that lacks rows.
+pub trait Relaxation {
+    /// The model, with the rows so far.
+    fn model(&self) -> &Model;
+    /// Time of which the model's objective knows nothing.
+    fn fixed_time(&self) -> u64;
+    /// Time that one unit of the objective is worth.
+    fn time_unit(&self) -> f64;
+    /// Adds the rows that a point of a pass violates, to the model too; returns what was added.
+    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock;
+
+    /// The bound on the time that a bound on the objective proves.
+    fn bound(&self, objective: f64) -> u64 {
+        certain_bound(self.fixed_time() as f64 + objective * self.time_unit())
+    }
+}
+
+setting! {
+    /// the solver; cbc only where bench was built with it
+    pub enum Solver("solver") = Highs { Highs = "highs", Cbc = "cbc", Microlp = "microlp" }
+}
+
+/// A solver and what it may use.
+#[derive(Clone, Copy)]
+pub struct Solving {
+    /// The solver.
+    pub solver: &'static dyn Backend,
+    /// Threads.
+    pub threads: usize,
+    /// Seed.
+    pub seed: u64,
+}
+
+impl Solving {
+    /// The solver of a method's parameters, within its limits.
+    ///
+    /// # Errors
+    /// It is not built in.
+    pub fn new(context: &Context<'_>) -> Result<Self, MethodError> {
+        let limits = context.limits;
+        let solver = remat_solvers::backend(context.parameters.get::<Solver>().word())
+            .map_err(|error| MethodError::Parameter { name: "solver", message: error.to_string() })?;
+        Ok(Self { solver, threads: limits.threads, seed: limits.seed })
+    }
+
+    /// A request within these limits.
+    pub fn request<'r>(&self, clock: &Clock) -> Request<'r> {
+        Request { time: clock.left(), threads: self.threads, seed: self.seed, ..Request::default() }
+    }
+
+    /// A session with a model.
+    ///
+    /// # Errors
+    /// The solver refuses it.
+    pub fn session(&self, model: &Model) -> Result<Box<dyn Session>, MethodError> {
+        match self.solver.supports(Capability::Sessions) {
+            Ok(()) => self.solver.session(model).map_err(|error| failed(&error)),
+            Err(_) => Ok(Box::new(Anew::new(self.solver, model.clone()))),
+        }
+    }
+}
+
+/// A solver that refuses is a slip of the method or of its parameters.
+pub fn failed(error: &SolverError) -> MethodError {
+    MethodError::Internal(error.to_string())
+}
+
+/// Follows a separation.
+pub trait Follower<R> {
+    /// The gap, in units of time, below which it is not worth solving further.
+    fn gap(&self) -> f64;
+    /// A point to start from.
+    fn start(&self, relaxation: &R) -> Option<Vec<f64>>;
+    /// Hears of a bound or a whole point while the solver works; `Break` stops it.
+    ///
+    /// # Errors
+    /// None of its own; what goes wrong is kept for [`Self::solved`].
+    fn hear(&mut self, relaxation: &R, event: &Progress<'_>) -> ControlFlow<()>;
+    /// Hears of the end of one solve; `Break` ends the separation.
+    ///
+    /// # Errors
+    /// A solution is not what the method says of it.
+    fn solved(&mut self, relaxation: &R, outcome: &Outcome, pass: Pass) -> Result<ControlFlow<()>, MethodError>;
+}
+
+/// What a separation may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// Time.
+    pub clock: Clock,
+    /// Branch-and-bound nodes of one solve.
+    pub nodes: Option<u64>,
+    /// The first pass.
+    pub from: Pass,
+    /// The last pass.
+    pub until: Pass,
+    /// Stops the solver when it is set.
+    pub interrupt: Option<&'a AtomicBool>,
+}
+
+/// Solves a model and adds rows until its solution violates none; the outcome of the last solve, and the number of
+/// solves.
+///
+/// # Errors
+/// The solver refuses.
+pub fn separate<R: Relaxation>(
+    solving: &Solving,
+    relaxation: &mut R,
+    terms: Terms<'_>,
+    follower: &mut dyn Follower<R>,
+) -> Result<(Outcome, usize), MethodError> {
+    let mut session = solving.session(relaxation.model())?;
+    let mut pass = terms.from;
+    let mut solves = 0;
+    loop {
+        solves += 1;
+        let start = if pass == Pass::Whole { follower.start(relaxation) } else { None };
+        let gap = follower.gap() / relaxation.time_unit();
+        let now = &*relaxation;
+        let mut observer = |event: &Progress<'_>| match pass {
+            Pass::Relaxed => ControlFlow::Continue(()),
+            Pass::Whole => follower.hear(now, event),
+        };
+        let mut request = Request {
+            relaxation: pass == Pass::Relaxed,
+            start: start.as_deref().filter(|start| !start.is_empty()),
+            observer: Some(&mut observer),
+            interrupt: terms.interrupt,
+            absolute_gap: gap,
+            nodes: terms.nodes,
+            ..solving.request(&terms.clock)
+        };
+        let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+        if outcome.stop == Stop::Infeasible {
+            return Ok((outcome, solves));
+        }
+        let over = follower.solved(relaxation, &outcome, pass)?.is_break();
+        let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
+        let Some(point) = outcome.incumbent.as_ref().filter(|_| solved && !over) else {
+            return Ok((outcome, solves));
+        };
+        let rows = relaxation.separate(point, pass);
+        if !rows.is_empty() {
+            session.add_rows(&rows).map_err(|error| failed(&error))?;
+        } else if pass == terms.until {
+            return Ok((outcome, solves));
+        } else {
+            pass = Pass::Whole;
+        }
+    }
+}

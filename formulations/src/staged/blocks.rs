@@ -1,0 +1,33 @@
+//! Blocks of stages, over which relaxations are stated, and how they are split.
+
+/// A stretch of stages, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// First stage.
+    pub first: usize,
+    /// Last stage.
+    pub last: usize,
+}
+
+impl Block {
+    /// In two, so that the need of a stage is stated exactly: the row of a block's last stage is. Of two stages or more.
+    pub fn split_at(self, worst: usize) -> [Self; 2] {
+        let last = if worst < self.last { worst } else { worst - 1 };
+        [Self { last, ..self }, Self { first: last + 1, ..self }]
+    }
+}
+
+/// Blocks split at their stage of greatest need, where `wanted` says so of a block's position and that need;
+/// none if nothing was split.
+pub fn split<N: Copy + Ord>(blocks: &[Block], needs: &[N], wanted: impl Fn(usize, N) -> bool) -> Option<Vec<Block>> {
+    let mut finer = Vec::with_capacity(blocks.len() + 1);
+    for (at, &block) in blocks.iter().enumerate() {
+        let worst = (block.first..=block.last).max_by_key(|&stage| needs[stage]).unwrap_or(block.first);
+        if block.first < block.last && wanted(at, needs[worst]) {
+            finer.extend(block.split_at(worst));
+        } else {
+            finer.push(block);
+        }
+    }
+    (finer.len() > blocks.len()).then_some(finer)
+}

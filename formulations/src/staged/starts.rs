@@ -1,0 +1,118 @@
+//! Schedules to start from: those of other methods, as stages.
+
+use remat_core::{Instance, Schedule, Step};
+
+use crate::method::{Context, MethodError};
+use crate::search::clock::Clock;
+use crate::search::incumbent::Incumbent;
+use crate::search::problem::{Effort, Staged};
+use crate::setting;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+use crate::staged::task::Task;
+
+setting! {
+    /// what the search starts from beside store-all; auto: ap-greedy, linearized-greedy and rotor-persistent; none: nothing;
+    /// else that method's schedule, annealed where it exceeds the budget in these stages
+    pub enum Start("start") = Auto {
+        Auto = "auto",
+        None = "none",
+        ApGreedy = "ap-greedy",
+        LinearizedGreedy = "linearized-greedy",
+        RotorPersistent = "rotor-persistent",
+        RotorWeak = "rotor-weak",
+        Kusumoto = "kusumoto-2019",
+        CheckmateRounding = "checkmate-rounding",
+        FastSa = "fastsa",
+    }
+}
+
+impl Start {
+    fn methods(self) -> &'static [Self] {
+        match self {
+            Self::Auto => &[Self::ApGreedy, Self::LinearizedGreedy, Self::RotorPersistent],
+            Self::None => &[],
+            Self::ApGreedy => &[Self::ApGreedy],
+            Self::LinearizedGreedy => &[Self::LinearizedGreedy],
+            Self::RotorPersistent => &[Self::RotorPersistent],
+            Self::RotorWeak => &[Self::RotorWeak],
+            Self::Kusumoto => &[Self::Kusumoto],
+            Self::CheckmateRounding => &[Self::CheckmateRounding],
+            Self::FastSa => &[Self::FastSa],
+        }
+    }
+}
+
+/// Offers what the methods of a setting find, each within a sixth of the time that is left, and what a search without a
+/// solver makes of the best of it or of store-all; words about starts that are not there.
+///
+/// # Errors
+/// A schedule is not legal.
+pub fn offer_starts(
+    context: &Context<'_>,
+    task: &Task<'_>,
+    incumbent: &Incumbent<'_, Task<'_>>,
+    start: Start,
+    clock: Clock,
+) -> Result<String, MethodError> {
+    let mut words = String::new();
+    let mut offer = |stages| incumbent.offer(stages).map(drop);
+    let effort = |heat, parts| Effort { round: 1, heat, seed: context.limits.seed, clock: clock.share(parts) };
+    for &method in start.methods() {
+        if incumbent.is_enough() {
+            return Ok(words);
+        }
+        let id = method.word();
+        match context.starts.schedule(id, context, task.budget, clock.share(6).left()) {
+            Ok(schedule) => {
+                let stages = follow(task.instance, &task.joint, &schedule, task.copies.unwrap_or(u64::MAX));
+                if task.meets(&stages) {
+                    offer(stages)?;
+                } else if start != Start::Auto {
+                    task.improve(&stages, effort(1.0, 3), &mut offer)?;
+                }
+            }
+            Err(why) if start != Start::Auto => words = format!("no start: {id}: {why}; "),
+            Err(_) => {}
+        }
+    }
+    if start == Start::Auto && !incumbent.is_enough() {
+        match incumbent.best() {
+            Some(best) => task.improve(&best, effort(0.3, 6), &mut offer)?,
+            None => task.improve(&Stages::store_all(&task.joint), effort(1.0, 6), &mut offer)?,
+        }
+    }
+    Ok(words)
+}
+
+/// What a schedule in any order says of later runs, said in stages: each later run goes to the stage of the
+/// first run that follows it. A schedule in stages comes out as it is; of another one runs may be left
+/// out, and it may need more memory.
+pub fn follow(instance: &Instance, joint: &Joint, schedule: &Schedule, copies: u64) -> Stages {
+    let mut position_of = vec![0; instance.operators().len()];
+    for (position, operator) in joint.operators.iter().enumerate() {
+        position_of[operator.id.index()] = position;
+    }
+    let mut stages = Stages::store_all(joint);
+    let mut runs = vec![0_u64; joint.len()];
+    let mut waiting: Vec<usize> = Vec::new();
+    for step in &schedule.steps {
+        let Step::Compute { operator, .. } = *step else { continue };
+        let position = position_of[operator.index()];
+        if runs[position] > 0 {
+            waiting.push(position);
+            continue;
+        }
+        runs[position] = 1;
+        waiting.sort_unstable();
+        waiting.dedup();
+        for later in waiting.drain(..) {
+            if later < position && runs[later] < copies && joint.operators[later].again.is_some() {
+                runs[later] += 1;
+                stages.runs[position].push(later);
+            }
+        }
+        stages.runs[position].sort_unstable();
+    }
+    stages
+}

@@ -1,0 +1,84 @@
+//! One budget of an instance, for methods in stages of a fixed order: what a schedule has to meet, and what can be said
+//! before anything is searched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use remat_core::{Instance, Schedule};
+
+use crate::method::{Answer, Claimed, MethodError, Termination};
+use crate::search::incumbent::Judge;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
+
+/// One budget.
+#[derive(Clone)]
+pub struct Task<'a> {
+    /// The instance.
+    pub instance: &'a Instance,
+    /// Its joint graph, in the order to keep.
+    pub joint: Arc<Joint>,
+    /// The budget in bytes; none means unlimited.
+    pub budget: Option<u64>,
+    /// Whether workspaces count.
+    pub workspace: bool,
+    /// Most runs of one operator (C); none means any number.
+    pub copies: Option<u64>,
+}
+
+impl Task<'_> {
+    /// The budget, or more than anything needs.
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget.unwrap_or(u64::MAX)
+    }
+
+    /// Time and peak of a schedule, as the models count them.
+    pub fn claim(&self, stages: &Stages) -> Claimed {
+        stages.claim(&self.joint, self.workspace)
+    }
+
+    /// Whether a schedule is within the budget and the number of runs.
+    pub fn meets(&self, stages: &Stages) -> bool {
+        self.claim(stages).peak_bytes <= self.budget_bytes()
+            && self.copies.is_none_or(|copies| stages.most_runs() <= copies)
+    }
+
+    /// The answer that needs no solver: a budget below what one operator needs has no schedule, and one that store-all
+    /// meets needs none better.
+    pub fn at_once(&self) -> Option<Answer> {
+        let least = self.joint.least_peak(self.workspace);
+        if self.budget_bytes() < least {
+            let note = format!("one operator alone needs {least}; no solver asked");
+            return Some(Answer { note, ..Answer::without_schedule(self.budget, Termination::Infeasible) });
+        }
+        let store_all = Stages::store_all(&self.joint);
+        let claimed = self.claim(&store_all);
+        (claimed.peak_bytes <= self.budget_bytes()).then(|| Answer {
+            schedule: Some(store_all.schedule(self.instance, &self.joint)),
+            claimed: Some(claimed),
+            lower_bound: Some(self.joint.fixed_time()),
+            solve: Duration::ZERO,
+            note: "store-all fits; no solver asked".into(),
+            ..Answer::without_schedule(self.budget, Termination::Optimal)
+        })
+    }
+}
+
+impl Judge for Task<'_> {
+    type Solution = Stages;
+
+    fn time(&self, stages: &Stages) -> u64 {
+        stages.time(&self.joint)
+    }
+
+    fn admit(&self, stages: &Stages) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
+        let claimed = self.claim(stages);
+        if claimed.peak_bytes > self.budget_bytes() {
+            return Ok(Err(format!("it needs {}", claimed.peak_bytes)));
+        }
+        match (stages.most_runs(), self.copies) {
+            (runs, Some(copies)) if runs > copies => Ok(Err(format!("an operator runs {runs} times"))),
+            _ => Ok(Ok((stages.schedule(self.instance, &self.joint), claimed))),
+        }
+    }
+}
