@@ -1,25 +1,36 @@
 //! Rows that need not be computed again: one file per row, named by the hash of everything that decides
-//! it. What is taken is simulated anew; what does not hold is computed as if it had not been there.
+//! it. What is taken is judged anew, and every column that can be computed is; the others (bounds, proofs, notes,
+//! seconds) are believed only under a seal: a hash of the entry and of its key, keyed with a secret of the folder.
+//! What does not hold is computed as if it had not been there. The seal shows damage, and entries of other folders
+//! or other keys; it is no protection from someone who can read the folder's secret.
 //!
 //! The key: instance hash, method, every parameter, budget, seed, limits, threads, and the hash of the
 //! sources and of the build ([`SOURCES`]). Rows that ended in an error or were interrupted are not kept.
 
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use remat_core::io::{read_json, write_json_quickly};
 use remat_core::schedule::ScheduleDocument;
-use remat_core::{Instance, simulate};
 use remat_formulations::Termination;
 use serde::{Deserialize, Serialize};
 
 use crate::host::SOURCES;
+use crate::output;
 use crate::records::{Ending, Record, SCHEMA_VERSION};
 use crate::run::job::Point;
 use crate::run::plan::RunBudget;
-use crate::run::{Conditions, Row, Run};
+use crate::run::{Conditions, Row, Run, execute};
 
 /// Names the folder; empty means no cache.
 const VARIABLE: &str = "BENCH_CACHE";
+/// File of the secret in the folder.
+const SECRET: &str = "secret";
+/// Age at which a file that was not finished belongs to nobody any more.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
 /// A folder of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +38,17 @@ pub struct Cache {
     folder: PathBuf,
     /// Whether rows are only put in, and none taken.
     fresh: bool,
+    /// What seals are made with.
+    secret: [u8; 32],
+}
+
+/// An entry as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    /// Keyed hash of key and entry.
+    seal: String,
+    /// An [`Entry`] as text.
+    entry: String,
 }
 
 /// A row as it is kept.
@@ -39,14 +61,16 @@ struct Entry {
 
 impl Cache {
     /// The folder that the environment names, or else `results/.cache` under `root`; none where the
-    /// environment says so by an empty name.
+    /// environment says so by an empty name, or where the folder cannot be used.
     pub fn locate(root: &Path, fresh: bool) -> Option<Self> {
         let folder = match std::env::var_os(VARIABLE) {
             Some(named) if named.is_empty() => return None,
             Some(named) => named.into(),
             None => root.join("results/.cache"),
         };
-        Some(Self { folder, fresh })
+        output::sweep(&folder, Some(ABANDONED));
+        let secret = secret(&folder).ok()?;
+        Some(Self { folder, fresh, secret })
     }
 
     /// The folder.
@@ -59,20 +83,13 @@ impl Cache {
         if self.fresh {
             return None;
         }
-        let path = self.path(&key(run, budget, conditions));
-        let Entry { record, schedule, trace } = read_json(&path).ok()?;
-        if !holds(&run.subject.instance, &record, schedule.as_ref()) {
+        let key = key(run, budget, conditions);
+        let Sealed { seal, entry } = read_json(&self.path(&key)).ok()?;
+        if blake3::Hash::from_hex(&seal).ok()? != self.seal(&key, &entry) {
             return None;
         }
-        // What names the row where it is used, and does not change what it says.
-        let record = Record {
-            suite: run.suite.clone(),
-            instance: run.subject.instance.name().into(),
-            budget: budget.text.clone(),
-            cached: true,
-            ..record
-        };
-        Some(Row { record, schedule, trace })
+        let Entry { record, schedule, trace } = serde_json::from_str(&entry).ok()?;
+        execute::again(run, budget, conditions, Row { record, schedule, trace })
     }
 
     /// Keeps a row, if it may be used again. That it cannot be kept is no failure of the run.
@@ -82,12 +99,18 @@ impl Cache {
             return;
         }
         let budget = RunBudget { text: row.record.budget.clone(), bytes: row.record.budget_size };
-        let path = self.path(&key(run, &budget, conditions));
+        let key = key(run, &budget, conditions);
+        let path = self.path(&key);
         let entry = Entry { record: row.record.clone(), schedule: row.schedule.clone(), trace: row.trace.clone() };
-        let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
-        if made {
-            let _ = write_json_quickly(&path, &entry);
+        let Ok(entry) = serde_json::to_string(&entry) else { return };
+        if path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok()) {
+            let seal = self.seal(&key, &entry).to_hex().to_string();
+            let _ = write_json_quickly(&path, &Sealed { seal, entry });
         }
+    }
+
+    fn seal(&self, key: &str, entry: &str) -> blake3::Hash {
+        blake3::keyed_hash(&self.secret, format!("{key}{entry}").as_bytes())
     }
 
     fn path(&self, key: &str) -> PathBuf {
@@ -111,13 +134,18 @@ fn key(run: &Run, budget: &RunBudget, conditions: &Conditions) -> String {
     )
 }
 
-/// Whether the simulator says of a schedule what its row says.
-fn holds(instance: &Instance, record: &Record, schedule: Option<&ScheduleDocument>) -> bool {
-    let Some(schedule) = schedule else { return record.simulated_time.is_none() };
-    let simulation = schedule.resolve(instance).ok().and_then(|schedule| simulate(instance, &schedule).ok());
-    simulation.is_some_and(|simulation| {
-        Some(simulation.time) == record.simulated_time
-            && Some(simulation.peak_bytes) == record.simulated_peak
-            && record.instance_hash == instance.hash().to_string()
-    })
+/// The secret of a folder, made with it, for its owner's eyes only.
+fn secret(folder: &Path) -> std::io::Result<[u8; 32]> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(SECRET);
+    let mut secret = [0; 32];
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(mut file) => {
+            std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+            file.write_all(&secret)?;
+        }
+        // One that is just being written is too short, and there is no cache this time.
+        Err(_) => std::fs::File::open(&path)?.read_exact(&mut secret)?,
+    }
+    Ok(secret)
 }

@@ -1,5 +1,7 @@
 //! Faults on purpose, so that tests really exercise what the harness does about them.
 //!
+//! No release build has this: nothing in the environment changes what it answers.
+//!
 //! A worker whose environment holds `BENCH_TEST_FAULT=METHOD:KIND` misbehaves when it runs that method.
 
 use std::io::Write;
@@ -34,6 +36,10 @@ pub enum Fault {
     WrongClaim,
     /// Return no answer at all.
     NoAnswer,
+    /// Panic at one budget, after those before it have their answers.
+    PanicAt(u64),
+    /// Never return from one budget, likewise.
+    HangAt(u64),
 }
 
 /// The fault asked for, if it is for this method.
@@ -52,9 +58,20 @@ pub fn asked(method: &str) -> Option<Fault> {
         "illegal" => Fault::IllegalSchedule,
         "claim" => Fault::WrongClaim,
         "silent" => Fault::NoAnswer,
-        _ => return None,
+        other => at_budget(other)?,
     };
     (id == method).then_some(fault)
+}
+
+/// `panic-at-BYTES`, `hang-at-BYTES`.
+fn at_budget(kind: &str) -> Option<Fault> {
+    let (what, bytes) = kind.rsplit_once('-')?;
+    let bytes = bytes.parse().ok()?;
+    match what {
+        "panic-at" => Some(Fault::PanicAt(bytes)),
+        "hang-at" => Some(Fault::HangAt(bytes)),
+        _ => None,
+    }
 }
 
 impl Fault {
@@ -78,11 +95,19 @@ impl Fault {
             Self::Garbage => {
                 let _ = std::io::stdout().write_all(b"a line of garbage\n");
             }
-            Self::IllegalSchedule | Self::WrongClaim | Self::NoAnswer | Self::HangLate => {}
+            Self::IllegalSchedule
+            | Self::WrongClaim
+            | Self::NoAnswer
+            | Self::HangLate
+            | Self::PanicAt(_)
+            | Self::HangAt(_) => {}
         }
     }
 
     /// What happens to the answers.
+    ///
+    /// # Panics
+    /// If that is the fault.
     pub fn spoil(self, answers: &mut Vec<Answer>, reporter: &dyn Reporter) {
         match self {
             Self::HangLate => {
@@ -104,6 +129,12 @@ impl Fault {
                 for answer in answers {
                     answer.claimed = Some(Claimed { time: 0, peak_bytes: u64::MAX });
                 }
+            }
+            Self::PanicAt(bytes) | Self::HangAt(bytes) => {
+                let Some(at) = answers.iter().position(|answer| answer.budget == Some(bytes)) else { return };
+                answers[..at].iter().enumerate().for_each(|(index, answer)| reporter.answer(index, answer));
+                assert!(self != Self::PanicAt(bytes), "a panic on purpose at {bytes}");
+                forever();
             }
             _ => {}
         }

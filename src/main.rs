@@ -10,8 +10,11 @@ mod cache;
 mod cli;
 mod commands;
 mod failure;
+#[cfg(debug_assertions)]
 mod fault;
 mod format;
+#[cfg(test)]
+mod fuzz;
 mod host;
 mod launcher;
 mod library;

@@ -3,6 +3,7 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -41,6 +42,21 @@ pub fn write_csv<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Failure> {
     writer.flush().map_err(|error| failed(error.to_string()))?;
     drop(writer);
     std::fs::rename(&partial, path).map_err(|error| failed(error.to_string()))
+}
+
+/// Removes what writers that were killed left in a folder and below: files named `*.partial`, of at least some age
+/// where others may be writing. What cannot be removed stays: it is in nobody's way.
+pub fn sweep(folder: &Path, age: Option<Duration>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(metadata) = entry.metadata() else { continue };
+        let old = |age: Duration| metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed >= age));
+        if metadata.is_dir() {
+            sweep(&path, age);
+        } else if path.extension().is_some_and(|extension| extension == "partial") && age.is_none_or(old) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 /// Prints a line of information to standard error.

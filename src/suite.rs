@@ -1,4 +1,7 @@
 //! Suite files: which instances, methods and budgets, under which limits, and how to read the outcome.
+//!
+//! A suite is code, as trusted as the command line: its patterns and paths may name any file that the user may
+//! read, and its options for sbatch are handed on as they stand.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,9 @@ use crate::cli::limit;
 use crate::failure::Failure;
 use crate::library::Library;
 use crate::size::{Budget, Size};
+
+/// Settings of one method in a suite.
+const MOST_SETTINGS: usize = 10_000;
 
 /// A suite file.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,7 +32,7 @@ pub struct Suite {
     pub instances: Vec<String>,
     /// Budgets: sizes, or fractions of store-all's peak.
     pub budgets: Vec<Budget>,
-    /// What each run may use.
+    /// What each row may use.
     #[serde(default)]
     pub limits: SuiteLimits,
     /// The device whose memory the plots mark.
@@ -116,15 +122,15 @@ pub struct SuiteMaxBatch {
     pub methods: Vec<SuiteMethod>,
 }
 
-/// What each run may use.
+/// What each row may use.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteLimits {
-    /// Wall seconds of one run, all its budgets together.
+    /// Wall seconds of one row: a run of n budgets may take n times as long.
     pub time_seconds: Option<f64>,
-    /// CPU seconds of one run, its threads and processes together.
+    /// CPU seconds of one row, threads and processes together.
     pub cpu_seconds: Option<f64>,
-    /// Address space of one run.
+    /// Address space of a run's process.
     pub memory: Option<Size>,
     /// Threads of one run.
     pub threads: Option<usize>,
@@ -201,6 +207,15 @@ impl SuiteMethod {
     pub fn of(spec: &Spec) -> Self {
         let one = |(name, value): (&String, &String)| (name.clone(), Values::One(Value::Text(value.clone())));
         Self { id: spec.id.clone(), parameters: spec.parameters.iter().map(one).collect(), sweep: false }
+    }
+
+    /// How many combinations of the listed values there are.
+    fn combinations(&self) -> usize {
+        let count = |values: &Values| match values {
+            Values::One(_) => 1,
+            Values::Many(values) => values.len(),
+        };
+        self.parameters.values().map(count).fold(1, usize::saturating_mul)
     }
 
     /// Every combination of the listed values.
@@ -281,6 +296,13 @@ fn check(suite: &Suite) -> Result<(), String> {
     if let Some((field, _)) = empty.iter().find(|(_, empty)| *empty) {
         return Err(format!("{field} is empty; list at least one"));
     }
+    let searched = suite.max_batch.iter().flat_map(|search| &search.methods);
+    if let Some(method) = suite.methods.iter().chain(searched).find(|method| method.combinations() > MOST_SETTINGS) {
+        return Err(format!(
+            "the parameters of {} combine to more than {MOST_SETTINGS} settings; list fewer values",
+            method.id
+        ));
+    }
     if let Some(search) = &suite.max_batch {
         let seconds = search.time_seconds.unwrap_or(1.0);
         let amounts = search.extra_forwards >= 0.0 && search.extra_forwards.is_finite() && search.most > 0;
@@ -350,7 +372,12 @@ mod tests {
         let method: SuiteMethod =
             toml::from_str("id = 'm'\nparameters = { a = [1, 2], b = ['x', 'y'], c = 3 }").unwrap();
         let settings = method.settings();
-        assert_eq!(settings.len(), 4);
+        assert_eq!((settings.len(), method.combinations()), (4, 4));
+        let ten = (0..10).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+        let lists: Vec<_> = ('a'..='t').map(|name| format!("{name} = [{ten}]")).collect();
+        let method: SuiteMethod =
+            toml::from_str(&format!("id = 'm'\nparameters = {{ {} }}", lists.join(", "))).unwrap();
+        assert!(method.combinations() > MOST_SETTINGS);
         assert_eq!(
             settings[1],
             BTreeMap::from([("a", "1"), ("b", "y"), ("c", "3")].map(|(k, v)| (k.into(), v.into())))

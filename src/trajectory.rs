@@ -1,8 +1,8 @@
 //! What was known when: incumbents and bounds of a row over planning time, from the trace that its run
 //! left and from the row itself.
 //!
-//! Planning time counts from the start of the method. A run that answers several budgets answers them one
-//! after the other, so a later budget's time includes the earlier ones': what a user would have waited.
+//! Planning time counts from when the method turned to the row's budget, as its time limit does. Work that
+//! serves several budgets counts for the first.
 
 use std::path::Path;
 
@@ -64,9 +64,8 @@ impl Trajectory {
 /// # Errors
 /// A trace is there and cannot be read.
 pub fn read_all(records: &[Record], folder: &Path) -> Result<Vec<Trajectory>, Failure> {
-    let answered = answer_seconds(records);
-    let one = |(record, answered)| Ok(Trajectory::new(record, answered, &read_trace(folder, record)?));
-    records.iter().zip(answered).map(one).collect()
+    let one = |record| Ok(Trajectory::new(record, answer_seconds(record), &read_trace(folder, record)?));
+    records.iter().map(one).collect()
 }
 
 /// The trace of a row; empty where the method reported nothing.
@@ -80,28 +79,9 @@ fn read_trace(folder: &Path, record: &Record) -> Result<Vec<Point>, Failure> {
     reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
 }
 
-/// When each row's answer was there, in seconds from the start of its method; none where it was stopped.
-///
-/// Rows of one process stand together and have its seconds in common.
-fn answer_seconds(records: &[Record]) -> Vec<Option<f64>> {
-    let process = |row: &Record| {
-        let seconds = (row.wall_seconds.to_bits(), row.cpu_seconds.to_bits());
-        (row.instance_hash.clone(), row.method.clone(), row.parameters.clone(), row.seed, seconds)
-    };
-    let mut elapsed = 0.0;
-    let mut previous = None;
-    let mut answered = Vec::with_capacity(records.len());
-    for record in records {
-        let process = Some(process(record));
-        if previous != process {
-            elapsed = 0.0;
-        }
-        previous = process;
-        let own = record.build_seconds.zip(record.solve_seconds).map(|(build, solve)| build + solve);
-        elapsed += own.unwrap_or(0.0);
-        answered.push(own.map(|_| elapsed));
-    }
-    answered
+/// When a row's answer was there, in seconds from when work on it began; none where it was stopped.
+fn answer_seconds(record: &Record) -> Option<f64> {
+    record.build_seconds.zip(record.solve_seconds).map(|(build, solve)| build + solve)
 }
 
 #[cfg(test)]
@@ -139,12 +119,5 @@ mod tests {
         let stopped = Record { wall_seconds: 7.0, simulated_time: Some(8), ..example("m", None) };
         let trajectory = Trajectory::new(&stopped, None, &[point(2.0, Some(8), None)]);
         assert_eq!((trajectory.incumbents, trajectory.end), (vec![(2.0, 8)], 7.0));
-    }
-
-    #[test]
-    fn budgets_of_one_process_are_answered_one_after_the_other() {
-        let row = |wall_seconds, solve_seconds| Record { solve_seconds, wall_seconds, ..example("m", None) };
-        let rows = [row(1.0, Some(0.25)), row(1.0, Some(0.5)), row(1.0, None), row(2.0, Some(0.125))];
-        assert_eq!(answer_seconds(&rows), [Some(0.25), Some(0.75), None, Some(0.125)]);
     }
 }

@@ -6,6 +6,7 @@ use remat_formulations::Termination;
 
 use super::{Entry, Status, confirm, read, write};
 use crate::failure::Failure;
+use crate::output;
 use crate::recorded::Instances;
 use crate::records::{self, Ending, Record, folder_of};
 use crate::run::pool::{self, schedule_path};
@@ -30,6 +31,8 @@ pub struct Changes {
 /// Files are none of ours, or the folder cannot be written.
 pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
     let rows = records::read(results)?;
+    // Nothing else writes there, and an update that was killed leaves half a file.
+    output::sweep(&folder.join("best-known"), None);
     let source = folder_of(results);
     let mut instances = Instances::new(&source);
     let mut entries = read(folder)?;
@@ -169,6 +172,7 @@ fn keep_schedule(entry: &Entry, folder: &Path, schedule: &Path) -> Result<(), Fa
     let document: remat_core::schedule::ScheduleDocument = remat_core::io::read_json(schedule)?;
     let target: PathBuf = folder.join(&entry.schedule);
     pool::write(&target, |path| remat_core::io::write_json(path, &document).map_err(|error| error.to_string()))
+        .map_err(Failure::failed)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::table::sections;
 
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
-of memory or a time-out is a row, not the end. Rows are appended to OUT/records.csv one by one; \
+of memory or a time-out is a row, not the end, and budgets that it leaves open are asked again, one by one. Rows are appended to OUT/records.csv one by one; \
 schedules are kept under OUT/schedules, what was known when under OUT/traces, what solvers printed under \
 OUT/logs, plots under OUT/plots. What a method reported before it was killed counts. A row whose instance, \
 method, parameters, budget, seed, limits and sources are those of an earlier one is taken from the cache. Every schedule is checked by the \
@@ -47,7 +47,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Arguments {
-    /// Suite to run: a name under instances/suites/, or a .toml file
+    /// Suite to run: a name under instances/suites/, or a .toml file; a suite is code, so run only those that you trust
     #[arg(long, value_name = "NAME|FILE.toml")]
     suite: String,
     /// Run only these methods: METHOD (with the suite's settings) or METHOD[name=value,...]
@@ -59,10 +59,10 @@ pub struct Arguments {
     /// Budgets instead of the suite's: sizes (8GiB, 500MB) or fractions of store-all's peak (0.5x)
     #[arg(long, value_name = "SIZE,...", num_args = 1.., value_delimiter = ',')]
     budgets: Vec<Budget>,
-    /// Wall limit of each run in seconds; a run that goes on a second and a tenth longer is killed
+    /// Wall limit of each row (one budget) in seconds; a run of n rows is killed a second and a tenth after n times as long
     #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
-    /// Limit on the CPU seconds of each run, all its threads and processes together; a run that uses more is killed
+    /// Limit on the CPU seconds of each row, all threads and processes together; a run of n rows that uses more than n times as much is killed
     #[arg(long, visible_alias = "cpulimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     cpu_limit: Option<Duration>,
     /// Limit on the address space of each run's process, and on the resident memory of all of them, e.g. 4GiB
@@ -269,7 +269,7 @@ fn tell(submitted: &Submitted, folder: &Path) {
     output::info(&format!("`bench status {}` shows how far they are", folder.display()));
 }
 
-/// Wall limit of each run of a search.
+/// Wall limit of each run of a search, which has one budget.
 fn search_time(arguments: &Arguments, campaign: &Campaign<'_>, conditions: &Conditions) -> Option<Duration> {
     arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time)
 }

@@ -14,10 +14,10 @@ use nix::sys::signal::Signal;
 use nix::unistd::dup2_stdout;
 use remat_core::Instance;
 use remat_core::io::read_instance;
-use remat_formulations::{Context, Method, Parameters, Registered, Silent, enable_solver_logs, find};
+use remat_formulations::{Context, Method, Parameters, Registered, enable_solver_logs, find};
 
 use crate::failure::Failure;
-use crate::fault;
+use crate::run::child::times;
 use crate::run::interrupts;
 use crate::run::job::{Job, Message};
 use crate::run::messenger::{self, Messenger};
@@ -56,8 +56,8 @@ fn limit(job: &Job) -> Result<(), Failure> {
     }
     if let Some(limit) = job.cpu_limit {
         // The parent counts the whole group and kills it; this is for when it is not looking.
-        let seconds = limit.as_secs() + 2;
-        set(Resource::RLIMIT_CPU, "seconds of CPU time", seconds, seconds + 1)?;
+        let seconds = times(limit, job.budgets.len()).as_secs().saturating_add(2);
+        set(Resource::RLIMIT_CPU, "seconds of CPU time", seconds, seconds.saturating_add(1))?;
     }
     Ok(())
 }
@@ -118,11 +118,19 @@ fn prepare(job: &Job) -> Result<Prepared, String> {
 }
 
 fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
-    let Some(fault) = fault::asked(method.id()) else {
-        return method.answers(context).map(drop).map_err(|error| error.to_string());
-    };
+    #[cfg(debug_assertions)]
+    if let Some(fault) = crate::fault::asked(method.id()) {
+        return misbehave(fault, method, context);
+    }
+    method.answers(context).map(drop).map_err(|error| error.to_string())
+}
+
+/// Solves, and does what a test of the harness asks for.
+#[cfg(debug_assertions)]
+fn misbehave(fault: crate::fault::Fault, method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
     fault.before();
-    let mut answers = method.answers(&Context { reporter: &Silent, ..*context }).map_err(|error| error.to_string())?;
+    let silent = Context { reporter: &remat_formulations::Silent, ..*context };
+    let mut answers = method.answers(&silent).map_err(|error| error.to_string())?;
     fault.spoil(&mut answers, context.reporter);
     answers.iter().enumerate().for_each(|(index, answer)| context.answer(index, answer));
     if answers.is_empty() { Err("returns no answers".into()) } else { Ok(()) }

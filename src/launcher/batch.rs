@@ -25,11 +25,11 @@ pub struct Batch {
     pub suite: String,
     /// Folder that holds `instances/`.
     pub root: PathBuf,
-    /// What each run may use.
+    /// What each row may use.
     pub limits: Limits,
     /// Wall time of each run of a search for a batch size.
     pub search_time: Option<Duration>,
-    /// Limit on the CPU time of each run.
+    /// Limit on the CPU time of each row.
     pub cpu_limit: Option<Duration>,
     /// Limit on the memory of each run.
     pub memory_limit_bytes: Option<u64>,
@@ -160,7 +160,8 @@ impl Item {
 impl Batch {
     /// The job name and the index within it of a task.
     pub fn place(&self, task: usize) -> Option<(&str, usize)> {
-        let array = self.arrays.iter().find(|array| (array.first..array.first + array.count).contains(&task))?;
+        let array =
+            self.arrays.iter().find(|array| task.checked_sub(array.first).is_some_and(|at| at < array.count))?;
         Some((&array.name, task - array.first))
     }
 

@@ -90,7 +90,7 @@ pub fn most_per_array() -> Result<usize, Failure> {
 /// Slurm refuses; arrays that were submitted before stay.
 pub fn submit(results: &Path, batch: &Batch, request: &Request) -> Result<Vec<String>, Failure> {
     let script = write_script(results, batch)?;
-    let logs = script.with_file_name("%A_%a.out");
+    let logs = pattern(&script)?;
     let mut jobs = Vec::new();
     for array in &batch.arrays {
         let most = request.most_at_once.map_or(String::new(), |most| format!("%{most}"));
@@ -98,7 +98,7 @@ pub fn submit(results: &Path, batch: &Batch, request: &Request) -> Result<Vec<St
         command.args(["--parsable", "--requeue", "--open-mode=append"]);
         command.arg(format!("--job-name={}", array.name));
         command.arg(format!("--array=0-{}{most}", array.count - 1));
-        command.arg(format!("--output={}", logs.display()));
+        command.arg(format!("--output={logs}"));
         command.arg(format!("--cpus-per-task={}", request.cpus_per_task));
         command.args(request.partition.as_ref().map(|partition| format!("--partition={partition}")));
         command.args(request.minutes.map(|minutes| format!("--time={minutes}")));
@@ -125,6 +125,18 @@ fn write_script(results: &Path, batch: &Batch) -> Result<std::path::PathBuf, Fai
     let written = std::fs::write(&path, text);
     written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))?;
     Ok(path)
+}
+
+/// Where the tasks of an array print, beside their script, as sbatch wants it: `%` begins a replacement symbol there, and
+/// a backslash switches all of them off.
+fn pattern(script: &Path) -> Result<String, Failure> {
+    let folder = script.parent().unwrap_or(script).to_string_lossy().into_owned();
+    if folder.contains('\\') {
+        return Err(Failure::input(format!(
+            "{folder}: sbatch takes no backslash in a path; choose another with --out"
+        )));
+    }
+    Ok(format!("{}/%A_%a.out", folder.replace('%', "%%")))
 }
 
 /// A text as one word of a shell.
@@ -159,6 +171,13 @@ mod tests {
         assert_eq!(parse_line("b|0|NODE_FAIL").map(|(_, state)| state), Some(State::Ended("NODE_FAIL".into())));
         // A job that is no array.
         assert_eq!(parse_line("b|N/A|RUNNING"), None);
+    }
+
+    #[test]
+    fn what_slurm_would_replace_in_a_path_is_kept_from_it() {
+        let pattern = |path: &str| pattern(Path::new(path)).ok();
+        assert_eq!(pattern("/a %j/%%/task.sh").as_deref(), Some("/a %%j/%%%%/%A_%a.out"));
+        assert_eq!(pattern("/a\\b/task.sh"), None);
     }
 
     #[test]

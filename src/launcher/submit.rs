@@ -13,7 +13,7 @@ use super::status::{self, Status};
 use crate::failure::Failure;
 use crate::max_batch::campaign::Campaign;
 use crate::records::{self, Existing, Key, Record, Writer, parts};
-use crate::run::child::deadline;
+use crate::run::child::{deadline, times};
 use crate::run::{Conditions, Run, pool};
 use crate::size::Size;
 
@@ -238,11 +238,22 @@ fn arrays(results: &Path, number: usize, tasks: usize, most: usize) -> Vec<Array
     (0..tasks).step_by(most).map(array).collect()
 }
 
+/// Wall time that a run may take: all budgets at once and, should that be stopped, each again.
+fn longest(work: &Work, limit: Duration) -> Duration {
+    let Work::Run(item) = work else { return Duration::ZERO };
+    let budgets = item.budgets.len();
+    let again = if budgets > 1 { times(deadline(limit, 1), budgets) } else { Duration::ZERO };
+    deadline(limit, budgets).saturating_add(again).saturating_add(SLACK)
+}
+
 /// Wall minutes that the longest task may take, where each run has a limit.
 fn minutes(tasks: &[Vec<Work>], limit: Option<Duration>) -> Option<u64> {
-    let most = u32::try_from(tasks.iter().map(Vec::len).max()?).ok()?;
-    let seconds = ((deadline(limit?) + SLACK) * most).as_secs();
-    Some(seconds / 60 + 1)
+    let limit = limit?;
+    let longest = tasks
+        .iter()
+        .map(|task| task.iter().fold(Duration::ZERO, |all, work| all.saturating_add(longest(work, limit))))
+        .max()?;
+    Some(longest.as_secs() / 60 + 1)
 }
 
 #[cfg(test)]

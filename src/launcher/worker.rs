@@ -14,6 +14,7 @@ use crate::host::Host;
 use crate::library::Library;
 use crate::max_batch::campaign::Campaign;
 use crate::max_batch::rows;
+use crate::names::file_name;
 use crate::output;
 use crate::records::{self, Existing, Writer, parts};
 use crate::run::manifest::Session;
@@ -57,7 +58,8 @@ pub fn run(plan: &Path, task: usize, stop: Arc<AtomicBool>) -> Result<(), Failur
 
 /// Unique among all processes that ever work on a task, and sorted as they began.
 fn name(batch: &Batch, task: usize) -> String {
-    let variable = |name: &str| std::env::var(name).ok();
+    // Anybody may set a variable, and the name is that of a folder.
+    let variable = |name: &str| std::env::var(name).ok().map(|value| file_name(&value));
     let job = variable("SLURM_JOB_ID").unwrap_or_else(|| format!("p{}", std::process::id()));
     let restart = variable("SLURM_RESTART_COUNT").unwrap_or_else(|| "0".into());
     format!("{:04}-{task:05}-{job}-{restart}", batch.number)

@@ -141,6 +141,7 @@ pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
 pub fn write_schedule(results: &Path, row: &BatchRow, schedule: &ScheduleDocument) -> Result<(), Failure> {
     let path = schedule_path(results, row);
     pool::write(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
+        .map_err(Failure::failed)
 }
 
 /// The text of the table.

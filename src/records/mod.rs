@@ -222,7 +222,9 @@ fn other_columns(path: &Path, header: &[u8], rows: &[u8]) -> Failure {
             "{path}: its columns are of version {version}, and this bench reads version {SCHEMA_VERSION}; run the suite \
              again (--force here, or --out elsewhere), or read it with the bench that wrote it"
         ),
-        None => format!("{path}: its columns are not those of this version of bench; write elsewhere with --out"),
+        None => {
+            format!("{path}: its columns are not those of this version of bench; name a file that `bench run` wrote")
+        }
     })
 }
 

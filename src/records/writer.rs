@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{COLUMNS, Kept, Key, Record, parse, parts};
 use crate::failure::Failure;
+use crate::output;
 
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(30);
@@ -43,6 +44,20 @@ fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
     std::fs::write(&path, text).map_err(|error| cannot(&path, "write", &error))
 }
 
+/// What belongs to rows that are dropped; schedules, traces or plots of theirs would pass for those of the new rows.
+/// The manifest and the plans of a cluster's batches tell what happened here, and stay.
+fn drop_all(folder: &Path) -> Result<(), Failure> {
+    let remove = |name: &str| {
+        let path = folder.join(name);
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        match removed {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot(&path, "remove", &error)),
+            _ => Ok(()),
+        }
+    };
+    ["schedules", "traces", "logs", "plots", "max-batch.csv", "executed.csv"].into_iter().try_for_each(remove)
+}
+
 /// The open file; one per folder at any time.
 pub struct Writer {
     path: PathBuf,
@@ -73,6 +88,12 @@ impl Writer {
             },
         )?;
         let path = folder.join("records.csv");
+        if existing == Existing::Overwrite && path.is_file() {
+            drop_all(folder)?;
+        }
+        for name in ["schedules", "traces"] {
+            output::sweep(&folder.join(name), None);
+        }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(existing == Existing::Overwrite);
         let file = options.open(&path).map_err(|error| cannot(&path, "open", &error))?;

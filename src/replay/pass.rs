@@ -135,7 +135,7 @@ fn globbed(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Every schedule of a folder, instance by instance, the framework's own ways first.
 fn tasks(rows: &[Record], folder: &Path, device: Device) -> Result<Vec<Task>, Failure> {
-    let instances = Instances::new(folder);
+    let mut instances = Instances::new(folder);
     let mut tasks: Vec<Task> = Vec::new();
     let solved: Vec<_> = latest(rows).into_iter().filter(|row| row.simulated_time.is_some()).collect();
     let mut hashes: Vec<&str> = Vec::new();

@@ -153,7 +153,7 @@ pub struct Cells {
     /// Seeds.
     #[serde(default)]
     pub seeds: Vec<u64>,
-    /// Wall seconds of each run.
+    /// Wall seconds of each row.
     #[serde(default)]
     pub time_seconds: Option<f64>,
     /// What replaces these fields in a quick pass.
@@ -182,7 +182,7 @@ pub struct Part {
     pub budgets: Vec<String>,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// Wall seconds of each run.
+    /// Wall seconds of each row.
     pub time_seconds: Option<f64>,
 }
 

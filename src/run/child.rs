@@ -77,10 +77,16 @@ enum Killed {
     Interrupt,
 }
 
-/// The wall time after which a worker with a time limit is killed: methods are told the limit and are
-/// given a second and a tenth of it to stop by themselves and to hand over what they have.
-pub fn deadline(limit: Duration) -> Duration {
-    limit + limit / 10 + Duration::from_secs(1)
+/// The wall time after which a worker that answers so many budgets is killed: each has the limit for itself,
+/// and the method a second and a tenth of all to stop by itself and to hand over what it has.
+pub fn deadline(limit: Duration, budgets: usize) -> Duration {
+    let all = times(limit, budgets);
+    all.saturating_add(all / 10).saturating_add(Duration::from_secs(1))
+}
+
+/// A limit of one budget, for so many.
+pub fn times(limit: Duration, budgets: usize) -> Duration {
+    limit.saturating_mul(u32::try_from(budgets).unwrap_or(u32::MAX))
 }
 
 /// Runs a job in a process of its own.
@@ -174,7 +180,8 @@ impl Watch<'_> {
     /// The limit that is exceeded, if one is.
     fn exceeded(&mut self) -> Option<Killed> {
         let job = self.job;
-        if job.limits.time.map(deadline).is_some_and(|limit| self.started.elapsed() >= limit) {
+        let deadline = job.limits.time.map(|limit| deadline(limit, job.budgets.len()));
+        if deadline.is_some_and(|deadline| self.started.elapsed() >= deadline) {
             return Some(Killed::Deadline);
         }
         let limited = job.cpu_limit.is_some() || job.memory_limit_bytes.is_some();
@@ -185,7 +192,7 @@ impl Watch<'_> {
         let now = group::usage(self.group);
         self.seen.cpu = self.seen.cpu.max(now.cpu);
         self.seen.resident_bytes = self.seen.resident_bytes.max(now.resident_bytes);
-        if job.cpu_limit.is_some_and(|limit| now.cpu >= limit) {
+        if job.cpu_limit.is_some_and(|limit| now.cpu >= times(limit, job.budgets.len())) {
             return Some(Killed::Cpu);
         }
         job.memory_limit_bytes.filter(|&limit| now.resident_bytes > limit).map(|_| Killed::Memory)
@@ -225,16 +232,18 @@ fn read_ends(mut stderr: ChildStderr) -> String {
 
 /// Why a process ended otherwise than with success.
 fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> Option<(Termination, String)> {
-    let seconds = |limit: Option<Duration>| limit.map_or(0.0, |limit| limit.as_secs_f64());
-    let out_of_cpu = || {
-        let limit = seconds(job.cpu_limit);
-        Some((Termination::CpuLimit, format!("killed: used more CPU time than the limit of {limit} s")))
+    let limit = |limit: Option<Duration>| {
+        let seconds = limit.map_or(0.0, |limit| limit.as_secs_f64());
+        let each =
+            if job.budgets.len() > 1 { format!(" for each of {} budgets", job.budgets.len()) } else { String::new() };
+        format!("the limit of {seconds} s{each}")
     };
+    let out_of_cpu =
+        || Some((Termination::CpuLimit, format!("killed: used more CPU time than {}", limit(job.cpu_limit))));
     match killed {
         Some(Killed::Interrupt) => return Some((Termination::Interrupted, "interrupted".into())),
         Some(Killed::Deadline) => {
-            let limit = seconds(job.limits.time);
-            return Some((Termination::TimeLimit, format!("killed: still running after the limit of {limit} s")));
+            return Some((Termination::TimeLimit, format!("killed: still running after {}", limit(job.limits.time))));
         }
         Some(Killed::Cpu) => return out_of_cpu(),
         Some(Killed::Memory) => {
@@ -250,9 +259,7 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
         return out_of_cpu();
     }
     let said = if words.is_empty() { String::new() } else { format!(": {words}") };
-    // Rust's words, the system's, and those of solvers in C++.
-    let starved = ["memory allocation of", "cannot allocate memory", "std::bad_alloc"];
-    if starved.iter().any(|starved| words.contains(starved)) {
+    if starved(words) {
         return Some((Termination::MemoryLimit, format!("out of memory{said}")));
     }
     let text = match (status.signal(), status.code()) {
@@ -264,6 +271,14 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
         (None, code) => format!("ended with exit code {}", code.unwrap_or_default()),
     };
     Some((Termination::Error, format!("{text}{said}")))
+}
+
+/// Whether words are those of a lack of memory: Rust's, the system's, zstd's, and those of solvers in C++.
+pub fn starved(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ["memory allocation of", "cannot allocate memory", "not enough memory", "std::bad_alloc"]
+        .iter()
+        .any(|starved| words.contains(starved))
 }
 
 /// What is wrong with the messages of a worker that ended well.

@@ -20,11 +20,11 @@ use crate::records::{Ending, Record, SCHEMA_VERSION, Skipped, one_line};
 /// What all runs of a command have in common.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// What each method may use.
+    /// What each method may use for each budget.
     pub limits: Limits,
     /// Limit on the address space of each worker.
     pub memory_limit_bytes: Option<u64>,
-    /// Limit on the CPU time of each worker's process group.
+    /// Limit on the CPU time of each worker's process group, for each budget.
     pub cpu_limit: Option<Duration>,
     /// Folder for the solvers' logs, where they are kept.
     pub logs: Option<PathBuf>,
@@ -43,7 +43,36 @@ pub struct Row {
 }
 
 /// Runs a method in a process of its own and judges what it answers to each of `budgets`.
+///
+/// A row is what the method says when it is asked for this budget alone. Whatever ended a process that had
+/// several budgets says nothing about those that it had not answered yet: each of them is asked again, alone.
 pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
+    let again = |(budget, attempt): (&RunBudget, Attempt)| match attempt {
+        Attempt::Open(_) if budgets.len() > 1 => {
+            attempt_all(run, std::slice::from_ref(budget), conditions, interrupted).pop().unwrap_or(attempt).row()
+        }
+        attempt => attempt.row(),
+    };
+    budgets.iter().zip(attempt_all(run, budgets, conditions, interrupted)).map(again).collect()
+}
+
+/// What one process has brought for a budget.
+enum Attempt {
+    /// An answer, or why there is none for any budget.
+    Done(Row),
+    /// No answer: the process failed or was stopped before.
+    Open(Row),
+}
+
+impl Attempt {
+    fn row(self) -> Row {
+        match self {
+            Self::Done(row) | Self::Open(row) => row,
+        }
+    }
+}
+
+fn attempt_all(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Attempt> {
     let job = Job {
         parent: std::process::id(),
         instance: run.subject.path.clone(),
@@ -65,10 +94,10 @@ pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
     if let Some(log) = &job.log {
         logs::trim(log);
     }
-    rows(run, budgets, conditions, outcome)
+    attempts(run, budgets, conditions, outcome)
 }
 
-fn rows(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outcome) -> Vec<Row> {
+fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outcome) -> Vec<Attempt> {
     let mut answers: BTreeMap<usize, AnswerDocument> = BTreeMap::new();
     let mut otherwise = outcome.death.map(|(termination, words)| (Ending::Ran(termination), words));
     let template = |budget: &RunBudget| Record {
@@ -82,26 +111,42 @@ fn rows(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outc
         match message {
             Message::Answer(answer) => drop(answers.insert(answer.index, *answer)),
             Message::Skipped { reason } => otherwise = Some((Ending::Skipped(Skipped::Skipped), reason)),
-            Message::Failed { message } => otherwise = Some((Ending::Ran(Termination::Error), message)),
+            Message::Failed { message } => {
+                let starved = child::starved(&message);
+                let termination = if starved { Termination::MemoryLimit } else { Termination::Error };
+                otherwise = Some((Ending::Ran(termination), message));
+            }
             Message::Progress(_) | Message::Done => {}
         }
     }
+    let given: Vec<f64> = answers.values().filter_map(|answer| answer.given_after).collect();
     let (ending, words) = otherwise.unwrap_or((Ending::Ran(Termination::Error), "the worker gave no answer".into()));
-    let row = |(index, budget): (usize, &RunBudget)| {
-        let trace = traces.remove(&index).unwrap_or_default();
+    let attempt = |(index, budget): (usize, &RunBudget)| {
+        let trace = since_begun(traces.remove(&index).unwrap_or_default(), &given);
         if let Some(answer) = answers.remove(&index) {
-            return Row { trace, ..answered(run, budget, answer, template(budget)) };
+            return Attempt::Done(Row { trace, ..answered(run, budget, answer, template(budget)) });
         }
-        if let Ending::Ran(termination) = ending {
-            let cut_short = cut_short(index, termination, incumbents.remove(&index), &trace);
-            let row = answered(run, budget, cut_short, template(budget));
-            let words = if row.record.error.is_empty() { &words } else { &row.record.error };
-            return Row { record: with_words(row.record.clone(), words), schedule: row.schedule, trace };
-        }
-        let record = Record { termination: ending, ..template(budget) };
-        Row { record: with_words(record, &words), schedule: None, trace }
+        let Ending::Ran(termination) = ending else {
+            let record = Record { termination: ending, note: one_line(&words), ..template(budget) };
+            return Attempt::Done(Row { record, schedule: None, trace });
+        };
+        let cut_short = cut_short(index, termination, incumbents.remove(&index), &trace);
+        let Row { record, schedule, .. } = answered(run, budget, cut_short, template(budget));
+        let error = if record.error.is_empty() { one_line(&words) } else { record.error };
+        Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
     };
-    budgets.iter().enumerate().map(row).collect()
+    budgets.iter().enumerate().map(attempt).collect()
+}
+
+/// A trace that counts from when the method turned to its budget: after the last answer to another one that was
+/// there before anything was known of this one.
+fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
+    let first = trace.first().map_or(0.0, |point| point.seconds);
+    let begun = given.iter().copied().filter(|&seconds| seconds <= first).fold(0.0, f64::max);
+    for point in &mut trace {
+        point.seconds -= begun;
+    }
+    trace
 }
 
 /// What a worker that came to no answer had reported before.
@@ -121,14 +166,7 @@ fn cut_short(
         build_seconds: None,
         solve_seconds: None,
         note: String::new(),
-    }
-}
-
-/// Words go to `note` where nothing went wrong.
-fn with_words(record: Record, words: &str) -> Record {
-    match record.termination {
-        Ending::Skipped(_) => Record { note: one_line(words), ..record },
-        Ending::Ran(_) => Record { error: one_line(words), ..record },
+        given_after: None,
     }
 }
 
@@ -136,6 +174,9 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
     let Verdict { termination, simulation, error } = judge(&run.subject.instance, budget.bytes, &answer);
     let baseline = run.subject.baseline;
     let time = simulation.as_ref().map(|simulation| simulation.time);
+    // What a method says of its own failure is the error.
+    let failed = termination == Termination::Error && error.is_empty();
+    let error = if failed { &answer.note } else { &error };
     let record = Record {
         termination: Ending::Ran(termination),
         claimed_time: answer.claimed_time,
@@ -149,10 +190,68 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
         build_seconds: answer.build_seconds,
         solve_seconds: answer.solve_seconds,
         note: one_line(&answer.note),
-        error: one_line(&error),
+        error: one_line(error),
         ..template
     };
     Row { record, schedule: answer.schedule.filter(|_| simulation.is_some()), trace: vec![] }
+}
+
+/// A row that was kept, judged again as if it had just been computed; nothing where the judge says otherwise than
+/// the row.
+///
+/// What was measured, and what the method said, is taken from the row; all else is made anew.
+pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) -> Option<Row> {
+    let Row { record, schedule, trace } = kept;
+    let template = Record {
+        wall_seconds: record.wall_seconds,
+        cpu_seconds: record.cpu_seconds,
+        peak_rss_bytes: record.peak_rss_bytes,
+        git_revision: record.git_revision.clone(),
+        host: record.host.clone(),
+        timestamp: record.timestamp.clone(),
+        cached: true,
+        ..blank(run, budget, conditions)
+    };
+    let row = match record.termination {
+        Ending::Skipped(_) => {
+            let reason = run.method.supports(&run.subject.instance).err()?;
+            let record = Record { termination: record.termination, note: one_line(&reason.to_string()), ..template };
+            Row { record, schedule: None, trace }
+        }
+        Ending::Ran(termination) => {
+            let answer = AnswerDocument {
+                index: 0,
+                termination,
+                schedule,
+                claimed_time: record.claimed_time,
+                claimed_peak_bytes: record.claimed_peak,
+                lower_bound: record.lower_bound,
+                build_seconds: record.build_seconds,
+                solve_seconds: record.solve_seconds,
+                note: record.note.clone(),
+                given_after: None,
+            };
+            let mut row = Row { trace, ..answered(run, budget, answer, template) };
+            // The words of a worker's death are its own.
+            if row.record.error.is_empty() {
+                row.record.error.clone_from(&record.error);
+            }
+            row
+        }
+    };
+    // Names may differ where the row is used; what is computed in floating point is made anew and was stored as text.
+    let expected = Record {
+        suite: row.record.suite.clone(),
+        instance: row.record.instance.clone(),
+        budget: row.record.budget.clone(),
+        overhead: row.record.overhead,
+        overhead_default: row.record.overhead_default,
+        time_limit_seconds: row.record.time_limit_seconds,
+        cpu_limit_seconds: row.record.cpu_limit_seconds,
+        cached: true,
+        ..record
+    };
+    (expected == row.record).then_some(row)
 }
 
 /// A row without results.

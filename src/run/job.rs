@@ -22,11 +22,11 @@ pub struct Job {
     pub parameters: BTreeMap<String, String>,
     /// Budgets in the instance's unit of memory.
     pub budgets: Vec<Option<u64>>,
-    /// What the method may use.
+    /// What the method may use for each budget.
     pub limits: Limits,
     /// Limit on the address space of the worker.
     pub memory_limit_bytes: Option<u64>,
-    /// Limit on the CPU time of the worker's process group.
+    /// Limit on the CPU time of the worker's process group for each budget.
     pub cpu_limit: Option<Duration>,
     /// File to which solvers append their logs.
     pub log: Option<PathBuf>,
@@ -75,6 +75,8 @@ pub struct AnswerDocument {
     pub solve_seconds: Option<f64>,
     /// The method's note.
     pub note: String,
+    /// Wall seconds from the beginning of the method until this answer; nothing from a worker that was killed.
+    pub given_after: Option<f64>,
 }
 
 /// [`remat_formulations::Progress`] over a short while, with the schedule in the instance's own ids.
@@ -91,7 +93,7 @@ pub struct ProgressDocument {
 /// A point of a run's trace: what was known when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Wall seconds since the method began.
+    /// Wall seconds: in messages since the method began, in traces since it began work on this budget.
     pub seconds: f64,
     /// Time that the best schedule so far claims.
     pub claimed_time: Option<u64>,

@@ -35,9 +35,9 @@ pub struct Session {
     pub memory_bytes: Option<u64>,
     /// Kernel of the system.
     pub system: String,
-    /// Wall seconds of each run.
+    /// Wall seconds of each row.
     pub time_limit_seconds: Option<String>,
-    /// CPU seconds of each run.
+    /// CPU seconds of each row.
     pub cpu_limit_seconds: Option<String>,
     /// Address space of each run.
     pub memory_limit_bytes: Option<u64>,

@@ -51,7 +51,7 @@ impl Reporter for Messenger<'_> {
     }
 
     fn answer(&self, index: usize, answer: &Answer) {
-        let document = answer_document(self.job, self.instance, index, answer);
+        let document = answer_document(self.job, self.instance, index, answer, self.began.elapsed());
         self.send(Event::Message(Message::Answer(Box::new(document))));
     }
 }
@@ -167,7 +167,7 @@ fn document(
 }
 
 /// An answer in the instance's own ids.
-pub fn answer_document(job: &Job, instance: &Instance, index: usize, answer: &Answer) -> AnswerDocument {
+fn answer_document(job: &Job, instance: &Instance, index: usize, answer: &Answer, after: Duration) -> AnswerDocument {
     AnswerDocument {
         index,
         termination: answer.termination,
@@ -178,5 +178,6 @@ pub fn answer_document(job: &Job, instance: &Instance, index: usize, answer: &An
         build_seconds: Some(answer.build.as_secs_f64()),
         solve_seconds: Some(answer.solve.as_secs_f64()),
         note: answer.note.clone(),
+        given_after: Some(after.as_secs_f64()),
     }
 }

@@ -136,13 +136,21 @@ impl Shared<'_> {
 
     /// Writes schedule and trace, then the row: a row says that everything about it is there.
     fn keep(&self, row: &Row) -> Result<(), Failure> {
-        if let Some(schedule) = &row.schedule {
-            let path = schedule_path(&self.folder.join("schedules"), &row.record);
-            write(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))?;
-        }
-        if !row.trace.is_empty() {
-            write(&trace_path(&self.folder.join("traces"), &row.record), |path| write_trace(path, &row.trace))?;
-        }
+        let path = schedule_path(&self.folder.join("schedules"), &row.record);
+        let kept = match &row.schedule {
+            Some(schedule) => {
+                write(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
+            }
+            None => remove(&path),
+        };
+        let path = trace_path(&self.folder.join("traces"), &row.record);
+        let traced = match row.trace.as_slice() {
+            [] => remove(&path),
+            trace => write(&path, |path| write_trace(path, trace)),
+        };
+        kept.and(traced).map_err(|error| {
+            Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume"))
+        })?;
         lock(&self.writer).write(&row.record)?;
         let mut summary = lock(&self.summary);
         summary.rows += 1;
@@ -164,12 +172,24 @@ fn progress_bar(length: usize) -> ProgressBar {
 }
 
 /// Makes the folder and writes the file.
-pub fn write(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), Failure> {
+///
+/// # Errors
+/// Either fails.
+pub fn write(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     let parent = path.parent().unwrap_or(path);
     let made = std::fs::create_dir_all(parent)
         .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
     made.and_then(|()| contents(path))
-        .map_err(|error| Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume")))
+}
+
+/// Removes what an earlier row of the same identity left, where the new one has nothing to put there.
+fn remove(path: &Path) -> Result<(), String> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("{}: cannot remove: {error}", path.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn write_trace(path: &Path, trace: &[Point]) -> Result<(), String> {

@@ -75,3 +75,36 @@ fn every_best_known_value_of_the_project_is_what_the_simulator_says_of_its_sched
     let schedules: usize = text.split_whitespace().next().unwrap().parse().unwrap();
     assert!(schedules > 20, "{text}");
 }
+
+/// Every entry was once called wrong where a file is called otherwise than the instance in it.
+#[test]
+fn an_instance_is_found_by_its_contents_whatever_its_file_is_called() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");
+    checkout.ok("best --update run");
+    std::fs::rename(checkout.path("instances/small/counter.json"), checkout.path("instances/small/other.json"))
+        .unwrap();
+    assert!(checkout.ok("best --check").stdout.ends_with("each is what the simulator says\n"));
+    checkout.ok("check run");
+    // A file of that name with something else in it is no reason to stop looking.
+    checkout.ok("instances generate figure4 --n 6 -o instances/small/counter.json");
+    checkout.ok("best --check");
+    std::fs::remove_file(checkout.path("instances/small/other.json")).unwrap();
+    std::fs::remove_file(checkout.path("instances/small/counter.json")).unwrap();
+    let done = checkout.bench("best --check");
+    assert!(done.stdout.contains("neither where the run found it nor under instances/"), "{}", done.stdout);
+}
+
+#[test]
+fn what_goes_wrong_advises_no_flag_that_best_lacks() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");
+    std::fs::create_dir_all(checkout.path("results")).unwrap();
+    std::fs::write(checkout.path("results/best-known"), "in the way of a folder").unwrap();
+    let in_the_way = checkout.bench("best --update run");
+    std::fs::write(checkout.path("run/records.csv"), "a,b\n1,2\n").unwrap();
+    let foreign = checkout.bench("best --update run");
+    for done in [in_the_way, foreign] {
+        assert!(done.code != Some(0) && !done.last_error().contains("--"), "{}", done.stderr);
+    }
+}

@@ -50,6 +50,7 @@ fn other_limits_other_budgets_and_other_contents_are_other_rows() {
     assert_eq!(taken(&checkout, &format!("{chosen} --out g")), 0);
 }
 
+#[cfg(debug_assertions)]
 #[test]
 fn what_failed_is_run_again_and_so_it_is_on_request_when_resumed() {
     let checkout = Checkout::new();
@@ -72,9 +73,72 @@ fn an_entry_that_does_not_hold_is_not_believed() {
     let checkout = Checkout::new();
     let chosen = "run --suite mini --methods store-all --instances counter";
     assert_eq!(taken(&checkout, &format!("{chosen} --out a")), 0);
-    let folders = std::fs::read_dir(checkout.path("cache")).unwrap();
-    let file = std::fs::read_dir(folders.flatten().next().unwrap().path()).unwrap().flatten().next().unwrap().path();
+    let mut entries = files(&checkout.path("cache"));
+    entries.retain(|path| path.extension().is_some_and(|extension| extension == "zst"));
+    let [file] = entries.as_slice() else { panic!("{entries:?}") };
     std::fs::write(file, "torn").unwrap();
     assert_eq!(taken(&checkout, &format!("{chosen} --out b")), 0);
     assert_eq!(taken(&checkout, &format!("{chosen} --out c")), 1, "it was mended");
+}
+
+/// The files of a folder and below.
+fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn an_entry_is_refused_if_anything_in_it_was_changed_or_it_comes_from_elsewhere() {
+    let checkout = Checkout::new();
+    let chosen = "run --suite mini --methods checkmate-ilp --instances counter --budgets 1.0x";
+    assert_eq!(taken(&checkout, &format!("{chosen} --out a")), 0);
+    let mut entries = files(&checkout.path("cache"));
+    entries.retain(|path| path.extension().is_some_and(|extension| extension == "zst"));
+    let [path] = entries.as_slice() else { panic!("{entries:?}") };
+    let original: serde_json::Value = remat_core::io::read_json(path).unwrap();
+    let record = original["entry"].as_str().unwrap();
+    for (from, to) in [
+        ("\"termination\":\"optimal\"", "\"termination\":\"feasible\""),
+        ("\"seed\":0", "\"seed\":1"),
+        ("\"lower_bound\":", "\"lower_bound\":1"),
+        ("\"note\":\"", "\"note\":\"not "),
+    ] {
+        let mut changed = original.clone();
+        assert!(record.contains(from), "{record}");
+        changed["entry"] = record.replacen(from, to, 1).into();
+        remat_core::io::write_json(path, &changed).unwrap();
+        assert_eq!(taken(&checkout, &format!("{chosen} --out b --force")), 0, "{to}");
+        assert_eq!(taken(&checkout, &format!("{chosen} --out c --force")), 1, "it was mended");
+    }
+    // The same entry under another folder's secret.
+    std::fs::write(checkout.path("cache/secret"), [7; 32]).unwrap();
+    assert_eq!(taken(&checkout, &format!("{chosen} --out b --force")), 0);
+    assert_eq!(rows(&checkout.path("a/records.csv"))[0]["note"], rows(&checkout.path("c/records.csv"))[0]["note"]);
+}
+
+#[test]
+fn files_that_nobody_finished_are_removed_once_they_are_old() {
+    let checkout = Checkout::new();
+    let folder = checkout.path("cache/ab");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, age) in [("new", 0), ("old", 7200)] {
+        let file = std::fs::File::create(folder.join(format!("{name}.json.zst.1.partial"))).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(age)).unwrap();
+    }
+    taken(&checkout, "run --suite mini --methods store-all --instances counter --out a");
+    assert!(folder.join("new.json.zst.1.partial").exists() && !folder.join("old.json.zst.1.partial").exists());
+}
+
+#[test]
+fn a_value_written_otherwise_is_the_same_setting() {
+    let checkout = Checkout::new();
+    let run = |value: &str, more: &str| {
+        format!(
+            "run --suite mini --instances counter --methods rotor-persistent[slots={value}] --out a --no-plots {more}"
+        )
+    };
+    checkout.ok(&run("0500", ""));
+    let done = checkout.ok(&run("+500", "--resume"));
+    assert!(done.stderr.contains("0 runs for 0 rows"), "{}", done.stderr);
+    assert!(rows(&checkout.path("a/records.csv")).iter().all(|row| row["parameters"].contains("slots=500")));
 }

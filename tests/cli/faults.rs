@@ -1,5 +1,7 @@
 //! Methods that crash, hang, lie or say nothing: each is a row, and the other runs go on.
 
+use std::collections::BTreeMap;
+
 use crate::checkout::{Checkout, rows};
 
 const METHOD: &str = "rotor-persistent";
@@ -151,5 +153,47 @@ fn what_a_worker_reported_before_it_was_killed_is_kept() {
         let numbers = format!("{},{},1,1", row["claimed_time"], row["claimed_peak"]);
         assert!(trace.starts_with("seconds,claimed_time,"), "{trace}");
         assert!(last.ends_with(&numbers), "{last} is not {numbers}");
+    }
+}
+
+/// Rows of the method, without what is measured, after a run with a fault.
+fn rows_with(checkout: &Checkout, fault: &str, out: &str, more: &str) -> Vec<BTreeMap<String, String>> {
+    let arguments =
+        format!("run --suite mini --methods {METHOD} --instances counter --budgets 0.6x,0.8x,1.0x --out {out} {more}");
+    checkout.with_fault(fault, &arguments);
+    let measured = ["build_seconds", "solve_seconds", "wall_seconds", "cpu_seconds", "peak_rss_bytes", "timestamp"];
+    let settings = ["time_limit_seconds", "cpu_limit_seconds"];
+    let kept = |(name, _): &(String, String)| !measured.contains(&&**name) && !settings.contains(&&**name);
+    rows(&checkout.path(&format!("{out}/records.csv")))
+        .into_iter()
+        .map(|row| row.into_iter().filter(kept).collect())
+        .collect()
+}
+
+#[test]
+fn a_panic_a_hang_and_burnt_time_at_one_budget_are_that_budgets_and_the_others_rows_are_what_they_would_be() {
+    let checkout = Checkout::new();
+    let expected = rows_with(&checkout, "", "undisturbed", "");
+    assert_eq!(expected.len(), 3);
+    for (at, row) in expected.iter().enumerate() {
+        let bytes = &row["budget_size"];
+        for (kind, more, termination, words) in [
+            ("panic-at", "", "error", "a panic on purpose at "),
+            ("hang-at", "--time-limit 0.4", "time_limit", "killed: still running after the limit of 0.4 s"),
+        ] {
+            let found = rows_with(&checkout, &format!("{METHOD}:{kind}-{bytes}"), &format!("{kind}-{at}"), more);
+            for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                if index == at {
+                    assert_eq!(found["termination"], termination);
+                    assert!(
+                        found["error"].contains(words) && !found["error"].contains("budgets"),
+                        "{}",
+                        found["error"]
+                    );
+                } else {
+                    assert_eq!(found, expected, "{kind} at budget {at}");
+                }
+            }
+        }
     }
 }

@@ -1,6 +1,9 @@
 //! Files that nobody would write in good faith: each command ends with one line, and no run with a row in error.
 
-use crate::checkout::{Checkout, rows};
+use crate::checkout::{Checkout, Done, rows};
+
+#[path = "../fuzz/mutate.rs"]
+mod mutate;
 
 /// A chain file whose times or sizes come close to what an instance may hold.
 fn write_chain(checkout: &Checkout, name: &str, time: u64, bytes: u64) {
@@ -196,4 +199,47 @@ fn suites_are_read_with_a_mark_and_windows_line_ends_but_not_as_utf16() {
     let done = checkout.bench("run --suite utf16.toml");
     assert_eq!((done.code, done.stderr.lines().count()), (Some(2), 1));
     assert!(done.stderr.contains("is UTF-16 text; save it as UTF-8"), "{}", done.stderr);
+}
+
+#[test]
+fn no_library_is_taken_from_the_current_folder() {
+    let checkout = Checkout::new();
+    std::fs::create_dir_all(checkout.path("ortools/.libs")).unwrap();
+    std::fs::write(checkout.path("ortools/__init__.py"), "").unwrap();
+    std::fs::write(checkout.path("ortools/.libs/libortools.so.9"), "no library").unwrap();
+    let done = checkout.command("doctor").env_remove("BENCH_ORTOOLS").output().unwrap();
+    let text = String::from_utf8(done.stdout).unwrap() + &String::from_utf8(done.stderr).unwrap();
+    let folder = checkout.path("ortools").canonicalize().unwrap();
+    assert!(text.contains("CP-SAT") || text.contains("OR-Tools"), "{text}");
+    assert!(!text.contains(&folder.display().to_string()) && !text.contains("libortools.so.9"), "{text}");
+}
+
+#[test]
+fn any_cache_entry_is_taken_or_left_and_the_run_goes_on() {
+    let checkout = Checkout::new();
+    let run = |round: usize| {
+        let arguments = format!("run --suite mini --methods store-all,revolve --no-plots --out out{round}");
+        let done: Done =
+            checkout.command(&arguments).env("BENCH_CACHE", checkout.path("cache")).output().unwrap().into();
+        assert!(
+            done.code.is_some_and(|code| code < 2) && !done.stderr.contains("panicked"),
+            "{round}: {}",
+            done.stderr
+        );
+        rows(&checkout.path(&format!("out{round}/records.csv"))).len()
+    };
+    let fresh = run(0);
+    let entries = files(&checkout.path("cache"));
+    let text = |path: &std::path::PathBuf| (path.display().to_string(), remat_core::io::read_bytes(path).unwrap());
+    let texts: Vec<_> = entries.iter().map(text).collect();
+    for round in 1..20 {
+        for (at, path) in entries.iter().enumerate() {
+            let mutated = mutate::mutated(&mut mutate::Random((round * entries.len() + at) as u64), &texts);
+            match serde_json::from_slice::<serde_json::Value>(&mutated) {
+                Ok(value) => remat_core::io::write_json_quickly(path, &value).unwrap(),
+                Err(_) => std::fs::write(path, mutated).unwrap(),
+            }
+        }
+        assert_eq!(run(round), fresh, "round {round}");
+    }
 }

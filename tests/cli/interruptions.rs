@@ -126,3 +126,44 @@ fn a_sweep_killed_twenty_times_ends_with_the_table_of_an_undisturbed_one() {
     assert_eq!(table(&checkout, "results/mini"), table(&checkout, "whole"));
     checkout.ok("check results/mini");
 }
+
+#[test]
+fn a_fresh_start_leaves_nothing_of_the_rows_that_it_drops() {
+    let checkout = Checkout::new();
+    let run = "run --suite mini --instances counter --budgets 0.6x";
+    checkout.ok(&format!("{run} --methods fastsa[iterations=5000,second-iterations=5000],checkmate-ilp"));
+    let folder = |name: &str| checkout.path(&format!("results/mini/{name}/counter"));
+    assert!(folder("traces").is_dir() && folder("logs").is_dir() && folder("schedules").is_dir());
+    std::fs::write(checkout.path("results/mini/executed.csv"), "instance\n").unwrap();
+    checkout.ok(&format!("{run} --methods store-all --no-plots --force"));
+    assert!(!folder("traces").exists() && !folder("logs").exists());
+    assert!(!checkout.path("results/mini/plots").exists() && !checkout.path("results/mini/executed.csv").exists());
+    assert_eq!(std::fs::read_dir(folder("schedules")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_row_without_a_schedule_leaves_none_of_an_earlier_one() {
+    let checkout = Checkout::new();
+    let run = "run --suite mini --methods rotor-persistent --instances counter --budgets 0.6x --no-plots";
+    checkout.ok(run);
+    let kept = || std::fs::read_dir(checkout.path("results/mini/schedules/counter")).unwrap().count();
+    assert_eq!(kept(), 1);
+    std::fs::remove_file(checkout.path(RECORDS)).unwrap();
+    checkout.with_fault("rotor-persistent:abort", run);
+    assert!(rows(&checkout.path(RECORDS))[0]["error"].contains("killed by signal 6"));
+    assert_eq!(kept(), 0);
+}
+
+#[test]
+fn what_a_kill_left_half_written_goes_with_the_next_run() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all");
+    let left = ["schedules/counter/a.json.zst.123.partial", "traces/counter/b.csv.partial"];
+    let left = left.map(|name| checkout.path(&format!("results/mini/{name}")));
+    for path in &left {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "half").unwrap();
+    }
+    checkout.ok("run --suite mini --methods store-all --resume");
+    assert!(left.iter().all(|path| !path.exists()));
+}

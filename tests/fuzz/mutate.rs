@@ -3,6 +3,7 @@
 //! Each reader has a corpus, `tests/fuzz/corpus/READER/`, in which findings are kept. A case is a file of it with a few
 //! changes, to its bytes or to its JSON. `BENCH_FUZZ_CASES` sets how many cases each reader gets, `BENCH_FUZZ_SEED`
 //! where they begin; a failure writes the case and says how to repeat it.
+#![allow(dead_code, reason = "each crate uses its part")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -149,7 +150,8 @@ fn peak_kib() -> Option<u64> {
     status.lines().find_map(|line| line.strip_prefix("VmPeak:")?.trim().strip_suffix(" kB")?.trim().parse().ok())
 }
 
-fn mutated(random: &mut Random, files: &[(String, Vec<u8>)]) -> Vec<u8> {
+/// One of the files, changed.
+pub fn mutated(random: &mut Random, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = random.pick(files).1.clone();
     let other = &random.pick(files).1;
     let tree = random.below(3) > 0;

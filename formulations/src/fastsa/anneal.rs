@@ -125,6 +125,11 @@ impl Best {
         (self.rank(), self.variants())
     }
 
+    /// Whether there is one.
+    pub fn is_known(&self) -> bool {
+        self.rank.is_some()
+    }
+
     /// Excess over the budget, cost and peak of the best sequence.
     pub fn rank(&self) -> Rank {
         self.rank.unwrap_or((u64::MAX, 0, 0))

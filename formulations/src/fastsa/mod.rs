@@ -65,10 +65,10 @@ use settings::{PARAMETERS, Settings};
 /// * `preset=best`, the default, is not in the paper: half of the proposals are drawn where they may be of use, and the
 ///   objective is that of footnote 2. A tenth of the whole is a short annealing of the operators in the given order.
 ///   Where it misses the budget, at most as much goes to groups, until they meet it, and half as much to their
-///   operators. Where both miss it, a byte beyond the budget counts six times. Then comes one long annealing, of the
-///   given order or of what came of the groups if that was better, and a tenth for a descent from the best schedule.
-///   Temperatures follow the share of the time limit that is over, or of the mutations where there is no limit or
-///   `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
+///   operators (not beyond 20,000 operators). Where both miss it, a byte beyond the budget counts six times. Then comes
+///   one long annealing, of the given order or of what came of the groups if that was better, and a tenth for a descent
+///   from the best schedule. Temperatures follow the share of the time limit that is over, or of the mutations where
+///   there is no limit or `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
 /// * `reheats=k` anneals the best schedule k more times, and `start=METHOD` starts from the schedule of another method
 ///   instead of the first stage; neither is in the paper.
 /// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only

@@ -133,7 +133,8 @@ impl Run<'_, '_> {
             if grouping != Grouping::On {
                 first = self.operators::<P>(&from, Heat::Share(hot), self.short(PROBE));
             }
-            if self.best.rank().0 > 0 && grouping != Grouping::Off {
+            let few = self.problem.operators.start.len() <= MOST_GROUPED || grouping == Grouping::On;
+            if self.best.rank().0 > 0 && grouping != Grouping::Off && few {
                 let (sequence, heat, tally) = self.on_groups::<P>(hot, self.short(PROBE), true);
                 first += tally;
                 let alone = self.best.rank();
@@ -196,6 +197,11 @@ impl Run<'_, '_> {
     /// An annealing; returns the sequence that it ends with, and its final temperature.
     fn anneal<P: Profile>(&mut self, sequence: &[u32], stage: Stage<'_>, best: &mut Best) -> (Vec<u32>, f64, Tally) {
         let Stage { graph, heat, span, early_stop, heard } = stage;
+        let late = self.task.deadline.is_some_and(|(deadline, _)| Instant::now() >= deadline);
+        if late && best.is_known() {
+            self.end = End::Deadline;
+            return (sequence.to_vec(), 0.0, Tally::default());
+        }
         let mut state = State::<P>::new(graph, sequence, roomy(sequence.len()));
         let initial = match heat {
             Heat::At(temperature) => temperature,
@@ -244,5 +250,7 @@ struct Stage<'a> {
 const PROBE: u32 = 10;
 /// For the descent at the end.
 const DESCENT: u32 = 10;
+/// Operators beyond which groups take too long to make to be tried.
+const MOST_GROUPED: usize = 20_000;
 /// Price of memory beyond the budget where it is hard to meet.
 const PENALTY: f64 = 6.0;

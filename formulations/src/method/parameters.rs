@@ -70,12 +70,15 @@ pub enum ParameterError {
 }
 
 impl ParameterKind {
-    fn accepts(self, value: &str) -> bool {
-        let within = |min, max| value.parse::<u64>().is_ok_and(|v| (min..=max).contains(&v));
+    /// The one way to write a value, if it is one: `+05` is `5`.
+    fn canonical(self, value: &str) -> Option<String> {
+        let number = |min, max| value.parse::<u64>().ok().filter(|number| (min..=max).contains(number));
         match self {
-            Self::Integer { min, max } => within(min, max),
-            Self::IntegerOrAuto { min, max } => value == "auto" || within(min, max),
-            Self::Choice(words) => words.contains(&value),
+            Self::IntegerOrAuto { .. } if value == "auto" => Some(value.to_owned()),
+            Self::Integer { min, max } | Self::IntegerOrAuto { min, max } => {
+                number(min, max).map(|number| number.to_string())
+            }
+            Self::Choice(words) => words.contains(&value).then(|| value.to_owned()),
         }
     }
 }
@@ -103,11 +106,11 @@ impl Parameters {
                 let known = if names.is_empty() { "none".into() } else { names.join(", ") };
                 return Err(ParameterError::Unknown { name: name.clone(), known });
             };
-            if !spec.kind.accepts(value) {
+            let Some(canonical) = spec.kind.canonical(value) else {
                 let expected = spec.kind.to_string();
                 return Err(ParameterError::Value { name: spec.name, value: value.clone(), expected });
-            }
-            values.insert(spec.name, value.clone());
+            };
+            values.insert(spec.name, canonical);
         }
         Ok(Self { values })
     }

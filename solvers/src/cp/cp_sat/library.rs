@@ -176,8 +176,9 @@ fn places() -> Vec<PathBuf> {
 
 /// Where `python3` has the package.
 fn place_of_python() -> Option<PathBuf> {
-    let program =
-        "import importlib.util as u; s = u.find_spec('ortools'); print(s.submodule_search_locations[0] if s else '')";
+    // Not from the current folder, which Python puts first: what lies beside an instance is no library of ours.
+    let program = "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; \
+                   s = u.find_spec('ortools'); print(s.submodule_search_locations[0] if s else '')";
     let output = Command::new("python3").args(["-c", program]).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let place = String::from_utf8(output.ok()?.stdout).ok()?;
     let place = place.trim();
