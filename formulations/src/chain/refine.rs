@@ -155,14 +155,15 @@ impl<'a> Refinement<'a> {
             }
             let left = deadline.map_or(f64::INFINITY, |deadline| (deadline - started).as_secs_f64());
             let took = started.elapsed().as_secs_f64();
-            // What is affordable of the time that is left, with something to spare for reading sequences off.
+            // By how much finer a round may be to end in time. The first half of a round brings a sequence: where there
+            // is time for half a round, one is begun.
             let affordable = 0.9 * (left - took) / took.max(1e-6);
-            if affordable < 1.2 {
+            if affordable < 0.75 {
                 return Ok(Refined { end: End::Time, ..answer });
             }
             let factor = (1.3 * loss / self.goal.loss.max(1e-9)).clamp(1.5, 4.0);
             previous = bytes;
-            bytes = whole(bytes as f64 / factor.min(affordable));
+            bytes = whole(bytes as f64 / factor.min(affordable.max(1.5)));
         }
     }
 
