@@ -13,11 +13,7 @@ use remat_core::{Instance, simulate};
 use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, find};
 
 /// Methods that do not keep this yet, and why. A line goes when its method is mended.
-const VIOLATORS: [(&str, &str); 3] = [
-    ("revolve", "a fixed number of slots is laid over the largest budget of the sweep"),
-    ("rotor-persistent", "a fixed number of slots is laid over the largest budget of the sweep"),
-    ("rotor-weak", "a fixed number of slots is laid over the largest budget of the sweep"),
-];
+const VIOLATORS: [(&str, &str); 0] = [];
 
 /// Methods that prove what they say, which takes long on a network.
 const SLOW: [&str; 7] =

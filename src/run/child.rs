@@ -276,7 +276,7 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
 /// Whether words are those of a lack of memory: Rust's, the system's, zstd's, and those of solvers in C++.
 pub fn starved(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
-    ["memory allocation of", "cannot allocate memory", "not enough memory", "std::bad_alloc"]
+    ["memory allocation of", "cannot allocate memory", "could not allocate", "not enough memory", "std::bad_alloc"]
         .iter()
         .any(|starved| words.contains(starved))
 }

@@ -197,3 +197,12 @@ fn a_panic_a_hang_and_burnt_time_at_one_budget_are_that_budgets_and_the_others_r
         }
     }
 }
+
+/// It was an error: zstd says so in words of its own, and only where the instance is read.
+#[test]
+fn memory_that_is_lacking_while_the_instance_is_decompressed_is_its_limit() {
+    let checkout = Checkout::new();
+    let done = checkout.bench("solve random --method store-all --memory-limit 12MB --format json");
+    let row: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(row["termination"], "memory_limit", "{row}");
+}

@@ -22,6 +22,7 @@ mod hostile;
 mod instances;
 #[cfg(debug_assertions)]
 mod interruptions;
+mod limits;
 mod replay;
 mod report;
 mod reproduce;

@@ -17,10 +17,6 @@ const MEASURED: [&str; 8] = [
     "git_revision",
 ];
 
-/// Methods whose answers still depend on the other budgets that they are asked, which `formulations/tests/one_budget.rs`
-/// lists with the reasons; a line goes there and here when the method is mended.
-const VIOLATORS: [&str; 3] = ["revolve", "rotor-persistent", "rotor-weak"];
-
 /// Every method, at budgets of which none is a fraction of another.
 fn checkout() -> Checkout {
     let checkout = Checkout::new();
@@ -63,7 +59,7 @@ fn same(
     how: &str,
 ) {
     assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>(), "{how}");
-    for (key, row) in expected.iter().filter(|(_, row)| !VIOLATORS.contains(&&*row["method"])) {
+    for (key, row) in expected {
         for (column, value) in row {
             assert_eq!(&found[key][column], value, "{how}: {column} of {key}");
         }
