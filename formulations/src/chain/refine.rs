@@ -82,8 +82,8 @@ const FIRST: (u64, u64, u64) = (100, 8_000, 100_000_000);
 const MOST_SLOTS: u64 = 100_000;
 
 /// Min-plus operations of the largest table, of the persistent programs and of the weak one: beyond, a smaller loss is
-/// not worth the wait. With the tables before it a budget takes some 20 CPU seconds at most.
-pub const MOST_OPERATIONS: [f64; 2] = [6e10, 3e10];
+/// not worth the wait. With the tables before it a budget takes tens of CPU seconds at most.
+pub const MOST_OPERATIONS: [f64; 2] = [6e10, 1.5e10];
 
 /// What the budgets of a chain have in common.
 pub struct Refinement<'a> {

@@ -34,7 +34,7 @@ use crate::method::Claim;
 /// and is not optimal without that; the memory of the forwards between r and s' counts the moved
 /// activation, which the printed m_none does not. Both were found by an exhaustive search and are described
 /// in METHODOLOGY.md. The rest as `rotor-persistent`; refining stops
-/// before a table of more than 3 10^10 min-plus operations.
+/// before a table of more than 1.5 10^10 min-plus operations.
 ///
 /// # Claim
 /// As `rotor-persistent`, over weakly persistent sequences of the chain view; never slower than it. The paper claims the optimum of all sequences: its Lemma
