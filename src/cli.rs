@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use remat_formulations::Spec;
 
 use crate::commands::{
-    best, check, completions, doctor, export, instances, lift, max_batch, methods, plot, replay, report, reproduce,
-    run, solve, status, table, task, verify,
+    best, check, completions, doctor, export, fuzz, instances, lift, max_batch, methods, plot, replay, report,
+    reproduce, run, solve, status, table, task, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -63,6 +63,8 @@ pub enum Command {
     Reproduce(reproduce::Arguments),
     /// Write recorded results as one HTML page: tables, plots, schedules step by step
     Report(report::Arguments),
+    /// Hold all methods against each other on random instances
+    Fuzz(fuzz::Arguments),
     /// List the methods: claim, parameters, reference
     Methods(methods::Arguments),
     /// List, show, check, import and generate instances

@@ -26,7 +26,7 @@ pub fn write(library: &Library, folder: &Path) -> Result<usize, Failure> {
         let path = folder.join(format!("{id}.md"));
         std::fs::write(&path, page(*method, &sources)?).map_err(|error| unwritable(&path, &error))?;
         // Writing to a text cannot fail.
-        let _ = writeln!(index, "| [{id}]({id}.md) | {} | {} |", about.claim.label(), cell(about.title));
+        let _ = writeln!(index, "| [{id}]({id}.md) | {} | {} |", method.usual_claim(), cell(about.title));
     }
     let path = folder.join("README.md");
     std::fs::write(&path, index).map_err(|error| unwritable(&path, &error))?;
@@ -52,7 +52,7 @@ fn page(method: &dyn Method, sources: &Sources) -> Result<String, Failure> {
     let budgets = if about.budgets == BudgetUse::Used { "used" } else { "ignored" };
     let mut page = format!("# {id}\n\n{}\n\n", about.title);
     let facts = [
-        ("claim", format!("{}: {}", about.claim.label(), about.claim_text)),
+        ("claim", method.usual_claim().to_string()),
         ("budgets", budgets.into()),
         ("reference", about.reference.into()),
         ("source", format!("[{file}](../../{file})")),

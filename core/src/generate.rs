@@ -1,6 +1,6 @@
 //! Generated instances: the papers' counterexamples for any n, and random chains from a documented
 //! generator. Builds on [`crate::chain_file`]; every instance says by which generator it was made.
-//! [`mod@layered`]: random layered graphs.
+//! [`mod@layered`]: random layered graphs; [`mod@random`]: small networks with everything that the format knows.
 
 pub mod layered;
 
@@ -10,6 +10,7 @@ use crate::chain::Chain;
 use crate::chain_file::{ChainFile, Scale, instance_of, units_of};
 use crate::format::{InstanceDocument, Origin};
 
+pub mod random;
 pub mod unit;
 
 /// Numbers as they are: abstract units.

@@ -6,7 +6,11 @@ use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
 use remat_core::{Implementation, Instance, TensorId, simulate};
 
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::claim::{Order, Runs};
+use crate::method::parameters::Parameters;
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 
 /// What the names of implementations with one of Gist's encodings begin with (`remat-profiler trace --gist`).
 const PREFIX: &str = "gist:";
@@ -44,12 +48,14 @@ impl Method for Gist {
     fn about(&self) -> About {
         About {
             title: "Gist's encodings of what the backward pass reads, nothing recomputed",
-            claim: Claim::Baseline,
-            claim_text: "every encoding wherever it applies, each operator once; a single point",
             reference: "Gist (Jain et al., ISCA 2018), as in MONeT (Shah et al., ICLR 2021), Table 3 and appendix E",
             parameters: &[],
             budgets: BudgetUse::Ignored,
         }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::baseline(Class { order: Order::Stages, runs: Runs::AtMost(1), ..Class::ALL })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

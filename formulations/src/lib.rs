@@ -3,6 +3,7 @@
 //! A method turns an instance, parameters and budgets into schedules with its own claims about them.
 //! It prints nothing, reads no flags, and is not believed: the harness simulates what it returns.
 
+pub mod contradiction;
 pub mod method;
 pub mod random;
 mod registry;
@@ -24,8 +25,8 @@ pub use method::formulation::{DecodeError, Decoded, Encoding, Format, Formulatio
 pub use method::parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
 pub use method::report::{Progress, Reporter, Silent};
 pub use method::{
-    About, Answer, BudgetUse, Claim, Claimed, Context, Limits, Method, MethodError, NoStarts, SkipReason, Starts,
-    Termination,
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Limits, Method, MethodError, NoStarts, SkipReason,
+    Starts, Termination,
 };
 pub use registry::{METHODS, Registered, find};
 

@@ -6,8 +6,11 @@ use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::{Instance, simulate};
 
-use crate::method::parameters::{ParameterKind, ParameterSpec};
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::claim::{Implementations, Runs};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 
 /// The iteration as a framework runs it without rematerialization.
 ///
@@ -34,8 +37,6 @@ impl Method for StoreAll {
     fn about(&self) -> About {
         About {
             title: "every operator once, nothing recomputed",
-            claim: Claim::Baseline,
-            claim_text: "no recomputation; each tensor freed right after its last read",
             reference: "rotor-toms-2024, section 5.4 (\"PyTorch\")",
             parameters: &[ParameterSpec {
                 name: "implementations",
@@ -45,6 +46,14 @@ impl Method for StoreAll {
             }],
             budgets: BudgetUse::Ignored,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        let implementations = match parameters.word("implementations") {
+            "default" => Implementations::Chosen,
+            _ => Implementations::One,
+        };
+        Claim::baseline(Class { implementations, runs: Runs::AtMost(1), ..Class::STAGES })
     }
 
     fn supports(&self, _: &Instance) -> Result<(), SkipReason> {

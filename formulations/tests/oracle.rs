@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::plan::Plan;
 use remat_core::{Instance, simulate};
-use remat_formulations::{Answer, BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination, find};
+use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination, find};
 
 fn parameters(method: &dyn Method, given: &[(&str, &str)]) -> Parameters {
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
@@ -21,11 +21,13 @@ fn parameters(method: &dyn Method, given: &[(&str, &str)]) -> Parameters {
 #[test]
 fn the_claim_is_that_of_the_rules_asked_for() {
     let oracle = find("oracle").expect("registered");
-    let claim = |given: &[(&str, &str)]| oracle.claim(&parameters(oracle, given));
-    assert_eq!(claim(&[]), Claim::AllSchedules);
-    assert_eq!(claim(&[("order", "fixed")]), Claim::FixedOrder);
-    assert_eq!(claim(&[("order", "stages")]), Claim::FixedOrder);
-    assert_eq!(claim(&[("order", "stages"), ("copies", "2")]), Claim::AtMostRuns);
+    let claim = |given: &[(&str, &str)]| oracle.claim(&parameters(oracle, given)).to_string();
+    assert_eq!(claim(&[]), "optimum: all schedules");
+    assert_eq!(claim(&[("order", "fixed")]), "optimum: given order");
+    assert_eq!(claim(&[("order", "stages")]), "optimum: stages");
+    assert_eq!(claim(&[("order", "stages"), ("copies", "2")]), "optimum: stages, at most 2 runs each");
+    let one = [("order", "stages"), ("implementations", "one")];
+    assert_eq!(claim(&one), find("checkmate-ilp").expect("registered").usual_claim().to_string());
 }
 
 fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {

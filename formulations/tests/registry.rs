@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
-use remat_formulations::{BudgetUse, Claim, Context, Limits, METHODS, Method, Parameters, Termination};
+use remat_formulations::method::claim::Strength;
+use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
 const SOLVER_BACKED: [&str; 7] =
@@ -55,10 +56,10 @@ fn ids_are_unique_and_kebab_case() {
 }
 
 #[test]
-fn every_method_cites_and_claims() {
+fn every_method_cites() {
     for method in METHODS {
         let about = method.about();
-        let texts = [about.title, about.claim_text, about.reference];
+        let texts = [about.title, about.reference];
         assert!(texts.iter().all(|text| text.len() > 10), "{}: {texts:?}", method.id());
     }
 }
@@ -89,7 +90,7 @@ fn schedules_are_legal_meet_their_budgets_and_cost_at_most_what_is_claimed() {
             for (answer, budget) in answers.iter().zip(budgets) {
                 let name = format!("{} on {} within {budget:?}", method.id(), instance.name());
                 assert_eq!(answer.budget, budget, "{name}");
-                let bound_only = method.about().claim == Claim::LowerBound;
+                let bound_only = method.usual_claim().strength == Strength::Bound;
                 assert!(
                     answer.lower_bound.is_none_or(|bound| bound >= store_all.time),
                     "{name}: a bound below store-all"

@@ -191,6 +191,8 @@ fn best_point(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 pub mod tests {
+    use remat_formulations::Class;
+
     use super::*;
     use crate::records::tests::example;
 
@@ -206,7 +208,7 @@ pub mod tests {
             build_seconds: seconds,
             solve_seconds: seconds,
             wall_seconds: 11.0,
-            claim: if method == "checkmate-ilp" { Claim::FixedOrder } else { Claim::Heuristic },
+            claim: if method == "checkmate-ilp" { Claim::optimum(Class::STAGES) } else { Claim::heuristic(Class::ALL) },
             ..example(method, Some(budget))
         };
         let point = |parameters: &str, peak, time| Record {

@@ -63,7 +63,7 @@ pub fn table(records: &[Record], executed: &[Execution]) -> Table {
             [middle, errors.last()].map(|error| super::number(error.copied(), 2))
         });
         let cells: Vec<_> = std::iter::once(rows.len().to_string()).chain(cells).collect();
-        grid.row(claim.label(), &label, cells);
+        grid.row(&claim, &label, cells);
     }
     Table {
         title: "Claimed, simulated, executed",
@@ -98,7 +98,7 @@ mod tests {
         let rows = [claim(1 << 30), claim((1 << 30) + (1 << 29)), claim((1 << 30) + (1 << 28))];
         insta::assert_snapshot!(table(&rows, &[]).grid.render(Format::Csv), @r#"
         claim,method,schedules,"claimed time, median %","claimed time, largest %","claimed peak, median %","claimed peak, largest %"
-        baseline,revolve,3,0.00,0.00,25.00,50.00
+        baseline: all schedules,revolve,3,0.00,0.00,25.00,50.00
         "#);
     }
 

@@ -2,9 +2,8 @@
 //! the best simulated time and the best proved bound, who found them, and the schedule.
 //!
 //! An entry only ever gets better: a smaller time with a schedule that the simulator confirms, a larger
-//! bound, a proof. A class is a claim ([`remat_formulations::Claim`]); methods of one class may solve
-//! different problems (one chooses among implementations, another does not), so that a bound counts only
-//! as long as no time below it is found.
+//! bound, a proof. It is about a class of schedules ([`remat_formulations::Class`]): it takes the times of all classes
+//! within its own, and the bounds of all around it.
 
 mod update;
 
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 use remat_core::format::{MemoryUnit, TimeUnit};
 use remat_core::io::read_schedule;
 use remat_core::simulate;
-use remat_formulations::Claim;
+use remat_formulations::Class;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -32,8 +31,8 @@ pub struct Entry {
     pub instance: String,
     /// Hash of its contents.
     pub instance_hash: String,
-    /// Class of the methods.
-    pub claim: Claim,
+    /// The schedules that it is about.
+    pub class: Class,
     /// Budget.
     pub budget_size: u64,
     /// What is proved.
@@ -89,14 +88,19 @@ impl Status {
 }
 
 impl Entry {
+    /// Whether two entries are about the same instance and budget.
+    fn same_budget(&self, other: &Self) -> bool {
+        (&self.instance_hash, self.budget_size) == (&other.instance_hash, other.budget_size)
+    }
+
     /// Whether two entries are about the same question.
     fn same_question(&self, other: &Self) -> bool {
-        (&self.instance_hash, self.claim, self.budget_size) == (&other.instance_hash, other.claim, other.budget_size)
+        (&self.instance_hash, self.class, self.budget_size) == (&other.instance_hash, other.class, other.budget_size)
     }
 
     /// `best-known/<instance>/<class>@<budget>.json.zst`.
     fn schedule_name(&self) -> String {
-        let class = self.claim.label().replace(", ", "-").replace(' ', "-");
+        let class = self.class.to_string().replace(", ", "-").replace(' ', "-");
         format!(
             "best-known/{}/{}",
             file_name(&self.instance),
@@ -137,7 +141,7 @@ pub fn read(folder: &Path) -> Result<Vec<Entry>, Failure> {
 pub fn write(folder: &Path, entries: &mut [Entry]) -> Result<(), Failure> {
     entries.sort_by(|a, b| {
         let order =
-            |entry: &Entry| (entry.instance.clone(), entry.instance_hash.clone(), entry.claim, entry.budget_size);
+            |entry: &Entry| (entry.instance.clone(), entry.instance_hash.clone(), entry.class, entry.budget_size);
         order(a).cmp(&order(b))
     });
     std::fs::create_dir_all(folder)
@@ -155,7 +159,7 @@ pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
     let with_time: Vec<_> = entries.iter().filter(|entry| entry.time.is_some()).collect();
     let differences = with_time.iter().filter_map(|entry| {
         let words = confirm(entry, &folder.join(&entry.schedule), &mut instances).err()?;
-        Some(format!("{} {} at {}: {words}", entry.instance, entry.claim.label(), entry.budget_size))
+        Some(format!("{} {} at {}: {words}", entry.instance, entry.class, entry.budget_size))
     });
     let differences = differences.collect();
     Ok((with_time.len(), differences))
@@ -189,7 +193,7 @@ pub fn render(entries: &[Entry], format: Format) -> String {
         let time = |value: Option<u64>| value.map_or("-".into(), |value| format::time(value, entry.time_unit));
         grid.row([
             entry.instance.clone(),
-            entry.claim.label().into(),
+            entry.class.to_string(),
             format::bytes(entry.budget_size, entry.memory_unit),
             time(entry.time),
             time(entry.bound),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use remat_formulations::Termination;
+use remat_formulations::method::claim::Time;
 
 use super::{Entry, Status, confirm, read, write};
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ pub struct Changes {
     pub better: usize,
     /// Rows that were refused, and why.
     pub refused: Vec<String>,
-    /// Bounds that do not hold for their class.
+    /// Bounds that a schedule refutes.
     pub dropped: Vec<String>,
 }
 
@@ -48,6 +49,7 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
         }
         take(&mut entries, offer, folder, &schedule, &mut changes)?;
     }
+    spread(&mut entries, &mut changes);
     write(folder, &mut entries)?;
     Ok(changes)
 }
@@ -69,16 +71,17 @@ fn offer(row: &Record) -> Option<Entry> {
         return None;
     }
     let who = label(&row.method, &row.parameters);
-    // An infeasible problem has any bound; who proves an optimum proves a bound.
+    // An infeasible problem has any bound; who proves an optimum proves a bound, if it counts time as it is.
     let bound = match status {
         Status::Infeasible => None,
+        Status::Optimal if row.claim.class.time != Time::Exact => None,
         Status::Optimal => row.lower_bound.max(row.simulated_time),
         _ => row.lower_bound,
     };
     let mut entry = Entry {
         instance: row.instance.clone(),
         instance_hash: row.instance_hash.clone(),
-        claim: row.claim,
+        class: row.claim.class,
         budget_size: row.budget_size?,
         status,
         time: row.simulated_time.filter(|_| solved),
@@ -117,13 +120,42 @@ fn take(
     if merged.time < known.time || known.time.is_none() && merged.time.is_some() {
         keep_schedule(&merged, folder, schedule)?;
     }
+    replace(known, &offer, merged, changes);
+    Ok(())
+}
+
+/// What entries say of each other: a time holds in every class around its own, a bound in every class within.
+fn spread(entries: &mut [Entry], changes: &mut Changes) {
+    let known = entries.to_vec();
+    for from in &known {
+        for known in entries.iter_mut().filter(|entry| entry.same_budget(from) && entry.class != from.class) {
+            let is_within = known.class.contains(&from.class);
+            let bounds = from.class.contains(&known.class);
+            let said = Entry {
+                time: from.time.filter(|_| is_within),
+                bound: from.bound.filter(|_| bounds),
+                status: match from.status {
+                    Status::Infeasible if from.class.contains(&known.class) => Status::Infeasible,
+                    Status::Best | Status::Optimal if is_within => Status::Best,
+                    _ => Status::Unknown,
+                },
+                ..from.clone()
+            };
+            let merged = Entry { class: known.class, ..merge(known, &said) };
+            replace(known, &said, merged, changes);
+        }
+    }
+}
+
+/// Puts what two entries come to in the place of one, and says whose bound was refuted.
+fn replace(known: &mut Entry, offer: &Entry, merged: Entry, changes: &mut Changes) {
     if known.bound > merged.bound || offer.bound > merged.bound {
         let (bound, by) =
             if known.bound > offer.bound { (known.bound, &known.bound_by) } else { (offer.bound, &offer.bound_by) };
         changes.dropped.push(format!(
-            "{} {} at {}: {by} bounds its own problem by {}, {} found {}",
+            "{} {} at {}: {by} says that nothing is faster than {}, {} found {}",
             known.instance,
-            known.claim.label(),
+            known.class,
             known.budget_size,
             bound.unwrap_or_default(),
             merged.found_by,
@@ -132,7 +164,6 @@ fn take(
     }
     changes.better += usize::from(merged != *known);
     *known = merged;
-    Ok(())
 }
 
 /// The better of two in every respect.
@@ -156,10 +187,13 @@ fn merge(known: &Entry, offer: &Entry) -> Entry {
         (merged.bound, merged.bound_by) = (offer.bound, offer.bound_by.clone());
     }
     if merged.bound.zip(merged.time).is_some_and(|(bound, time)| bound > time) {
-        // It bounds a problem that is narrower than the class; the other one may hold.
+        // A schedule refutes it; the other one may hold.
         let other = [known, offer].into_iter().find(|entry| entry.bound.is_some() && entry.bound <= merged.time);
         (merged.bound, merged.bound_by) =
             other.map_or((None, String::new()), |other| (other.bound, other.bound_by.clone()));
+    }
+    if merged.status == Status::Best && merged.bound == merged.time {
+        merged.status = Status::Optimal;
     }
     merged
 }

@@ -12,9 +12,9 @@ use crate::library::Library;
 use crate::output;
 
 const AFTER_HELP: &str = "\
-A value is about an instance, a class of methods (their claim) and a budget in bytes. status: optimal, if \
-who found the time proved that no schedule of its class is faster; best, if not; infeasible, if who is named proves \
-that there is none of its own kind; unknown, if there is only a bound. An update takes nothing that is worse, and \
+A value is about an instance, a class of schedules and a budget in bytes: times of classes within it and bounds of \
+classes around it count. status: optimal, if it is proved that no schedule of the class is faster; best, if not; \
+infeasible, if it is proved that the class has none; unknown, if there is only a bound. An update takes nothing that is worse, and \
 no schedule that the simulator does not confirm.
 
 Examples:

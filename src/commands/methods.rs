@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use remat_formulations::{BudgetUse, METHODS, Method};
+use remat_formulations::{BudgetUse, Claim, METHODS, Method};
 use serde::Serialize;
 
 use crate::cli::count;
@@ -33,8 +33,7 @@ pub struct Arguments {
 struct Row {
     id: &'static str,
     title: &'static str,
-    claim: &'static str,
-    claim_text: &'static str,
+    claim: Claim,
     budgets: &'static str,
     parameters: Vec<ParameterRow>,
     reference: &'static str,
@@ -78,8 +77,7 @@ fn row(method: &dyn Method) -> Row {
     Row {
         id: method.id(),
         title: about.title,
-        claim: about.claim.label(),
-        claim_text: about.claim_text,
+        claim: method.usual_claim(),
         budgets: if about.budgets == BudgetUse::Used { "used" } else { "ignored" },
         parameters: about.parameters.iter().map(parameter).collect(),
         reference: about.reference,
@@ -88,7 +86,7 @@ fn row(method: &dyn Method) -> Row {
 
 fn text(row: &Row) -> String {
     let mut text = vec![format!("{}: {}\n", row.id, row.title)];
-    text.push(format!("  claim      {}: {}\n", row.claim, row.claim_text));
+    text.push(format!("  claim      {}\n", row.claim));
     text.push(format!("  budgets    {}\n", row.budgets));
     for parameter in &row.parameters {
         let ParameterRow { name, default, expected, help } = parameter;
@@ -102,7 +100,7 @@ fn grid(rows: &[Row]) -> Grid {
     let mut grid = Grid::new(&["method", "claim", "budgets", "parameters", "reference"]);
     for row in rows {
         let parameters: Vec<_> = row.parameters.iter().map(|p| format!("{}={}", p.name, p.default)).collect();
-        grid.row([row.id, row.claim_text, row.budgets, &parameters.join(", "), row.reference]);
+        grid.row([row.id, &row.claim.to_string(), row.budgets, &parameters.join(", "), row.reference]);
     }
     grid
 }

@@ -5,6 +5,7 @@ pub mod check;
 pub mod completions;
 pub mod doctor;
 pub mod export;
+pub mod fuzz;
 pub mod instances;
 pub mod lift;
 pub mod max_batch;

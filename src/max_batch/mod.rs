@@ -208,7 +208,7 @@ impl Search<'_> {
     }
 
     fn row(self, found: Found) -> Result<(BatchRow, Option<ScheduleDocument>), Failure> {
-        let about = method(&self.chosen.id)?.about();
+        let usual = method(&self.chosen.id)?.usual_claim();
         let (batch, record, limit, schedule) = match self.best {
             Some(Best { batch, record, limit, schedule }) => (Some(batch), Some(record), Some(limit), schedule),
             None => (None, None, None, None),
@@ -223,7 +223,7 @@ impl Search<'_> {
             instance_hash: record.as_ref().map(|record| record.instance_hash.clone()).unwrap_or_default(),
             method: self.chosen.id.clone(),
             label: label_of(self.chosen),
-            claim: record.as_ref().map_or(about.claim, |record| record.claim),
+            claim: record.as_ref().map_or(usual, |record| record.claim),
             memory: self.question.memory.0,
             extra_forwards: self.question.extra_forwards,
             largest: batch,

@@ -177,7 +177,7 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
         let overhead = overhead.map(|(time, reference)| 100.0 * (time as f64 / reference as f64 - 1.0));
         grid.row([
             if first { row.network.clone() } else { String::new() },
-            row.claim.label().into(),
+            row.claim.to_string(),
             row.label.clone(),
             if row.note.starts_with("skipped") { "skipped".into() } else { number(row.largest) },
             number(row.refuted),

@@ -26,7 +26,8 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("store_all_peak", "simulated peak of store-all with the fastest implementations"),
     ("method", "id of the method"),
     ("parameters", "every parameter, defaults included: name=value,name=value"),
-    ("claim", "class of the method's claim; tables group by it"),
+    ("claim", "what the method claims with these parameters, and over which class of schedules; tables group by it"),
+    ("schedule_class", "class of schedules that the schedule is in: bounds on classes that contain it hold for it"),
     ("budget_size", "memory budget; empty for methods that ignore budgets"),
     ("budget", "the budget as written in the suite, e.g. 0.5x"),
     (

@@ -13,7 +13,7 @@ use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
-use remat_formulations::{Claim, Termination};
+use remat_formulations::{Claim, Class, Termination};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -58,6 +58,7 @@ pub struct Record {
     #[serde(with = "text::csv")]
     pub parameters: String,
     pub claim: Claim,
+    pub schedule_class: Option<Class>,
     pub budget_size: Option<u64>,
     #[serde(with = "text::csv")]
     pub budget: String,
@@ -331,7 +332,8 @@ pub mod tests {
             store_all_peak: 1 << 30,
             method: method.into(),
             parameters: String::new(),
-            claim: Claim::Baseline,
+            claim: Claim::baseline(Class::ALL),
+            schedule_class: None,
             budget_size: budget.map(|(_, bytes)| bytes),
             budget: budget.map(|(text, _)| text.into()).unwrap_or_default(),
             termination: Ending::Ran(Termination::Feasible),

@@ -297,7 +297,7 @@ fn record_row(row: &Record, schedule: Option<usize>) -> Markup {
     html! {
         tr {
             td { (row.instance) }
-            td { (row.claim.label()) }
+            td { (row.claim.to_string()) }
             td { (method(&label)) @if row.seed > 0 { ", seed " (row.seed) }
                 @if let Some(at) = schedule { " " button.view type="button" data-schedule=(at) { "steps" } } }
             td data-sort=(row.budget_size.unwrap_or(u64::MAX)) { (row.budget) }

@@ -171,7 +171,7 @@ fn cut_short(
 }
 
 fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Record) -> Row {
-    let Verdict { termination, simulation, error } = judge(&run.subject.instance, budget.bytes, &answer);
+    let Verdict { termination, simulation, class, error } = judge(&run.subject.instance, budget.bytes, &answer);
     let baseline = run.subject.baseline;
     let time = simulation.as_ref().map(|simulation| simulation.time);
     // What a method says of its own failure is the error.
@@ -179,6 +179,7 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
     let error = if failed { &answer.note } else { &error };
     let record = Record {
         termination: Ending::Ran(termination),
+        schedule_class: class,
         claimed_time: answer.claimed_time,
         claimed_peak: answer.claimed_peak_bytes,
         simulated_time: time,
@@ -273,6 +274,7 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         method: run.method.id().into(),
         parameters: run.parameters.to_string(),
         claim: run.method.claim(&run.parameters),
+        schedule_class: None,
         budget_size: budget.bytes.filter(|_| budgeted),
         budget: budget.text.clone(),
         termination: Ending::Ran(Termination::Error),

@@ -2,7 +2,7 @@
 //! about it is believed.
 
 use remat_core::{Instance, Simulation, simulate};
-use remat_formulations::Termination;
+use remat_formulations::{Class, Termination};
 
 use super::job::AnswerDocument;
 
@@ -13,27 +13,31 @@ pub struct Verdict {
     pub termination: Termination,
     /// What the simulator says, where the schedule is legal.
     pub simulation: Option<Simulation>,
+    /// The class that a legal schedule is in.
+    pub class: Option<Class>,
     /// What is wrong with the answer; empty if nothing is.
     pub error: String,
 }
 
 /// Checks an answer.
 pub fn judge(instance: &Instance, budget: Option<u64>, answer: &AnswerDocument) -> Verdict {
-    let (simulation, error) = match simulation(instance, answer) {
-        Ok(simulation) => {
+    let (simulation, class, error) = match simulation(instance, answer) {
+        Ok(simulated) => {
+            let (simulation, class) = simulated.unzip();
             let error = contradiction(budget, answer, simulation.as_ref()).unwrap_or_default();
-            (simulation, error)
+            (simulation, class, error)
         }
-        Err(error) => (None, error),
+        Err(error) => (None, None, error),
     };
     let termination = if error.is_empty() { answer.termination } else { Termination::Error };
-    Verdict { termination, simulation, error }
+    Verdict { termination, simulation, class, error }
 }
 
-fn simulation(instance: &Instance, answer: &AnswerDocument) -> Result<Option<Simulation>, String> {
+fn simulation(instance: &Instance, answer: &AnswerDocument) -> Result<Option<(Simulation, Class)>, String> {
     let Some(document) = &answer.schedule else { return Ok(None) };
     let schedule = document.resolve(instance).map_err(|error| format!("unreadable schedule: {error}"))?;
-    simulate(instance, &schedule).map(Some).map_err(|error| format!("illegal schedule: {error}"))
+    let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
+    Ok(Some((simulation, Class::of(instance, &schedule))))
 }
 
 /// The first thing that the method says and the simulator refutes.

@@ -257,9 +257,9 @@ fn text(table: &Table) -> String {
         let mut grid = Grid::new(&header).numeric_from(2);
         let mut previous = None;
         for row in &instance.methods {
-            let claim = if previous == Some(row.claim) { "" } else { row.claim.label() };
+            let claim = if previous == Some(row.claim) { String::new() } else { row.claim.to_string() };
             previous = Some(row.claim);
-            grid.row([claim.to_owned(), row.label.clone()].into_iter().chain(tail(row)));
+            grid.row([claim, row.label.clone()].into_iter().chain(tail(row)));
         }
         text.push(format!("{}\n{}\n", instance.heading, grid.render(Format::Text)));
     }
@@ -281,7 +281,7 @@ pub fn grid(table: &Table) -> Grid {
     for instance in &table.instances {
         grid.rule();
         for row in &instance.methods {
-            let head = [instance.name.clone(), row.claim.label().into(), row.label.clone()];
+            let head = [instance.name.clone(), row.claim.to_string(), row.label.clone()];
             grid.row(head.into_iter().chain(tail(row)));
         }
     }

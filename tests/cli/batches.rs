@@ -91,7 +91,13 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
     let published = "paper,where,instance,method,quantity,printed\np,Table 1,net-*,checkmate-ilp,ratio,1.23\np,Table 2,net-*,store-all,batch,17\n";
     std::fs::write(checkout.path("published.csv"), published).unwrap();
     let first = checkout.ok("run --suite both");
-    assert!(first.stdout.contains("net-b2: ratios over 2 budgets, the optimum is proved at 2"), "{}", first.stdout);
+    assert!(
+        first
+            .stdout
+            .contains("net-b2: ratios over 2 budgets to the optimum of stages, one implementation, proved at 2"),
+        "{}",
+        first.stdout
+    );
     let batches = checkout.path("results/both/max-batch.csv");
     let found = rows(&batches);
     assert_eq!((found[0]["largest"].as_str(), found[0]["refuted"].as_str()), ("3", "4"));
@@ -101,10 +107,20 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
     assert!(checked.ends_with("4 rows: each is what the simulator says of its schedule\n"), "{checked}");
 
     let ratios = checkout.ok("table results/both --show ratios --format csv").stdout;
-    assert!(ratios.contains("net-b2,2/2,fixed order,checkmate-ilp,1.000,1.000,2/2,1.23"), "{ratios}");
-    assert!(ratios.contains("net-b2,2/2,baseline,store-all,1.000,1.000,1/2,\n"), "{ratios}");
+    assert!(
+        ratios.contains("net-b2,2/2,\"optimum: stages, one implementation\",checkmate-ilp,1.000,1.000,2/2,1.23"),
+        "{ratios}"
+    );
+    assert!(
+        ratios
+            .contains("net-b2,2/2,\"baseline: stages, one run each, one implementation\",store-all,1.000,1.000,1/2,\n"),
+        "{ratios}"
+    );
     let shown = checkout.ok("table results/both --show batches --format csv").stdout;
-    assert!(shown.contains("net-b1,baseline,store-all,3,4,0.0,"), "{shown}");
+    assert!(
+        shown.contains("net-b1,\"baseline: stages, one run each, one implementation\",store-all,3,4,0.0,"),
+        "{shown}"
+    );
     assert!(shown.trim_end().ends_with(",17"), "{shown}");
 
     let again = checkout.ok("run --suite both --resume");

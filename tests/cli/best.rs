@@ -61,7 +61,7 @@ fn a_schedule_that_is_gone_is_named_by_a_check() {
     std::fs::remove_dir_all(checkout.path("results/best-known")).unwrap();
     let done = checkout.bench("best --check");
     assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("counter chain, persistent at "), "{}", done.stdout);
+    assert!(done.stdout.contains("counter chain, memory-persistent at "), "{}", done.stdout);
 }
 
 /// Those that are committed.

@@ -6,7 +6,9 @@ use remat_core::Instance;
 use remat_core::chain::{Chain, ChainCost, ChainStep};
 
 use super::method::{self, ChainProgram};
-use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::claim::Kept;
+use crate::method::parameters::Parameters;
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
 
 /// Revolve as if all stages were alike.
 ///
@@ -40,12 +42,14 @@ impl Method for GriewankLogN {
     fn about(&self) -> About {
         About {
             title: "binomial checkpointing (revolve) as if all stages were alike",
-            claim: Claim::Heuristic,
-            claim_text: "the fastest binomial schedule, over all numbers of checkpoints, that meets the budget",
             reference: "Griewank & Walther 2000 (Algorithm 799)",
             parameters: &[],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::heuristic(Class { kept: Kept::SaveLast, ..Class::CHAIN })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

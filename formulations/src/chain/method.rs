@@ -10,7 +10,11 @@ use super::refine::{End, Goal, Refined, Refinement};
 use super::rule::Rule;
 use super::solve::{Fit, Outcome, Settings, solve};
 use super::storage::{Execution, TableError};
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::claim::{Kept, Memory};
+use crate::method::parameters::Parameters;
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 use crate::{setting, settings};
 
 setting! {
@@ -32,12 +36,10 @@ pub trait ChainRule: Sync {
     const ID: &'static str;
     /// Which sequences are allowed.
     const RULE: Rule;
-    /// [`About::claim`].
-    const CLAIM: Claim;
+    /// Which sequences are kept to.
+    const KEPT: Kept;
     /// [`About::title`].
     const TITLE: &'static str;
-    /// [`About::claim_text`].
-    const CLAIM_TEXT: &'static str;
     /// [`About::reference`].
     const REFERENCE: &'static str;
 }
@@ -50,12 +52,15 @@ impl<T: ChainRule> Method for T {
     fn about(&self) -> About {
         About {
             title: T::TITLE,
-            claim: T::CLAIM,
-            claim_text: T::CLAIM_TEXT,
             reference: T::REFERENCE,
             parameters: settings![Slots, Loss, TableMib, Fit],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        let memory = parameters.get::<Slots>().map_or(Memory::Chain, Memory::Slots);
+        Claim::optimum(Class { kept: T::KEPT, memory, ..Class::CHAIN })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

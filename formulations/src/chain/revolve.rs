@@ -2,7 +2,7 @@
 
 use super::method::ChainRule;
 use super::rule::Rule;
-use crate::method::Claim;
+use crate::method::claim::Kept;
 
 /// The automatic-differentiation strategy on a heterogeneous chain.
 ///
@@ -31,9 +31,7 @@ pub struct Revolve;
 impl ChainRule for Revolve {
     const ID: &'static str = "revolve";
     const RULE: Rule = Rule::SaveLast;
-    const CLAIM: Claim = Claim::ChainPersistent;
+    const KEPT: Kept = Kept::SaveLast;
     const TITLE: &'static str = "optimal checkpointing of activations only, F_all right before each backward";
-    const CLAIM_TEXT: &'static str =
-        "optimal within a proved loss among persistent sequences with F_all right before each backward";
     const REFERENCE: &'static str = "rotor-toms-2024, section 5.4; Griewank & Walther 2008, section 12.3";
 }

@@ -8,8 +8,9 @@ use remat_core::chain_view::{ChainView, StageOperators};
 use remat_core::format::Phase;
 
 use super::method::{self, ChainProgram};
-use crate::method::parameters::{ParameterKind, ParameterSpec};
-use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::claim::Memory;
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
 
 /// Equal segments, each recomputed once as a whole; the last one kept.
 ///
@@ -41,8 +42,6 @@ impl Method for Sequential {
     fn about(&self) -> About {
         About {
             title: "PyTorch's checkpoint_sequential: equal segments, each recomputed once",
-            claim: Claim::Baseline,
-            claim_text: "the schedule of checkpoint_sequential with the given number of segments",
             reference: "torch.utils.checkpoint.checkpoint_sequential; rotor-toms-2024, section 5.4",
             parameters: &[ParameterSpec {
                 name: "segments",
@@ -52,6 +51,10 @@ impl Method for Sequential {
             }],
             budgets: BudgetUse::Ignored,
         }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::baseline(Class { memory: Memory::Simulated, ..Class::CHAIN })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -8,7 +8,7 @@ use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
-use crate::checkmate::{Workspace, tasks};
+use crate::checkmate::{Workspace, class, tasks};
 use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
@@ -94,12 +94,14 @@ impl Method for CheckmateIlp {
     fn about(&self) -> About {
         About {
             title: "optimal schedule in the instance's order, by integer programming",
-            claim: Claim::FixedOrder,
-            claim_text: "optimal among schedules in stages of the instance's order, one implementation per operator",
             reference: "Checkmate (Jain et al., MLSys 2020), equations 1 to 9",
             parameters: settings![Strategy, Workspace, Solver, Gap, Start],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        Claim::optimum(class(parameters))
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -9,7 +9,7 @@ use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
-use crate::checkmate::{Workspace, tasks};
+use crate::checkmate::{Workspace, class, tasks};
 use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
@@ -82,12 +82,14 @@ impl Method for CheckmateLp {
     fn about(&self) -> About {
         About {
             title: "lower bound: the relaxation of checkmate-ilp",
-            claim: Claim::LowerBound,
-            claim_text: "a lower bound on every schedule in stages of the instance's order; no schedule",
             reference: "Checkmate (Jain et al., MLSys 2020), section 5",
             parameters: settings![Relaxed, Algorithm, Workspace, Solver],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        Claim::bound(class(parameters))
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -19,7 +19,9 @@ pub use ilp::CheckmateIlp;
 pub use lp::CheckmateLp;
 pub use rounding::CheckmateRounding;
 
-use crate::method::{Context, MethodError};
+use crate::method::claim::Memory;
+use crate::method::parameters::Parameters;
+use crate::method::{Class, Context, MethodError};
 use crate::setting;
 use crate::staged::joint::Joint;
 use crate::staged::task::Task;
@@ -30,6 +32,12 @@ pub const INTEGRALITY: f64 = 1e-5;
 setting! {
     /// whether an operator's workspace counts; off as published, and such a schedule may exceed its budget
     pub Workspace("workspace"): switch = on
+}
+
+/// The schedules that Checkmate's programs search.
+pub fn class(parameters: &Parameters) -> Class {
+    let memory = if parameters.get::<Workspace>() { Memory::Simulated } else { Memory::WithoutWorkspace };
+    Class { memory, ..Class::STAGES }
 }
 
 /// The tasks of a context's budgets.

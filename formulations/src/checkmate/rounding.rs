@@ -9,7 +9,7 @@ use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::lp::Relaxed;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
-use crate::checkmate::{Workspace, tasks};
+use crate::checkmate::{Workspace, class, tasks};
 use crate::method::parameters::Parameters;
 use crate::method::report::Silent;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
@@ -79,8 +79,6 @@ impl Method for CheckmateRounding {
     fn about(&self) -> About {
         About {
             title: "two-phase rounding of the relaxation of checkmate-ilp",
-            claim: Claim::Heuristic,
-            claim_text: "legal schedules; no claim of optimality",
             reference: "Checkmate (Jain et al., MLSys 2020), sections 5.1 and 5.2",
             parameters: settings![Rounding, Eps, Samples, Relaxed, Workspace, Solver],
             budgets: BudgetUse::Used,
@@ -89,6 +87,10 @@ impl Method for CheckmateRounding {
 
     fn is_random(&self, parameters: &Parameters) -> bool {
         parameters.get::<Rounding>() == Rounding::Random
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        Claim::heuristic(class(parameters))
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -12,9 +12,11 @@ use std::time::Instant;
 
 use remat_core::{Instance, Schedule, simulate};
 
-use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::report::Progress;
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 use crate::staged::joint::{Joint, JointOperator};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
@@ -136,19 +138,19 @@ impl Method for Chen {
     }
 
     fn about(&self) -> About {
-        let (claim_text, parameters, budgets): (_, &'static [_], _) = match self.rule {
-            Rule::Sqrt => ("one schedule; segments of equal length", &[], BudgetUse::Ignored),
-            Rule::Greedy => (
-                "the fastest of its schedules, over all b, that meets the budget",
-                &[SEGMENT_BYTES, SETTINGS],
-                BudgetUse::Used,
-            ),
+        let (parameters, budgets): (&'static [_], _) = match self.rule {
+            Rule::Sqrt => (&[], BudgetUse::Ignored),
+            Rule::Greedy => (&[SEGMENT_BYTES, SETTINGS], BudgetUse::Used),
         };
         let reference = match self.candidates {
             Candidates::Linear => "Chen et al. 2016, sections 4.1 and 4.2",
             _ => "Checkmate (Jain et al., MLSys 2020), section 6.1; Chen et al. 2016",
         };
-        About { title: self.title, claim: Claim::Baseline, claim_text, reference, parameters, budgets }
+        About { title: self.title, reference, parameters, budgets }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::baseline(Class::STAGES)
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

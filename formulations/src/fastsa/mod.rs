@@ -20,8 +20,9 @@ pub mod transfer;
 
 use remat_core::Instance;
 
+use crate::method::claim::Implementations;
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use answer::Sweep;
 use graph::Operators;
 use settings::{PARAMETERS, Settings};
@@ -91,12 +92,18 @@ impl Method for FastSa {
     fn about(&self) -> About {
         About {
             title: "simulated annealing over order, recomputation and implementations",
-            claim: Claim::Heuristic,
-            claim_text: "a legal schedule within the budget, or none; nothing is proved",
             reference: "FastSA (Imanishi et al., NeurIPS 2023)",
             parameters: PARAMETERS,
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        let is = |name: &str, word: &str| parameters.word(name) == word;
+        let fastest = is("implementations", "fastest") || is("mutations", "order");
+        let implementations = if fastest { Implementations::One } else { Implementations::Chosen };
+        let transfers = parameters.integer("offload") != Some(0);
+        Claim::heuristic(Class { implementations, transfers, ..Class::ALL })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -9,9 +9,12 @@ use super::graph::Graph;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
 use crate::chen::rules;
-use crate::method::parameters::{ParameterKind, ParameterSpec};
+use crate::method::claim::Runs;
+use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::report::Progress;
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 
 /// Segments between articulation points, each recomputed once.
 ///
@@ -75,12 +78,14 @@ impl Method for KusumotoChen {
     fn about(&self) -> About {
         About {
             title: "Chen's segments between articulation points, as Kusumoto et al. ran them",
-            claim: Claim::Heuristic,
-            claim_text: "each segment recomputed once; the best of all thresholds",
             reference: "kusumoto-neurips-2019, Appendix B; Chen et al. 2016, Algorithm 3",
             parameters: PARAMETERS,
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::heuristic(Class { runs: Runs::AtMost(2), ..Class::ALL })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -21,8 +21,11 @@ use std::time::{Duration, Instant};
 
 use remat_core::{Instance, simulate};
 
+use crate::method::claim::{self, Kept, Runs, Time};
 use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 use family::Stop;
 use graph::Graph;
 use program::Goal;
@@ -155,12 +158,24 @@ impl Method for Kusumoto {
     fn about(&self) -> About {
         About {
             title: "best sequence of lower sets of the forward graph, each group recomputed once",
-            claim: Claim::LowerSets,
-            claim_text: "dp=exact, time-centric: least overhead among canonical strategies whose peak by equation (2) meets the budget",
             reference: "kusumoto-neurips-2019, equations (1) and (2), Algorithm 1",
             parameters: PARAMETERS,
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        let is = |name: &str, word: &str| parameters.word(name) == word;
+        let class = Class {
+            runs: Runs::AtMost(2),
+            kept: if is("last-group", "keep") { Kept::LastGroupKept } else { Kept::LowerSets },
+            memory: if is("memory", "instance") { claim::Memory::Groups } else { claim::Memory::Equation2 },
+            time: if is("costs", "unit") { Time::UnitCosts } else { Time::Equation1 },
+            ..Class::ALL
+        };
+        let exact = is("dp", "exact") && is("objective", "time-centric") && is("budget", "given");
+        let rounded = !is("time-steps", "auto") && is("costs", "times");
+        if exact && !rounded { Claim::optimum(class) } else { Claim::heuristic(class) }
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -8,10 +8,13 @@ use remat_solvers::Stop;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub mod claim;
 pub mod formulation;
 pub mod parameters;
 pub mod report;
 pub mod setting;
+
+pub use claim::{Claim, Class};
 
 use crate::method::formulation::Formulation;
 use crate::method::parameters::{ParameterSpec, Parameters};
@@ -21,8 +24,10 @@ use crate::method::report::{Collector, Reporter, Silent};
 pub trait Method: Sync {
     /// Kebab-case id, the same in TOML, CLI, CSV, plots and file names.
     fn id(&self) -> &'static str;
-    /// Claim, citation and parameters.
+    /// Citation and parameters.
     fn about(&self) -> About;
+    /// What it claims with these parameters: its optima, bounds and `infeasible` are those of this class.
+    fn claim(&self, parameters: &Parameters) -> Claim;
     /// Whether the method can work on an instance, and if not, why.
     ///
     /// # Errors
@@ -54,9 +59,9 @@ pub trait Method: Sync {
     fn type_name(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
-    /// What it claims with these parameters; tables group by it.
-    fn claim(&self, _parameters: &Parameters) -> Claim {
-        self.about().claim
+    /// What it claims with the default parameters.
+    fn usual_claim(&self) -> Claim {
+        self.claim(&Parameters::defaults(self.about().parameters))
     }
     /// Whether another seed may give another answer; suites repeat such methods for each of their seeds.
     fn is_random(&self, _parameters: &Parameters) -> bool {
@@ -153,60 +158,12 @@ impl Limits {
 pub struct About {
     /// One line for `bench methods`.
     pub title: &'static str,
-    /// Exactly what is claimed of its answers.
-    pub claim: Claim,
-    /// The claim in words: over which schedules, on which sizes.
-    pub claim_text: &'static str,
     /// Paper, section, equation.
     pub reference: &'static str,
     /// Parameters with their defaults.
     pub parameters: &'static [ParameterSpec],
     /// Whether budgets change the answer.
     pub budgets: BudgetUse,
-}
-
-/// What kind of claim a method makes; tables group by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Claim {
-    /// A fixed schedule, or a family of them: nothing is optimised.
-    Baseline,
-    /// Optimal among memory-persistent sequences of the chain view.
-    ChainPersistent,
-    /// Optimal among weakly persistent sequences of the chain view (floating activations).
-    ChainWeak,
-    /// Optimal among canonical strategies: groups between lower sets, each recomputed once.
-    LowerSets,
-    /// Optimal among all schedules of the instance.
-    AllSchedules,
-    /// Optimal among schedules that follow the instance's order stage by stage.
-    FixedOrder,
-    /// Optimal among those of them in which each operator runs at most so often.
-    AtMostRuns,
-    /// Optimal among schedules of a class that also choose each operator's implementation.
-    OperatorChoice,
-    /// A lower bound, no schedule.
-    LowerBound,
-    /// Legal schedules, without a claim of optimality.
-    Heuristic,
-}
-
-impl Claim {
-    /// The claim in two or three words.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::ChainPersistent => "chain, persistent",
-            Self::ChainWeak => "chain, weakly persistent",
-            Self::LowerSets => "one-shot, lower sets",
-            Self::AllSchedules => "free order",
-            Self::FixedOrder => "fixed order",
-            Self::AtMostRuns => "at most C runs",
-            Self::OperatorChoice => "operator choice",
-            Self::LowerBound => "lower bound",
-            Self::Heuristic => "heuristic",
-        }
-    }
 }
 
 /// Whether budgets change a method's answer.

@@ -94,12 +94,17 @@ impl fmt::Display for ParameterKind {
 }
 
 impl Parameters {
+    /// All at their defaults.
+    pub fn defaults(specs: &[ParameterSpec]) -> Self {
+        Self { values: specs.iter().map(|spec| (spec.name, spec.default.to_owned())).collect() }
+    }
+
     /// Fills in the defaults and checks what is given.
     ///
     /// # Errors
     /// The first name or value that the method does not know.
     pub fn new(specs: &[ParameterSpec], given: &BTreeMap<String, String>) -> Result<Self, ParameterError> {
-        let mut values: BTreeMap<_, _> = specs.iter().map(|spec| (spec.name, spec.default.to_owned())).collect();
+        let Self { mut values } = Self::defaults(specs);
         for (name, value) in given {
             let Some(spec) = specs.iter().find(|spec| spec.name == name) else {
                 let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();

@@ -17,9 +17,11 @@ pub mod reordered;
 use remat_core::Instance;
 use remat_solvers::cp::{CpBackend, cp_backend};
 
-use crate::checkmate::{Workspace, tasks};
+use crate::checkmate::{Workspace, class, tasks};
+use crate::method::claim::Runs;
 use crate::method::formulation::Formulation;
-use crate::method::{About, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
+use crate::method::parameters::Parameters;
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::moccasin::job::Job;
 use crate::search::clock::Clock;
 use crate::staged::joint::Joint;
@@ -106,12 +108,14 @@ impl Method for Moccasin {
     fn about(&self) -> About {
         About {
             title: "optimal schedule in the instance's order with at most C runs each, by constraint programming",
-            claim: Claim::AtMostRuns,
-            claim_text: "optimal among schedules in stages of the instance's order with at most C runs of each operator",
             reference: "Moccasin (Bartan et al., ICML 2023)",
             parameters: settings![Strategy, ConstraintSolver, Statement, Copies, Workspace, Start, Bounds],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        Claim::optimum(Class { runs: Runs::AtMost(parameters.get::<Copies>()), ..class(parameters) })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -10,10 +10,13 @@ use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
 use super::{Bounds, ConstraintSolver, Copies, Statement, Strategy, solver};
-use crate::checkmate::Workspace;
+use crate::checkmate::{Workspace, class};
+use crate::method::claim::Order;
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
-use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 use crate::search::clock::Clock;
 use crate::settings;
 use crate::staged::joint::Joint;
@@ -56,12 +59,15 @@ impl Method for MoccasinReordered {
     fn about(&self) -> About {
         About {
             title: "moccasin in an order that fastsa found first",
-            claim: Claim::Heuristic,
-            claim_text: "a legal schedule within the budget, or none; the best of the order found, where the note says so",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
             parameters: settings![Strategy, ConstraintSolver, Statement, Copies, Workspace, Bounds],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        // It may be the schedule of `fastsa` that it starts from: any number of runs.
+        Claim::heuristic(Class { order: Order::Free, ..class(parameters) })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

@@ -202,7 +202,7 @@ fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: 
     for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
         sum.add(way.beside as f64, term);
     }
-    if let Some(over) = problem.nodes[node].over {
+    if let Some(over) = problem.over(stage, node) {
         sum.add(over.beside as f64, terms.over[node]);
     }
     for (at, other) in problem.nodes.iter().enumerate().filter(|(at, _)| *at != node && !local.contains(at)) {

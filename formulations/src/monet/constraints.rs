@@ -116,7 +116,7 @@ pub fn choices(layout: &Layout, model: &mut Model, stage: usize) {
 fn in_place(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
     let terms = &layout.stages[stage];
     for (at, node) in problem.nodes.iter().enumerate() {
-        let (over, Some(target)) = (terms.over[at], node.over.map(|over| over.node)) else { continue };
+        let (over, Some(target)) = (terms.over[at], problem.over(stage, at).map(|over| over.node)) else { continue };
         if over == Term::Zero {
             continue;
         }
@@ -144,7 +144,7 @@ fn intermediates(problem: &Problem, layout: &Layout, model: &mut Model, stage: u
         let Some(parent) = node.parent else { continue };
         together[parent].push(at);
         let (run, over) = (terms.run[at], terms.over[at]);
-        if node.over.is_none() {
+        if problem.over(stage, at).is_none() {
             // Saved out of place only.
             at_most(model, Sum::of([(1.0, run), (1.0, terms.over[parent])]), 1.0);
             continue;

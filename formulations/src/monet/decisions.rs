@@ -81,7 +81,7 @@ impl Decisions {
                 // An intermediate is a way of its parent.
                 let child = plan.runs.iter().find(|&&(child, _)| problem.nodes[child].parent == Some(at));
                 let (node, way) = child.map_or((at, way), |&(child, way)| (child, way));
-                let over = problem.nodes[node].over.filter(|_| plan.over.contains(&at));
+                let over = problem.over(stage, node).filter(|_| plan.over.contains(&at));
                 let plain = problem.ways(stage, node).get(way).map_or(0, |way| way.implementation);
                 computes.push((problem.nodes[at].operator, over.map_or(plain, |over| over.implementation)));
             }
@@ -143,11 +143,10 @@ impl<'a> Passage<'a> {
 
     /// Whether a node may run in place.
     fn may_overwrite(&self, at: usize, child: Option<usize>) -> bool {
-        let node = &self.problem.nodes[at];
-        let Some(over) = node.over else { return false };
+        let Some(over) = self.problem.over(self.stage, at) else { return false };
         let target = over.node;
         let read_later = self.problem.nodes[target].readers.iter().any(|&reader| reader > at && self.runs[reader]);
-        let child_too = child.is_none_or(|child| self.problem.nodes[child].over.is_some());
+        let child_too = child.is_none_or(|child| self.problem.over(self.stage, child).is_some());
         !self.next[target] && !self.held[target] && !read_later && child_too
     }
 
@@ -216,9 +215,9 @@ impl<'a> Passage<'a> {
             ways.iter().enumerate().find(|(_, way)| fits(way)).or_else(least).expect("a node that runs has a way");
         let over = match node.parent {
             // With the parent, which stands before it.
-            Some(parent) => node.over.filter(|_| plan.over.contains(&parent)),
-            None => node.over.filter(|over| {
-                let with = child.and_then(|child| self.problem.nodes[child].over).map_or(0, |over| over.time);
+            Some(parent) => self.problem.over(self.stage, at).filter(|_| plan.over.contains(&parent)),
+            None => self.problem.over(self.stage, at).filter(|over| {
+                let with = child.and_then(|child| self.problem.over(self.stage, child)).map_or(0, |over| over.time);
                 let quicker = over.time + with <= 0;
                 self.may_overwrite(at, child) && (quicker || base + way.beside > capacity || child.is_some())
             }),

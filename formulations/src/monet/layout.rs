@@ -176,7 +176,7 @@ impl Layout {
         for (node, &runs) in terms.run.iter().enumerate() {
             let costs: Vec<i64> = problem.ways(stage, node).iter().map(|way| way.time).collect();
             terms.ways.push(self.choice(runs, &costs));
-            let in_place = problem.nodes[node].over.filter(|_| runs != Term::Zero);
+            let in_place = problem.over(stage, node).filter(|_| runs != Term::Zero);
             terms.over.push(in_place.map_or(Term::Zero, |over| self.column(over.time, Kind::Integer)));
         }
     }
@@ -197,8 +197,9 @@ impl Layout {
     /// What a stage of its own says beyond that: what is overwritten, and what is read without being kept.
     fn details(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
         terms.present.clone_from(&terms.run);
-        for (at, node) in problem.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()) {
-            let Some(target) = node.over.filter(|_| terms.over[at] != Term::Zero).map(|over| over.node) else {
+        for (at, _) in problem.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()) {
+            let over = problem.over(stage, at).filter(|_| terms.over[at] != Term::Zero);
+            let Some(target) = over.map(|over| over.node) else {
                 continue;
             };
             if terms.present[target] == terms.run[target] && terms.run[target] != Term::Zero {

@@ -116,7 +116,7 @@ fn running(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum
     for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
         sum.add(way.beside as f64, term);
     }
-    if let Some(over) = problem.nodes[node].over {
+    if let Some(over) = problem.over(stage, node) {
         sum.add(over.beside as f64, terms.over[node]);
     }
     for at in (0..problem.nodes.len()).filter(|&at| at != node && !local.contains(&at)) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use remat_core::Instance;
 
+use crate::method::claim::{self, Class, Implementations, Memory, Order, Runs, Time};
 use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
@@ -133,6 +134,29 @@ setting! {
     pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
 }
 
+/// The schedules that are searched.
+fn class(parameters: &Parameters) -> Class {
+    let is = |name: &str, word: &str| parameters.word(name) == word;
+    let released = is("rules", "as-released");
+    let modes = parameters.word("modes").parse().unwrap_or(claim::Modes::All);
+    let in_place = is("in-place", "on");
+    Class {
+        order: Order::Passes,
+        runs: if is("recompute", "on") { Runs::Any } else { Runs::AtMost(1) },
+        implementations: match (modes, in_place) {
+            (claim::Modes::All, true) => Implementations::Chosen,
+            _ => Implementations::Modes { modes, in_place },
+        },
+        memory: match parameters.word("local") {
+            _ if released => Memory::Released,
+            "bar" => Memory::LocalBar,
+            _ => Memory::LocalDot,
+        },
+        time: if released { Time::Released } else { Time::Passes },
+        ..Class::ALL
+    }
+}
+
 fn supports(instance: &Instance) -> Result<(), SkipReason> {
     let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
     Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
@@ -157,13 +181,14 @@ impl Method for Monet {
     fn about(&self) -> About {
         About {
             title: "checkpointing and operator implementations in one integer program",
-            claim: Claim::OperatorChoice,
-            claim_text: "optimal among schedules that recompute forward operators before each backward one, any \
-                         implementation, by MONeT's bound on local memory",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
             parameters: settings![Mode, InPlace, Recompute, Local, Count, Strategy, Solver, Gap],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        Claim::optimum(class(parameters))
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
@@ -239,12 +264,14 @@ impl Method for MonetLp {
     fn about(&self) -> About {
         About {
             title: "the linear relaxation of monet, a bound",
-            claim: Claim::LowerBound,
-            claim_text: "a lower bound on the time of every schedule of monet's class, in exact arithmetic",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
             parameters: settings![Mode, InPlace, Recompute, Local, Count, Solver],
             budgets: BudgetUse::Used,
         }
+    }
+
+    fn claim(&self, parameters: &Parameters) -> Claim {
+        Claim::bound(class(parameters))
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {

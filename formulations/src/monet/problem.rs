@@ -96,8 +96,10 @@ pub struct Node {
     pub first: Vec<Way>,
     /// Ways of later runs; empty where it must not run again.
     pub again: Vec<Way>,
-    /// In place, where it can.
+    /// In place, where it can: the first run.
     pub over: Option<Over>,
+    /// The same of later runs, which leave state alone.
+    pub over_again: Option<Over>,
     /// Whether its value stays to the end.
     pub result: bool,
     /// The last stage in which its value can be of use.
@@ -145,6 +147,9 @@ pub struct Problem {
     pub nodes: Vec<Node>,
     /// Stage 0 is the forward pass.
     pub stages: Vec<Stage>,
+    /// Whether times are those of the schedules. Else they may be more: an implementation that saves something counts
+    /// what it takes longer than one that does not, which is nothing where it is faster.
+    pub exact_times: bool,
     /// Nodes that are local when one runs: its inputs and what spans it; by stage where the bound is by stage.
     local: Vec<Vec<Vec<usize>>>,
 }
@@ -155,7 +160,8 @@ impl Problem {
     /// # Errors
     /// The instance has no such view.
     pub fn new(instance: &Instance, modes: Modes, rules: Rules) -> Result<Self, SkipReason> {
-        let mut builder = Builder { instance, modes, rules, nodes: vec![], of_tensor: BTreeMap::new() };
+        let mut builder =
+            Builder { instance, modes, rules, nodes: vec![], of_tensor: BTreeMap::new(), exact_times: !rules.released };
         let order = |forward: bool| {
             let side = instance.order().iter().copied();
             side.filter(move |&id| instance.operator(id).phase.is_forward() == forward).collect::<Vec<_>>()
@@ -167,6 +173,7 @@ impl Problem {
         }
         builder.connect();
         let stages = builder.stages(&backward)?;
+        let exact_times = builder.exact_times;
         let mut nodes = builder.nodes;
         last_uses(&mut nodes, &stages);
         let bar = (0..nodes.len()).map(|at| local_set(&nodes, at, rules, |_| true)).collect();
@@ -176,7 +183,7 @@ impl Problem {
                 (0..nodes.len()).map(|at| local_set(&nodes, at, rules, |reader| nodes[reader].last >= stage)).collect()
             }));
         }
-        Ok(Self { rules, nodes, stages, local })
+        Ok(Self { rules, nodes, stages, exact_times, local })
     }
 
     /// The local set of a node in a stage: L-bar, or as far as readers can run in that stage (L-dot).
@@ -187,6 +194,11 @@ impl Problem {
     /// Ways of a node in a stage.
     pub fn ways(&self, stage: usize, node: usize) -> &[Way] {
         if stage == 0 { &self.nodes[node].first } else { &self.nodes[node].again }
+    }
+
+    /// How a node runs in place in a stage, if it can; relative to the first of its ways there.
+    pub fn over(&self, stage: usize, node: usize) -> Option<Over> {
+        if stage == 0 { self.nodes[node].over } else { self.nodes[node].over_again }
     }
 
     /// Whether a node must run in stage 0.
@@ -244,6 +256,8 @@ struct Builder<'a> {
     nodes: Vec<Node>,
     /// The node that makes a forward tensor.
     of_tensor: BTreeMap<TensorId, usize>,
+    /// [`Problem::exact_times`].
+    exact_times: bool,
 }
 
 impl Builder<'_> {
@@ -328,11 +342,23 @@ impl Builder<'_> {
         inputs.dedup();
         let bytes: u64 = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
         let at = self.nodes.len();
-        let over = self.over(operator, &first[0], &[], bytes);
+        let over = self.over(operator, &first[0], &[], bytes, false);
+        let over_again = again.first().and_then(|way| self.over(operator, way, &[], bytes, operator.updates_state));
         let result = operator.outputs.iter().any(|&tensor| self.instance.is_result(tensor));
         let bytes = self.rules.bytes(bytes);
-        let node =
-            Node { operator: id, parent: None, bytes, inputs, readers: vec![], first, again, over, result, last: 0 };
+        let node = Node {
+            operator: id,
+            parent: None,
+            bytes,
+            inputs,
+            readers: vec![],
+            first,
+            again,
+            over,
+            over_again,
+            result,
+            last: 0,
+        };
         self.nodes.push(node);
         self.of_tensor.extend(operator.outputs.iter().map(|&tensor| (tensor, at)));
         self.intermediates(id, at, chosen);
@@ -340,9 +366,9 @@ impl Builder<'_> {
     }
 
     /// The fastest in-place implementation that saves just these, relative to a way out of place.
-    fn over(&self, operator: &Operator, plain: &Way, saves: &[TensorId], output: u64) -> Option<Over> {
+    fn over(&self, operator: &Operator, plain: &Way, saves: &[TensorId], output: u64, recompute: bool) -> Option<Over> {
         let all = operator.implementations.iter().enumerate();
-        let suits = |way: &Implementation| self.modes.in_place && way.saves == saves && !way.recompute;
+        let suits = |way: &Implementation| self.modes.in_place && way.saves == saves && way.recompute == recompute;
         let found = all.filter(|(_, way)| suits(way)).filter_map(|(at, way)| Some((at, way, way.in_place?)));
         let (at, way, pair) = found.min_by_key(|(_, way, _)| way.time)?;
         let node = *self.of_tensor.get(&pair.input)?;
@@ -391,7 +417,8 @@ impl Builder<'_> {
             let workspace = way.workspace_bytes + if self.rules.released { bytes } else { 0 };
             let plain = Way { implementation: at, time: self.rules.time(extra), beside: self.rules.bytes(workspace) };
             let output = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
-            let over = self.over(operator, &plain, &way.saves, output);
+            let over = self.over(operator, &plain, &way.saves, output, false);
+            let again = !operator.updates_state && operator.recomputable && self.modes.recompute;
             let node = Node {
                 operator: id,
                 parent: Some(parent),
@@ -399,21 +426,39 @@ impl Builder<'_> {
                 inputs: vec![parent],
                 readers: vec![],
                 first: vec![plain],
-                again: if operator.updates_state || !operator.recomputable || !self.modes.recompute {
-                    vec![]
-                } else {
-                    vec![plain]
-                },
+                again: if again { vec![plain] } else { vec![] },
                 over,
+                over_again: over.filter(|_| again),
                 result: false,
                 last: 0,
             };
             made.push((saved, node));
         }
         for (saved, node) in made {
+            self.exact_times &= self.times_add_up(operator, parent, &node);
             self.of_tensor.insert(saved, self.nodes.len());
             self.nodes.push(node);
         }
+    }
+
+    /// Whether the time of a parent and that of its intermediate are together that of the implementation that saves.
+    fn times_add_up(&self, operator: &Operator, parent: usize, node: &Node) -> bool {
+        let time = |at: usize| operator.implementations[at].time;
+        let parent = &self.nodes[parent];
+        let plain = |base: &[Way], own: &[Way]| match (base, own) {
+            (_, []) => true,
+            ([base], [own]) => time(own.implementation) >= time(base.implementation),
+            _ => false,
+        };
+        let over = |base: Option<Over>, own: Option<Over>| match (base, own) {
+            (_, None) => true,
+            (Some(base), Some(own)) => time(own.implementation) >= time(base.implementation),
+            (None, Some(_)) => false,
+        };
+        plain(&parent.first, &node.first)
+            && plain(&parent.again, &node.again)
+            && over(parent.over, node.over)
+            && over(parent.over_again, node.over_again)
     }
 
     fn connect(&mut self) {

@@ -261,7 +261,7 @@ impl<'a> Linear<'a> {
     fn details(&self, decisions: &Decisions, stage: usize, set: &mut impl FnMut(Term, bool)) {
         let (terms, plan) = (&self.layout.stages[stage], &decisions.stages[stage]);
         let target = |node: usize| {
-            let mut over = plan.over.iter().filter_map(|&at| self.problem.nodes[at].over);
+            let mut over = plan.over.iter().filter_map(|&at| self.problem.over(stage, at));
             over.any(|over| over.node == node)
         };
         for node in 0..self.problem.nodes.len() {

@@ -59,7 +59,7 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], 
             let beside: f64 = terms_of.map(|(way, term)| way.beside as f64 * term.value(vector)).sum();
             let least = ways.iter().map(|way| way.beside).min().filter(|_| all).unwrap_or(0);
             memory += beside.max(least as f64);
-            if let Some(over) = problem.nodes[at].over {
+            if let Some(over) = problem.over(stage, at) {
                 memory += over.beside as f64 * terms.over[at].value(vector);
             }
             found.push((Place::Running(at), memory));

@@ -83,9 +83,9 @@ impl Judge for Task<'_> {
         }
     }
 
-    /// As released, times are rounded up one by one, which a bound on their sum does not undo: there it is none.
+    /// Where schedules can be faster than the problem counts (as released, times are rounded up one by one) there is none.
     fn bound(&self, bound: u64) -> Option<u64> {
-        (!self.problem.rules.released).then_some(bound)
+        self.problem.exact_times.then_some(bound)
     }
 }
 

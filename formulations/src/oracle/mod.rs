@@ -11,6 +11,7 @@ use std::time::Instant;
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, simulate};
 
+use crate::method::claim::{self, Class, Implementations, Runs};
 use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use problem::{MAX_COPIES, Order, Problem, Rules};
@@ -34,7 +35,8 @@ use search::{Bounds, End, Search, search};
 /// runs of all operators happen in the instance's order (so do the backwards, which run once), and
 /// between them operators that have run already and may run again do so in any order and number. With
 /// `order=stages` they do so in the instance's order, each once between two first runs, as in Checkmate's stages. With
-/// `copies=C` no operator runs more than C times.
+/// `copies=C` no operator runs more than C times. With `implementations=one` each operator runs in the implementation
+/// that Checkmate and Moccasin fix for it.
 ///
 /// # Size
 /// Up to 2^tensors states. Tensors are dropped only to make room, and then no more of them than must
@@ -63,8 +65,6 @@ impl Method for Oracle {
     fn about(&self) -> About {
         About {
             title: "the true optimum of small instances, by search",
-            claim: Claim::AllSchedules,
-            claim_text: "optimal among all schedules; with order=fixed, among those whose first runs follow the instance's order; with copies, among those with so many runs each",
             reference: "uniform-cost search with a consistent bound (A*: Hart, Nilsson & Raphael 1968)",
             parameters: &[
                 ParameterSpec {
@@ -81,6 +81,12 @@ impl Method for Oracle {
                     help: "most runs of one operator; auto: any number",
                 },
                 ParameterSpec {
+                    name: "implementations",
+                    default: "chosen",
+                    kind: ParameterKind::Choice(&["chosen", "one"]),
+                    help: "chosen: any, for each run anew; one: each operator its fastest that is consistent, as Checkmate and Moccasin",
+                },
+                ParameterSpec {
                     name: "max-states",
                     default: "5000000",
                     kind: ParameterKind::Integer { min: 1, max: 4_000_000_000 },
@@ -92,26 +98,26 @@ impl Method for Oracle {
     }
 
     fn claim(&self, parameters: &Parameters) -> Claim {
-        match (parameters.integer("copies"), parameters.word("order")) {
-            (Some(_), _) => Claim::AtMostRuns,
-            (None, "free") => Claim::AllSchedules,
-            (None, _) => Claim::FixedOrder,
-        }
+        let rules = rules(parameters);
+        Claim::optimum(Class {
+            order: match rules.order {
+                Order::Free => claim::Order::Free,
+                Order::Fixed => claim::Order::Given,
+                Order::Stages => claim::Order::Stages,
+            },
+            runs: rules.copies.map_or(Runs::Any, |copies| Runs::AtMost(copies.into())),
+            implementations: if rules.one_implementation { Implementations::One } else { Implementations::Chosen },
+            ..Class::ALL
+        })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Problem::new(instance, Rules { order: Order::Free, copies: None }).map(|_| ())
+        Problem::new(instance, Rules { order: Order::Free, copies: None, one_implementation: false }).map(|_| ())
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
-        let order = match context.parameters.word("order") {
-            "fixed" => Order::Fixed,
-            "stages" => Order::Stages,
-            _ => Order::Free,
-        };
-        let copies = context.parameters.integer("copies").and_then(|copies| u8::try_from(copies).ok());
-        let problem = Problem::new(context.instance, Rules { order, copies })?;
+        let problem = Problem::new(context.instance, rules(context.parameters))?;
         let states = context.parameters.integer("max-states").unwrap_or(u64::MAX);
         let mut build = started.elapsed();
         context.answer_each(|_, budget| {
@@ -121,6 +127,19 @@ impl Method for Oracle {
             Ok(Answer { build: std::mem::take(&mut build), solve: began.elapsed(), ..answer })
         });
         Ok(())
+    }
+}
+
+/// The rules that parameters ask for.
+fn rules(parameters: &Parameters) -> Rules {
+    Rules {
+        order: match parameters.word("order") {
+            "fixed" => Order::Fixed,
+            "stages" => Order::Stages,
+            _ => Order::Free,
+        },
+        copies: parameters.integer("copies").and_then(|copies| u8::try_from(copies).ok()),
+        one_implementation: parameters.word("implementations") == "one",
     }
 }
 

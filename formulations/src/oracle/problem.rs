@@ -5,6 +5,7 @@ use remat_core::instance::{Instance, OperatorId, TensorId};
 use remat_core::liveness::Compute;
 
 use crate::method::SkipReason;
+use crate::method::claim::fixed_implementations;
 
 /// A set of tensors that are no inputs, or of operators.
 pub type Set = u128;
@@ -32,6 +33,9 @@ pub struct Rules {
     pub order: Order,
     /// Most runs of one operator, up to [`MAX_COPIES`]; none: any number.
     pub copies: Option<u8>,
+    /// Whether each operator has one implementation: that of
+    /// [`Implementations::One`](crate::method::claim::Implementations::One).
+    pub one_implementation: bool,
 }
 
 /// Most runs of one operator that can be asked for: they are counted in a few bits each.
@@ -127,7 +131,7 @@ impl<'a> Problem<'a> {
     /// Masks of an instance.
     ///
     /// # Errors
-    /// The instance is too large.
+    /// The instance is too large, or the rules allow no schedule.
     pub fn new(instance: &'a Instance, rules: Rules) -> Result<Self, SkipReason> {
         let made: Vec<TensorId> = instance.tensor_ids().filter(|&id| instance.tensor(id).producer.is_some()).collect();
         let operators = instance.operators().len();
@@ -158,13 +162,17 @@ impl<'a> Problem<'a> {
             must: 0,
             results: made.iter().filter(|&&id| instance.is_result(id)).map(|id| bits[id.index()]).sum(),
         };
+        let fixed = fixed_implementations(instance).filter(|_| rules.one_implementation);
+        if rules.one_implementation && fixed.is_none() {
+            return Err(SkipReason("cannot be run with one implementation per operator".into()));
+        }
         for id in instance.operator_ids() {
-            problem.add(id, &bits);
+            problem.add(id, &bits, fixed.as_ref().map(|fixed| fixed[id.index()]));
         }
         Ok(problem)
     }
 
-    fn add(&mut self, id: OperatorId, bits: &[Set]) {
+    fn add(&mut self, id: OperatorId, bits: &[Set], fixed: Option<(usize, Option<usize>)>) {
         let operator = self.instance.operator(id);
         let bit: Set = 1 << id.index();
         let must = operator.phase == Phase::Backward || operator.updates_state || self.rules.order != Order::Free;
@@ -190,8 +198,12 @@ impl<'a> Problem<'a> {
             let positions = 0..operator.implementations.len();
             positions.filter(move |&v| operator.implementations[v].recompute == recompute).map(run).collect()
         };
-        self.first.push(ways(false));
-        self.again.push(if operator.recomputable { ways(operator.updates_state) } else { Vec::new() });
+        let (first, again) = match fixed {
+            Some((first, again)) => (vec![run(first)], again.map(run).into_iter().collect()),
+            None => (ways(false), if operator.recomputable { ways(operator.updates_state) } else { Vec::new() }),
+        };
+        self.first.push(first);
+        self.again.push(again);
     }
 
     /// Bytes of some tensors.

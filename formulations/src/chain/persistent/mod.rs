@@ -8,7 +8,7 @@ pub mod triangle;
 
 use crate::chain::method::ChainRule;
 use crate::chain::rule::Rule;
-use crate::method::Claim;
+use crate::method::claim::Kept;
 
 /// The optimal memory-persistent sequence of a heterogeneous chain.
 ///
@@ -52,8 +52,7 @@ pub struct RotorPersistent;
 impl ChainRule for RotorPersistent {
     const ID: &'static str = "rotor-persistent";
     const RULE: Rule = Rule::Persistent;
-    const CLAIM: Claim = Claim::ChainPersistent;
+    const KEPT: Kept = Kept::Persistent;
     const TITLE: &'static str = "optimal memory-persistent sequence of a heterogeneous chain";
-    const CLAIM_TEXT: &'static str = "optimal within a proved loss among memory-persistent sequences of the chain view";
     const REFERENCE: &'static str = "rotor-toms-2024, Theorem 4.8, Algorithms 3 and 4";
 }

@@ -7,7 +7,7 @@ mod trace;
 
 use crate::chain::method::ChainRule;
 use crate::chain::rule::Rule;
-use crate::method::Claim;
+use crate::method::claim::Kept;
 
 /// The optimal weakly persistent sequence of a heterogeneous chain, through floating materialised activations.
 ///
@@ -48,8 +48,7 @@ pub struct RotorWeak;
 impl ChainRule for RotorWeak {
     const ID: &'static str = "rotor-weak";
     const RULE: Rule = Rule::Weak;
-    const CLAIM: Claim = Claim::ChainWeak;
+    const KEPT: Kept = Kept::Weak;
     const TITLE: &'static str = "optimal sequence of a heterogeneous chain with floating activations";
-    const CLAIM_TEXT: &'static str = "optimal within a proved loss among weakly persistent sequences of the chain view";
     const REFERENCE: &'static str = "rotor-toms-2024, Theorem 4.7, Algorithms 1 and 2";
 }

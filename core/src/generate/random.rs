@@ -1,0 +1,345 @@
+//! Random networks with everything that the format knows, small enough to be searched: skip connections and sums of
+//! gradients, several outputs, views, alternatives, masks, in-place implementations, operators that update state, draw
+//! random numbers or run once only, backward operators that run again, and orders that mix both passes.
+//!
+//! Meant for tests and `bench fuzz`: every seed gives a valid instance, and always the same one.
+
+use std::collections::BTreeMap;
+
+use super::Lcg;
+use crate::format::{
+    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument, MemoryUnit,
+    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units, ViewDocument,
+};
+
+/// A random network of so many forward operators, the loss included.
+pub fn random(name: &str, layers: u32, seed: u64) -> InstanceDocument {
+    let mut maker = Maker { dice: Lcg::new(seed), document: empty(name, layers, seed), forward: vec![], next: 0 };
+    let input = maker.tensor("x", TensorKind::Input, 1);
+    for layer in 0..layers.max(1) {
+        maker.forward(input, layer + 1 == layers.max(1));
+    }
+    for layer in (0..maker.forward.len()).rev() {
+        maker.backward(layer);
+    }
+    maker.order();
+    maker.document
+}
+
+/// What is known of a forward operator.
+struct Forward {
+    /// Its outputs; the first is what the next layer reads.
+    outputs: Vec<u32>,
+    /// Storages that it reads.
+    reads: Vec<u32>,
+    /// The tensor that some of its implementations save.
+    mask: Option<u32>,
+    /// Gradients of its outputs made so far, by output.
+    gradients: Vec<(u32, u32)>,
+}
+
+struct Maker {
+    dice: Lcg,
+    document: InstanceDocument,
+    forward: Vec<Forward>,
+    next: u32,
+}
+
+impl Maker {
+    fn draw(&mut self, below: u64) -> u64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number below 2^31")]
+        let drawn = self.dice.next((0, below.max(1) - 1)) as u64;
+        drawn
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.draw(100) < percent
+    }
+
+    /// One of a list; `fallback` where it is empty.
+    fn one_of(&mut self, list: &[u32], fallback: u32) -> u32 {
+        let at = self.draw(list.len() as u64);
+        usize::try_from(at).ok().and_then(|at| list.get(at)).copied().unwrap_or(fallback)
+    }
+
+    fn tensor(&mut self, name: &str, kind: TensorKind, bytes: u64) -> u32 {
+        let id = self.next;
+        self.next += 1;
+        let name = format!("{name}{id}");
+        self.document.tensors.push(TensorDocument { id, name, bytes, kind, shape: None, dtype: None });
+        id
+    }
+
+    fn bytes(&self, tensor: u32) -> u64 {
+        self.document.tensors.iter().find(|known| known.id == tensor).map_or(0, |known| known.bytes)
+    }
+
+    /// The tensor, or a new view of it.
+    fn maybe_view(&mut self, tensor: u32) -> u32 {
+        if !self.chance(15) {
+            return tensor;
+        }
+        let id = self.next;
+        self.next += 1;
+        self.document.views.push(ViewDocument { id, name: format!("v{id}"), of: tensor });
+        id
+    }
+
+    fn plain(&mut self, name: &str) -> ImplementationDocument {
+        let (time, workspace) = (self.draw(10), self.draw(8));
+        ImplementationDocument::plain(name, time, workspace)
+    }
+
+    fn operator(&mut self, phase: Phase, inputs: Vec<u32>, outputs: Vec<u32>) -> OperatorDocument {
+        let id = u32::try_from(self.document.operators.len()).unwrap_or(u32::MAX);
+        OperatorDocument {
+            id,
+            name: format!("op{id}"),
+            op_type: if self.chance(30) { "aten.convolution".into() } else { "random".into() },
+            phase,
+            differentiates: None,
+            inputs,
+            outputs,
+            recomputable: None,
+            random: false,
+            updates_state: false,
+            attributes: BTreeMap::new(),
+            implementations: vec![self.plain("default")],
+        }
+    }
+
+    fn forward(&mut self, input: u32, last: bool) {
+        let earlier: Vec<u32> = self.forward.iter().flat_map(|known| known.outputs.clone()).collect();
+        let mut reads = vec![self.forward.last().map_or(input, |known| known.outputs[0])];
+        if self.chance(40) {
+            let other = self.one_of(&earlier, input);
+            reads.extend((!reads.contains(&other)).then_some(other));
+        }
+        let same = self.bytes(reads[0]);
+        let bytes = if self.chance(50) { same } else { self.draw(14) };
+        let mut outputs = vec![self.tensor("h", if last { TensorKind::Output } else { TensorKind::Activation }, bytes)];
+        if !last && self.chance(20) {
+            let bytes = self.draw(6);
+            outputs.push(self.tensor("g", TensorKind::Activation, bytes));
+        }
+        let inputs = reads.iter().map(|&read| self.maybe_view(read)).collect();
+        let phase = if last { Phase::Loss } else { Phase::Forward };
+        let mut operator = self.operator(phase, inputs, outputs.clone());
+        let mask = self.chance(35).then(|| {
+            let bytes = self.draw(5);
+            self.tensor("m", TensorKind::Saved, bytes)
+        });
+        self.alternatives(&mut operator, mask, reads[0] != input && same == bytes);
+        operator.random = self.chance(25);
+        operator.recomputable = self.chance(10).then_some(false);
+        self.document.operators.push(operator);
+        self.forward.push(Forward { outputs, reads, mask, gradients: vec![] });
+    }
+
+    /// Other ways to run a forward operator; `fits` says whether its first output can take its first input's place.
+    fn alternatives(&mut self, operator: &mut OperatorDocument, mask: Option<u32>, fits: bool) {
+        if self.chance(40) {
+            operator.implementations.push(self.plain("alternative"));
+        }
+        if let Some(mask) = mask {
+            let masked = ImplementationDocument { saves: vec![mask], ..self.plain("masked") };
+            // Some operators save something whichever way they run.
+            if self.chance(20) {
+                operator.implementations.clear();
+            }
+            operator.implementations.push(masked);
+        }
+        let storage = self.document.views.iter().find(|view| view.id == operator.inputs[0]);
+        let target = storage.map_or(operator.inputs[0], |view| view.of);
+        let pair = InPlaceDocument { output: operator.outputs[0], input: target };
+        if fits && self.chance(50) {
+            let in_place = ImplementationDocument { in_place: Some(pair), ..self.plain("in-place") };
+            operator.implementations.push(in_place);
+        }
+        if !self.chance(30) {
+            return;
+        }
+        operator.updates_state = true;
+        // A second run of each way, as `import-monet` writes them, or of some.
+        for way in operator.implementations.clone() {
+            if self.chance(70) {
+                let time = self.draw(10);
+                let name = format!("again-{}", way.name);
+                operator.implementations.push(ImplementationDocument { name, time, recompute: true, ..way });
+            }
+        }
+    }
+
+    /// The sum of the gradients of a forward tensor; none where nobody made any.
+    fn gradient_of(&mut self, layer: usize, tensor: u32) -> Option<u32> {
+        let parts = self.forward[layer].gradients.iter().filter(|(of, _)| *of == tensor);
+        let parts: Vec<u32> = parts.map(|&(_, part)| part).collect();
+        if parts.len() < 2 {
+            return parts.first().copied();
+        }
+        let bytes = self.bytes(parts[0]);
+        let sum = self.tensor("s", TensorKind::Gradient, bytes);
+        let input = parts[0];
+        let mut operator = self.operator(Phase::Backward, parts, vec![sum]);
+        if self.chance(50) {
+            let in_place = Some(InPlaceDocument { output: sum, input });
+            operator.implementations.push(ImplementationDocument { in_place, ..self.plain("in-place") });
+        }
+        self.document.operators.push(operator);
+        Some(sum)
+    }
+
+    fn backward(&mut self, layer: usize) {
+        let outputs = self.forward[layer].outputs.clone();
+        let incoming: Vec<u32> = outputs.iter().filter_map(|&tensor| self.gradient_of(layer, tensor)).collect();
+        let reads = self.forward[layer].reads.clone();
+        let mut inputs = vec![match self.draw(3) {
+            0 => outputs[0],
+            1 => reads[0],
+            _ => self.one_of(&outputs, outputs[0]),
+        }];
+        if self.chance(20) && !inputs.contains(&reads[0]) {
+            inputs.push(reads[0]);
+        }
+        let forward_reads = inputs.len();
+        inputs.extend(&incoming);
+        let mut made = Vec::new();
+        for &read in &reads {
+            let Some(maker) = self.forward.iter().position(|known| known.outputs.contains(&read)) else { continue };
+            let bytes = self.bytes(read);
+            let gradient = self.tensor("d", TensorKind::Gradient, bytes);
+            self.forward[maker].gradients.push((read, gradient));
+            made.push(gradient);
+        }
+        let split = !made.is_empty() && self.chance(20);
+        if made.is_empty() || split || self.chance(60) {
+            let bytes = self.draw(4);
+            let parameters = self.tensor("w", TensorKind::ParamGradient, bytes);
+            if split {
+                self.push_backward(layer, (inputs.clone(), forward_reads), vec![parameters]);
+            } else {
+                made.push(parameters);
+            }
+        }
+        self.push_backward(layer, (inputs, forward_reads), made);
+    }
+
+    /// A backward operator; of what it reads, the first so many are forward tensors.
+    fn push_backward(&mut self, layer: usize, (inputs, forward): (Vec<u32>, usize), outputs: Vec<u32>) {
+        let named = inputs.iter().map(|&read| self.maybe_view(read)).collect();
+        let mut operator = self.operator(Phase::Backward, named, outputs);
+        operator.differentiates = u32::try_from(layer).ok().filter(|_| self.document.operators.len() > layer);
+        operator.differentiates = operator.differentiates.map(|layer| self.document.operators[layer as usize].id);
+        if let Some(mask) = self.forward[layer].mask {
+            let reads = [mask].into_iter().chain(inputs[forward..].iter().copied()).collect();
+            let masked = ImplementationDocument { inputs: Some(reads), ..self.plain("from-mask") };
+            operator.implementations.push(masked);
+        }
+        if self.chance(30) {
+            operator.implementations.push(self.plain("alternative"));
+        }
+        let output = operator.outputs[0];
+        let target = inputs[forward..].iter().copied().find(|&read| self.bytes(read) == self.bytes(output));
+        if let Some(input) = target.filter(|_| self.chance(40)) {
+            let in_place = Some(InPlaceDocument { output, input });
+            operator.implementations.push(ImplementationDocument { in_place, ..self.plain("in-place") });
+        }
+        operator.recomputable = self.chance(12).then_some(true);
+        self.document.operators.push(operator);
+    }
+
+    /// The order in which the operators were made, or a random topological one.
+    fn order(&mut self) {
+        let operators = self.document.operators.clone();
+        self.document.order = operators.iter().map(|operator| operator.id).collect();
+        if !self.chance(25) {
+            return;
+        }
+        let views: BTreeMap<u32, u32> = self.document.views.iter().map(|view| (view.id, view.of)).collect();
+        let makes = |operator: &OperatorDocument| -> Vec<u32> {
+            let saved = operator.implementations.iter().flat_map(|way| way.saves.clone());
+            operator.outputs.iter().copied().chain(saved).collect()
+        };
+        let mut absent: Vec<u32> = operators.iter().flat_map(makes).collect();
+        let mut left = operators;
+        let mut order = Vec::new();
+        while !left.is_empty() {
+            let ready = |operator: &OperatorDocument| {
+                let named = operator.implementations.iter().flat_map(|way| way.inputs.iter().flatten());
+                let mut reads = operator.inputs.iter().chain(named);
+                reads.all(|read| !absent.contains(views.get(read).unwrap_or(read)))
+            };
+            let positions: Vec<usize> = (0..left.len()).filter(|&at| ready(&left[at])).collect();
+            let drawn = usize::try_from(self.draw(positions.len() as u64)).unwrap_or(0);
+            // Something is always ready: the operators were made in a topological order.
+            let next = left.remove(positions.get(drawn).copied().unwrap_or(0));
+            let made = makes(&next);
+            absent.retain(|tensor| !made.contains(tensor));
+            order.push(next.id);
+        }
+        self.document.order = order;
+    }
+}
+
+fn empty(name: &str, layers: u32, seed: u64) -> InstanceDocument {
+    let parameters = BTreeMap::from([("layers".to_owned(), f64::from(layers))]);
+    let origin = || Origin::Generated { generator: "random".into(), parameters: parameters.clone(), seed: Some(seed) };
+    InstanceDocument {
+        format: FORMAT_NAME.into(),
+        version: FORMAT_VERSION,
+        name: name.into(),
+        units: Units { time: TimeUnit::Abstract, memory: MemoryUnit::Abstract },
+        provenance: Provenance {
+            model: "random network".into(),
+            batch_size: None,
+            input_shapes: vec![],
+            dtype: None,
+            framework: None,
+            device: None,
+            sizes: origin(),
+            times: origin(),
+            workspaces: origin(),
+            command: None,
+            notes: vec![],
+        },
+        fixed_bytes: FixedBytes { parameters: 3, ..FixedBytes::default() },
+        tensors: vec![],
+        views: vec![],
+        operators: vec![],
+        order: vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Instance;
+
+    #[test]
+    fn every_seed_gives_a_valid_instance_and_all_features_come_up() {
+        let mut seen = [0_usize; 8];
+        for seed in 0..400 {
+            let layers = u32::try_from(1 + seed % 6).expect("small");
+            let document = random("r", layers, seed);
+            assert_eq!(random("r", layers, seed), document);
+            let instance = Instance::new(&document).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let natural = document.order.windows(2).all(|pair| pair[0] < pair[1]);
+            let operators = instance.operators();
+            let any = |has: &dyn Fn(&crate::instance::Implementation) -> bool| {
+                operators.iter().any(|operator| operator.implementations.iter().any(has))
+            };
+            let has = [
+                !natural,
+                !document.views.is_empty(),
+                any(&|way| way.in_place.is_some()),
+                any(&|way| way.in_place.is_some() && way.recompute),
+                any(&|way| !way.saves.is_empty()),
+                operators.iter().any(|operator| operator.updates_state),
+                operators.iter().any(|operator| operator.outputs.len() > 2),
+                operators.iter().any(|operator| operator.phase == Phase::Backward && operator.recomputable),
+            ];
+            seen.iter_mut().zip(has).for_each(|(seen, has)| *seen += usize::from(has));
+        }
+        assert!(seen.iter().all(|&seen| seen > 20), "{seen:?}");
+    }
+}
