@@ -33,6 +33,10 @@ clippy:
 test-rust:
     cargo test --workspace --quiet
 
+# Hold all methods against each other on random instances for so many seconds
+fuzz seconds="60":
+    cargo run --quiet -- fuzz --seconds {{ seconds }}
+
 # Test the solvers with CBC, which once in a while never comes back: not part of `just test`
 test-cbc:
     timeout 600 cargo test --workspace {{ cbc }} --test conformance --test export
