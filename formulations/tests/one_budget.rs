@@ -23,7 +23,6 @@ const SLOW: [&str; 7] =
 fn settings(method: &str) -> Vec<BTreeMap<String, String>> {
     let settings: &[&[(&str, &str)]] = match method {
         "fastsa" => &[&[("iterations", "5000"), ("second-iterations", "5000")]],
-        "moccasin-reordered" => &[&[("mutations", "200")]],
         "rotor-persistent" | "revolve" | "rotor-weak" => &[&[], &[("slots", "60")]],
         _ => &[&[]],
     };

@@ -33,7 +33,6 @@ fn checkout() -> Checkout {
         let id = method["id"].as_str().unwrap();
         let parameters = match id {
             "fastsa" => "parameters = { iterations = 3000, second-iterations = 3000 }",
-            "moccasin-reordered" => "parameters = { mutations = 200 }",
             "rotor-persistent" => "parameters = { slots = ['auto', 2000] }",
             "sequential" => "sweep = true",
             _ => "",
