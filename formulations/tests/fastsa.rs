@@ -20,7 +20,7 @@ use remat_formulations::fastsa::profile::{Peak, Profile, Soft};
 use remat_formulations::fastsa::propose::{Aim, Proposer};
 use remat_formulations::fastsa::state::{State, Step};
 use remat_formulations::random::Random;
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Registered, Termination, find};
 
 /// A random network of one of the shapes that the simulator's own tests use: masks, state, in-place.
 fn random_network(random: &mut Random, most: u32) -> Instance {
@@ -227,7 +227,8 @@ fn solve(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)], l
     let method = find("fastsa").expect("registered");
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
-    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("a supported instance is solved")
+    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, budgets, limits) };
+    method.answers(&context).expect("a supported instance is solved")
 }
 
 const ONE: Limits = Limits { time: None, threads: 1, seed: 0 };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use remat_core::{Instance, simulate};
-use remat_formulations::{Context, Limits, Parameters, find};
+use remat_formulations::{Context, Limits, Parameters, Registered, find};
 
 use crate::common::cpu_seconds;
 use crate::measure::{LONG, MODELS, names, shipped};
@@ -63,7 +63,9 @@ fn one(instance: &Instance, name: &str, percent: u64) -> Row {
     let limits = Limits { time: Some(Duration::from_secs(SECONDS)), ..limits };
     let (fastsa, parameters) = given("fastsa", &values);
     let began = cpu_seconds();
-    let answers = fastsa.answers(&Context::new(instance, &parameters, &[Some(budget)], limits)).expect("supported");
+    let budgets = [Some(budget)];
+    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, &budgets, limits) };
+    let answers = fastsa.answers(&context).expect("supported");
     let seconds = cpu_seconds() - began;
     let found = answers[0].schedule.as_ref().map(|schedule| simulate(instance, schedule).expect("legal"));
     let share = |ours: u64, whole: u64| 100.0 * ours as f64 / whole as f64;

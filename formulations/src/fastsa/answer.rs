@@ -1,6 +1,5 @@
 //! From budgets to answers: annealings in parallel, claims that are simulated.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -12,10 +11,8 @@ use super::group::{Groups, group};
 use super::profile::{Peak, Soft};
 use super::run::{Annealed, Problem, Task};
 use super::settings::Settings;
-use crate::method::parameters::Parameters;
 use crate::method::report::Progress;
-use crate::method::{Answer, Claimed, Context, Limits, MethodError, SkipReason, Termination};
-use crate::registry::find;
+use crate::method::{Answer, Claimed, Context, MethodError, SkipReason, Termination};
 
 /// All budgets of a call, each answered as if it were the only one.
 pub struct Sweep<'a> {
@@ -95,15 +92,8 @@ impl<'a> Sweep<'a> {
     fn start(&self, budget: Option<u64>, whole: Option<Duration>) -> Result<Option<Vec<u32>>, MethodError> {
         let Some(id) = self.settings.start else { return Ok(None) };
         let named = |reason: SkipReason| SkipReason(format!("start={id}: {reason}"));
-        let method = find(id).expect("the setting lists registered methods");
-        let instance = self.context.instance;
-        method.supports(instance).map_err(named)?;
-        let parameters = Parameters::new(method.about().parameters, &BTreeMap::new())
-            .map_err(|error| MethodError::Internal(error.to_string()))?;
         let time = whole.map_or(LONGEST_START, |whole| (whole / 2).min(LONGEST_START));
-        let limits = Limits { time: Some(time), ..self.context.limits };
-        let answers = method.answers(&Context::new(instance, &parameters, &[budget], limits))?;
-        let Some(schedule) = answers.into_iter().next().and_then(|answer| answer.schedule) else { return Ok(None) };
+        let Ok(schedule) = self.context.starts.schedule(id, self.context, budget, Some(time)) else { return Ok(None) };
         Ok(Some(self.operators.graph.sequence(&schedule).map_err(named)?))
     }
 
