@@ -5,11 +5,10 @@
 mod networks;
 
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
 
-use networks::{budgets, checked, instance_of, solve};
+use networks::{Brief, budgets, checked, instance_of, solve};
 use remat_core::generate::layered::{Layered, layered};
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::{Instance, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
@@ -221,23 +220,6 @@ fn a_schedule_of_another_method_comes_back_as_the_stages_that_it_says() {
         }
     }
     assert!(followed > 30, "{followed}");
-}
-
-/// Has fastsa try less than by default.
-struct Brief;
-
-impl Starts for Brief {
-    fn schedule(
-        &self,
-        id: &str,
-        context: &Context<'_>,
-        budget: Option<u64>,
-        _: Option<Duration>,
-    ) -> Result<Schedule, String> {
-        let given = [("iterations", "3000"), ("second-iterations", "600")];
-        let answer = solve(id, context.instance, &[budget], &given).remove(0);
-        answer.schedule.ok_or_else(|| "no schedule".into())
-    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn given(method: &str) -> BTreeMap<String, String> {
 fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>]) -> Vec<remat_formulations::Answer> {
     let parameters = Parameters::new(method.about().parameters, &given(method.id())).expect("defaults are accepted");
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    let context = Context::new(instance, &parameters, budgets, limits);
+    let context = Context { starts: &networks::Brief, ..Context::new(instance, &parameters, budgets, limits) };
     method.answers(&context).expect("a supported instance is solved")
 }
 
@@ -80,6 +80,7 @@ fn schedules_are_legal_meet_their_budgets_and_cost_at_most_what_is_claimed() {
         let affordable =
             |method: &&&dyn Method| instance.operators().len() < 100 || !SOLVER_BACKED.contains(&method.id());
         for method in METHODS.iter().filter(|method| method.supports(&instance).is_ok()).filter(affordable) {
+            let defaults = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("its defaults");
             let budgets: Vec<_> = match method.about().budgets {
                 BudgetUse::Ignored => vec![None],
                 BudgetUse::Used => (1..=11).map(part).chain([None]).collect(),
@@ -108,7 +109,9 @@ fn schedules_are_legal_meet_their_budgets_and_cost_at_most_what_is_claimed() {
                 assert!(simulation.peak_bytes <= claimed.peak_bytes, "{name}: peak");
                 assert!(budget.is_none_or(|budget| simulation.peak_bytes <= budget), "{name}: budget");
                 assert!(claimed.time >= store_all.time, "{name}: faster than store-all");
-                assert!(claimed.time <= cheapest, "{name}: more memory costs more time");
+                // What is drawn for one budget says nothing of another.
+                let monotone = !method.is_random(&defaults);
+                assert!(!monotone || claimed.time <= cheapest, "{name}: more memory costs more time");
                 cheapest = claimed.time;
             }
         }

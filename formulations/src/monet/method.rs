@@ -218,7 +218,7 @@ fn solve(
 ) -> Result<Answer, MethodError> {
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
-    let incumbent = Incumbent::new(task, context.reporter, index, gap, task.least_time());
+    let incumbent = Incumbent::new(task, context.reporter, index, gap);
     if let Some(store_all) = Decisions::store_all(&task.problem, task.capacity) {
         incumbent.offer(store_all)?;
     }
@@ -288,7 +288,7 @@ impl Method for MonetLp {
         context.answer_each(|index, budget| {
             let (clock, began) = (Clock::start(context.limits.time), Instant::now());
             let task = Task::new(context.instance, &problem, budget);
-            let incumbent = Incumbent::new(&task, context.reporter, index, 0.0, task.least_time());
+            let incumbent = Incumbent::new(&task, context.reporter, index, 0.0);
             let ended = relax(&incumbent, solving, clock)?;
             let answer = answer(&incumbent, budget, ended, Duration::ZERO, began.elapsed())?;
             let termination = match answer.termination {

@@ -45,11 +45,6 @@ impl<'a> Task<'a> {
         Self { instance, problem: Arc::clone(problem), budget, capacity }
     }
 
-    /// Least time of any schedule, in the problem's unit.
-    pub fn least_time(&self) -> u64 {
-        whole(self.problem.least_time())
-    }
-
     /// What the program says of decisions; as released, its sizes are counted up and so is the time.
     pub fn claim(&self, decisions: &Decisions) -> Claimed {
         Claimed {
@@ -65,6 +60,10 @@ fn whole(number: i64) -> u64 {
 
 impl Judge for Task<'_> {
     type Solution = Decisions;
+
+    fn least_time(&self) -> u64 {
+        whole(self.problem.least_time())
+    }
 
     fn time(&self, decisions: &Decisions) -> u64 {
         whole(decisions.time())

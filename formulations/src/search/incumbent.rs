@@ -43,6 +43,8 @@ pub fn proves(bound: u64, time: u64) -> bool {
 pub trait Judge: Sync {
     /// A solution in the method's own terms.
     type Solution: Send + Sync;
+    /// A time that no schedule undercuts, in the model's unit.
+    fn least_time(&self) -> u64;
     /// Its time, in the model's unit.
     fn time(&self, solution: &Self::Solution) -> u64;
     /// Its schedule and claim, or why it does not count: over the budget, say.
@@ -80,8 +82,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a, J: Judge> Incumbent<'a, J> {
-    /// Nothing is known yet of the budget at a position but that no schedule is faster than `least`.
-    pub fn new(judge: &'a J, reporter: &'a dyn Reporter, index: usize, gap: f64, least: u64) -> Self {
+    /// Nothing is known yet of the budget at a position.
+    pub fn new(judge: &'a J, reporter: &'a dyn Reporter, index: usize, gap: f64) -> Self {
         Self {
             judge,
             reporter,
@@ -89,7 +91,7 @@ impl<'a, J: Judge> Incumbent<'a, J> {
             gap,
             best: Mutex::default(),
             changed: Condvar::new(),
-            bound: AtomicU64::new(least),
+            bound: AtomicU64::new(judge.least_time()),
             guide: Mutex::default(),
             rejected: Mutex::default(),
             done: AtomicBool::new(false),

@@ -290,7 +290,7 @@ pub fn bound_by_blocks<'p, P: Staged>(
     solving: Solving,
     clock: Clock,
 ) -> Result<Bounded<P::Relaxation<'p>>, MethodError> {
-    let incumbent = Incumbent::new(problem, reporter, index, 0.0, 0);
+    let incumbent = Incumbent::new(problem, reporter, index, 0.0);
     let mut blocks = problem.first_blocks();
     let mut before: Option<Bounded<P::Relaxation<'p>>> = None;
     loop {

@@ -5,13 +5,14 @@
 pub mod common;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use common::{Dice, network};
 use remat_core::format::{ImplementationDocument, InPlaceDocument, InstanceDocument, Phase, TensorKind};
-use remat_core::{Instance, simulate};
+use remat_core::{Instance, Schedule, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, Registered, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Registered, Starts, find};
 
 /// `SplitMix64`.
 pub struct Random(pub u64);
@@ -129,4 +130,22 @@ pub fn encoded() -> InstanceDocument {
     document.operators[4].implementations.push(from_mask);
     document.order = (0..6).collect();
     document
+}
+
+/// Starts from methods that try less than by default.
+pub struct Brief;
+
+impl Starts for Brief {
+    fn schedule(
+        &self,
+        id: &str,
+        context: &Context<'_>,
+        budget: Option<u64>,
+        _: Option<Duration>,
+    ) -> Result<Schedule, String> {
+        let brief = [("iterations", "3000"), ("second-iterations", "600")];
+        let given = if id == "fastsa" { &brief[..] } else { &[] };
+        let answer = solve(id, context.instance, &[budget], given).remove(0);
+        answer.schedule.ok_or_else(|| "no schedule".into())
+    }
 }
