@@ -7,7 +7,7 @@ use remat_core::Instance;
 use remat_core::format::Origin;
 use remat_core::node_link::{NodeLinkFile, instance_of};
 use remat_formulations::checkmate::coarse::Coarse;
-use remat_formulations::staged::blocks::Block;
+use remat_formulations::search::blocks::Block;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::task::Task;
 use remat_formulations::{Format, Parameters, find};

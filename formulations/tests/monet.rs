@@ -21,10 +21,10 @@ use remat_formulations::monet::problem::{Modes, Problem, Rules};
 use remat_formulations::monet::relaxation::Linear;
 use remat_formulations::monet::task::Task;
 use remat_formulations::random::Random as SplitMix;
+use remat_formulations::search::blocks::Block;
 use remat_formulations::search::clock::Clock;
 use remat_formulations::search::neighbourhoods::{Extent, Shape, carry, draw};
 use remat_formulations::search::separation::{Pass, Relaxation};
-use remat_formulations::staged::blocks::Block;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 use remat_solvers::{Request, backend};
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use remat_solvers::{Kind, Model, RowBlock};
 
+use crate::search::blocks::Block;
 use crate::search::incumbent::Kept;
 use crate::search::term::{Scale, Sum, Term};
-use crate::staged::blocks::Block;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;

@@ -1,7 +1,7 @@
 //! How backward stages lie together in blocks: two at the beginning, short ones where schedules are looked for.
 
 use crate::monet::problem::Problem;
-use crate::staged::blocks::Block;
+use crate::search::blocks::Block;
 
 /// The forward pass, and all the rest.
 pub fn first_blocks(problem: &Problem) -> Vec<Block> {

@@ -15,8 +15,8 @@ use crate::monet::constraints::{at_most, choices};
 use crate::monet::layout::Layout;
 use crate::monet::memory::Place;
 use crate::monet::problem::Problem;
+use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
-use crate::staged::blocks::Block;
 
 /// What is there while a block of several stages goes on.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use remat_solvers::Model;
 use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::problem::Problem;
+use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
-use crate::staged::blocks::Block;
 
 /// Adds all of them.
 pub fn add(problem: &Problem, layout: &mut Layout) {

@@ -4,7 +4,7 @@
 
 use crate::monet::layout::Layout;
 use crate::monet::problem::Problem;
-use crate::staged::blocks::Block;
+use crate::search::blocks::Block;
 
 /// Where in a block a value is needed: when some stages begin, and by the backward operators of some.
 #[derive(Clone, Debug, Default)]

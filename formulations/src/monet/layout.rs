@@ -9,8 +9,8 @@ use crate::monet::coarse::Span;
 use crate::monet::constraints::at_most;
 use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::Problem;
+use crate::search::blocks::Block;
 use crate::search::term::{Scale, Sum, Term};
-use crate::staged::blocks::Block;
 
 /// The columns of one stage. Of a block of several stages (`coarse.rs`) the first has what is kept and what
 /// runs, once for all; the others have the backward operator's choices only.

@@ -14,12 +14,13 @@ use crate::monet::decisions::Decisions;
 use crate::monet::encoding::encode;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::relaxation::Linear;
+use crate::monet::settings::{Count, Gap, InPlace, Local, Mode, Recompute, Strategy};
 use crate::monet::task::{Task, modes, rules};
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, exactly, search};
 use crate::search::incumbent::Incumbent;
 use crate::search::separation::{Pass, Solver, Solving};
-use crate::{setting, settings};
+use crate::settings;
 
 /// MONeT: checkpointing and implementations of operators in one integer program.
 ///
@@ -90,49 +91,6 @@ pub struct Monet;
 /// # Reference
 /// As [`Monet`].
 pub struct MonetLp;
-
-setting! {
-    /// which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved
-    /// for them, or all
-    pub enum Mode("modes") = All {
-        Noop = "noop",
-        Conv = "conv",
-        OutputActivated = "output-activated",
-        IntermediateActivated = "intermediate-activated",
-        All = "all",
-    }
-}
-
-setting! {
-    /// whether forward operators may run in place
-    pub InPlace("in-place"): switch = on
-}
-
-setting! {
-    /// whether anything may run twice; off, implementations alone are chosen
-    pub Recompute("recompute"): switch = on
-}
-
-setting! {
-    /// bound on local memory: bar as in the paper's experiments, dot as in its Appendix B, which is tighter
-    pub enum Local("local") = Dot { Bar = "bar", Dot = "dot" }
-}
-
-setting! {
-    /// exact: bytes and the instance's times; as-released: as the authors' program counts (with local=bar)
-    pub enum Count("rules") = Exact { Exact = "exact", AsReleased = "as-released" }
-}
-
-setting! {
-    /// plain: all rows, branch and bound; lazy: memory rows when violated, then branch and bound; coarse: a relaxation
-    /// over blocks of stages, refined, beside neighbourhoods of the best schedule, then lazy
-    pub enum Strategy("strategy") = Coarse { Plain = "plain", Lazy = "lazy", Coarse = "coarse" }
-}
-
-setting! {
-    /// relative gap at which to stop, in parts per million of the time
-    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
-}
 
 /// The schedules that are searched.
 fn class(parameters: &Parameters) -> Class {

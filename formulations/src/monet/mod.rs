@@ -21,6 +21,7 @@ pub mod neighbourhood;
 pub mod problem;
 pub mod relaxation;
 pub mod separation;
+pub mod settings;
 pub mod task;
 
 pub use method::{Monet, MonetLp};

@@ -12,9 +12,9 @@ use crate::monet::memory::{Place, memory, places};
 use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::Problem;
 use crate::monet::separation::{Runs, violated};
+use crate::search::blocks::Block;
 use crate::search::separation::{Pass, Relaxation};
 use crate::search::term::Term;
-use crate::staged::blocks::Block;
 
 /// So many rows of either kind that a relaxation violates are taken from a block at a time.
 const ALIKE: usize = 3;

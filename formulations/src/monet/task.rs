@@ -9,13 +9,13 @@ use crate::method::{Claimed, Context, MethodError};
 use crate::monet::anneal::{self, anneal, forced, settle};
 use crate::monet::blocks::{first_blocks, short_blocks};
 use crate::monet::decisions::Decisions;
-use crate::monet::method::{Count, InPlace, Local, Mode, Recompute};
 use crate::monet::neighbourhood::Neighbourhood;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::relaxation::{Linear, is_small};
+use crate::monet::settings::{Count, InPlace, Local, Mode, Recompute};
+use crate::search::blocks::Block;
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::problem::{Effort, Offer, Open, Staged};
-use crate::staged::blocks::Block;
 
 /// What the stages of a short block read together, as parts of the capacity: one after the other.
 const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 
 use crate::method::MethodError;
+use crate::search::blocks::Block;
 use crate::search::clock::Clock;
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::separation::Relaxation;
-use crate::staged::blocks::Block;
 
 /// How much a search without a solver may try.
 #[derive(Clone, Copy, Debug)]

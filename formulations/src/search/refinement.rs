@@ -9,12 +9,12 @@ use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::MethodError;
 use crate::method::report::Reporter;
+use crate::search::blocks::{Block, split};
 use crate::search::clock::Clock;
 use crate::search::incumbent::{Incumbent, TOLERANCE};
 use crate::search::neighbourhoods::Explorer;
 use crate::search::problem::{Effort, Staged};
 use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
-use crate::staged::blocks::{Block, split};
 
 /// Nodes of the first round without a time limit; each round may use twice as many as the last.
 const NODES: u64 = 50;

@@ -1,11 +1,10 @@
 //! Schedules in stages: the joint graph in a fixed order, stage t ending with the first run of operator t.
 //!
-//! [`joint`] is the graph, [`stages`] a schedule of it, [`task`] one budget, [`blocks`] stretches of stages for relaxations. The rest looks
+//! [`joint`] is the graph, [`stages`] a schedule of it, [`task`] one budget. The rest looks
 //! for schedules without a solver: [`starts`] takes those of other methods, [`repair`] drops what costs least, [`anneal`]
 //! walks over sets of later runs on a [`timeline`]. Checkmate and Moccasin build on it; nothing here knows of models.
 
 pub mod anneal;
-pub mod blocks;
 pub mod joint;
 pub mod repair;
 pub mod stages;
