@@ -182,7 +182,7 @@ fn solve(
     }
     if incumbent.is_enough() {
         let note = "nothing recomputed; no solver asked".into();
-        return answer(&incumbent, budget, Ended { stop: None, note }, began.elapsed(), Duration::ZERO);
+        return worded(&incumbent, budget, Ended { stop: None, note }, began.elapsed(), Duration::ZERO);
     }
     let (mut build, mut linear) = (Duration::ZERO, None);
     let strategy = context.parameters.get::<Strategy>();
@@ -200,7 +200,20 @@ fn solve(
         Some(linear) => exactly(&incumbent, linear, from, solving, clock)?,
         None => search(&incumbent, solving, clock)?,
     };
-    answer(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
+    worded(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
+}
+
+/// The answer, with objective and bound in the program's own unit in its note: as released no other has a bound.
+fn worded(
+    incumbent: &Incumbent<'_, Task<'_>>,
+    budget: Option<u64>,
+    mut ended: Ended,
+    build: Duration,
+    solve: Duration,
+) -> Result<Answer, MethodError> {
+    let objective = incumbent.time().map_or("none".into(), |time| time.to_string());
+    ended.note = format!("objective {objective}, bound {}; {}", incumbent.bound(), ended.note);
+    answer(incumbent, budget, ended, build, solve)
 }
 
 impl Formulation for MonetLp {
@@ -248,7 +261,7 @@ impl Method for MonetLp {
             let task = Task::new(context.instance, &problem, budget);
             let incumbent = Incumbent::new(&task, context.reporter, index, 0.0);
             let ended = relax(&incumbent, solving, clock)?;
-            let answer = answer(&incumbent, budget, ended, Duration::ZERO, began.elapsed())?;
+            let answer = worded(&incumbent, budget, ended, Duration::ZERO, began.elapsed())?;
             let termination = match answer.termination {
                 Termination::NotFound => Termination::BoundOnly,
                 other => other,
