@@ -16,7 +16,8 @@ use remat_formulations::contradiction::{Said, budgets, contradictions, settings}
 use remat_formulations::method::claim::{Implementations, Kept, Memory, Order, Runs};
 use remat_formulations::random::Random;
 use remat_formulations::{
-    Answer, BudgetUse, Claim, Class, Context, Limits, METHODS, Method, MethodError, Parameters, Termination, find,
+    Answer, BudgetUse, Claim, Class, Context, Limits, METHODS, Method, MethodError, Parameters, Registered,
+    Termination, find,
 };
 
 use crate::cli::{count, seconds};
@@ -243,7 +244,7 @@ fn answers(
 ) -> Result<Vec<Answer>, String> {
     let budgets: Vec<Option<u64>> = budgets.iter().copied().map(Some).collect();
     let limits = Limits { time: Some(LIMIT), threads: 1, seed: 0 };
-    let context = Context::new(instance, parameters, &budgets, limits);
+    let context = Context { starts: &Registered, ..Context::new(instance, parameters, &budgets, limits) };
     let solved = catch_unwind(AssertUnwindSafe(|| method.answers(&context)));
     match solved {
         Ok(Ok(answers)) => Ok(answers),
