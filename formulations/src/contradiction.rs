@@ -1,17 +1,19 @@
 //! Answers to one budget of one instance, held against the simulator and against each other.
 //!
 //! What is proved of a class holds for every schedule of it, whoever found it. For tests and `bench fuzz`, with the
-//! settings and budgets that they try. Builds on claims and the simulator; knows no method.
+//! settings and budgets that they try. Builds on claims and the simulator; knows no method but through the registry.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
-use remat_core::{Instance, Simulation, simulate};
+use remat_core::{Instance, Schedule, Simulation, simulate};
 
 use crate::method::claim::{Implementations, Kept, Memory, Order, Strength, Time};
 use crate::method::parameters::{ParameterKind, Parameters};
-use crate::method::{Answer, Claim, Class, Method, Termination};
+use crate::method::{Answer, Claim, Class, Context, Method, Starts, Termination};
+use crate::registry::Registered;
 
 /// An answer, whose it is, and what is claimed of it.
 #[derive(Clone, Debug)]
@@ -62,6 +64,23 @@ impl Class {
 /// Methods that work for as long as they are told to work little here.
 const SHORT: [(&str, &str); 4] =
     [("iterations", "300"), ("second-iterations", "300"), ("reheat-iterations", "300"), ("mutations", "300")];
+
+/// Starts from the methods of the registry, which get a hundredth of a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Brief;
+
+impl Starts for Brief {
+    fn schedule(
+        &self,
+        id: &str,
+        context: &Context<'_>,
+        budget: Option<u64>,
+        time: Option<Duration>,
+    ) -> Result<Schedule, String> {
+        let brief = Duration::from_millis(10);
+        Registered.schedule(id, context, budget, Some(time.map_or(brief, |time| time.min(brief))))
+    }
+}
 
 /// A method's defaults, and one other setting, by `draw`: another word for a parameter that takes words, or a number of
 /// copies or slots.

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 use remat_core::Instance;
 use remat_core::chain_view::ChainView;
 use remat_core::generate::random::random;
-use remat_formulations::contradiction::{Said, budgets, contradictions, settings};
+use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings};
 use remat_formulations::method::claim::Modes as Words;
 use remat_formulations::method::claim::{Implementations, Kept, Memory, Order, Runs, Strength, Time};
 use remat_formulations::monet::problem::{Modes, Problem, Rules};
-use remat_formulations::{BudgetUse, Class, Context, Limits, METHODS, MethodError, Registered, Termination, find};
+use remat_formulations::{BudgetUse, Class, Context, Limits, METHODS, MethodError, Termination, find};
 
 /// What an exhaustive search of a class says of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ fn every_claim_holds_against_an_exhaustive_search_of_its_class() {
                 let claim = method.claim(&parameters);
                 let limits = Limits { time: None, threads: 1, seed: 0 };
                 let who = format!("{}[{parameters}]", method.id());
-                let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
+                let context = Context { starts: &Brief, ..Context::new(&instance, &parameters, &budgets, limits) };
                 let found = match method.answers(&context) {
                     Ok(found) => found,
                     // A solver that is not built in, or an instance that this setting does not support.

@@ -12,12 +12,11 @@ use remat_core::generate::random::random;
 use remat_core::io::{read_json, write_json};
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule, Step, simulate};
-use remat_formulations::contradiction::{Said, budgets, contradictions, settings};
+use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings};
 use remat_formulations::method::claim::{Implementations, Kept, Memory, Order, Runs};
 use remat_formulations::random::Random;
 use remat_formulations::{
-    Answer, BudgetUse, Claim, Class, Context, Limits, METHODS, Method, MethodError, Parameters, Registered,
-    Termination, find,
+    Answer, BudgetUse, Claim, Class, Context, Limits, METHODS, Method, MethodError, Parameters, Termination, find,
 };
 
 use crate::cli::{count, seconds};
@@ -244,7 +243,7 @@ fn answers(
 ) -> Result<Vec<Answer>, String> {
     let budgets: Vec<Option<u64>> = budgets.iter().copied().map(Some).collect();
     let limits = Limits { time: Some(LIMIT), threads: 1, seed: 0 };
-    let context = Context { starts: &Registered, ..Context::new(instance, parameters, &budgets, limits) };
+    let context = Context { starts: &Brief, ..Context::new(instance, parameters, &budgets, limits) };
     let solved = catch_unwind(AssertUnwindSafe(|| method.answers(&context)));
     match solved {
         Ok(Ok(answers)) => Ok(answers),

@@ -11,7 +11,6 @@ use remat_solvers::cp::CpBackend;
 use super::job::Job;
 use super::{Bounds, ConstraintSolver, Copies, Statement, Strategy, solver};
 use crate::checkmate::{Workspace, class};
-use crate::method::claim::Order;
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
 use crate::method::{
@@ -66,8 +65,8 @@ impl Method for MoccasinReordered {
     }
 
     fn claim(&self, parameters: &Parameters) -> Claim {
-        // It may be the schedule of `fastsa` that it starts from: any number of runs.
-        Claim::heuristic(Class { order: Order::Free, ..class(parameters) })
+        // It may be the schedule of `fastsa` that it starts from: any number of runs, any implementations.
+        Claim::heuristic(Class { memory: class(parameters).memory, ..Class::ALL })
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
