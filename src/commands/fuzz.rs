@@ -73,12 +73,12 @@ struct Tally {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let began = Instant::now();
     let mut tally = Tally::default();
-    // A method that panics is a finding; its words are in the file.
+    // A panic is a finding; its words are in the file.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
-    let outcome = try_all(arguments, began, &mut tally);
+    let outcome = catch_unwind(AssertUnwindSafe(|| try_all(arguments, began, &mut tally)));
     std::panic::set_hook(hook);
-    outcome?;
+    outcome.map_err(|panic| Failure::failed(format!("bench fuzz panics: {}", words_of(&*panic))))??;
     let Tally { instances, answers, mutants, findings } = tally;
     let last = arguments.seed.saturating_add(instances.saturating_sub(1));
     let whence =
@@ -142,13 +142,24 @@ fn examine(document: &InstanceDocument, seed: u64, again: &str, out: &Path, tall
     Ok(())
 }
 
-/// Everything that contradicts on an instance, asking the methods of which `asked` says so.
+/// Everything that contradicts on an instance, asking the methods of which `asked` says so; a panic is a contradiction.
 fn contradicting(
     document: &InstanceDocument,
     seed: u64,
     asked: &dyn Fn(&str) -> bool,
     tally: &mut Tally,
 ) -> Vec<String> {
+    let found = catch_unwind(AssertUnwindSafe(|| compare(document, seed, asked, tally)));
+    found.unwrap_or_else(|panic| vec![format!("comparing panics: {}", words_of(&*panic))])
+}
+
+/// What a panic says.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or_default().to_owned()
+}
+
+fn compare(document: &InstanceDocument, seed: u64, asked: &dyn Fn(&str) -> bool, tally: &mut Tally) -> Vec<String> {
     let instance = match catch_unwind(|| Instance::new(document)) {
         Ok(Ok(instance)) => instance,
         Ok(Err(error)) => return vec![format!("the instance is refused: {error}")],
@@ -250,11 +261,7 @@ fn answers(
         // A solver that is not built in, say.
         Ok(Err(MethodError::Unsupported(_) | MethodError::Parameter { .. } | MethodError::TooLarge(_))) => Ok(vec![]),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(panic) => {
-            let words = panic.downcast_ref::<String>().cloned();
-            let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
-            Err(format!("panics: {}", words.unwrap_or_default()))
-        }
+        Err(panic) => Err(format!("panics: {}", words_of(&*panic))),
     }
 }
 
