@@ -25,11 +25,6 @@ impl Clock {
         self.limit.map(|limit| limit.saturating_sub(self.began.elapsed()))
     }
 
-    /// When the time is up.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.limit.and_then(|limit| self.began.checked_add(limit))
-    }
-
     /// Whether less than this is left.
     pub fn has_less_than(&self, time: Duration) -> bool {
         self.left().is_some_and(|left| left < time)

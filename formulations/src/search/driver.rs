@@ -110,11 +110,7 @@ impl<P: Staged> Exact<'_, P> {
     }
 
     fn flow(&self) -> ControlFlow<()> {
-        if self.error.is_some() || self.incumbent.is_done() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if self.error.is_some() { ControlFlow::Break(()) } else { self.incumbent.flow() }
     }
 }
 

@@ -8,6 +8,7 @@
 //! * A solver that calls infeasible what has a solution contradicts itself; the answer is an error, and the
 //!   solution is not dropped: [`Incumbent::refuted`].
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -236,6 +237,11 @@ impl<'a, J: Judge> Incumbent<'a, J> {
     /// Whether nothing more is wanted.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// Whether a solver that is at work goes on.
+    pub fn flow(&self) -> ControlFlow<()> {
+        if self.is_done() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Set once nothing more is wanted; solvers are interrupted by it.

@@ -285,9 +285,7 @@ impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Trial<'_, P> {
         if pass == Pass::Whole {
             let time = self.problem.time(self.found.as_ref().unwrap_or(self.best));
             let found = self.problem.expand(relaxation, point);
-            let fits =
-                |found: &P::Solution| self.problem.needs(found).into_iter().all(|need| need <= self.problem.capacity());
-            let found = found.filter(|found| self.problem.time(found) < time && fits(found));
+            let found = found.filter(|found| self.problem.time(found) < time && self.problem.fits(found));
             self.found = found.or(self.found.take());
         }
         // Nothing better here.

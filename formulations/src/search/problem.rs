@@ -52,6 +52,10 @@ pub trait Staged: Judge {
     fn capacity(&self) -> u64;
     /// Memory that each stage needs at most.
     fn needs(&self, solution: &Self::Solution) -> Vec<u64>;
+    /// Whether a solution is within the capacity in every stage.
+    fn fits(&self, solution: &Self::Solution) -> bool {
+        self.needs(solution).into_iter().all(|need| need <= self.capacity())
+    }
     /// What a solution keeps.
     fn kept<'s>(&self, solution: &'s Self::Solution) -> Cow<'s, Kept>;
     /// The best solution with what is kept; none where something would have to run that must not.

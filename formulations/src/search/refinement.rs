@@ -66,7 +66,7 @@ impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Round<'_, P> {
         if let Some(bound) = event.bound.filter(|_| self.bounding) {
             self.incumbent.raise(relaxation.bound(bound));
         }
-        if self.incumbent.is_done() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.incumbent.flow()
     }
 
     fn solved(
@@ -78,7 +78,7 @@ impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Round<'_, P> {
         if let Some(bound) = outcome.dual_bound.filter(|_| self.bounding) {
             self.incumbent.raise(relaxation.bound(bound));
         }
-        Ok(if self.incumbent.is_done() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(self.incumbent.flow())
     }
 }
 
@@ -150,7 +150,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         if let Some(expanded) = expanded {
             self.improve(expanded)?;
         }
-        if !self.incumbent.is_enough() && expanded.is_none_or(|expanded| !self.fits(expanded)) {
+        if !self.incumbent.is_enough() && expanded.is_none_or(|expanded| !self.problem.fits(expanded)) {
             self.search_short()?;
         }
         // Rounds that do little for the bound leave time for schedules.
@@ -162,10 +162,6 @@ impl<'s, P: Staged> Refinement<'s, P> {
             self.explore(began.elapsed())?;
         }
         Ok(())
-    }
-
-    fn fits(&self, solution: &P::Solution) -> bool {
-        self.problem.needs(solution).into_iter().all(|need| need <= self.problem.capacity())
     }
 
     /// Schedules from what a solution comes to, and from the best that is known where nobody else looks there.
@@ -206,7 +202,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?;
             let Some(expanded) = self.expand(&relaxation, &outcome) else { return Ok(()) };
             self.improve(&expanded)?;
-            if self.fits(&expanded) || self.incumbent.is_enough() {
+            if self.problem.fits(&expanded) || self.incumbent.is_enough() {
                 return Ok(());
             }
             self.widen(&mut margin, &blocks, &expanded);

@@ -95,10 +95,8 @@ pub trait Follower<R> {
     fn gap(&self) -> f64;
     /// A point to start from.
     fn start(&self, relaxation: &R) -> Option<Vec<f64>>;
-    /// Hears of a bound or a whole point while the solver works; `Break` stops it.
-    ///
-    /// # Errors
-    /// None of its own; what goes wrong is kept for [`Self::solved`].
+    /// Hears of a bound or a whole point while the solver works; `Break` stops it. What goes wrong is kept for
+    /// [`Self::solved`].
     fn hear(&mut self, relaxation: &R, event: &Progress<'_>) -> ControlFlow<()>;
     /// Hears of the end of one solve; `Break` ends the separation.
     ///
