@@ -1,7 +1,7 @@
 //! Reading and writing instance and schedule files: JSON, optionally zstd- or gzip-compressed.
 //!
 //! The compression follows from the file name (`.json`, `.json.zst`, `.json.gz`). What a file may expand to,
-//! and of how many elements it may consist, is bounded before anything is built of it ([`bounded`]). Every error
+//! and of how many elements it may consist, is bounded before anything is built of it (`bounded`). Every error
 //! names the file.
 
 use std::fs::File;

@@ -16,7 +16,7 @@ pub fn greedy(candidates: &[usize], sizes: &[u64], bytes: u64) -> Vec<usize> {
 
 /// Values of b, one for each choice that the greedy rule can come to, ascending from 0: each is the
 /// least that leads to its choice. There may be as many as pairs of candidates: once the enumeration has taken
-/// [`MOST_STEPS`], each is at least twice the one before.
+/// `MOST_STEPS`, each is at least twice the one before.
 pub fn thresholds(candidates: &[usize], sizes: &[u64]) -> Vec<u64> {
     let mut thresholds = vec![0];
     let mut bytes = 0;
