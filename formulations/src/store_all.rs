@@ -7,10 +7,11 @@ use remat_core::plan::Plan;
 use remat_core::{Instance, simulate};
 
 use crate::method::claim::{Implementations, Runs};
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::Parameters;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
+use crate::{setting, settings};
 
 /// The iteration as a framework runs it without rematerialization.
 ///
@@ -29,6 +30,11 @@ use crate::method::{
 /// The "PyTorch" strategy of rotor-toms-2024, section 5.4; "checkpoint-all" of Checkmate.
 pub struct StoreAll;
 
+setting! {
+    /// which implementation each operator uses: the fastest, or the framework's default
+    pub enum Uses("implementations") = Fastest { Fastest = "fastest", Default = "default" }
+}
+
 impl Method for StoreAll {
     fn id(&self) -> &'static str {
         "store-all"
@@ -38,20 +44,15 @@ impl Method for StoreAll {
         About {
             title: "every operator once, nothing recomputed",
             reference: "rotor-toms-2024, section 5.4 (\"PyTorch\")",
-            parameters: &[ParameterSpec {
-                name: "implementations",
-                default: "fastest",
-                kind: ParameterKind::Choice(&["fastest", "default"]),
-                help: "which implementation each operator uses: the fastest, or the framework's default",
-            }],
+            parameters: settings![Uses],
             budgets: BudgetUse::Ignored,
         }
     }
 
     fn claim(&self, parameters: &Parameters) -> Claim {
-        let implementations = match parameters.word("implementations") {
-            "default" => Implementations::Chosen,
-            _ => Implementations::One,
+        let implementations = match parameters.get::<Uses>() {
+            Uses::Default => Implementations::Chosen,
+            Uses::Fastest => Implementations::One,
         };
         Claim::baseline(Class { implementations, runs: Runs::AtMost(1), ..Class::STAGES })
     }
@@ -63,9 +64,9 @@ impl Method for StoreAll {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
         let instance = context.instance;
-        let plan = match context.parameters.word("implementations") {
-            "default" => Plan::default_choice(instance),
-            _ => Plan::fastest(instance),
+        let plan = match context.parameters.get::<Uses>() {
+            Uses::Default => Plan::default_choice(instance),
+            Uses::Fastest => Plan::fastest(instance),
         };
         let schedule = with_liveness(instance, &plan.store_all(instance));
         let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;

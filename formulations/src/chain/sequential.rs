@@ -9,8 +9,9 @@ use remat_core::format::Phase;
 
 use super::method::{self, ChainProgram};
 use crate::method::claim::Memory;
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
+use crate::{setting, settings};
 
 /// Equal segments, each recomputed once as a whole; the last one kept.
 ///
@@ -34,6 +35,11 @@ use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError
 /// which tries k = 2 to 2 sqrt(L).
 pub struct Sequential;
 
+setting! {
+    /// number of segments; at most the number of stages below the loss
+    Segments("segments"): number from 1 to 1_000_000 = 2
+}
+
 impl Method for Sequential {
     fn id(&self) -> &'static str {
         "sequential"
@@ -43,12 +49,7 @@ impl Method for Sequential {
         About {
             title: "PyTorch's checkpoint_sequential: equal segments, each recomputed once",
             reference: "torch.utils.checkpoint.checkpoint_sequential; rotor-toms-2024, section 5.4",
-            parameters: &[ParameterSpec {
-                name: "segments",
-                default: "2",
-                kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
-                help: "number of segments; at most the number of stages below the loss",
-            }],
+            parameters: settings![Segments],
             budgets: BudgetUse::Ignored,
         }
     }
@@ -74,7 +75,7 @@ impl Method for Sequential {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let mut program = ChainProgram::new(context)?;
         let stages = network_stages(context.instance, &program.view);
-        let segments = context.parameters.integer("segments").and_then(|k| usize::try_from(k).ok()).unwrap_or(2);
+        let segments = usize::try_from(context.parameters.get::<Segments>()).unwrap_or(usize::MAX);
         if segments > stages {
             let message = format!("{segments} segments, but there are {stages} stages below the loss");
             return Err(MethodError::Parameter { name: "segments", message });

@@ -12,12 +12,13 @@ use std::time::Instant;
 
 use remat_core::{Instance, Schedule, simulate};
 
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::Parameters;
 use crate::method::report::Progress;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
 use crate::staged::joint::{Joint, JointOperator};
+use crate::{setting, settings};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
 
@@ -118,19 +119,15 @@ pub static LINEARIZED_GREEDY: Chen = Chen {
     rule: Rule::Greedy,
 };
 
-const SEGMENT_BYTES: ParameterSpec = ParameterSpec {
-    name: "segment-bytes",
-    default: "auto",
-    kind: ParameterKind::IntegerOrAuto { min: 0, max: 1 << 62 },
-    help: "b: bytes beyond which a segment ends; auto: the best of every value that makes a difference",
-};
+setting! {
+    /// b: bytes beyond which a segment ends; auto: the best of every value that makes a difference
+    SegmentBytes("segment-bytes"): auto or number from 0 to 4_611_686_018_427_387_904
+}
 
-const SETTINGS: ParameterSpec = ParameterSpec {
-    name: "settings",
-    default: "500",
-    kind: ParameterKind::Integer { min: 2, max: 1_000_000 },
-    help: "values of b that are tried at most, spread evenly over those that make a difference",
-};
+setting! {
+    /// values of b that are tried at most, spread evenly over those that make a difference
+    Most("settings"): number from 2 to 1_000_000 = 500
+}
 
 impl Method for Chen {
     fn id(&self) -> &'static str {
@@ -140,7 +137,7 @@ impl Method for Chen {
     fn about(&self) -> About {
         let (parameters, budgets): (&'static [_], _) = match self.rule {
             Rule::Sqrt => (&[], BudgetUse::Ignored),
-            Rule::Greedy => (&[SEGMENT_BYTES, SETTINGS], BudgetUse::Used),
+            Rule::Greedy => (settings![SegmentBytes, Most], BudgetUse::Used),
         };
         let reference = match self.candidates {
             Candidates::Linear => "Chen et al. 2016, sections 4.1 and 4.2",
@@ -241,13 +238,13 @@ impl<'a> Problem<'a> {
     fn greedy(&self, context: &Context<'_>, deadline: Option<Instant>) -> Result<Sweep, MethodError> {
         let plan =
             |bytes: u64| self.plan(rules::greedy(&self.candidates, &self.sizes, bytes), format!(", b = {bytes}"));
-        if let Some(bytes) = context.parameters.integer("segment-bytes") {
+        if let Some(bytes) = context.parameters.get::<SegmentBytes>() {
             return Ok(Sweep::of(plan(bytes)?));
         }
         let all = rules::thresholds(&self.candidates, &self.sizes);
         let count = all.len();
-        let most = context.parameters.integer("settings").and_then(|most| usize::try_from(most).ok());
-        let chosen = rules::spread(all, most.unwrap_or(usize::MAX));
+        let most = usize::try_from(context.parameters.get::<Most>()).unwrap_or(usize::MAX);
+        let chosen = rules::spread(all, most);
         let mut plans: Vec<Plan> = Vec::with_capacity(chosen.len());
         for &bytes in &chosen {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

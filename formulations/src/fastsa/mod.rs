@@ -99,10 +99,9 @@ impl Method for FastSa {
     }
 
     fn claim(&self, parameters: &Parameters) -> Claim {
-        let is = |name: &str, word: &str| parameters.word(name) == word;
-        let fastest = is("implementations", "fastest") || is("mutations", "order");
-        let implementations = if fastest { Implementations::One } else { Implementations::Chosen };
-        let transfers = parameters.integer("offload") != Some(0);
+        let uses_alternatives = settings::uses_alternatives(parameters);
+        let implementations = if uses_alternatives { Implementations::Chosen } else { Implementations::One };
+        let transfers = parameters.get::<settings::Offload>() > 0;
         Claim::heuristic(Class { implementations, transfers, ..Class::ALL })
     }
 

@@ -6,107 +6,90 @@ use remat_core::TransferRates;
 
 use super::objective::Objective;
 use super::propose::Aim;
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::{ParameterSpec, Parameters};
+use crate::{setting, settings};
 
-const MILLION: ParameterKind = ParameterKind::IntegerOrAuto { min: 0, max: 1_000_000_000_000 };
-const SWITCH: ParameterKind = ParameterKind::Choice(&["auto", "on", "off"]);
+setting! {
+    /// best: what measured best, steered by the time limit where there is one; paper: the settings of appendix D.4
+    pub enum Whose("preset") = Best { Best = "best", Paper = "paper" }
+}
 
-/// All of them; `auto` is what the preset says.
-pub const PARAMETERS: &[ParameterSpec] = &[
-    ParameterSpec {
-        name: "preset",
-        default: "best",
-        kind: ParameterKind::Choice(&["best", "paper"]),
-        help: "best: what measured best, steered by the time limit where there is one; paper: the settings of appendix D.4",
-    },
-    ParameterSpec {
-        name: "iterations",
-        default: "auto",
-        kind: MILLION,
-        help: "best: mutations in all, instead of the time limit (20 million without one); paper: of the first stage (20 million)",
-    },
-    ParameterSpec {
-        name: "objective",
-        default: "auto",
-        kind: ParameterKind::Choice(&["auto", "product", "elu"]),
-        help: "product (paper): equation (1); elu (best): that of footnote 2, for budgets that have to be met (Tables 1 and 2)",
-    },
-    ParameterSpec {
-        name: "proposals",
-        default: "auto",
-        kind: ParameterKind::Choice(&["auto", "uniform", "aimed"]),
-        help: "uniform: the paper's; aimed (best): half of them add what a step reads shortly before it, or move steps by distances of any magnitude",
-    },
-    ParameterSpec {
-        name: "grouping",
-        default: "auto",
-        kind: SWITCH,
-        help: "whether the annealing starts with groups of operators (Algorithm 1): on in the paper; best: where operators alone miss the budget",
-    },
-    ParameterSpec {
-        name: "initial-ppm",
-        default: "auto",
-        kind: MILLION,
-        help: "initial temperature in millionths of the initial objective: 1000 in the paper; best: 3000, and 1000 from a start",
-    },
-    ParameterSpec {
-        name: "early-stop",
-        default: "auto",
-        kind: SWITCH,
-        help: "paper only: whether the first stage ends as soon as the budget is met (on)",
-    },
-    ParameterSpec {
-        name: "second-iterations",
-        default: "auto",
-        kind: MILLION,
-        help: "paper only: mutations of the second stage (2 million)",
-    },
-    ParameterSpec {
-        name: "reheats",
-        default: "0",
-        kind: ParameterKind::Integer { min: 0, max: 1000 },
-        help: "paper only, and not in it: annealings of the best sequence of operators after the second stage, each from half the temperature of the one before",
-    },
-    ParameterSpec {
-        name: "reheat-iterations",
-        default: "10000000",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000 },
-        help: "mutations of each of them",
-    },
-    ParameterSpec {
-        name: "tree",
-        default: "max",
-        kind: ParameterKind::Choice(&["max", "logaddexp"]),
-        help: "the peak, or the logarithm of the sum of exponentials of the memory at all steps (appendix C.2)",
-    },
-    ParameterSpec {
-        name: "mutations",
-        default: "all",
-        kind: ParameterKind::Choice(&["all", "order"]),
-        help: "all: recomputation and order; order: topological orders only (appendix B.2)",
-    },
-    ParameterSpec {
-        name: "implementations",
-        default: "all",
-        kind: ParameterKind::Choice(&["all", "fastest"]),
-        help: "all: a step may run with another implementation; fastest: the paper's model",
-    },
-    ParameterSpec {
-        name: "offload",
-        default: "0",
-        kind: ParameterKind::Integer { min: 0, max: 1_000_000_000_000_000_000 },
-        help: "bytes per 1000 units of time (MB/s where times are ns) at which tensors are copied to the host and back (appendix B.3); 0: none are",
-    },
-    ParameterSpec {
-        name: "start",
-        default: "order",
-        kind: ParameterKind::Choice(&["order", "checkmate-ilp", "moccasin", "rotor-persistent"]),
-        help: "order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the annealing starts from; it has half of the time limit, a minute at most",
-    },
-];
+setting! {
+    /// best: mutations in all, instead of the time limit (20 million without one); paper: of the first stage (20 million)
+    pub Iterations("iterations"): auto or number from 0 to 1_000_000_000_000
+}
 
-/// Methods that a schedule to start from may come from.
-const STARTS: [&str; 3] = ["checkmate-ilp", "moccasin", "rotor-persistent"];
+setting! {
+    /// product (paper): equation (1); elu (best): that of footnote 2, for budgets that have to be met (Tables 1 and 2);
+    /// auto: what the preset says, as in all that follow
+    pub enum Function("objective") = Auto { Auto = "auto", Product = "product", Elu = "elu" }
+}
+
+setting! {
+    /// uniform: the paper's; aimed (best): half of them add what a step reads shortly before it, or move steps by distances of any magnitude
+    pub enum Proposals("proposals") = Auto { Auto = "auto", Uniform = "uniform", Aimed = "aimed" }
+}
+
+setting! {
+    /// whether the annealing starts with groups of operators (Algorithm 1): on in the paper; best: where operators alone miss the budget
+    pub Groups("grouping"): auto or switch
+}
+
+setting! {
+    /// initial temperature in millionths of the initial objective: 1000 in the paper; best: 3000, and 1000 from a start
+    pub InitialPpm("initial-ppm"): auto or number from 0 to 1_000_000_000_000
+}
+
+setting! {
+    /// paper only: whether the first stage ends as soon as the budget is met (on)
+    pub EarlyStop("early-stop"): auto or switch
+}
+
+setting! {
+    /// paper only: mutations of the second stage (2 million)
+    pub SecondIterations("second-iterations"): auto or number from 0 to 1_000_000_000_000
+}
+
+setting! {
+    /// paper only, and not in it: annealings of the best sequence of operators after the second stage, each from half the temperature of the one before
+    pub Reheats("reheats"): number from 0 to 1_000 = 0
+}
+
+setting! {
+    /// mutations of each of them
+    pub ReheatIterations("reheat-iterations"): number from 0 to 1_000_000_000_000 = 10000000
+}
+
+setting! {
+    /// the peak, or the logarithm of the sum of exponentials of the memory at all steps (appendix C.2)
+    pub enum PeakTree("tree") = Max { Max = "max", LogAddExp = "logaddexp" }
+}
+
+setting! {
+    /// all: recomputation and order; order: topological orders only (appendix B.2)
+    pub enum Mutations("mutations") = All { All = "all", Order = "order" }
+}
+
+setting! {
+    /// all: a step may run with another implementation; fastest: the paper's model
+    pub enum Uses("implementations") = All { All = "all", Fastest = "fastest" }
+}
+
+setting! {
+    /// bytes per 1000 units of time (MB/s where times are ns) at which tensors are copied to the host and back (appendix B.3); 0: none are
+    pub Offload("offload"): number from 0 to 1_000_000_000_000_000_000 = 0
+}
+
+setting! {
+    /// order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the annealing starts from;
+    /// it has half of the time limit, a minute at most
+    pub enum From("start") = Order {
+        Order = "order",
+        CheckmateIlp = "checkmate-ilp",
+        Moccasin = "moccasin",
+        RotorPersistent = "rotor-persistent",
+    }
+}
 
 /// How much is annealed, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,41 +154,75 @@ const LAST: f64 = 1e-4;
 impl Settings {
     /// Reads the settings.
     pub fn new(parameters: &Parameters) -> Self {
-        let is = |name, word| parameters.word(name) == word;
-        let given = |name, default| parameters.integer(name).unwrap_or(default);
-        let paper = is("preset", "paper");
-        let order = is("mutations", "order");
+        let paper = parameters.get::<Whose>() == Whose::Paper;
+        let order = parameters.get::<Mutations>() == Mutations::Order;
+        let iterations = parameters.get::<Iterations>();
         let preset = if paper {
+            let second = parameters.get::<SecondIterations>();
             Preset::Paper {
-                iterations: [given("iterations", 20_000_000), given("second-iterations", 2_000_000)],
-                early_stop: !is("early-stop", "off"),
-                reheats: (given("reheats", 0), given("reheat-iterations", 0)),
+                iterations: [iterations.unwrap_or(20_000_000), second.unwrap_or(2_000_000)],
+                early_stop: parameters.get::<EarlyStop>().unwrap_or(true),
+                reheats: (parameters.get::<Reheats>(), parameters.get::<ReheatIterations>()),
             }
         } else {
-            Preset::Best { iterations: parameters.integer("iterations") }
+            Preset::Best { iterations }
         };
-        let product = is("objective", "product") || paper && is("objective", "auto");
         Self {
             preset,
-            objective: if product { Objective::Product } else { Objective::Elu },
-            penalty: 1.0,
-            soft: is("tree", "logaddexp"),
-            aim: Aim { reorder_only: order, aimed: is("proposals", "aimed") || !paper && is("proposals", "auto") },
-            grouping: match parameters.word("grouping") {
-                _ if order => Grouping::Off,
-                "on" => Grouping::On,
-                "off" => Grouping::Off,
-                _ if paper => Grouping::On,
-                _ => Grouping::Needed,
+            objective: match parameters.get::<Function>() {
+                Function::Product => Objective::Product,
+                Function::Auto if paper => Objective::Product,
+                Function::Auto | Function::Elu => Objective::Elu,
             },
-            alternatives: is("implementations", "all") && !order,
-            initial: parameters.integer("initial-ppm").map(|millionths| millionths as f64 / 1e6),
+            penalty: 1.0,
+            soft: parameters.get::<PeakTree>() == PeakTree::LogAddExp,
+            aim: Aim {
+                reorder_only: order,
+                aimed: match parameters.get::<Proposals>() {
+                    Proposals::Auto => !paper,
+                    given => given == Proposals::Aimed,
+                },
+            },
+            grouping: match parameters.get::<Groups>() {
+                _ if order => Grouping::Off,
+                Some(true) => Grouping::On,
+                Some(false) => Grouping::Off,
+                None if paper => Grouping::On,
+                None => Grouping::Needed,
+            },
+            alternatives: uses_alternatives(parameters),
+            initial: parameters.get::<InitialPpm>().map(|millionths| millionths as f64 / 1e6),
             last: LAST,
-            rates: parameters
-                .integer("offload")
-                .and_then(NonZeroU64::new)
+            rates: NonZeroU64::new(parameters.get::<Offload>())
                 .map(|rate| TransferRates { offload: rate, fetch: rate }),
-            start: STARTS.into_iter().find(|&method| is("start", method)),
+            start: match parameters.get::<From>() {
+                From::Order => None,
+                method => Some(method.word()),
+            },
         }
     }
 }
+
+/// Whether all implementations may be used: topological orders alone are searched with the fastest.
+pub fn uses_alternatives(parameters: &Parameters) -> bool {
+    parameters.get::<Uses>() == Uses::All && parameters.get::<Mutations>() == Mutations::All
+}
+
+/// All settings.
+pub const PARAMETERS: &[ParameterSpec] = settings![
+    Whose,
+    Iterations,
+    Function,
+    Proposals,
+    Groups,
+    InitialPpm,
+    EarlyStop,
+    SecondIterations,
+    Reheats,
+    ReheatIterations,
+    PeakTree,
+    Mutations,
+    Uses,
+    Offload,
+    From,
+];

@@ -5,16 +5,18 @@ use std::time::Instant;
 use petgraph::graph::{NodeIndex, UnGraph};
 use remat_core::{Instance, Schedule, simulate};
 
+use super::PlanFor;
 use super::graph::Graph;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
 use crate::chen::rules;
 use crate::method::claim::Runs;
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::Parameters;
 use crate::method::report::Progress;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
+use crate::{setting, settings};
 
 /// Segments between articulation points, each recomputed once.
 ///
@@ -48,27 +50,10 @@ use crate::method::{
 /// kusumoto-neurips-2019, Appendix B.
 pub struct KusumotoChen;
 
-const PARAMETERS: &[ParameterSpec] = &[
-    super::choice("liveness", "on", &["on", "off"], "free after each last read, or at the ends of segments"),
-    super::choice(
-        "budget",
-        "given",
-        &["given", "least"],
-        "the fastest segmentation that meets the budget, or the one with the least peak",
-    ),
-    super::choice(
-        "last-group",
-        "recompute",
-        &["recompute", "keep"],
-        "whether the last segment is recomputed, as Chen's Algorithm 2 does",
-    ),
-    ParameterSpec {
-        name: "most-segmentations",
-        default: "1000",
-        kind: ParameterKind::Integer { min: 1, max: 1_000_000 },
-        help: "where b leads to more segmentations, so many of them are tried, evenly spread",
-    },
-];
+setting! {
+    /// where b leads to more segmentations, so many of them are tried, evenly spread
+    MostSegmentations("most-segmentations"): number from 1 to 1_000_000 = 1000
+}
 
 impl Method for KusumotoChen {
     fn id(&self) -> &'static str {
@@ -79,7 +64,7 @@ impl Method for KusumotoChen {
         About {
             title: "Chen's segments between articulation points, as Kusumoto et al. ran them",
             reference: "kusumoto-neurips-2019, Appendix B; Chen et al. 2016, Algorithm 3",
-            parameters: PARAMETERS,
+            parameters: settings![Liveness, PlanFor, LastGroup, MostSegmentations],
             budgets: BudgetUse::Used,
         }
     }
@@ -95,8 +80,8 @@ impl Method for KusumotoChen {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
         let graph = Graph::new(context.instance)?;
-        let most = context.parameters.integer("most-segmentations").and_then(|most| usize::try_from(most).ok());
-        let segmentations = segmentations(&graph, most.unwrap_or(usize::MAX));
+        let most = usize::try_from(context.parameters.get::<MostSegmentations>()).unwrap_or(usize::MAX);
+        let segmentations = segmentations(&graph, most);
         let mut build = started.elapsed();
         let (runs, complete) = runs(context, &graph, &segmentations, context.limits.deadline(started))?;
         context.answer_each(|_, budget| {
@@ -142,10 +127,9 @@ fn runs(
     segmentations: &[Segmentation],
     deadline: Option<Instant>,
 ) -> Result<(Vec<Run>, bool), MethodError> {
-    let is = |name: &str, word: &str| context.parameters.word(name) == word;
-    let liveness = if is("liveness", "off") { Liveness::Off } else { Liveness::On };
-    let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
-    let least = is("budget", "least");
+    let liveness = context.parameters.get::<Liveness>();
+    let last_group = context.parameters.get::<LastGroup>();
+    let least = context.parameters.get::<PlanFor>() == PlanFor::Least;
     let mut runs: Vec<Run> = Vec::new();
     for Segmentation { group_of, segments } in segmentations {
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

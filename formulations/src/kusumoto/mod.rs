@@ -22,10 +22,11 @@ use std::time::{Duration, Instant};
 use remat_core::{Instance, simulate};
 
 use crate::method::claim::{self, Kept, Runs, Time};
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::Parameters;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
+use crate::{setting, settings};
 use family::Stop;
 use graph::Graph;
 use program::Goal;
@@ -87,67 +88,34 @@ use strategy::Liveness;
 /// Backpropagation", NeurIPS 2019 (kusumoto-neurips-2019), sections 3 and 4, Algorithm 1.
 pub struct Kusumoto;
 
-const PARAMETERS: &[ParameterSpec] = &[
-    choice("dp", "exact", &["exact", "approximate"], "over all lower sets, or over one per node"),
-    choice(
-        "objective",
-        "time-centric",
-        &["time-centric", "memory-centric"],
-        "the least overhead, or the greatest (coarse groups, which liveness analysis serves best)",
-    ),
-    choice(
-        "costs",
-        "times",
-        &["times", "unit"],
-        "the instance's times, or the paper's: 10 for a convolution, 1 otherwise",
-    ),
-    TIME_STEPS,
-    choice(
-        "liveness",
-        "on",
-        &["on", "off"],
-        "free after each last read, or as the strategy says: at the ends of groups",
-    ),
-    choice(
-        "memory",
-        "larger",
-        &["larger", "instance"],
-        "larger: by equation (2), or by what the instance needs where that is more; instance: the latter alone",
-    ),
-    choice(
-        "budget",
-        "given",
-        &["given", "least"],
-        "plan for the budget, or for the least that has a plan, as in the paper",
-    ),
-    choice(
-        "last-group",
-        "recompute",
-        &["recompute", "keep"],
-        "whether the last group is recomputed, as equation (1) says",
-    ),
-    ParameterSpec {
-        name: "max-lower-sets",
-        default: "50000",
-        kind: ParameterKind::Integer { min: 2, max: 10_000_000 },
-        help: "lower sets beyond which the exact program does not start; the answer is the approximate program's then",
-    },
-];
+setting! {
+    /// over all lower sets, or over one per node
+    enum Program("dp") = Exact { Exact = "exact", Approximate = "approximate" }
+}
 
-const TIME_STEPS: ParameterSpec = ParameterSpec {
-    name: "time-steps",
-    default: "auto",
-    kind: ParameterKind::IntegerOrAuto { min: 1, max: 1_000_000 },
-    help: "round times up to that part of the forward pass, which bounds time and memory of the program; auto: exact",
-};
+setting! {
+    /// the instance's times, or the paper's: 10 for a convolution, 1 otherwise
+    enum Costs("costs") = Times { Times = "times", Unit = "unit" }
+}
 
-const fn choice(
-    name: &'static str,
-    default: &'static str,
-    words: &'static [&'static str],
-    help: &'static str,
-) -> ParameterSpec {
-    ParameterSpec { name, default, kind: ParameterKind::Choice(words), help }
+setting! {
+    /// round times up to that part of the forward pass, which bounds time and memory of the program; auto: exact
+    TimeSteps("time-steps"): auto or number from 1 to 1_000_000
+}
+
+setting! {
+    /// larger: by equation (2), or by what the instance needs where that is more; instance: the latter alone
+    enum Counted("memory") = Larger { Larger = "larger", Instance = "instance" }
+}
+
+setting! {
+    /// plan for the budget, or for the least that has a plan, as in the paper
+    pub enum PlanFor("budget") = Given { Given = "given", Least = "least" }
+}
+
+setting! {
+    /// lower sets beyond which the exact program does not start; the answer is the approximate program's then
+    MaxLowerSets("max-lower-sets"): number from 2 to 10_000_000 = 50000
 }
 
 impl Method for Kusumoto {
@@ -159,23 +127,31 @@ impl Method for Kusumoto {
         About {
             title: "best sequence of lower sets of the forward graph, each group recomputed once",
             reference: "kusumoto-neurips-2019, equations (1) and (2), Algorithm 1",
-            parameters: PARAMETERS,
+            parameters: settings![Program, Goal, Costs, TimeSteps, Liveness, Counted, PlanFor, LastGroup, MaxLowerSets],
             budgets: BudgetUse::Used,
         }
     }
 
     fn claim(&self, parameters: &Parameters) -> Claim {
-        let is = |name: &str, word: &str| parameters.word(name) == word;
         let class = Class {
             runs: Runs::AtMost(2),
-            kept: if is("last-group", "keep") { Kept::LastGroupKept } else { Kept::LowerSets },
-            memory: if is("memory", "instance") { claim::Memory::Groups } else { claim::Memory::Equation2 },
-            time: if is("costs", "unit") { Time::UnitCosts } else { Time::Equation1 },
+            kept: match parameters.get::<LastGroup>() {
+                LastGroup::Keep => Kept::LastGroupKept,
+                LastGroup::Recompute => Kept::LowerSets,
+            },
+            memory: match parameters.get::<Counted>() {
+                Counted::Instance => claim::Memory::Groups,
+                Counted::Larger => claim::Memory::Equation2,
+            },
+            time: match parameters.get::<Costs>() {
+                Costs::Unit => Time::UnitCosts,
+                Costs::Times => Time::Equation1,
+            },
             ..Class::ALL
         };
-        let exact = is("dp", "exact") && is("objective", "time-centric") && is("budget", "given");
-        let rounded = !is("time-steps", "auto") && is("costs", "times");
-        if exact && !rounded { Claim::optimum(class) } else { Claim::heuristic(class) }
+        let asked = (parameters.get::<Program>(), parameters.get::<Goal>(), parameters.get::<PlanFor>());
+        let exact = asked == (Program::Exact, Goal::TimeCentric, PlanFor::Given);
+        if exact && !rounded(parameters) { Claim::optimum(class) } else { Claim::heuristic(class) }
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
@@ -188,11 +164,13 @@ impl Method for Kusumoto {
         let parameters = context.parameters;
         let deadline = context.limits.deadline(began);
         let times = times(context.instance, &graph, parameters);
-        let is = |name: &str, word: &str| parameters.word(name) == word;
-        let memory = if is("memory", "instance") { Memory::Instance } else { Memory::Larger };
-        let last_group = if is("last-group", "keep") { LastGroup::Keep } else { LastGroup::Recompute };
+        let last_group = parameters.get::<LastGroup>();
+        let memory = match parameters.get::<Counted>() {
+            Counted::Instance => Memory::Instance,
+            Counted::Larger => Memory::Larger,
+        };
         let settings = (memory, last_group);
-        let plan_for_least = is("budget", "least");
+        let plan_for_least = parameters.get::<PlanFor>() == PlanFor::Least;
         let part = |quarters| context.limits.time.and_then(|time| began.checked_add(time / 4 * quarters));
         let family = Family::new(&graph, parameters, part(2));
         let built = (|| {
@@ -221,9 +199,9 @@ impl Method for Kusumoto {
             steps: &steps,
             exact,
             stop,
-            goal: if is("objective", "memory-centric") { Goal::MemoryCentric } else { Goal::TimeCentric },
+            goal: parameters.get::<Goal>(),
             last_group,
-            liveness: if is("liveness", "off") { Liveness::Off } else { Liveness::On },
+            liveness: parameters.get::<Liveness>(),
             // As much for each budget as if it were the only one.
             search: context.limits.time.map(|time| time.saturating_sub(build)),
             build,
@@ -233,9 +211,14 @@ impl Method for Kusumoto {
     }
 }
 
+/// Whether times are rounded up, so that an optimum is one of rounded times only.
+fn rounded(parameters: &Parameters) -> bool {
+    parameters.get::<TimeSteps>().is_some() && parameters.get::<Costs>() == Costs::Times
+}
+
 /// T_v; rounded where asked for.
 fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64> {
-    let unit = parameters.word("costs") == "unit";
+    let unit = parameters.get::<Costs>() == Costs::Unit;
     let time = |node: &graph::Node| {
         let convolution = instance.operator(node.operator).op_type.contains("conv");
         match unit {
@@ -246,7 +229,7 @@ fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64
     };
     let times: Vec<u64> = graph.nodes.iter().map(time).collect();
     let total: u64 = times.iter().sum();
-    match parameters.integer("time-steps") {
+    match parameters.get::<TimeSteps>() {
         Some(steps) if !unit => times.iter().map(|&time| time.next_multiple_of((total / steps).max(1))).collect(),
         _ => times,
     }
@@ -274,12 +257,12 @@ struct Family {
 
 impl Family {
     fn new(graph: &Graph, parameters: &Parameters, deadline: Option<Instant>) -> Self {
-        let most = parameters.integer("max-lower-sets").and_then(|most| usize::try_from(most).ok());
+        let most = usize::try_from(parameters.get::<MaxLowerSets>()).unwrap_or(usize::MAX);
         let pruned = |stop| Self { sets: family::pruned(graph), exact: false, stop };
-        if parameters.word("dp") == "approximate" {
+        if parameters.get::<Program>() == Program::Approximate {
             return pruned(None);
         }
-        match family::all(graph, most.unwrap_or(usize::MAX), deadline) {
+        match family::all(graph, most, deadline) {
             Ok(sets) => Self { sets, exact: true, stop: None },
             Err(stop) => pruned(Some(stop)),
         }
@@ -330,7 +313,7 @@ impl Planner<'_> {
             }
         };
         let parameters = self.context.parameters;
-        let rounded = parameters.word("time-steps") != "auto" && parameters.word("costs") == "times";
+        let rounded = rounded(parameters);
         let termination = match (&sequence, self.exact) {
             (None, true) => Termination::Infeasible,
             (None, false) => Termination::NotFound,

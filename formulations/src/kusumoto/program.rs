@@ -5,14 +5,11 @@ use std::time::Instant;
 use super::family::Stop;
 use super::steps::Steps;
 use super::viable::{Reach, Viable};
+use crate::setting;
 
-/// What is optimised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// The least computational overhead.
-    TimeCentric,
-    /// The greatest: with liveness analysis, coarse groups need the least memory (section 4.4).
-    MemoryCentric,
+setting! {
+    /// the least overhead, or the greatest: with liveness analysis, coarse groups need the least memory (section 4.4)
+    pub enum Goal("objective") = TimeCentric { TimeCentric = "time-centric", MemoryCentric = "memory-centric" }
 }
 
 /// The least budget that some sequence meets: bisection over the steps that the largest budget leaves, unless

@@ -10,6 +10,7 @@ use super::program::{Goal, evaluate};
 use super::scan::{Keys, Scan, Wanted};
 use super::set::Set;
 use super::viable::check;
+use crate::setting;
 
 /// Which of the terms of [`Steps`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +23,9 @@ pub enum Memory {
     Larger,
 }
 
-/// What the last group does after the forward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LastGroup {
-    /// It is discarded and recomputed like all others: equation (1).
-    Recompute,
-    /// Its backward follows at once.
-    Keep,
+setting! {
+    /// recompute: the last group is discarded and recomputed like all others, as equation (1) says; keep: its backward follows at once
+    pub enum LastGroup("last-group") = Recompute { Recompute = "recompute", Keep = "keep" }
 }
 
 /// Sums over a lower set and what crosses its border.

@@ -7,14 +7,11 @@ use remat_core::{Schedule, Step};
 use super::graph::Graph;
 use super::set::Set;
 use super::steps::LastGroup;
+use crate::setting;
 
-/// When tensors are freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Liveness {
-    /// Each copy after its last read.
-    On,
-    /// When the strategy says so: at the ends of groups.
-    Off,
+setting! {
+    /// on: free after each last read; off: as the strategy says, at the ends of groups
+    pub enum Liveness("liveness") = On { On = "on", Off = "off" }
 }
 
 /// The group of each node, V_i by i, of a sequence of lower sets, V last.

@@ -120,14 +120,6 @@ impl Parameters {
         Ok(Self { values })
     }
 
-    /// The value of a whole number; none where it is `auto`.
-    ///
-    /// # Panics
-    /// When the method has no such parameter: a slip in its code.
-    pub fn integer(&self, name: &str) -> Option<u64> {
-        self.word(name).parse().ok()
-    }
-
     /// The value as written.
     ///
     /// # Panics

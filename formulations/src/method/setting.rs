@@ -24,6 +24,16 @@ impl Parameters {
     }
 }
 
+/// A default as people write it and as it is compared: without underscores, or it does not compile.
+pub const fn plain(number: &'static str) -> &'static str {
+    let mut at = 0;
+    while at < number.len() {
+        assert!(number.as_bytes()[at] != b'_', "defaults have no underscores");
+        at += 1;
+    }
+    number
+}
+
 /// Declares a [`Setting`](crate::method::setting::Setting); its doc comment is its help.
 ///
 /// | form | value |
@@ -31,6 +41,7 @@ impl Parameters {
 /// | `pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0` | `u64` |
 /// | `pub Slots("slots"): auto or number from 1 to 100_000` | `Option<u64>`, `auto` by default |
 /// | `pub Workspace("workspace"): switch = on` | `bool` |
+/// | `pub Grouping("grouping"): auto or switch` | `Option<bool>`, `auto` by default |
 /// | `pub enum Strategy("strategy") = Lazy { Plain = "plain", Lazy = "lazy" }` | the enum |
 #[macro_export]
 macro_rules! setting {
@@ -43,7 +54,7 @@ macro_rules! setting {
             type Value = u64;
             const SPEC: $crate::ParameterSpec = $crate::ParameterSpec {
                 name: $name,
-                default: stringify!($default),
+                default: $crate::method::setting::plain(stringify!($default)),
                 kind: $crate::ParameterKind::Integer { min: $min, max: $max },
                 help: concat!($($help),+).trim_ascii(),
             };
@@ -91,9 +102,28 @@ macro_rules! setting {
             }
         }
     };
+    ($(#[doc = $help:expr])+ $vis:vis $type:ident($name:literal): auto or switch) => {
+        $(#[doc = $help])+
+        #[derive(Clone, Copy, Debug)]
+        $vis enum $type {}
+
+        impl $crate::method::setting::Setting for $type {
+            type Value = Option<bool>;
+            const SPEC: $crate::ParameterSpec = $crate::ParameterSpec {
+                name: $name,
+                default: "auto",
+                kind: $crate::ParameterKind::Choice(&["auto", "on", "off"]),
+                help: concat!($($help),+).trim_ascii(),
+            };
+
+            fn value(word: &str) -> Option<bool> {
+                (word != "auto").then(|| word == "on")
+            }
+        }
+    };
     ($(#[doc = $help:expr])+ $vis:vis enum $type:ident($name:literal) = $default:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[doc = $help])+
-        #[expect(missing_docs, reason = "its help says what its words mean")]
+        #[allow(missing_docs, reason = "its help says what its words mean")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $vis enum $type { $($variant),+ }
 

@@ -12,8 +12,10 @@ use remat_core::liveness::with_liveness;
 use remat_core::{Instance, simulate};
 
 use crate::method::claim::{self, Class, Implementations, Runs};
-use crate::method::parameters::{ParameterKind, ParameterSpec, Parameters};
+use crate::method::parameters::{ParameterKind, Parameters};
+use crate::method::setting::Setting;
 use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
+use crate::{setting, settings};
 use problem::{MAX_COPIES, Order, Problem, Rules};
 use search::{Bounds, End, Search, search};
 
@@ -57,6 +59,25 @@ use search::{Bounds, End, Search, search};
 /// IEEE Transactions on Systems Science and Cybernetics 1968 (A*, consistent bounds).
 pub struct Oracle;
 
+setting! {
+    /// most runs of one operator; auto: any number
+    Copies("copies"): auto or number from 1 to 16
+}
+const _: () = assert!(
+    matches!(Copies::SPEC.kind, ParameterKind::IntegerOrAuto { max: MAX_COPIES, .. }),
+    "states count as many runs as may be asked for"
+);
+
+setting! {
+    /// chosen: any, for each run anew; one: each operator its fastest that is consistent, as Checkmate and Moccasin
+    pub enum Uses("implementations") = Chosen { Chosen = "chosen", One = "one" }
+}
+
+setting! {
+    /// states per budget (about 150 bytes each) after which the search stops
+    MaxStates("max-states"): number from 1 to 4_000_000_000 = 5000000
+}
+
 impl Method for Oracle {
     fn id(&self) -> &'static str {
         "oracle"
@@ -66,33 +87,7 @@ impl Method for Oracle {
         About {
             title: "the true optimum of small instances, by search",
             reference: "uniform-cost search with a consistent bound (A*: Hart, Nilsson & Raphael 1968)",
-            parameters: &[
-                ParameterSpec {
-                    name: "order",
-                    default: "free",
-                    kind: ParameterKind::Choice(&["free", "fixed", "stages"]),
-                    help: "free: any order; fixed: every operator runs, and first runs follow the instance's order; \
-                           stages: later runs too, each once between two first runs",
-                },
-                ParameterSpec {
-                    name: "copies",
-                    default: "auto",
-                    kind: ParameterKind::IntegerOrAuto { min: 1, max: MAX_COPIES },
-                    help: "most runs of one operator; auto: any number",
-                },
-                ParameterSpec {
-                    name: "implementations",
-                    default: "chosen",
-                    kind: ParameterKind::Choice(&["chosen", "one"]),
-                    help: "chosen: any, for each run anew; one: each operator its fastest that is consistent, as Checkmate and Moccasin",
-                },
-                ParameterSpec {
-                    name: "max-states",
-                    default: "5000000",
-                    kind: ParameterKind::Integer { min: 1, max: 4_000_000_000 },
-                    help: "states per budget (about 150 bytes each) after which the search stops",
-                },
-            ],
+            parameters: settings![Order, Copies, Uses, MaxStates],
             budgets: BudgetUse::Used,
         }
     }
@@ -118,7 +113,7 @@ impl Method for Oracle {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let started = Instant::now();
         let problem = Problem::new(context.instance, rules(context.parameters))?;
-        let states = context.parameters.integer("max-states").unwrap_or(u64::MAX);
+        let states = context.parameters.get::<MaxStates>();
         let mut build = started.elapsed();
         context.answer_each(|_, budget| {
             let began = Instant::now();
@@ -133,13 +128,9 @@ impl Method for Oracle {
 /// The rules that parameters ask for.
 fn rules(parameters: &Parameters) -> Rules {
     Rules {
-        order: match parameters.word("order") {
-            "fixed" => Order::Fixed,
-            "stages" => Order::Stages,
-            _ => Order::Free,
-        },
-        copies: parameters.integer("copies").and_then(|copies| u8::try_from(copies).ok()),
-        one_implementation: parameters.word("implementations") == "one",
+        order: parameters.get::<Order>(),
+        copies: parameters.get::<Copies>().and_then(|copies| u8::try_from(copies).ok()),
+        one_implementation: parameters.get::<Uses>() == Uses::One,
     }
 }
 

@@ -6,6 +6,7 @@ use remat_core::liveness::Compute;
 
 use crate::method::SkipReason;
 use crate::method::claim::fixed_implementations;
+use crate::setting;
 
 /// A set of tensors that are no inputs, or of operators.
 pub type Set = u128;
@@ -15,15 +16,10 @@ pub const MAX_OPERATORS: usize = 26;
 /// Most tensors that a [`Set`] holds.
 const MAX_TENSORS: usize = Set::BITS as usize;
 
-/// In which order operators run first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Any.
-    Free,
-    /// The instance's; then every operator runs.
-    Fixed,
-    /// The same, and between two first runs operators run again in that order, each at most once.
-    Stages,
+setting! {
+    /// free: any order; fixed: every operator runs, and first runs follow the instance's order;
+    /// stages: the same, and between two first runs operators run again in that order, each at most once
+    pub enum Order("order") = Free { Free = "free", Fixed = "fixed", Stages = "stages" }
 }
 
 /// What a schedule may be.
