@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use remat_core::Instance;
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::io::read_instance;
-use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, Progress, Reporter, find};
+use remat_formulations::{
+    Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, Progress, Registered, Reporter, find,
+};
 
 /// The budget's position, and the peak and time of an incumbent, or nothing for an answer.
 type Said = (usize, Option<(u64, u64)>);
@@ -66,13 +68,23 @@ fn segment_methods_say_every_better_schedule_before_they_answer() {
     }
 }
 
+/// What an environment variable says, or what is usual.
+fn asked<T: std::str::FromStr>(name: &str, usual: T) -> T {
+    std::env::var(name).ok().and_then(|word| word.parse().ok()).unwrap_or(usual)
+}
+
 /// Says who overruns a limit of two seconds by more than 5 % and half a second, and who takes more than a second to say that an
-/// instance is beyond it. Alone on a machine: `cargo test -p remat-formulations --test limits -- --ignored --nocapture`.
+/// instance is beyond it. Alone on a machine: `cargo test -p remat-formulations --test limits -- --ignored --nocapture`;
+/// `LIMIT` is another limit in seconds, `THREADS` their number, `PART` another part of store-all's peak, `METHODS` are the
+/// only ones asked, `INSTANCES` a part of the names of the only ones that they are asked about.
 #[test]
 #[ignore = "measures times: minutes, on an idle machine"]
 #[allow(clippy::print_stderr, reason = "it is run for its list")]
 fn who_overruns() {
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs_f64(asked("LIMIT", 2.0));
+    let (threads, part) = (asked("THREADS", 1), asked("PART", 0.7));
+    let (only, about): (String, String) = (asked("METHODS", String::new()), asked("INSTANCES", String::new()));
+    let only: Vec<&str> = only.split(',').filter(|id| !id.is_empty()).collect();
     let layered = |nodes, width| {
         Instance::new(&layered("layered", &Layered::moccasin(nodes, width), 1)).expect("the generator's are valid")
     };
@@ -88,21 +100,22 @@ fn who_overruns() {
     .map(|name| shipped(&format!("{name}.json.zst")))
     .collect();
     instances.extend([layered(10_000, 0.31), layered(10_000, 0.1), layered(100_000, 0.1)]);
-    let only: Vec<String> =
-        std::env::var("METHODS").map(|ids| ids.split(',').map(str::to_owned).collect()).unwrap_or_default();
+    instances.retain(|instance| instance.name().contains(&about));
     let mut late = Vec::new();
     for instance in &instances {
-        let budget = Some(peak(instance) / 10 * 7);
-        for method in METHODS.iter().filter(|method| only.is_empty() || only.iter().any(|id| id == method.id())) {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "casts saturate")]
+        let budget = Some((peak(instance) as f64 * part) as u64);
+        for method in METHODS.iter().filter(|method| only.is_empty() || only.contains(&method.id())) {
             let began = Instant::now();
             let supported = method.supports(instance);
             let asked = began.elapsed();
             let budgets: &[Option<u64>] = if method.about().budgets == BudgetUse::Used { &[budget] } else { &[None] };
-            let limits = Limits { time: Some(time), threads: 1, seed: 0 };
+            let (parameters, limits) = (defaults(*method), Limits { time: Some(time), threads, seed: 0 });
+            let context = Context { starts: &Registered, ..Context::new(instance, &parameters, budgets, limits) };
             let began = Instant::now();
             let words = match supported {
                 Err(reason) => Err(reason.to_string()),
-                Ok(()) => match method.answers(&Context::new(instance, &defaults(*method), budgets, limits)) {
+                Ok(()) => match method.answers(&context) {
                     Ok(answers) => Ok((answers[0].termination, answers[0].schedule.is_some())),
                     Err(error) => Err(error.to_string()),
                 },

@@ -246,22 +246,97 @@ impl Coarse {
     /// The memory rows that a vector violates: of each block the worst of either kind.
     pub fn violated(&self, values: &[f64]) -> RowBlock {
         let mut rows = RowBlock::default();
-        for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
-            let own = (first..=last).map(|stage| self.memory(block, stage)).collect();
-            let again = (0..first).filter_map(|position| self.memory_again(block, position)).collect();
-            for sums in [own, again] {
-                self.push_worst(&mut rows, sums, values);
-            }
+        for (block, &Block { first, .. }) in self.blocks.iter().enumerate() {
+            let own = self.memory_values(block, values).into_iter().enumerate();
+            self.push_worst(&mut rows, values, own, |at| Some(self.memory(block, first + at)));
+            let again = self.memory_again_values(block, values).into_iter();
+            self.push_worst(&mut rows, values, again, |position| self.memory_again(block, position));
         }
         rows
     }
 
-    fn push_worst(&self, rows: &mut RowBlock, sums: Vec<Sum>, values: &[f64]) {
-        let valued = sums.into_iter().map(|sum| (sum.value(values), sum));
-        let worst = valued.max_by(|left, right| left.0.total_cmp(&right.0));
-        if let Some((_, sum)) = worst.filter(|(memory, _)| *memory > self.capacity + TOLERANCE) {
+    /// Of rows with values the one whose value is largest, if it is violated.
+    fn push_worst(
+        &self,
+        rows: &mut RowBlock,
+        values: &[f64],
+        valued: impl Iterator<Item = (usize, f64)>,
+        row: impl Fn(usize) -> Option<Sum>,
+    ) {
+        let worst = valued.max_by(|left, right| left.1.total_cmp(&right.1));
+        let worst = worst.filter(|(_, memory)| *memory > self.capacity).and_then(|(at, _)| row(at));
+        if let Some(sum) = worst.filter(|sum| sum.value(values) > self.capacity + TOLERANCE) {
             rows.push(f64::NEG_INFINITY, self.capacity - sum.constant, sum.terms);
         }
+    }
+
+    /// What [`Self::memory`] comes to in a vector, for each stage of a block: all of them in one pass over the values.
+    fn memory_values(&self, block: usize, values: &[f64]) -> Vec<f64> {
+        let joint = &self.joint;
+        let Block { first, last } = self.blocks[block];
+        // Last stage of the block whose first run reads a value.
+        let mut read = vec![0; joint.values.len()];
+        for stage in first..=last {
+            joint.operators[stage].first.reads.iter().for_each(|&at| read[at] = stage);
+        }
+        // As much of a value as is there in a stage whose first run neither reads nor makes it.
+        let share = |at: usize, stage: usize| match () {
+            () if stage == last => self.keep[block + 1][at].value(values),
+            () if stage < read[at] => 1.0 - self.again[block][joint.values[at].producer].value(values),
+            () => self.stays[block][at].value(values),
+        };
+        let mut changes = vec![0.0; last - first + 2];
+        for (at, value) in joint.values.iter().enumerate().filter(|(_, value)| value.producer <= last) {
+            let bytes = self.scale.bytes(value.bytes);
+            let from = value.producer.max(first);
+            let mut change = |from: usize, to: usize| {
+                if from < to {
+                    let there = bytes * share(at, from);
+                    changes[from - first] += there;
+                    changes[to - first] -= there;
+                }
+            };
+            let until = read[at].clamp(from, last);
+            change(from, until);
+            change(until, last);
+            change(last, last + 1);
+        }
+        let mut there = 0.0;
+        let memory = |stage: usize| {
+            there += changes[stage - first];
+            let operator = &joint.operators[stage];
+            let mut touched: Vec<usize> = operator.first.reads.iter().chain(&operator.makes).copied().collect();
+            touched.sort_unstable();
+            touched.dedup();
+            let more = |at: usize| self.scale.bytes(joint.values[at].bytes) * (1.0 - share(at, stage));
+            let transient = self.scale.bytes(operator.first.transient(self.workspace));
+            there + transient + touched.into_iter().map(more).sum::<f64>()
+        };
+        (first..=last).map(memory).collect()
+    }
+
+    /// What [`Self::memory_again`] comes to in a vector, for each operator that may run again in a block.
+    fn memory_again_values(&self, block: usize, values: &[f64]) -> Vec<(usize, f64)> {
+        let joint = &self.joint;
+        let Block { first, last } = self.blocks[block];
+        let mut share: Vec<f64> = self.stays[block].iter().map(|stays| stays.value(values)).collect();
+        for &at in &joint.operators[last].first.reads {
+            share[at] = 1.0 - self.again[block][joint.values[at].producer].value(values);
+        }
+        let bytes = |at: usize| self.scale.bytes(joint.values[at].bytes);
+        let earlier = |at: &usize| joint.values[*at].producer < first;
+        let all: f64 = (0..share.len()).filter(earlier).map(|at| bytes(at) * share[at]).sum();
+        let memory = |position: usize| {
+            let (runs, way) = (self.again[block][position], joint.operators[position].again.as_ref()?);
+            runs.column()?;
+            let runs = runs.value(values);
+            let mut touched: Vec<usize> = way.reads.iter().chain(&joint.operators[position].makes).copied().collect();
+            touched.sort_unstable();
+            touched.dedup();
+            let more = touched.into_iter().filter(earlier).map(|at| bytes(at) * (runs - share[at])).sum::<f64>();
+            Some((position, all + more + self.scale.bytes(way.transient(self.workspace)) * runs))
+        };
+        (0..first).filter_map(memory).collect()
     }
 
     /// The vector that stages amount to: they are a solution of every coarse model.
@@ -272,22 +347,28 @@ impl Coarse {
                 vector[column.index()] = f64::from(value);
             }
         };
-        let kept = stages.kept(&self.joint);
+        // What is kept into each block, and beyond the last.
+        let firsts: Vec<usize> = self.blocks.iter().map(|block| block.first).chain([self.joint.len()]).collect();
+        let mut kept = Vec::with_capacity(firsts.len());
+        stages.kept_backwards(&self.joint, |stage, row| {
+            if firsts.binary_search(&stage).is_ok() {
+                kept.push(row.to_vec());
+            }
+        });
+        kept.reverse();
         for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
-            let runs = |position: usize| {
-                let mut later = (first..=last).filter(|&stage| stage > position);
-                later.any(|stage| stages.runs[stage].binary_search(&position).is_ok())
-            };
-            let again: Vec<bool> = (0..self.joint.len()).map(runs).collect();
+            let mut again = vec![false; self.joint.len()];
+            for stage in first..=last {
+                stages.runs[stage].iter().filter(|&&position| position < stage).for_each(|&at| again[at] = true);
+            }
             for (position, &runs) in again.iter().enumerate() {
                 set(self.again[block][position], runs);
             }
             for (at, value) in self.joint.values.iter().enumerate() {
-                let next = self.blocks.get(block + 1).map_or(self.joint.len(), |block| block.first);
-                set(self.keep[block][at], kept[first][at]);
+                set(self.keep[block][at], kept[block][at]);
                 // Where nothing runs again it is the column of the next block's S.
                 if self.stays[block][at] != self.keep[block + 1][at] {
-                    set(self.stays[block][at], kept[next][at] && !again[value.producer]);
+                    set(self.stays[block][at], kept[block + 1][at] && !again[value.producer]);
                 }
             }
         }

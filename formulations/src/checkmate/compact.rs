@@ -112,6 +112,8 @@ pub struct Compact {
     run: Vec<Vec<Term>>,
     keep: Vec<Vec<Term>>,
     lives: Vec<Vec<Life>>,
+    /// By stage, bytes of what is there throughout whatever the solution: it has no life.
+    throughout: Vec<u64>,
     meanings: Vec<Meaning>,
     /// Largest violation of a memory row that counts as none.
     tolerance: f64,
@@ -148,6 +150,7 @@ impl Compact {
             run: Vec::new(),
             keep: Vec::new(),
             lives: Vec::new(),
+            throughout: vec![0; joint.len()],
             meanings: Vec::new(),
             tolerance: 1e-5,
             active: (0..joint.len()).map(|stage| around.is_none_or(|around| around.open.touches(stage))).collect(),
@@ -305,8 +308,13 @@ impl Compact {
         for (at, value) in joint.values.iter().enumerate().filter(|(_, value)| value.producer <= stage) {
             let (kept, stays) = (self.keep[stage][at], self.keep[stage + 1][at]);
             let made = self.run[stage][value.producer];
-            if kept == Term::Zero && made == Term::Zero {
-                continue;
+            match (kept, made, stays) {
+                (Term::Zero, Term::Zero, _) => continue,
+                (Term::One, Term::Zero, Term::One) => {
+                    self.throughout[stage] += value.bytes;
+                    continue;
+                }
+                _ => {}
             }
             let mut spans = Vec::new();
             let mut there = stays;
@@ -355,7 +363,7 @@ impl Compact {
 
     /// Memory while a position runs in a stage, as far as it is not there all the time.
     fn memory(&self, stage: usize, position: usize) -> Sum {
-        let mut sum = Sum::default();
+        let mut sum = Sum { constant: self.scale.bytes(self.throughout[stage]), ..Sum::default() };
         for life in &self.lives[stage] {
             let value = &self.joint.values[life.value];
             sum.add(self.scale.bytes(value.bytes), life.at(value.producer, position));
@@ -383,8 +391,9 @@ impl Compact {
             let memory = self.column(Meaning::Memory { stage, position }, self.capacity, 0.0, Kind::Continuous);
             let mut sum = Sum::of([(-1.0, memory)]);
             let before = previous.as_ref().map(|(_, before)| before);
-            if let Some((previous, _)) = &previous {
-                sum.add(1.0, *previous);
+            match &previous {
+                Some((previous, _)) => sum.add(1.0, *previous),
+                None => sum.constant += self.scale.bytes(self.throughout[stage]),
             }
             for (at, life) in self.lives[stage].iter().enumerate() {
                 let bytes = self.scale.bytes(self.joint.values[life.value].bytes);
@@ -433,7 +442,8 @@ impl Compact {
             self.scale.bytes(value.bytes) * life.at(value.producer, position).value(values)
         });
         let transient = self.joint.run(stage, position).map_or(0, |way| way.transient(self.workspace));
-        lives.sum::<f64>() + self.scale.bytes(transient) * self.run[stage][position].value(values)
+        let throughout = self.scale.bytes(self.throughout[stage]);
+        throughout + lives.sum::<f64>() + self.scale.bytes(transient) * self.run[stage][position].value(values)
     }
 
     /// The stages that a vector says: R, rounded after checking that it is whole.

@@ -14,6 +14,7 @@ use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::search::clock::Clock;
+use crate::search::incumbent::Incumbent;
 use crate::search::refinement::bound_by_blocks;
 use crate::search::separation::{Relaxation, Solver, Solving, failed};
 use crate::staged::joint::Joint;
@@ -118,8 +119,9 @@ fn bound(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let clock = Clock::start(context.limits.time);
     let formulation = context.parameters.get::<Relaxed>();
     let (outcome, lower_bound, build) = if formulation == Relaxed::Blocks {
-        let blocks = bound_by_blocks(task, context.reporter, index, solving, clock)?;
-        (blocks.outcome, Some(blocks.bound), Duration::ZERO)
+        let incumbent = Incumbent::new(task, context.reporter, index, 0.0);
+        let blocks = bound_by_blocks(&incumbent, solving, clock)?;
+        (blocks.outcome, Some(incumbent.bound()), Duration::ZERO)
     } else {
         let (linear, outcome) = relax(context, task, formulation, solving, clock)?;
         let build = began.elapsed().saturating_sub(Duration::from_secs_f64(outcome.solve_seconds));

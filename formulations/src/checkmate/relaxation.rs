@@ -14,6 +14,7 @@ use crate::search::incumbent::Kept;
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::search::separation::{Pass, Relaxation};
 use crate::staged::anneal::{Plan, anneal};
+use crate::staged::joint::Value;
 use crate::staged::repair::Repair;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -95,6 +96,10 @@ impl Staged for Task<'_> {
         Cow::Owned(stages.kept(&self.joint))
     }
 
+    fn store_all(&self) -> Option<Stages> {
+        Some(Stages::store_all(&self.joint))
+    }
+
     fn complete(&self, kept: Kept) -> Option<Stages> {
         Some(self.stages_of(&kept))
     }
@@ -157,9 +162,8 @@ impl Staged for Task<'_> {
     }
 
     fn is_small(&self) -> bool {
-        let joint = &self.joint;
-        let kept = |stage| joint.values.iter().filter(move |value| stage > value.producer && stage <= value.last_use);
-        (0..joint.len()).map(|stage| kept(stage).count()).sum::<usize>() <= SMALL
+        let stages = |value: &Value| value.last_use.min(self.joint.len() - 1).saturating_sub(value.producer);
+        self.joint.values.iter().map(stages).sum::<usize>() <= SMALL
     }
 
     fn within(&self, around: &Stages, open: &Open) -> Option<Linear> {

@@ -15,7 +15,7 @@ use crate::method::report::Silent;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::random::Random;
 use crate::search::clock::Clock;
-use crate::search::incumbent::Kept;
+use crate::search::incumbent::{Incumbent, Kept};
 use crate::search::refinement::bound_by_blocks;
 use crate::search::separation::{Relaxation, Solver, Solving, failed};
 use crate::staged::joint::Joint;
@@ -114,7 +114,7 @@ struct Solved {
 fn relax(context: &Context<'_>, task: &Task<'_>, solving: Solving, clock: Clock) -> Result<Solved, MethodError> {
     let linear = match context.parameters.get::<Relaxed>() {
         Relaxed::Blocks => {
-            let blocks = bound_by_blocks(task, &Silent, 0, solving, clock)?;
+            let blocks = bound_by_blocks(&Incumbent::new(task, &Silent, 0, 0.0), solving, clock)?;
             return Ok(Solved { linear: blocks.relaxation, outcome: blocks.outcome });
         }
         Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),

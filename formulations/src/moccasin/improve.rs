@@ -135,7 +135,9 @@ impl Search<'_, '_> {
         let clock = self.clock.at_most(time);
         while self.explorers == 0 && !incumbent.is_enough() && !clock.is_over() {
             let Some(best) = incumbent.best() else { break };
-            self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, &best, clock)?;
+            if !self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, &best, clock)? {
+                break;
+            }
         }
         Ok(())
     }

@@ -5,21 +5,28 @@ use remat_solvers::{LpAlgorithm, Request, Stop, safe_bound};
 
 use crate::method::MethodError;
 use crate::monet::task::Task;
-use crate::search::clock::Clock;
+use crate::search::clock::{Clock, Pace};
 use crate::search::driver::Ended;
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
+use crate::search::refinement::bound_by_blocks;
 use crate::search::separation::{Pass, Relaxation, Solving, failed};
 
 /// A model so large is left as approximate as interior point leaves it.
 const LARGE: usize = 50_000;
 
-/// Solves the relaxation until no memory row is violated.
+/// Solves the relaxation until no memory row is violated; over blocks of stages where there is no time for single ones.
 ///
 /// # Errors
 /// The solver refuses.
 pub fn relax(incumbent: &Incumbent<'_, Task<'_>>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
-    let mut linear = incumbent.judge.exact();
+    let task = incumbent.judge;
+    if !Pace::of_models().allows(task.stages() * task.columns(), &clock) {
+        let outcome = bound_by_blocks(incumbent, solving, clock)?.outcome;
+        let note = format!("{}: {}; relaxation over blocks; {}", outcome.solver, outcome.raw_status, outcome.size);
+        return Ok(Ended { stop: Some(outcome.stop), note });
+    }
+    let mut linear = task.exact();
     let mut rounds = 0;
     loop {
         rounds += 1;

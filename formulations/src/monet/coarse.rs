@@ -190,21 +190,10 @@ fn entering(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
 
 /// Equation 12 during the first run of a node in the block, in whichever stage that is.
 fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: usize) -> Sum {
-    let terms = &layout.stages[stage];
     // It is of use up to its last reader.
     let latest = span.last.min(problem.nodes[node].last);
-    let before = (stage..=latest).map(|stage| problem.stages[stage].before).min().unwrap_or(0);
-    let mut sum = Sum { constant: before as f64, ..Sum::default() };
-    // The local set only shrinks from stage to stage.
-    let local = problem.local(latest, node);
-    let own = problem.nodes[node].bytes + local.iter().map(|&at| problem.nodes[at].bytes).sum::<i64>();
-    sum.add(own as f64, terms.run[node]);
-    for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
-        sum.add(way.beside as f64, term);
-    }
-    if let Some(over) = problem.over(stage, node) {
-        sum.add(over.beside as f64, terms.over[node]);
-    }
+    let mut sum = own(problem, layout, stage, latest, node);
+    let local: Vec<usize> = problem.local(latest, node).collect();
     for (at, other) in problem.nodes.iter().enumerate().filter(|(at, _)| *at != node && !local.contains(at)) {
         let from = if at < node { latest + 1 } else { latest };
         if let Some(there) = span.there(at, from) {
@@ -214,8 +203,25 @@ fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: 
     sum
 }
 
-/// Equations 5 and 10; in the block's last stage with all that is kept beyond it.
-fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Sum {
+/// Of that, what is there in any case and what the node itself needs.
+fn own(problem: &Problem, layout: &Layout, stage: usize, latest: usize, node: usize) -> Sum {
+    let terms = &layout.stages[stage];
+    let before = (stage..=latest).map(|stage| problem.stages[stage].before).min().unwrap_or(0);
+    let mut sum = Sum { constant: before as f64, ..Sum::default() };
+    // The local set only shrinks from stage to stage.
+    let local = problem.local(latest, node).map(|at| problem.nodes[at].bytes).sum::<i64>();
+    sum.add((problem.nodes[node].bytes + local) as f64, terms.run[node]);
+    for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
+        sum.add(way.beside as f64, term);
+    }
+    if let Some(over) = problem.over(stage, node) {
+        sum.add(over.beside as f64, terms.over[node]);
+    }
+    sum
+}
+
+/// What a backward operator needs beside forward values.
+fn chosen(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
     let terms = &layout.stages[stage];
     let mut sum = Sum { constant: problem.stages[stage].during as f64, ..Sum::default() };
     for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
@@ -223,6 +229,12 @@ fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Su
             sum.add(way.beside as f64, term);
         }
     }
+    sum
+}
+
+/// Equations 5 and 10; in the block's last stage with all that is kept beyond it.
+fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Sum {
+    let mut sum = chosen(problem, layout, stage);
     let read = problem.stages[stage].reads();
     for (at, node) in problem.nodes.iter().enumerate() {
         let bytes = node.bytes as f64;
@@ -237,4 +249,54 @@ fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Su
         }
     }
     sum
+}
+
+/// What [`memory`] comes to in a vector at every place of a block, with its stage: all of them in one pass over the nodes.
+pub fn values(problem: &Problem, layout: &Layout, at: usize, vector: &[f64]) -> Vec<(usize, Place, f64)> {
+    let (Block { first, last }, Some(span)) = (layout.blocks[at], &layout.spans[at]) else { return Vec::new() };
+    let bytes = |node: usize| problem.nodes[node].bytes as f64;
+    let there = |node: usize, stage: usize| bytes(node) * span.there(node, stage).map_or(0.0, |sum| sum.value(vector));
+    // What is there when a stage begins (and beyond the last), and what of that is no longer so in the next.
+    let mut begins = vec![0.0; last - first + 2];
+    let mut changes: Vec<Vec<(usize, f64)>> = vec![Vec::new(); last - first + 1];
+    for (node, stays) in span.stays.iter().enumerate() {
+        begins[0] += there(node, first);
+        for &(until, _) in stays.iter().filter(|&&(until, _)| (first..=last).contains(&until)) {
+            changes[until - first].push((node, there(node, until + 1) - there(node, until)));
+        }
+    }
+    for stage in 0..changes.len() {
+        begins[stage + 1] = begins[stage] + changes[stage].iter().map(|&(_, change)| change).sum::<f64>();
+    }
+    let mut found = Vec::new();
+    for place in places(layout, first) {
+        let memory = match place {
+            Place::Running(node) => {
+                let latest = last.min(problem.nodes[node].last).max(first);
+                let own = own(problem, layout, first, latest, node);
+                let earlier = changes[latest - first].iter().filter(|&&(other, _)| other < node);
+                let mut memory = begins[latest - first] + earlier.map(|&(_, change)| change).sum::<f64>();
+                memory -= there(node, latest);
+                memory -= problem.local(latest, node).map(|local| there(local, latest + 1)).sum::<f64>();
+                memory + own.value(vector)
+            }
+            Place::Passing(_) => entering(problem, layout, first).value(vector),
+            Place::Backward => continue,
+        };
+        found.push((first, place, memory));
+    }
+    let kept_on: f64 =
+        (0..problem.nodes.len()).map(|node| bytes(node) * layout.next_kept(last, node).value(vector)).sum();
+    for stage in first..=last {
+        let mut memory = chosen(problem, layout, stage).value(vector);
+        memory += if stage == last { kept_on } else { begins[stage + 1 - first] };
+        for node in problem.stages[stage].reads() {
+            let kept = layout.next_kept(last, node);
+            let counted = if stage == last { bytes(node) * kept.value(vector) } else { there(node, stage + 1) };
+            let during = span.during.get(&(stage, node));
+            memory += bytes(node) * during.map_or(1.0, |sum| sum.value(vector)) - counted;
+        }
+        found.push((stage, Place::Backward, memory));
+    }
+    found
 }

@@ -196,7 +196,7 @@ impl<'a> Passage<'a> {
     fn local(&self, at: usize) -> (i64, i64) {
         let nodes = &self.problem.nodes;
         let (mut counted, mut all) = (0, 0);
-        for &local in self.problem.local(self.stage, at) {
+        for local in self.problem.local(self.stage, at) {
             all += nodes[local].bytes;
             if self.next[local] || (self.held[local] && !self.problem.rules.released) {
                 counted += nodes[local].bytes;

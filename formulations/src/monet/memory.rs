@@ -109,7 +109,7 @@ fn passing(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum
 /// in-place as a difference. As released, what is held counts even where it is local.
 fn running(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum {
     let terms = &layout.stages[stage];
-    let local = problem.local(stage, node);
+    let local: Vec<usize> = problem.local(stage, node).collect();
     let mut sum = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
     let own = bytes(problem, node) + local.iter().map(|&at| bytes(problem, at)).sum::<f64>();
     sum.add(own, terms.run[node]);

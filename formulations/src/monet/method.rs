@@ -10,7 +10,6 @@ use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::monet::bound::relax;
-use crate::monet::decisions::Decisions;
 use crate::monet::encoding::encode;
 use crate::monet::problem::{Modes, Problem, Rules};
 use crate::monet::relaxation::Linear;
@@ -19,6 +18,7 @@ use crate::monet::task::{Task, modes, rules};
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, exactly, search};
 use crate::search::incumbent::Incumbent;
+use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
 use crate::settings;
 
@@ -177,7 +177,7 @@ fn solve(
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
     let incumbent = Incumbent::new(task, context.reporter, index, gap);
-    if let Some(store_all) = Decisions::store_all(&task.problem, task.capacity) {
+    if let Some(store_all) = task.store_all() {
         incumbent.offer(store_all)?;
     }
     if incumbent.is_enough() {

@@ -150,8 +150,8 @@ pub struct Problem {
     /// Whether times are those of the schedules. Else they may be more: an implementation that saves something counts
     /// what it takes longer than one that does not, which is nothing where it is faster.
     pub exact_times: bool,
-    /// Nodes that are local when one runs: its inputs and what spans it; by stage where the bound is by stage.
-    local: Vec<Vec<Vec<usize>>>,
+    /// Nodes that are local when one runs: its inputs and what spans it, each with the last stage in which it is.
+    local: Vec<Vec<(usize, usize)>>,
 }
 
 impl Problem {
@@ -176,19 +176,13 @@ impl Problem {
         let exact_times = builder.exact_times;
         let mut nodes = builder.nodes;
         last_uses(&mut nodes, &stages);
-        let bar = (0..nodes.len()).map(|at| local_set(&nodes, at, rules, |_| true)).collect();
-        let mut local = vec![bar];
-        if rules.tight_local {
-            local.extend((1..stages.len()).map(|stage| {
-                (0..nodes.len()).map(|at| local_set(&nodes, at, rules, |reader| nodes[reader].last >= stage)).collect()
-            }));
-        }
+        let local = local_sets(&nodes, rules);
         Ok(Self { rules, nodes, stages, exact_times, local })
     }
 
-    /// The local set of a node in a stage: L-bar, or as far as readers can run in that stage (L-dot).
-    pub fn local(&self, stage: usize, node: usize) -> &[usize] {
-        &self.local[stage.min(self.local.len() - 1)][node]
+    /// The local set of a node in a stage, in order: L-bar, or as far as readers can run in that stage (L-dot).
+    pub fn local(&self, stage: usize, node: usize) -> impl Iterator<Item = usize> + '_ {
+        self.local[node].iter().filter(move |&&(_, until)| stage <= until).map(|&(local, _)| local)
     }
 
     /// Ways of a node in a stage.
@@ -224,13 +218,30 @@ impl Problem {
     }
 }
 
-/// Inputs of a node, and what earlier nodes make for later ones; an intermediate runs with its parent, and
-/// so beside the parent's inputs (as released it does not).
-fn local_set(nodes: &[Node], at: usize, rules: Rules, can_run: impl Fn(usize) -> bool) -> Vec<usize> {
-    let with = nodes[at].parent.filter(|_| !rules.released);
-    let reads = |reader: usize| reader == at || Some(reader) == with || (reader > at && can_run(reader));
-    let spans = |node: usize| nodes[node].readers.iter().any(|&reader| reads(reader));
-    (0..at).filter(|&node| spans(node)).collect()
+/// For each node what is there when it runs: earlier nodes that it, its parent or a later node reads, each with the last
+/// stage in which that can be. An intermediate runs with its parent, and so beside the parent's inputs (as released it
+/// does not).
+fn local_sets(nodes: &[Node], rules: Rules) -> Vec<Vec<(usize, usize)>> {
+    let mut sets: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes.len()];
+    for (node, description) in nodes.iter().enumerate() {
+        let readers = &description.readers;
+        let Some(&last) = readers.last() else { continue };
+        // The last reader's intermediates stand right behind it.
+        let beside = nodes[last + 1..].iter().take_while(|node| node.parent == Some(last)).count();
+        // Of the readers after a node, the last stage in which any can run.
+        let mut until = None;
+        let mut later = readers.iter().rev().peekable();
+        for at in (node + 1..=last + beside).rev() {
+            while let Some(&reader) = later.next_if(|&&reader| reader > at) {
+                until = until.max(Some(if rules.tight_local { nodes[reader].last } else { usize::MAX }));
+            }
+            let with = nodes[at].parent.filter(|_| !rules.released);
+            let read = |reader: usize| readers.binary_search(&reader).is_ok();
+            let until = if read(at) || with.is_some_and(read) { Some(usize::MAX) } else { until };
+            sets[at].extend(until.map(|until| (node, until)));
+        }
+    }
+    sets
 }
 
 /// The last stage in which each value can be read, by its stage's operator or by what runs for a later one.

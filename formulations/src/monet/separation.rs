@@ -4,6 +4,7 @@ use crate::monet::coarse;
 use crate::monet::layout::{Held, Layout};
 use crate::monet::memory::Place;
 use crate::monet::problem::Problem;
+use crate::search::blocks::Block;
 use crate::search::term::Term;
 
 /// Which runs of a vector take memory.
@@ -15,16 +16,8 @@ pub enum Runs {
     All,
 }
 
-/// Memory at every place of a stage, in a vector, in the problem's unit.
-pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], runs: Runs) -> Vec<(Place, f64)> {
-    if let Some(span) = &layout.spans[layout.block_of(stage)] {
-        let places = coarse::places(layout, stage).into_iter();
-        let value = |place| coarse::memory(problem, layout, span, stage, place).value(vector);
-        return places.map(|place| (place, value(place))).collect();
-    }
-    if layout.settled[stage] {
-        return Vec::new();
-    }
+/// Memory at every place of a stage that is a block of its own, in a vector, in the problem's unit.
+fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], runs: Runs) -> Vec<(usize, Place, f64)> {
     let terms = &layout.stages[stage];
     let count = problem.nodes.len();
     let bytes = |at: usize| problem.nodes[at].bytes as f64;
@@ -42,13 +35,13 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], 
     let (mut before, mut after) = (problem.stages[stage].before as f64, now.iter().sum::<f64>());
     let loss_reads = problem.nodes.last().filter(|_| stage == 0 && released).map_or(&[][..], |loss| &loss.inputs);
     for at in 0..count {
-        found.push((Place::Passing(at), before + after));
+        found.push((stage, Place::Passing(at), before + after));
         after -= now[at];
         let all = runs == Runs::All && terms.run[at] != Term::Zero;
         let run = if all { 1.0 } else { terms.run[at].value(vector) };
         if run > 0.0 {
             let mut memory = before + after + run * bytes(at);
-            for &local in problem.local(stage, at) {
+            for local in problem.local(stage, at) {
                 memory += run * bytes(local) - next[local];
                 if !released {
                     memory -= held[local];
@@ -62,7 +55,7 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], 
             if let Some(over) = problem.over(stage, at) {
                 memory += over.beside as f64 * terms.over[at].value(vector);
             }
-            found.push((Place::Running(at), memory));
+            found.push((stage, Place::Running(at), memory));
         }
         before += next[at] + held[at];
         if loss_reads.contains(&at) {
@@ -76,7 +69,7 @@ pub fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], 
                 memory += way.beside as f64 * term.value(vector);
             }
         }
-        found.push((Place::Backward, memory));
+        found.push((stage, Place::Backward, memory));
     }
     found
 }
@@ -91,11 +84,16 @@ pub fn violated(
     runs: Runs,
 ) -> Vec<(usize, Place, f64)> {
     let mut found = Vec::new();
-    for stage in 0..problem.stages.len() {
-        let capacity = capacity(stage);
-        let most = capacity + capacity.max(1.0) * 1e-6;
-        let all = values(problem, layout, stage, vector, runs).into_iter().filter(|&(_, memory)| memory > most);
-        found.extend(all.map(|(place, memory)| (stage, place, memory - capacity)));
+    for (at, &Block { first, .. }) in layout.blocks.iter().enumerate() {
+        let all = match () {
+            () if layout.spans[at].is_some() => coarse::values(problem, layout, at, vector),
+            () if layout.settled[first] => continue,
+            () => values(problem, layout, first, vector, runs),
+        };
+        found.extend(all.into_iter().filter_map(|(stage, place, memory)| {
+            let capacity = capacity(stage);
+            (memory > capacity + capacity.max(1.0) * 1e-6).then_some((stage, place, memory - capacity))
+        }));
     }
     found
 }

@@ -106,6 +106,10 @@ impl Staged for Task<'_> {
         Cow::Borrowed(&decisions.kept)
     }
 
+    fn store_all(&self) -> Option<Decisions> {
+        Decisions::store_all(&self.problem, self.capacity)
+    }
+
     fn complete(&self, kept: Kept) -> Option<Decisions> {
         Decisions::complete(&self.problem, kept, self.capacity)
     }

@@ -1,4 +1,4 @@
-//! How long something may take.
+//! How long something may take, and how long what cannot be stopped is expected to take.
 
 use std::time::{Duration, Instant};
 
@@ -50,5 +50,35 @@ impl Clock {
     /// Whether there is a limit.
     pub fn is_limited(&self) -> bool {
         self.limit.is_some()
+    }
+}
+
+/// How long something takes that nothing stops once it has begun, by its size: building a model, say, and presolving it.
+/// A guess at first, then as slow as it was found to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Seconds for one unit of size.
+    seconds: f64,
+}
+
+impl Pace {
+    /// Linear models, by rows and columns of the grid over which they are stated: blocks or stages, times values.
+    pub fn of_models() -> Self {
+        Self { seconds: 5e-6 }
+    }
+
+    /// Neighbourhoods without their solution, by stages times values.
+    pub fn of_neighbourhoods() -> Self {
+        Self { seconds: 1e-7 }
+    }
+
+    /// Takes note of how long something of a size took.
+    pub fn learn(&mut self, size: usize, took: Duration) {
+        self.seconds = self.seconds.max(took.as_secs_f64() / size.max(1) as f64);
+    }
+
+    /// Whether something of a size is expected to be done before a clock's time is up.
+    pub fn allows(&self, size: usize, clock: &Clock) -> bool {
+        clock.left().is_none_or(|left| self.seconds * size as f64 <= left.as_secs_f64())
     }
 }

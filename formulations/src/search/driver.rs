@@ -12,7 +12,7 @@ use crate::search::incumbent::{Incumbent, Judge};
 use crate::search::neighbourhoods::Explorer;
 use crate::search::problem::Staged;
 use crate::search::refinement::Refinement;
-use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
+use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solving, Terms, separate};
 
 /// How a search ended.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub fn beside_explorers<P: Staged, T>(
 ) -> Result<T, MethodError> {
     let explorers = if clock.is_limited() { solving.threads.saturating_sub(1) } else { 0 };
     std::thread::scope(|scope| {
-        let explore = |part| scope.spawn(move || Explorer::new(solving.seed, part).run(incumbent, &solving));
+        let explore = |part| scope.spawn(move || Explorer::new(solving.seed, part).run(incumbent, &solving, clock));
         let running: Vec<_> = (1..=explorers).map(explore).collect();
         let found = search(Solving { threads: solving.threads - explorers, ..solving }, explorers);
         incumbent.finish();
@@ -57,9 +57,12 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
         let mut refinement = Refinement::new(incumbent, solving, if small { clock.share(2) } else { clock }, explorers);
         let stop = refinement.run()?;
         let note = std::mem::take(&mut refinement.note);
-        let open = matches!(stop, None | Some(Stop::TimeLimit)) && !clock.is_over();
-        if !(open && (small || stop.is_none())) {
+        if !matches!(stop, None | Some(Stop::TimeLimit)) || clock.is_over() {
             return Ok(Ended { stop, note });
+        }
+        if !(small || stop.is_none()) || !refinement.allows_exact(&clock) {
+            refinement.without_models(clock)?;
+            return Ok(Ended { stop: Some(Stop::TimeLimit), note });
         }
         let ended = exactly(incumbent, incumbent.judge.exact(), Pass::Relaxed, solving, clock)?;
         Ok(Ended { note: format!("{note}; then {}", ended.note), ..ended })
@@ -80,7 +83,7 @@ pub fn exactly<'p, P: Staged>(
     let interrupt = Some(incumbent.interrupt());
     let terms = Terms { clock, nodes: None, from, until: Pass::Whole, interrupt };
     let mut follower = Exact { incumbent, error: None };
-    let (outcome, solves) = separate(&solving, &mut relaxation, terms, &mut follower)?;
+    let Separated { outcome, solves, .. } = separate(&solving, &mut relaxation, terms, &mut follower)?;
     let note = format!(
         "{}: {}; {} in {solves} solves; {} nodes",
         outcome.solver,

@@ -8,13 +8,13 @@
 
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::MethodError;
 use crate::random::Random;
-use crate::search::clock::Clock;
+use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, Kept};
 use crate::search::problem::{Open, Staged};
 use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
@@ -73,6 +73,7 @@ pub struct Explorer {
     kinds: Vec<Kind>,
     /// Neighbourhoods since one was of use.
     useless: u32,
+    pace: Pace,
 }
 
 impl Explorer {
@@ -80,21 +81,34 @@ impl Explorer {
     pub fn new(seed: u64, part: usize) -> Self {
         let shapes = [Shape::Columns, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
         let kinds = shapes.into_iter().flat_map(|shape| [Kind::new(shape, 0.0), Kind::new(shape, 1.0)]);
-        Self { random: Random::part(seed, 1 + part as u64), kinds: kinds.collect(), useless: 0 }
+        Self {
+            random: Random::part(seed, 1 + part as u64),
+            kinds: kinds.collect(),
+            useless: 0,
+            pace: Pace::of_neighbourhoods(),
+        }
     }
 
-    /// Searches until nothing more is wanted.
+    /// Searches until nothing more is wanted, or the time is up.
     ///
     /// # Errors
     /// The solver refuses.
-    pub fn run<P: Staged>(mut self, incumbent: &Incumbent<'_, P>, solving: &Solving) -> Result<(), MethodError> {
+    pub fn run<P: Staged>(
+        mut self,
+        incumbent: &Incumbent<'_, P>,
+        solving: &Solving,
+        clock: Clock,
+    ) -> Result<(), MethodError> {
         while let Some(best) = incumbent.wait() {
-            self.step(incumbent, solving, &best, Clock::start(Some(Duration::MAX)))?;
+            if !self.step(incumbent, solving, &best, clock)? {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Tries one neighbourhood of a solution and offers what it finds. Without a time limit nodes alone are limited.
+    /// Tries one neighbourhood of a solution and offers what it finds; whether there was time for that. Without a time
+    /// limit nodes alone are limited.
     ///
     /// # Errors
     /// The solver refuses.
@@ -104,8 +118,13 @@ impl Explorer {
         solving: &Solving,
         best: &Arc<P::Solution>,
         clock: Clock,
-    ) -> Result<(), MethodError> {
+    ) -> Result<bool, MethodError> {
         let problem = incumbent.judge;
+        let size = problem.stages() * problem.columns();
+        if !self.pace.allows(size, &clock) {
+            return Ok(false);
+        }
+        let began = Instant::now();
         let guide = incumbent.guide();
         let at = self.draw(guide.is_some());
         let Kind { shape, heads, cells, .. } = self.kinds[at];
@@ -114,7 +133,7 @@ impl Explorer {
         let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
         let patience = TIME * (1 + self.useless / PATIENCE);
         let clock = if clock.is_limited() { clock.at_most(patience) } else { clock };
-        let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0 };
+        let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0, solving: Duration::ZERO };
         let solved = match problem.within(best, &open) {
             Some(mut relaxation) => trial.run(solving, &mut relaxation, clock)?,
             None => true,
@@ -129,14 +148,16 @@ impl Explorer {
         kind.cells = (kind.cells * factor).max(FEWEST);
         kind.tries += 1;
         self.useless += 1;
-        let Some(found) = trial.found else { return Ok(()) };
-        kind.successes += 1;
-        self.useless = 0;
-        let carried = incumbent.best().and_then(|now| carry(problem, best, &found, &now));
-        for found in carried.into_iter().chain([found]) {
-            incumbent.offer(found)?;
+        if let Some(found) = trial.found {
+            kind.successes += 1;
+            self.useless = 0;
+            let carried = incumbent.best().and_then(|now| carry(problem, best, &found, &now));
+            for found in carried.into_iter().chain([found]) {
+                incumbent.offer(found)?;
+            }
         }
-        Ok(())
+        self.pace.learn(size, began.elapsed().saturating_sub(trial.solving));
+        Ok(true)
     }
 
     /// The next kind, drawn by how often each was of use.
@@ -202,11 +223,11 @@ pub fn draw<P: Staged>(
         }
         Shape::Near => first(&connected(problem, column), wanted, count),
     };
-    let row = |stage: usize| {
-        let open = |column: usize| rows.contains(&stage) && chosen[column] && free(stage, column);
-        (0..columns).map(open).collect()
-    };
-    let cells = (0..=stages).map(row).collect();
+    let chosen: Vec<usize> = (0..columns).filter(|&column| chosen[column]).collect();
+    let mut cells = vec![vec![false; columns]; stages + 1];
+    for stage in rows {
+        chosen.iter().filter(|&&column| free(stage, column)).for_each(|&column| cells[stage][column] = true);
+    }
     let mut heads = vec![false; stages];
     for &(stage, ..) in &repeated {
         heads[stage] = true;
@@ -240,6 +261,8 @@ struct Trial<'t, P: Staged> {
     best: &'t P::Solution,
     found: Option<P::Solution>,
     nodes: u64,
+    /// Time of its solves.
+    solving: Duration,
 }
 
 impl<'t, P: Staged> Trial<'t, P> {
@@ -255,8 +278,9 @@ impl<'t, P: Staged> Trial<'t, P> {
         }
         let interrupt = Some(self.incumbent.interrupt());
         let terms = Terms { clock, nodes: Some(NODES), from: Pass::Relaxed, until: Pass::Whole, interrupt };
-        let (outcome, _) = separate(&Solving { threads: 1, ..*solving }, relaxation, terms, self)?;
-        Ok(matches!(outcome.stop, Stop::Optimal | Stop::GapReached | Stop::Infeasible))
+        let separated = separate(&Solving { threads: 1, ..*solving }, relaxation, terms, self)?;
+        self.solving = separated.solving;
+        Ok(matches!(separated.outcome.stop, Stop::Optimal | Stop::GapReached | Stop::Infeasible))
     }
 }
 

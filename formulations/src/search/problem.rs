@@ -58,6 +58,8 @@ pub trait Staged: Judge {
     }
     /// What a solution keeps.
     fn kept<'s>(&self, solution: &'s Self::Solution) -> Cow<'s, Kept>;
+    /// Everything kept and nothing run twice, which may exceed the capacity; none where that is no solution.
+    fn store_all(&self) -> Option<Self::Solution>;
     /// The best solution with what is kept; none where something would have to run that must not.
     fn complete(&self, kept: Kept) -> Option<Self::Solution>;
     /// Offers what a search without a solver makes of a solution, which may exceed the budget.

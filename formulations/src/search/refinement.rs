@@ -8,13 +8,12 @@ use std::time::{Duration, Instant};
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::MethodError;
-use crate::method::report::Reporter;
 use crate::search::blocks::{Block, split};
-use crate::search::clock::Clock;
+use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, TOLERANCE};
 use crate::search::neighbourhoods::Explorer;
 use crate::search::problem::{Effort, Staged};
-use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
+use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solving, Terms, separate};
 
 /// Nodes of the first round without a time limit; each round may use twice as many as the last.
 const NODES: u64 = 50;
@@ -39,6 +38,7 @@ pub struct Refinement<'s, P: Staged> {
     /// Which part of the gap that is left a relaxation may leave.
     part: f64,
     round: usize,
+    pace: Pace,
     /// What became of it, in words.
     pub note: String,
 }
@@ -94,6 +94,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             explorer: Explorer::new(solving.seed, 0),
             part: 8.0,
             round: 0,
+            pace: Pace::of_models(),
             note: String::new(),
         }
     }
@@ -106,10 +107,16 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let mut blocks = self.problem.first_blocks();
         let mut before = None;
         loop {
+            let size = blocks.len() * self.problem.columns();
+            if !self.pace.allows(size, &self.clock) {
+                self.note = format!("no time for {} blocks of stages, after {} rounds", blocks.len(), self.round);
+                return Ok(Some(Stop::TimeLimit));
+            }
             self.round += 1;
             let (began, bound) = (Instant::now(), self.incumbent.bound());
             let mut relaxation = self.problem.over(&blocks, before.as_ref());
-            let outcome = self.solve(&mut relaxation, Pass::Whole, true)?;
+            let Separated { outcome, solving, .. } = self.solve(&mut relaxation, Pass::Whole, true)?;
+            self.pace.learn(size, began.elapsed().saturating_sub(solving));
             self.note = format!(
                 "{}: {}; {} blocks of stages in {} rounds; {}",
                 outcome.solver,
@@ -159,7 +166,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
             .open()
             .is_some_and(|open| (self.incumbent.bound().saturating_sub(bound) as f64) < LITTLE * open as f64);
         if self.explorers == 0 || little {
-            self.explore(began.elapsed())?;
+            let clock = if self.clock.is_limited() { self.clock.at_most(began.elapsed()) } else { self.clock };
+            self.explore(clock)?;
         }
         Ok(())
     }
@@ -177,17 +185,43 @@ impl<'s, P: Staged> Refinement<'s, P> {
         }
     }
 
-    /// Neighbourhoods of the best schedule, for as long as a round took; without a time limit, so many.
-    fn explore(&mut self, round: Duration) -> Result<(), MethodError> {
-        let clock = if self.clock.is_limited() { self.clock.at_most(round) } else { self.clock };
+    /// What is left to do until a clock's time is up where a finer relaxation, or the exact one, would take too long.
+    ///
+    /// # Errors
+    /// A schedule is not legal, or the solver refuses.
+    pub fn without_models(&mut self, clock: Clock) -> Result<(), MethodError> {
+        self.explore(clock)?;
+        while clock.is_limited() && !clock.is_over() && !self.incumbent.is_enough() {
+            self.round += 1;
+            let seed = self.solving.seed.wrapping_add(self.round as u64);
+            let mut offer = |solution| self.incumbent.offer(solution).map(drop);
+            let effort = |heat| Effort { round: self.round, heat, seed, clock };
+            match (self.incumbent.best(), self.problem.store_all()) {
+                (Some(best), _) => self.problem.improve(&best, effort(0.1), &mut offer)?,
+                (None, Some(store_all)) => self.problem.improve(&store_all, effort(1.0), &mut offer)?,
+                (None, None) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Neighbourhoods of the best schedule until a clock's time is up; without a time limit, so many.
+    fn explore(&mut self, clock: Clock) -> Result<(), MethodError> {
         let mut steps = 0;
         while !self.incumbent.is_enough() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
             let Some(best) = self.incumbent.best() else { break };
             let solving = Solving { threads: 1, ..self.solving };
-            self.explorer.step(self.incumbent, &solving, &best, self.clock)?;
+            if !self.explorer.step(self.incumbent, &solving, &best, self.clock)? {
+                break;
+            }
             steps += 1;
         }
         Ok(())
+    }
+
+    /// Whether there is time to build the exact model.
+    pub fn allows_exact(&self, clock: &Clock) -> bool {
+        self.pace.allows(self.problem.stages() * self.problem.columns(), clock)
     }
 
     /// Schedules from the relaxation over short blocks, shorter from round to round: what does not fit when it is
@@ -199,7 +233,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let short = self.problem.short(self.round, &margin, before.as_ref());
             let Some((blocks, mut relaxation)) = short else { return Ok(()) };
             let bounding = margin.iter().all(|&margin| margin == 0);
-            let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?;
+            let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?.outcome;
             let Some(expanded) = self.expand(&relaxation, &outcome) else { return Ok(()) };
             self.improve(&expanded)?;
             if self.problem.fits(&expanded) || self.incumbent.is_enough() {
@@ -222,7 +256,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         }
     }
 
-    fn solve(&self, relaxation: &mut P::Relaxation<'s>, until: Pass, bounding: bool) -> Result<Outcome, MethodError> {
+    fn solve(&self, relaxation: &mut P::Relaxation<'s>, until: Pass, bounding: bool) -> Result<Separated, MethodError> {
         let terms = Terms {
             clock: self.clock.share(if until == Pass::Relaxed { 12 } else { 6 }),
             nodes: (!self.clock.is_limited()).then(|| NODES << self.round.min(20)),
@@ -231,7 +265,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             interrupt: Some(self.incumbent.interrupt()),
         };
         let mut follower = Round { problem: self.problem, incumbent: self.incumbent, gap: self.gap_wanted(), bounding };
-        separate(&self.solving, relaxation, terms, &mut follower).map(|(outcome, _)| outcome)
+        separate(&self.solving, relaxation, terms, &mut follower)
     }
 
     /// A part of the gap that is left: there is no use in solving a relaxation better than the schedules that come of it.
@@ -264,41 +298,39 @@ impl<'s, P: Staged> Refinement<'s, P> {
     }
 }
 
-/// The finest relaxation that was solved without integrality, and the highest bound of all.
+/// The finest relaxation that was solved without integrality.
 pub struct Bounded<R> {
     /// The relaxation.
     pub relaxation: R,
     /// What became of it.
     pub outcome: Outcome,
-    /// The highest bound.
-    pub bound: u64,
 }
 
-/// Bounds by the relaxation over blocks without integrality, split where its solution does not fit or costs more, until
-/// nothing is split or the time is up.
+/// Raises the bound by the relaxation over blocks without integrality, split where its solution does not fit or costs
+/// more, until nothing is split or the time is up.
 ///
 /// # Errors
 /// The solver refuses.
 pub fn bound_by_blocks<'p, P: Staged>(
-    problem: &'p P,
-    reporter: &dyn Reporter,
-    index: usize,
+    incumbent: &Incumbent<'p, P>,
     solving: Solving,
     clock: Clock,
 ) -> Result<Bounded<P::Relaxation<'p>>, MethodError> {
-    let incumbent = Incumbent::new(problem, reporter, index, 0.0);
+    let problem = incumbent.judge;
     let mut blocks = problem.first_blocks();
     let mut before: Option<Bounded<P::Relaxation<'p>>> = None;
+    let mut pace = Pace::of_models();
     loop {
+        let (size, began) = (blocks.len() * problem.columns(), Instant::now());
         let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.relaxation));
         let terms = Terms { clock, nodes: None, from: Pass::Relaxed, until: Pass::Relaxed, interrupt: None };
-        let mut follower = Round { problem, incumbent: &incumbent, gap: 0.0, bounding: true };
-        let (outcome, _) = separate(&solving, &mut relaxation, terms, &mut follower)?;
-        let bound = incumbent.bound();
+        let mut follower = Round { problem, incumbent, gap: 0.0, bounding: true };
+        let Separated { outcome, solving: solved_for, .. } = separate(&solving, &mut relaxation, terms, &mut follower)?;
+        pace.learn(size, began.elapsed().saturating_sub(solved_for));
         let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
         // A round that was cut short leaves the one before, whose solution is one.
         if let Some(before) = before.take().filter(|_| !solved && outcome.stop != Stop::Infeasible) {
-            return Ok(Bounded { outcome: Outcome { stop: outcome.stop, ..before.outcome }, bound, ..before });
+            return Ok(Bounded { outcome: Outcome { stop: outcome.stop, ..before.outcome }, ..before });
         }
         let point = outcome.incumbent.as_ref().filter(|_| solved);
         let expanded = point.and_then(|point| Some((point, problem.expand(&relaxation, point)?)));
@@ -307,8 +339,10 @@ pub fn bound_by_blocks<'p, P: Staged>(
             let wanted = |at: usize, need| need > capacity || problem.costs_more(&relaxation, point, &expanded, at);
             split(&blocks, &needs, wanted)
         });
-        let done = Bounded { relaxation, outcome, bound };
-        let Some(finer) = finer.filter(|_| !clock.has_less_than(LAST)) else { return Ok(done) };
+        let done = Bounded { relaxation, outcome };
+        let possible =
+            |finer: &Vec<Block>| !clock.has_less_than(LAST) && pace.allows(finer.len() * problem.columns(), &clock);
+        let Some(finer) = finer.filter(possible) else { return Ok(done) };
         before = Some(done);
         blocks = finer;
     }

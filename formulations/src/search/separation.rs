@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use remat_solvers::{
     Anew, Backend, Capability, Model, Outcome, Progress, Request, RowBlock, Session, SolverError, Stop,
@@ -120,8 +121,17 @@ pub struct Terms<'a> {
     pub interrupt: Option<&'a AtomicBool>,
 }
 
-/// Solves a model and adds rows until its solution violates none; the outcome of the last solve, and the number of
-/// solves.
+/// How a separation ended.
+pub struct Separated {
+    /// The outcome of the last solve.
+    pub outcome: Outcome,
+    /// Number of solves.
+    pub solves: usize,
+    /// Time of all solves, as far as the solver kept its limits.
+    pub solving: Duration,
+}
+
+/// Solves a model and adds rows until its solution violates none.
 ///
 /// # Errors
 /// The solver refuses.
@@ -130,10 +140,11 @@ pub fn separate<R: Relaxation>(
     relaxation: &mut R,
     terms: Terms<'_>,
     follower: &mut dyn Follower<R>,
-) -> Result<(Outcome, usize), MethodError> {
+) -> Result<Separated, MethodError> {
     let mut session = solving.session(relaxation.model())?;
     let mut pass = terms.from;
     let mut solves = 0;
+    let mut spent = Duration::ZERO;
     loop {
         solves += 1;
         let start = if pass == Pass::Whole { follower.start(relaxation) } else { None };
@@ -152,22 +163,29 @@ pub fn separate<R: Relaxation>(
             nodes: terms.nodes,
             ..solving.request(&terms.clock)
         };
+        let granted = request.time.unwrap_or(Duration::MAX);
         let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+        spent += Duration::from_secs_f64(outcome.solve_seconds).min(granted);
+        let ended = |outcome| Ok(Separated { outcome, solves, solving: spent });
         if outcome.stop == Stop::Infeasible {
-            return Ok((outcome, solves));
+            return ended(outcome);
         }
         let over = follower.solved(relaxation, &outcome, pass)?.is_break();
         let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
         let Some(point) = outcome.incumbent.as_ref().filter(|_| solved && !over) else {
-            return Ok((outcome, solves));
+            return ended(outcome);
         };
         let rows = relaxation.separate(point, pass);
-        if !rows.is_empty() {
-            session.add_rows(&rows).map_err(|error| failed(&error))?;
-        } else if pass == terms.until {
-            return Ok((outcome, solves));
-        } else {
+        if rows.is_empty() && pass == terms.until {
+            return ended(outcome);
+        }
+        if terms.clock.is_over() {
+            return ended(Outcome { stop: Stop::TimeLimit, ..outcome });
+        }
+        if rows.is_empty() {
             pass = Pass::Whole;
+        } else {
+            session.add_rows(&rows).map_err(|error| failed(&error))?;
         }
     }
 }

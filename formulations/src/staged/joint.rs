@@ -149,17 +149,25 @@ impl Joint {
     /// A peak that no schedule undercuts: the first run of an operator with what it reads and makes,
     /// beside what cannot be made again and is still needed.
     pub fn least_peak(&self, workspace: bool) -> u64 {
-        let need = |position: usize| {
-            let operator = &self.operators[position];
-            let touched = |value: &usize| {
-                self.must_keep(position, *value)
-                    || operator.first.reads.contains(value)
-                    || operator.makes.contains(value)
-            };
-            let bytes: u64 = (0..self.values.len()).filter(touched).map(|value| self.values[value].bytes).sum();
-            self.base_bytes + bytes + operator.first.transient(workspace)
-        };
-        (0..self.len()).map(need).max().unwrap_or(self.base_bytes)
+        // What must be there after its producer whatever else happens, as changes from position to position.
+        let mut changes = vec![(0_u64, 0_u64); self.len() + 1];
+        for (at, value) in self.values.iter().enumerate() {
+            if self.must_keep(value.producer + 1, at) {
+                changes[value.producer + 1].0 += value.bytes;
+                changes[(value.last_first_read + 1).min(self.len())].1 += value.bytes;
+            }
+        }
+        let (mut kept, mut most) = (0, 0);
+        for (position, operator) in self.operators.iter().enumerate() {
+            kept = kept + changes[position].0 - changes[position].1;
+            let mut touched: Vec<usize> = operator.first.reads.iter().chain(&operator.makes).copied().collect();
+            touched.sort_unstable();
+            touched.dedup();
+            let beside = touched.into_iter().filter(|&value| !self.must_keep(position, value));
+            let bytes: u64 = beside.map(|value| self.values[value].bytes).sum();
+            most = most.max(kept + bytes + operator.first.transient(workspace));
+        }
+        self.base_bytes + most
     }
 
     /// Fills in what follows from who reads what.

@@ -58,7 +58,7 @@ impl Repair<'_> {
         let kept = stages.kept(self.joint);
         let (mut time, mut excess, mut worst, mut largest) = (0, 0, (0, 0), 0);
         let mut of_stage = (0, 0);
-        stages.walk(self.joint, &kept, |stage, position, _, bytes| {
+        stages.walk(self.joint, |stage, position, _, bytes| {
             let Some(way) = self.joint.run(stage, position) else { return };
             time += way.time;
             let over = (bytes + way.transient(self.workspace)).saturating_sub(self.budget);
@@ -108,7 +108,7 @@ impl Repair<'_> {
     fn drops(&self, point: &Point) -> Vec<(usize, std::ops::RangeInclusive<usize>)> {
         let (stage, position) = point.worst;
         let mut there = Vec::new();
-        point.stages.walk(self.joint, &point.kept, |at, run, now, _| {
+        point.stages.walk(self.joint, |at, run, now, _| {
             if (at, run) == point.worst {
                 there = now.to_vec();
             }

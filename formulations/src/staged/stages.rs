@@ -24,48 +24,53 @@ impl Stages {
     /// What cannot be made again is kept even if `kept` says otherwise.
     pub fn complete(joint: &Joint, kept: impl Fn(usize, usize) -> bool) -> Self {
         let (count, end) = (joint.values.len(), joint.len());
-        let mut keep: Vec<Vec<bool>> = (0..=end)
-            .map(|stage| {
-                let wanted = |value: usize| stage > joint.values[value].producer && kept(stage, value);
-                let result = |value: usize| stage == end && joint.values[value].result;
-                (0..count)
-                    .map(|value| joint.must_keep(stage, value) || result(value) || (stage < end && wanted(value)))
-                    .collect()
-            })
-            .collect();
+        let row = |stage: usize| -> Vec<bool> {
+            let wanted = |value: usize| stage > joint.values[value].producer && kept(stage, value);
+            let keep = |value: usize| {
+                joint.must_keep(stage, value) || if stage < end { wanted(value) } else { joint.values[value].result }
+            };
+            (0..count).map(keep).collect()
+        };
         let mut runs = vec![Vec::new(); end];
+        let mut next = row(end);
         for stage in (0..end).rev() {
+            let mut keep = row(stage);
             let mut run = vec![false; stage + 1];
             run[stage] = true;
             for value in 0..count {
                 let producer = joint.values[value].producer;
-                if producer <= stage && keep[stage + 1][value] && !keep[stage][value] {
-                    make(joint, stage, value, &mut run, &mut keep[stage]);
+                if producer <= stage && next[value] && !keep[value] {
+                    make(joint, stage, value, &mut run, &mut keep);
                 }
             }
             for position in (0..=stage).rev() {
                 let reads = joint.run(stage, position).filter(|_| run[position]).map_or(&[][..], |way| &way.reads);
                 for &value in reads {
-                    if !keep[stage][value] {
-                        make(joint, stage, value, &mut run, &mut keep[stage]);
+                    if !keep[value] {
+                        make(joint, stage, value, &mut run, &mut keep);
                     }
                 }
             }
             runs[stage] = (0..=stage).filter(|&position| run[position]).collect();
+            next = keep;
         }
         Self { runs }
     }
 
     /// Which values are kept into which stage, no longer than needed (S).
     pub fn kept(&self, joint: &Joint) -> Vec<Vec<bool>> {
-        let end = joint.len();
-        let mut kept = vec![vec![false; joint.values.len()]; end + 1];
-        for (at, value) in joint.values.iter().enumerate() {
-            kept[end][at] = value.result;
-        }
-        for stage in (0..end).rev() {
-            let mut needed = kept[stage + 1].clone();
-            for &position in self.runs[stage].iter().rev() {
+        let mut kept = Vec::with_capacity(joint.len() + 1);
+        self.kept_backwards(joint, |_, row| kept.push(row.to_vec()));
+        kept.reverse();
+        kept
+    }
+
+    /// Calls `visit` with the rows of S one by one, from the end to stage 0.
+    pub fn kept_backwards(&self, joint: &Joint, mut visit: impl FnMut(usize, &[bool])) {
+        let mut needed: Vec<bool> = joint.values.iter().map(|value| value.result).collect();
+        visit(joint.len(), &needed);
+        for (stage, runs) in self.runs.iter().enumerate().rev() {
+            for &position in runs.iter().rev() {
                 for &value in &joint.operators[position].makes {
                     needed[value] = false;
                 }
@@ -73,9 +78,8 @@ impl Stages {
                     needed[value] = true;
                 }
             }
-            kept[stage] = needed;
+            visit(stage, &needed);
         }
-        kept
     }
 
     /// Time of all runs.
@@ -101,7 +105,7 @@ impl Stages {
     /// Time and peak as the model counts them.
     pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
         let (mut time, mut peak_bytes) = (0, joint.base_bytes);
-        self.walk(joint, &self.kept(joint), |stage, position, _, bytes| {
+        self.walk(joint, |stage, position, _, bytes| {
             let Some(way) = joint.run(stage, position) else { return };
             time += way.time;
             peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
@@ -111,40 +115,49 @@ impl Stages {
 
     /// Calls `visit` for every run with its stage, its position, what is there during it, and the bytes
     /// of that (without what is there during the run only).
-    pub fn walk(&self, joint: &Joint, kept: &[Vec<bool>], mut visit: impl FnMut(usize, usize, &[bool], u64)) {
-        for (stage, runs) in self.runs.iter().enumerate() {
-            // Until when each value stays: the last reader in this stage, or beyond it.
-            let mut until: Vec<Option<usize>> =
-                kept[stage + 1].iter().map(|&kept| kept.then_some(usize::MAX)).collect();
-            for &position in runs {
-                for &value in joint.run(stage, position).map_or(&[][..], |way| &way.reads) {
-                    until[value] = until[value].max(Some(position));
+    pub fn walk(&self, joint: &Joint, mut visit: impl FnMut(usize, usize, &[bool], u64)) {
+        let stages = self.runs.iter().enumerate();
+        let runs: Vec<(usize, usize)> =
+            stages.flat_map(|(stage, runs)| runs.iter().map(move |&position| (stage, position))).collect();
+        let mut drops = Self::drops(joint, &runs);
+        let mut there = vec![false; joint.values.len()];
+        let mut bytes = joint.base_bytes;
+        for (at, &(stage, position)) in runs.iter().enumerate() {
+            for &value in &joint.operators[position].makes {
+                bytes += if there[value] { 0 } else { joint.values[value].bytes };
+                there[value] = true;
+            }
+            visit(stage, position, &there, bytes);
+            while let Some((_, value)) = drops.pop_if(|&mut (run, _)| run == at) {
+                there[value] = false;
+                bytes -= joint.values[value].bytes;
+            }
+        }
+    }
+
+    /// After which run each copy of a value is dropped: the last that reads it, or the one that makes it; the last first.
+    fn drops(joint: &Joint, runs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let mut needed: Vec<bool> = joint.values.iter().map(|value| value.result).collect();
+        let mut drops = Vec::new();
+        for (at, &(stage, position)) in runs.iter().enumerate().rev() {
+            for &value in &joint.operators[position].makes {
+                if !std::mem::take(&mut needed[value]) {
+                    drops.push((at, value));
                 }
             }
-            let mut there = kept[stage].clone();
-            let mut bytes = joint.base_bytes;
-            bytes += there.iter().zip(&joint.values).filter(|(there, _)| **there).map(|(_, v)| v.bytes).sum::<u64>();
-            for &position in runs {
-                let Some(way) = joint.run(stage, position) else { continue };
-                for &value in &joint.operators[position].makes {
-                    bytes += if there[value] { 0 } else { joint.values[value].bytes };
-                    there[value] = true;
-                }
-                visit(stage, position, &there, bytes);
-                for &value in way.reads.iter().chain(&joint.operators[position].makes) {
-                    if there[value] && until[value].is_none_or(|until| until <= position) {
-                        there[value] = false;
-                        bytes -= joint.values[value].bytes;
-                    }
+            for &value in joint.run(stage, position).map_or(&[][..], |way| &way.reads) {
+                if !std::mem::replace(&mut needed[value], true) {
+                    drops.push((at, value));
                 }
             }
         }
+        drops
     }
 
     /// The peak of each stage, and the position at which it is.
     pub fn peaks(&self, joint: &Joint, workspace: bool) -> Vec<(u64, usize)> {
         let mut peaks = vec![(0, 0); joint.len()];
-        self.walk(joint, &self.kept(joint), |stage, position, _, bytes| {
+        self.walk(joint, |stage, position, _, bytes| {
             let bytes = bytes + joint.run(stage, position).map_or(0, |way| way.transient(workspace));
             if bytes > peaks[stage].0 {
                 peaks[stage] = (bytes, position);

@@ -126,7 +126,7 @@ impl Twin<'_> {
             if !has(runs, at) {
                 continue;
             }
-            let local = self.problem.local(stage, at).iter().map(|&local| 1 << local).sum::<Set>();
+            let local = self.problem.local(stage, at).map(|local| 1 << local).sum::<Set>();
             // As released, what the backward operator needs is counted beside the local set.
             let beside = if self.problem.rules.released { size(reads & !next & local & below) } else { 0 };
             let loss = |input: &&usize| {
