@@ -9,7 +9,7 @@ export RUSTDOCFLAGS := "-D warnings"
 default:
     @just --list --unsorted
 
-# Run the main job: the ResNet suite, its table and its plots
+# Run the main job: the ResNet suite, its digest, tables and plots
 resnet *flags:
     cargo run --release {{ cbc }} -- run --suite resnet {{ flags }}
 
@@ -51,7 +51,7 @@ test-profiler:
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
-instances *suites="resnet checkmate kusumoto kusumoto-batches rotor monet fastsa":
+instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batches rotor monet fastsa":
     cd profiler && for suite in {{ suites }}; do \
         "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
     done

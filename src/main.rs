@@ -16,6 +16,7 @@ mod format;
 #[cfg(test)]
 mod fuzz;
 mod host;
+mod index;
 mod launcher;
 mod library;
 mod max_batch;

@@ -25,6 +25,12 @@ def _resnet() -> dict[str, Job]:
     return jobs
 
 
+def _resnet_alternatives() -> dict[str, Job]:
+    """torchvision's ResNets of `resnet` at their usual size, with everything from which MONeT chooses."""
+    return {name.replace("-224", "-alternatives-224"): _with_alternatives(job)
+            for name, job in _resnet().items() if name.endswith("-224-b32")}
+
+
 def _checkmate() -> dict[str, Job]:
     """The networks of Checkmate's evaluation, at the batch sizes of its published graphs (256 and 32; VGG-19,
     MobileNet and U-Net at a second one too, from which sizes at any batch follow), each with modelled times and with
@@ -75,8 +81,7 @@ def _monet() -> dict[str, Job]:
         "unet-416x608-b11": ("unet:monet", 11, segmented),
         "unet3d-48x80x80-b22": ("unet:3d", 22, volume),
     }
-    return {name: Job(model, batch, shape, "model:p100", "cpu", convolutions="model", alternatives=True,
-                      split_convolution_backward=True, split_batch_norm=True)
+    return {name: _with_alternatives(Job(model, batch, shape, "model:p100", "cpu"))
             for name, (model, batch, shape) in rows.items()}
 
 
@@ -119,6 +124,10 @@ def _job(model: str, batch: int, height: int, width: int | None = None, device: 
     return Job(model, batch, (3, height, width or height), device, "cpu")
 
 
+def _with_alternatives(job: Job) -> Job:
+    return replace(job, convolutions="model", alternatives=True, split_convolution_backward=True, split_batch_norm=True)
+
+
 def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     """Each network with the costs of its device and then, as NAME-flops or NAME-unit, with counted ones."""
     both = {}
@@ -127,7 +136,7 @@ def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     return both
 
 
-SUITES = {"resnet": _resnet, "checkmate": _checkmate, "kusumoto": _kusumoto,
+SUITES = {"resnet": _resnet, "resnet-alternatives": _resnet_alternatives, "checkmate": _checkmate, "kusumoto": _kusumoto,
           "kusumoto-batches": _kusumoto_batches, "rotor": _rotor, "monet": _monet, "fastsa": _fastsa}
 
 

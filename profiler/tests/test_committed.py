@@ -32,6 +32,17 @@ def test_the_suite_makes_the_committed_file_again(name, tmp_path):
     assert made == committed
 
 
+def test_the_suite_with_alternatives_makes_its_committed_files_again(tmp_path):
+    folder = FOLDER.with_name("resnet-alternatives")
+    jobs = suite("resnet-alternatives")
+    assert {path.name for path in folder.iterdir()} == {f"{name}.json.zst" for name in jobs}
+    path = tmp_path / "resnet18-alternatives-224-b32.json.zst"
+    run(jobs["resnet18-alternatives-224-b32"], path)
+    made, committed = instance.read(path), instance.read(folder / path.name)
+    made["provenance"].pop("framework"), committed["provenance"].pop("framework")
+    assert made == committed
+
+
 def test_resnet1001_at_batch_8_meets_rotors_estimate():
     summary = store_all("resnet1001-224-b8")
     assert summary.peak_bytes / 2**30 == pytest.approx(225, rel=0.005)

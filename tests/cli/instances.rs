@@ -14,6 +14,51 @@ fn instances_are_listed_and_shown() {
 }
 
 #[test]
+fn the_list_comes_from_the_index_and_never_from_a_stale_line() {
+    let checkout = Checkout::new();
+    let listed = checkout.ok("instances list").stdout;
+    checkout.ok("instances index");
+    checkout.ok("instances index --check");
+    let path = checkout.path("instances/index.csv");
+    let index = std::fs::read_to_string(&path).unwrap();
+    let indexed = checkout.ok("instances list");
+    assert_eq!((indexed.stdout, indexed.stderr.as_str()), (listed.clone(), ""));
+    // The list believes a line whose hash is that of the file; the check believes none.
+    std::fs::write(&path, index.replace(",16,25,", ",17,25,")).unwrap();
+    assert!(checkout.ok("instances list").stdout.contains("small/counter         17       25"));
+    let refused = checkout.bench("instances index --check");
+    assert_eq!((refused.code, refused.last_error().contains("first: small/counter")), (Some(1), true));
+    // Another instance under the name, and a new one: both are read, and the user is told.
+    std::fs::write(&path, &index).unwrap();
+    checkout.ok("instances generate figure4 --n 6 -o instances/small/counter.json");
+    checkout.ok("instances generate figure4 --n 7 -o instances/small/new.json");
+    let stale = checkout.ok("instances list");
+    assert!(
+        stale.stdout.contains("small/counter         18") && stale.stdout.contains("small/new"),
+        "{}",
+        stale.stdout
+    );
+    assert!(stale.stderr.contains("not up to date for 2 instances"), "{}", stale.stderr);
+    let refused = checkout.bench("instances index --check");
+    assert!(refused.last_error().contains("not up to date for 2 instances"), "{}", refused.stderr);
+    std::fs::remove_file(checkout.path("instances/small/new.json")).unwrap();
+    checkout.ok("instances generate figure4 --n 5 -o instances/small/counter.json");
+    checkout.ok("instances index --check");
+    std::fs::write(&path, "name\nx\n").unwrap();
+    assert!(checkout.bench("instances list").last_error().contains("`bench instances index` writes it anew"));
+}
+
+#[test]
+fn the_committed_index_is_that_of_the_instances() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_bench"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["instances", "index", "--check"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn names_are_found_from_folders_below() {
     let checkout = Checkout::new();
     let below = checkout.path("instances/small");

@@ -1,11 +1,10 @@
 //! `bench instances list`.
 
 use clap::Args;
-use remat_core::io::read_instance;
 
-use crate::baseline::Baseline;
 use crate::failure::Failure;
 use crate::format::{self, Format};
+use crate::index::{Index, complaint};
 use crate::library::Library;
 use crate::output;
 use crate::table::grid::Grid;
@@ -33,23 +32,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if entries.is_empty() {
         return Err(Failure::input("there is no folder instances/ here; run inside a checkout"));
     }
+    let index = Index::read(&library)?;
+    let (lines, stale) = index.look_up(&entries)?;
+    if stale > 0 {
+        output::info(&complaint(&library, stale));
+    }
     let mut grid =
         Grid::new(&["name", "operators", "tensors", "batch", "store-all time", "store-all peak"]).numeric_from(1);
-    for entry in &entries {
-        match read_instance(&entry.path) {
-            Ok(instance) => {
-                let units = instance.units();
-                let baseline = Baseline::new(&instance).ok();
-                grid.row([
-                    entry.key.clone(),
-                    instance.operators().len().to_string(),
-                    instance.tensors().len().to_string(),
-                    instance.provenance().batch_size.map_or(String::new(), |batch| batch.to_string()),
-                    baseline.map_or("illegal".into(), |b| format::time(b.time, units.time)),
-                    baseline.map_or("illegal".into(), |b| format::bytes(b.peak_bytes, units.memory)),
-                ]);
-            }
-            Err(_) => grid.row([entry.key.as_str(), "broken: see `bench instances validate`", "", "", "", ""]),
+    for (entry, line) in entries.iter().zip(lines) {
+        match line {
+            Some(line) => grid.row([
+                entry.key.clone(),
+                line.operators.to_string(),
+                line.tensors.to_string(),
+                line.batch_size.map_or(String::new(), |batch| batch.to_string()),
+                line.store_all_time.map_or("illegal".into(), |time| format::time(time, line.time_unit)),
+                line.store_all_peak.map_or("illegal".into(), |bytes| format::bytes(bytes, line.memory_unit)),
+            ]),
+            None => grid.row([entry.key.as_str(), "broken: see `bench instances validate`", "", "", "", ""]),
         }
     }
     output::result(&grid.render(arguments.format))

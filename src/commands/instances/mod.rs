@@ -3,6 +3,7 @@
 mod generate;
 mod import;
 mod import_monet;
+mod index;
 mod list;
 mod schema;
 mod show;
@@ -21,6 +22,8 @@ pub enum Command {
     Show(show::Arguments),
     /// Check instance files against every rule of the format
     Validate(validate::Arguments),
+    /// Write or check the index of the instances, from which `list` answers
+    Index(index::Arguments),
     /// Turn a chain file (fweight, bweight, cweight, cbweight, ftmp, btmp) into an instance
     Import(import::Arguments),
     /// Turn a profile of MONeT's authors into an instance
@@ -40,6 +43,7 @@ pub fn run(command: &Command) -> Result<(), Failure> {
         Command::List(arguments) => list::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Validate(arguments) => validate::run(arguments),
+        Command::Index(arguments) => index::run(arguments),
         Command::Import(arguments) => import::run(arguments),
         Command::ImportMonet(arguments) => import_monet::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
