@@ -33,9 +33,52 @@ fn changed(text: &str) -> String {
     format!("{hidden}{}~{}", &kept[..kept.len() - hidden.len()], &hash[..HASH])
 }
 
+/// Names with what they have in common written once: `resnet{18,50}-224`; words and numbers are not cut.
+pub fn braced(names: &[String]) -> String {
+    let (Some(first), true) = (names.first(), names.len() > 1) else { return names.concat() };
+    let word = |c: char| c.is_ascii_alphanumeric();
+    let common = |left: &[char], right: &[char]| left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    let all: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
+    let reversed: Vec<Vec<char>> = names.iter().map(|name| name.chars().rev().collect()).collect();
+    let shared = |all: &[Vec<char>]| {
+        let mut length = all.iter().map(|name| common(&all[0], name)).min().unwrap_or(0);
+        // Back to where a word, or a number after letters, begins in all of them.
+        let cuts = |at: usize| {
+            let inside = |name: &Vec<char>| match (at.checked_sub(1).map(|before| name[before]), name.get(at)) {
+                (Some(a), Some(&b)) => word(a) && word(b) && a.is_ascii_digit() == b.is_ascii_digit(),
+                _ => false,
+            };
+            all.iter().any(inside)
+        };
+        while length > 0 && cuts(length) {
+            length -= 1;
+        }
+        length
+    };
+    let (head, tail) = (shared(&all), shared(&reversed));
+    let shortest = all.iter().map(Vec::len).min().unwrap_or(0);
+    if head + tail == 0 || head + tail > shortest {
+        return names.join(", ");
+    }
+    let middle: Vec<String> = all.iter().map(|name| name[head..name.len() - tail].iter().collect()).collect();
+    let part = |range: std::ops::Range<usize>| first.chars().skip(range.start).take(range.len()).collect::<String>();
+    let length = first.chars().count();
+    format!("{}{{{}}}{}", part(0..head), middle.join(","), part(length - tail..length))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_names_share_is_written_once() {
+        let braces = |names: &[&str]| braced(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(braces(&["resnet18-224-b32", "resnet101-224-b32"]), "resnet{18,101}-224-b32");
+        assert_eq!(braces(&["vgg16-224-b176", "unet-416x608-b11"]), "vgg16-224-b176, unet-416x608-b11");
+        assert_eq!(braces(&["a-b", "a-c"]), "a-{b,c}");
+        assert_eq!(braces(&["net"]), "net");
+        assert_eq!(braces(&["a", "a-a"]), "a, a-a");
+    }
 
     #[test]
     fn plain_names_stay_and_all_others_differ() {

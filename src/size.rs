@@ -162,6 +162,14 @@ impl Budget {
         }
     }
 
+    /// The part of store-all's peak that it is; none for a size.
+    pub fn fraction(&self) -> Option<f64> {
+        match self.amount {
+            Amount::Bytes(_) => None,
+            Amount::Fraction(Decimal { digits, places }) => Some(digits as f64 / 10f64.powi(places.cast_signed())),
+        }
+    }
+
     /// Sorts fractions before sizes, each ascending: the order of a table's columns.
     pub fn sort_key(&self) -> (bool, u128) {
         match self.amount {

@@ -134,6 +134,8 @@ pub struct SuiteLimits {
     pub memory: Option<Size>,
     /// Threads of one run.
     pub threads: Option<usize>,
+    /// Runs at the same time, but no more than there are cores.
+    pub jobs: Option<usize>,
     /// Seeds: methods with random choices run once for each.
     #[serde(default = "no_seed")]
     pub seeds: Vec<u64>,
@@ -141,7 +143,7 @@ pub struct SuiteLimits {
 
 impl Default for SuiteLimits {
     fn default() -> Self {
-        Self { time_seconds: None, cpu_seconds: None, memory: None, threads: None, seeds: no_seed() }
+        Self { time_seconds: None, cpu_seconds: None, memory: None, threads: None, jobs: None, seeds: no_seed() }
     }
 }
 
@@ -171,6 +173,9 @@ pub struct SuiteMethod {
     /// Whether to run the settings that the method itself proposes for an instance.
     #[serde(default)]
     pub sweep: bool,
+    /// Patterns over the suite's instances on which it runs; empty: on all.
+    #[serde(default)]
+    pub instances: Vec<String>,
 }
 
 /// One value or several.
@@ -206,7 +211,12 @@ impl SuiteMethod {
     /// A method with one setting.
     pub fn of(spec: &Spec) -> Self {
         let one = |(name, value): (&String, &String)| (name.clone(), Values::One(Value::Text(value.clone())));
-        Self { id: spec.id.clone(), parameters: spec.parameters.iter().map(one).collect(), sweep: false }
+        Self {
+            id: spec.id.clone(),
+            parameters: spec.parameters.iter().map(one).collect(),
+            sweep: false,
+            instances: vec![],
+        }
     }
 
     /// How many combinations of the listed values there are.
@@ -331,6 +341,7 @@ fn check(suite: &Suite) -> Result<(), String> {
             Err(format!("limits.cpu_seconds is {s}; expected a number of seconds above 0 and at most 1e9"))
         }
         SuiteLimits { threads: Some(0), .. } => Err("limits.threads is 0; expected at least 1".into()),
+        SuiteLimits { jobs: Some(0), .. } => Err("limits.jobs is 0; expected at least 1".into()),
         _ => Ok(()),
     }
 }

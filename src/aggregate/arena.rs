@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use remat_formulations::{Claim, Termination};
+use remat_formulations::{Claim, Class, Termination};
 
 use crate::records::{Ending, Record};
 use crate::size::Budget;
@@ -49,6 +49,8 @@ pub struct Outcome {
     pub limit: Option<f64>,
     /// What was known when.
     pub trajectory: Trajectory,
+    /// The class that its schedule is in.
+    pub class: Option<Class>,
 }
 
 /// All pairs.
@@ -162,6 +164,7 @@ fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
         time: chosen.simulated_time.filter(|_| chosen.is_solved()),
         limit: chosen.time_limit_seconds,
         trajectory: (*trajectory).clone(),
+        class: chosen.schedule_class.filter(|_| chosen.is_solved()),
     })
 }
 
@@ -185,6 +188,7 @@ fn best_point(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
             bounds: vec![],
             end: seconds,
         },
+        class: best.and_then(|row| row.schedule_class),
     })
 }
 
@@ -236,6 +240,24 @@ pub mod tests {
         let seconds = [Some(2.0), None, Some(1.0), Some(2.0), Some(0.5), Some(0.5)];
         let trajectories: Vec<_> =
             rows.iter().zip(seconds).map(|(row, seconds)| Trajectory::new(row, seconds, &[])).collect();
+        Arena::new(&rows, &trajectories)
+    }
+
+    /// The arena of methods on four instances a to d at one budget, by their times; store-all takes 100.
+    pub fn table(methods: &[(&str, [Option<u64>; 4])]) -> Arena {
+        let row = |instance: &str, method: &str, time: Option<u64>| Record {
+            instance: instance.into(),
+            store_all_time: 100,
+            simulated_time: time,
+            termination: Ending::Ran(if time.is_some() { Termination::Feasible } else { Termination::NotFound }),
+            claim: Claim::heuristic(if method == "revolve" { Class::CHAIN } else { Class::ALL }),
+            schedule_class: time.map(|_| if method == "fastsa" { Class::ALL } else { Class::STAGES }),
+            ..example(method, Some(("0.5x", 1 << 29)))
+        };
+        let of = |instance: usize| methods.iter().map(move |(method, times)| (instance, *method, times[instance]));
+        let names = ["a", "b", "c", "d"];
+        let rows: Vec<_> = (0..4).flat_map(of).map(|(at, method, time)| row(names[at], method, time)).collect();
+        let trajectories: Vec<_> = rows.iter().map(|row| Trajectory::new(row, Some(1.0), &[])).collect();
         Arena::new(&rows, &trajectories)
     }
 

@@ -5,6 +5,8 @@
 
 pub mod arena;
 mod claims;
+pub mod digest;
+pub mod findings;
 pub mod measures;
 pub mod overview;
 pub mod planning;
@@ -15,6 +17,7 @@ use std::path::Path;
 
 use crate::failure::Failure;
 use crate::format::Format;
+use crate::output;
 use crate::records::Record;
 use crate::replay::Execution;
 use crate::table::grid::Grid;
@@ -88,8 +91,9 @@ impl Table {
     /// The table and its caption in any format; the formats for machines have the grid alone.
     pub fn render(&self, format: Format) -> String {
         let grid = self.grid.render(format);
+        let width = output::width();
         match format {
-            Format::Text => format!("{}\n{grid}\n{}", self.title, wrap(&self.caption, 110)),
+            Format::Text => format!("{}\n{}\n{}", self.title, self.grid.folded(width), wrap(&self.caption, width)),
             Format::Md => format!("{}\n\n{grid}", self.caption),
             Format::Latex => format!("% {}\n{grid}", self.caption),
             Format::Csv | Format::Json => grid,
@@ -103,7 +107,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
 }
 
 /// Seconds with three digits, or a dash.
-fn seconds(value: Option<f64>) -> String {
+pub fn seconds(value: Option<f64>) -> String {
     match value {
         None => "-".into(),
         Some(value) if value < 0.1 => format!("{value:.3}"),

@@ -31,13 +31,13 @@ pub struct Arguments {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
     /// Steps of schedules to embed, over all schedules (about 25 bytes each)
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    #[arg(long, value_name = "N", default_value_t = Embedding::default().schedule_steps)]
     schedule_steps: usize,
     /// Rows of the table of all rows
-    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    #[arg(long, value_name = "N", default_value_t = Embedding::default().rows)]
     rows: usize,
     /// Plots of incumbents and bounds over time
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(long, value_name = "N", default_value_t = Embedding::default().progress_plots)]
     progress_plots: usize,
 }
 
@@ -61,8 +61,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Beside the old page and then over it, so that there is never half of one.
-fn write(path: &Path, page: &str) -> Result<(), Failure> {
+/// Writes a page beside the old one and then over it, so that there is never half of one.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("{}: cannot write: {error}; choose another with -o", path.display()));
     let partial = path.with_extension("html.partial");
     std::fs::write(&partial, page).map_err(failed)?;

@@ -8,6 +8,7 @@ use remat_formulations::Limits;
 
 use crate::cache::Cache;
 use crate::cli::{count, positive, seconds, specs};
+use crate::commands::report::write as write_page;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::host::{Host, cores};
@@ -18,20 +19,21 @@ use crate::library::Library;
 use crate::max_batch::campaign::Campaign;
 use crate::output;
 use crate::plot;
-use crate::records::{self, Existing, Writer};
+use crate::records::{self, Existing, Record, Writer};
 use crate::replay::{self, pass};
+use crate::report::{self, Embedding};
 use crate::run::manifest::Session;
 use crate::run::plan::{self, Overrides};
 use crate::run::{Conditions, Run, interrupts, pool};
 use crate::size::{Budget, Size};
 use crate::suite::{self, Suite, SuiteFile, SuiteSlurm};
-use crate::table::sections;
+use crate::table::sections::{self, Section};
 
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
 of memory or a time-out is a row, not the end, and budgets that it leaves open are asked again, one by one. Rows are appended to OUT/records.csv one by one; \
 schedules are kept under OUT/schedules, what was known when under OUT/traces, what solvers printed under \
-OUT/logs, plots under OUT/plots. What a method reported before it was killed counts. A row whose instance, \
+OUT/logs, plots under OUT/plots, tables in OUT/tables.md, all of it on one page in OUT/report.html. What a method reported before it was killed counts. A row whose instance, \
 method, parameters, budget, seed, limits and sources are those of an earlier one is taken from the cache. Every schedule is checked by the \
 simulator here. Press Ctrl-C to stop; --resume continues.
 
@@ -39,7 +41,7 @@ Examples:
   bench run --suite smoke
   bench run --suite resnet --methods rotor-persistent[slots=1000],revolve --instances 'resnet50-*'
   bench run --suite my-suite.toml --budgets 0.25x,0.5x,8GiB --time-limit 60 --memory-limit 4GiB
-  bench run --suite resnet --resume
+  bench run --suite resnet --resume --details
   bench run --suite resnet --launcher slurm --partition long --cpus-per-task 4 --chunk 10";
 
 /// Arguments of `bench run`.
@@ -68,9 +70,9 @@ pub struct Arguments {
     /// Limit on the address space of each run's process, and on the resident memory of all of them, e.g. 4GiB
     #[arg(long, visible_alias = "memlimit", value_name = "SIZE")]
     memory_limit: Option<Size>,
-    /// Runs at the same time; more than 1 disturbs the timings
-    #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
-    jobs: usize,
+    /// Runs at the same time; more than there are cores disturb the timings [default: the suite's, or 1]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    jobs: Option<usize>,
     /// Threads that each method may use [default: the suite's, or the cores divided by the jobs]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
@@ -101,13 +103,16 @@ pub struct Arguments {
     /// Execute the schedules for real afterwards, on this device: columns of executed.csv
     #[arg(long, value_enum, value_name = "DEVICE")]
     replay: Option<replay::Device>,
-    /// Make no plots
+    /// Make no plots, and no page of HTML
     #[arg(long)]
     no_plots: bool,
+    /// Print the tables of every instance too, folded to the terminal's width, not the digest alone
+    #[arg(long)]
+    details: bool,
     /// Leave out the suite's searches for the largest batch
     #[arg(long)]
     no_batches: bool,
-    /// Format of the table on standard output
+    /// Format of what is printed; formats other than text have the tables instead of the digest
     #[arg(long, value_enum, default_value_t)]
     format: Format,
     // At the end, for its heading is that of all that follows.
@@ -196,7 +201,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     output::info(&format!("{}: {}", file.suite.name, file.suite.title));
     announce(&runs, &missing, &folder);
     let cache = Cache::locate(&library.root, arguments.fresh);
-    let summary = pool::run_all(missing, arguments.jobs, &mut writer, &folder, &conditions, cache.as_ref(), &stop)?;
+    let jobs = jobs(arguments, &file.suite);
+    let summary = pool::run_all(missing, jobs, &mut writer, &folder, &conditions, cache.as_ref(), &stop)?;
     tell_of(cache.as_ref(), summary.cached);
     if let Some(campaign) = &campaign {
         let time = search_time(arguments, campaign, &conditions);
@@ -293,14 +299,13 @@ fn report(arguments: &Arguments, runs: &[Run], folder: &Path, library: &Library,
         pass::replay(&rows, folder, device, replay::REPEATS)?;
     }
     rows.retain(|record| wanted.contains(&record.key()));
-    output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
-    if !arguments.no_plots {
-        let plots = folder.join("plots");
-        let executed = replay::read(folder)?;
-        let written =
-            plot::write_all(&rows, Some(suite), folder, &plots)? + plot::executed::write_all(&rows, &executed, &plots)?;
-        output::info(&format!("{} in {}", count(written, "plot"), plots.display()));
+    if arguments.details || arguments.format != Format::Text {
+        output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
     }
+    if arguments.format == Format::Text {
+        output::result(&sections::one(Section::Digest, library, &rows, folder, Format::Text, Some(suite))?)?;
+    }
+    keep(arguments, &rows, folder, library, suite)?;
     let failed = records::errors(&rows);
     if failed > 0 {
         let path = folder.join("records.csv");
@@ -313,6 +318,38 @@ fn report(arguments: &Arguments, runs: &[Run], folder: &Path, library: &Library,
     Ok(())
 }
 
+/// Writes what is looked at later: tables, and unless told otherwise plots and the page.
+fn keep(
+    arguments: &Arguments,
+    rows: &[Record],
+    folder: &Path,
+    library: &Library,
+    suite: &Suite,
+) -> Result<(), Failure> {
+    let tables = folder.join("tables.md");
+    let text = sections::all(library, rows, folder, Format::Md, Some(suite))?;
+    std::fs::write(&tables, text)
+        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", tables.display())))?;
+    let more = if arguments.details { "" } else { " (--details prints them)" };
+    output::info(&format!("tables: {}{more}", tables.display()));
+    if arguments.no_plots {
+        return Ok(());
+    }
+    let (plots, page) = (folder.join("plots"), folder.join("report.html"));
+    let executed = replay::read(folder)?;
+    let written =
+        plot::write_all(rows, Some(suite), folder, &plots)? + plot::executed::write_all(rows, &executed, &plots)?;
+    output::info(&format!("{}: {}", count(written, "plot"), plots.display()));
+    write_page(&page, &report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
+    output::info(&format!("page: {}", page.display()));
+    Ok(())
+}
+
+/// How many runs go at the same time: as many as asked for, or as the suite says and there are cores for.
+fn jobs(arguments: &Arguments, suite: &Suite) -> usize {
+    arguments.jobs.or(suite.limits.jobs.map(|jobs| jobs.min(cores()))).unwrap_or(1)
+}
+
 fn tell_of(cache: Option<&Cache>, rows: usize) {
     if let Some(cache) = cache.filter(|_| rows > 0) {
         let (rows, folder) = (count(rows, "row"), cache.folder().display());
@@ -323,7 +360,7 @@ fn tell_of(cache: Option<&Cache>, rows: usize) {
 fn conditions(arguments: &Arguments, library: &Library, suite: &Suite, folder: &Path) -> Conditions {
     let suite_time = suite.limits.time_seconds.map(Duration::from_secs_f64);
     let suite_cpu = suite.limits.cpu_seconds.map(Duration::from_secs_f64);
-    let threads = arguments.threads.or(suite.limits.threads).unwrap_or((cores() / arguments.jobs).max(1));
+    let threads = arguments.threads.or(suite.limits.threads).unwrap_or((cores() / jobs(arguments, suite)).max(1));
     Conditions {
         limits: Limits { time: arguments.time_limit.or(suite_time), threads, seed: 0 },
         memory_limit_bytes: arguments.memory_limit.or(suite.limits.memory).map(|size| size.0),

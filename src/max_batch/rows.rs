@@ -149,7 +149,7 @@ pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> Strin
     let grid = grid(rows, published, format != Format::Text);
     let caption = caption(rows, published);
     match format {
-        Format::Text => format!("{}\n{}", grid.render(format), wrap(&caption, 110)),
+        Format::Text => format!("{}\n{}", grid.folded(output::width()), wrap(&caption, output::width())),
         Format::Md => format!("{caption}\n\n{}", grid.render(format)),
         Format::Latex => format!("% {caption}\n{}", grid.render(format)),
         Format::Csv | Format::Json => grid.render(format),

@@ -99,9 +99,9 @@ pub fn draw_marker<B: DrawingBackend>(
     scale: u32,
 ) -> Drawn<B> {
     // Squares and hollow shapes are larger than what may lie on top of them.
-    let extra = i32::from(marker == Marker::Square) + 4 * i32::from(secondary);
+    let extra = i32::from(marker == Marker::Square) + 3 * i32::from(secondary);
     let unit = scale.cast_signed();
-    let radius = (5 + extra) * unit;
+    let radius = (4 + extra) * unit;
     // Filled shapes only: the bitmap backend leaves thick outlines open at their corners.
     let fills = [(radius, colour), (radius - 2 * unit, WHITE)];
     let fills = &fills[..if secondary { 2 } else { 1 }];

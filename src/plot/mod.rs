@@ -109,6 +109,8 @@ const GIB: u64 = 1 << 30;
 
 /// Points this many times slower than the fastest are left out of the figure, which says so.
 const SLOW: f64 = 3.0;
+/// The same of throughputs, where slow schedules take little of the axis.
+const SLOW_THROUGHPUT: f64 = 2.0;
 
 /// What one unit of the vertical axis is.
 #[derive(Clone, Copy, PartialEq)]
@@ -145,7 +147,7 @@ impl Vertical {
         let values = series.iter().flat_map(|series| &series.points).map(|point| point.1);
         let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
         let too_slow = |value: f64| match self {
-            Self::Throughput(_) => value * SLOW < high,
+            Self::Throughput(_) => value * SLOW_THROUGHPUT < high,
             Self::RelativeTime(_) => value > low * SLOW,
             Self::Overhead(_) => value > 100.0 * (SLOW - 1.0),
         };

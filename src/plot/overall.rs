@@ -1,25 +1,29 @@
-//! Figures over all cases: performance profiles, and quality against planning time.
+//! Figures over all cases: the digest's overheads, performance profiles, and quality against planning time.
 
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
 use super::progress::FIRST_SECOND;
-use super::{Named, set_apart, style};
+use super::{Named, points_of, set_apart, style};
 use crate::aggregate::Arena;
+use crate::aggregate::digest::{Cell, Digest};
 use crate::aggregate::measures::profile;
 use crate::aggregate::overview::ratios;
 use crate::aggregate::planning::gap_at;
+use crate::names::braced;
+use crate::size::Budget;
 
 /// A profile is drawn up to this factor of the virtual best.
 const FARTHEST: f64 = 4.0;
 /// Moments at which quality is read, evenly spaced on a logarithmic axis.
 const MOMENTS: u32 = 80;
 
-/// Both figures; none where fewer than two contestants have anything to compare.
+/// The figures; none where fewer than two contestants have anything to compare.
 pub fn figures(arena: &Arena) -> Vec<Named> {
     let named = |file: &str, figure| Named { instance: String::new(), file: file.into(), figure };
     let profile = profile_figure(arena).map(|figure| named("performance-profile", figure));
     let quality = quality_figure(arena).map(|figure| named("quality-against-planning-time", figure));
-    profile.into_iter().chain(quality).collect()
+    let overhead = overhead_figure(arena).map(|figure| named("overhead-against-budget", figure));
+    overhead.into_iter().chain(profile).chain(quality).collect()
 }
 
 /// A series of each contestant for which there is a line.
@@ -39,6 +43,39 @@ fn series(arena: &Arena, line: impl Fn(usize) -> Option<Vec<(f64, f64)>>) -> Opt
 fn cases(arena: &Arena) -> String {
     let known = arena.cases.iter().filter(|case| case.best.is_some()).count();
     format!("{known} of {} cases (instance and budget) have a schedule", arena.cases.len())
+}
+
+/// The means of the digest's first group against the budget, where budgets are fractions of store-all's peak.
+fn overhead_figure(arena: &Arena) -> Option<Figure> {
+    let digest = Digest::new(arena);
+    let group = digest.groups.first()?;
+    let fraction = |text: &String| text.parse::<Budget>().ok()?.fraction().map(|part| 100.0 * part);
+    let budgets: Vec<f64> = digest.budgets.iter().map(fraction).collect::<Option<_>>()?;
+    if budgets.len() < 2 {
+        return None;
+    }
+    let line = |at: usize| {
+        let row = group.rows.iter().find(|row| row.contestant == at)?;
+        let point = |(&budget, cell): (&f64, &Cell)| Some((budget, 100.0 * (cell.ratio()? - 1.0)));
+        let points: Vec<_> = budgets.iter().zip(&row.cells).filter_map(point).collect();
+        (!points.is_empty()).then_some(points)
+    };
+    let series = joined(series(arena, line)?, Joined::Lines);
+    let counted: Vec<String> = group.counted.iter().map(|cases| cases.len().to_string()).collect();
+    let (low, high) = (budgets[0], budgets[budgets.len() - 1]);
+    let margin = 0.04 * (high - low);
+    Some(Figure {
+        title: "Overhead against memory".into(),
+        subtitle: format!("geometric mean over {} of {}", counted.join(", "), braced(&group.instances)),
+        horizontal: Axis::fixed("Memory budget (% of store-all's peak)", low - margin..high + margin, Scale::Linear),
+        vertical: Axis::from_zero("Overhead over store-all (%)", points_of(&series).map(|point| point.1)),
+        device: None,
+        series,
+    })
+}
+
+fn joined(series: Vec<Series>, joined: Joined) -> Vec<Series> {
+    series.into_iter().map(|series| Series { joined, ..series }).collect()
 }
 
 /// Dolan and Moré's performance profile of simulated times.

@@ -1,8 +1,9 @@
 //! The look of each method, the same in every figure. One row per method; what is not listed gets the
 //! remaining colours in turn.
 //!
-//! Colours: Okabe and Ito's palette, which readers with any common colour blindness can tell apart,
-//! kept as close to Rotor's Figure 6 (red square, purple crosses, green circles, blue triangles) as it goes.
+//! Colours: Okabe and Ito's palette and Tol's wine, which readers with any common colour blindness can tell apart,
+//! kept as close to Rotor's Figure 6 (red square, purple crosses, green circles, blue triangles) as it goes. Methods of one
+//! family share a colour; segment methods and binomial checkpointing, which others are measured against, are grey.
 
 use plotters::style::RGBColor;
 
@@ -63,6 +64,8 @@ const BLUE: RGBColor = RGBColor(0, 114, 178);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const SKY: RGBColor = RGBColor(86, 180, 233);
 const BLACK: RGBColor = RGBColor(0, 0, 0);
+const WINE: RGBColor = RGBColor(136, 34, 85);
+const GREY: RGBColor = RGBColor(140, 140, 140);
 
 const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("store-all", VERMILLION, Marker::Square),
@@ -70,22 +73,22 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("revolve", GREEN, Marker::Circle),
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
-    ("griewank-logn", ORANGE, Marker::Plus),
-    ("chen-sqrt", GREEN, Marker::Square),
-    ("chen-greedy", GREEN, Marker::Cross),
-    ("ap-sqrt", VERMILLION, Marker::Circle),
-    ("ap-greedy", VERMILLION, Marker::Cross),
-    ("linearized-sqrt", SKY, Marker::Square),
-    ("linearized-greedy", SKY, Marker::Triangle),
+    ("griewank-logn", GREY, Marker::Plus),
+    ("chen-sqrt", SKY, Marker::Square),
+    ("chen-greedy", SKY, Marker::Cross),
+    ("ap-sqrt", GREY, Marker::Square),
+    ("ap-greedy", GREY, Marker::Cross),
+    ("linearized-sqrt", GREY, Marker::Diamond),
+    ("linearized-greedy", GREY, Marker::Triangle),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
-    ("kusumoto-chen", GREEN, Marker::Cross),
+    ("kusumoto-chen", PURPLE, Marker::Triangle),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
-    ("checkmate-lp", BLACK, Marker::Cross),
-    ("checkmate-rounding", ORANGE, Marker::Diamond),
-    ("moccasin", GREEN, Marker::Triangle),
+    ("checkmate-lp", BLACK, Marker::Plus),
+    ("checkmate-rounding", BLACK, Marker::Cross),
+    ("moccasin", ORANGE, Marker::Triangle),
     ("moccasin-reordered", ORANGE, Marker::Circle),
-    ("fastsa", BLUE, Marker::Diamond),
+    ("fastsa", WINE, Marker::Diamond),
     ("gist", PURPLE, Marker::Plus),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),

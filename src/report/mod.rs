@@ -38,6 +38,12 @@ pub struct Embedding {
     pub progress_plots: usize,
 }
 
+impl Default for Embedding {
+    fn default() -> Self {
+        Self { schedule_steps: 200_000, rows: 5_000, progress_plots: 60 }
+    }
+}
+
 /// Everything that the page shows.
 struct Report<'a> {
     suite: Option<&'a Suite>,
@@ -125,6 +131,7 @@ fn tables(
             grid: rows::grid(&batches, &published, true),
         });
     }
+    tables.push(table::digest::table(&arena));
     let others = aggregate::ALL.into_iter().filter(|which| *which != Aggregate::Summary);
     tables.extend(others.map(|which| which.table(&arena, records, &executed)));
     Ok(tables)

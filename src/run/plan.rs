@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::baseline::Baseline;
 use crate::failure::Failure;
 use crate::host::VERSION;
-use crate::library::{Library, distance, glob};
+use crate::library::{Entry, InstanceGlob, Library, distance, glob};
 use crate::records::Key;
 use crate::size::Budget;
 use crate::suite::{Suite, SuiteMethod};
@@ -168,9 +168,11 @@ pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result
     let budgets = if overrides.budgets.is_empty() { &suite.budgets } else { &overrides.budgets };
     let seeds = if overrides.seeds.is_empty() { &suite.limits.seeds } else { &overrides.seeds };
     let mut runs = Vec::new();
-    for path in chosen_instances(library, suite, &overrides.instances)? {
-        let subject = Arc::new(Subject::read(path)?);
-        for chosen in &methods {
+    let globs = methods.iter().map(|chosen| globs_of(library, suite, chosen)).collect::<Result<Vec<_>, _>>()?;
+    for entry in chosen_instances(library, suite, &overrides.instances)? {
+        let subject = Arc::new(Subject::read(entry.path.clone())?);
+        let on_it = |globs: &[InstanceGlob]| globs.is_empty() || globs.iter().any(|glob| glob.matches(&entry));
+        for (chosen, _) in methods.iter().zip(&globs).filter(|(_, globs)| on_it(globs)) {
             expand_method(&suite.name, &subject, chosen, (budgets, seeds), &mut runs)?;
         }
     }
@@ -234,13 +236,27 @@ fn chosen_methods(suite: &Suite, asked: &[Spec]) -> Result<Vec<SuiteMethod>, Fai
     Ok(chosen)
 }
 
-fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Result<Vec<PathBuf>, Failure> {
+/// The patterns over instances of a method, each of which matches one of the suite's.
+fn globs_of(library: &Library, suite: &Suite, chosen: &SuiteMethod) -> Result<Vec<InstanceGlob>, Failure> {
+    let globs = chosen.instances.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
+    let entries = if globs.is_empty() { vec![] } else { library.matching(&suite.instances)? };
+    let idle = globs.iter().position(|glob| !entries.iter().any(|entry| glob.matches(entry)));
+    match idle {
+        Some(at) => Err(Failure::input(format!(
+            "method {}: none of the suite's instances matches {:?}",
+            chosen.id, chosen.instances[at]
+        ))),
+        None => Ok(globs),
+    }
+}
+
+fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Result<Vec<Entry>, Failure> {
     let entries = library.matching(&suite.instances)?;
     if patterns.is_empty() {
-        return Ok(entries.into_iter().map(|entry| entry.path).collect());
+        return Ok(entries);
     }
     let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
-    let chosen: Vec<_> = entries.iter().filter(|entry| globs.iter().any(|glob| glob.matches(entry))).collect();
+    let chosen: Vec<_> = entries.iter().filter(|entry| globs.iter().any(|glob| glob.matches(entry))).cloned().collect();
     if chosen.is_empty() {
         let keys: Vec<_> = entries.iter().map(|entry| entry.key.as_str()).collect();
         return Err(Failure::input(format!(
@@ -249,7 +265,7 @@ fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Re
             keys.join(", ")
         )));
     }
-    Ok(chosen.into_iter().map(|entry| entry.path.clone()).collect())
+    Ok(chosen)
 }
 
 /// Schedules and plots are kept by name, so two instances of one name would overwrite each other's.

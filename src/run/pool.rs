@@ -1,10 +1,13 @@
-//! All runs of a suite: so many at a time, rows and schedules written as they come, a progress bar,
-//! and an orderly end when interrupted or when the disk is full.
+//! All runs of a suite: so many at a time, rows and schedules written as they come, a progress bar (without a terminal,
+//! a line now and then), and an orderly end when interrupted or when the disk is full.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use remat_core::io::write_json_quickly;
@@ -16,8 +19,12 @@ use crate::cache::Cache;
 use crate::cli::count;
 use crate::failure::Failure;
 use crate::names::file_name;
+use crate::output;
 use crate::records::{Ending, Key, Record, Writer};
 use crate::text;
+
+/// From one line of progress to the next, where there is no terminal for a bar.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// How it went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +46,9 @@ struct Shared<'a> {
     /// Set on an interrupt and on the first failure.
     stop: &'a AtomicBool,
     progress: ProgressBar,
+    /// What is being run, and since when.
+    now: Mutex<BTreeMap<usize, (String, Instant)>>,
+    began: Instant,
     folder: &'a Path,
     conditions: &'a Conditions,
     cache: Option<&'a Cache>,
@@ -69,6 +79,8 @@ pub fn run_all(
 ) -> Result<Summary, Failure> {
     let shared = Shared {
         progress: progress_bar(runs.len()),
+        now: Mutex::default(),
+        began: Instant::now(),
         queue: Mutex::new(runs.into()),
         writer: Mutex::new(writer),
         summary: Mutex::default(),
@@ -78,10 +90,19 @@ pub fn run_all(
         conditions,
         cache,
     };
+    let (running, done) = channel::<()>();
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| shared.work());
+        // Ends what tells of progress, also where a worker panics.
+        let _running = running;
+        let shared = &shared;
+        if !std::io::stderr().is_terminal() {
+            scope.spawn(move || shared.tell(&done));
         }
+        std::thread::scope(|scope| {
+            for worker in 0..jobs {
+                scope.spawn(move || shared.work(worker));
+            }
+        });
     });
     shared.progress.finish_and_clear();
     let summary = *lock(&shared.summary);
@@ -98,17 +119,31 @@ pub fn run_all(
 }
 
 impl Shared<'_> {
-    fn work(&self) {
+    /// Says how far the runs are, every now and then until they are done.
+    fn tell(&self, done: &Receiver<()>) {
+        while done.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            let since = |(what, since): &(String, Instant)| format!("{what} ({} s)", since.elapsed().as_secs());
+            let now: Vec<String> = lock(&self.now).values().map(since).collect();
+            let (ended, all) = (self.progress.position(), self.progress.length().unwrap_or(0));
+            let seconds = self.began.elapsed().as_secs();
+            output::info(&text::line(&format!("{ended} of {all} runs after {seconds} s; now {}", now.join(", "))));
+        }
+    }
+
+    fn work(&self, worker: usize) {
         while !self.stop.load(Ordering::Relaxed) {
-            let Some(run) = lock(&self.queue).pop_front() else { return };
-            self.progress.set_message(text::line(&format!("{} {}", run.subject.instance.name(), run.label())));
+            let Some(run) = lock(&self.queue).pop_front() else { break };
+            let what = text::line(&format!("{} {}", run.subject.instance.name(), run.label()));
+            self.progress.set_message(what.clone());
+            lock(&self.now).insert(worker, (what, Instant::now()));
             if let Err(failure) = self.complete(run) {
                 lock(&self.failure).get_or_insert(failure);
                 self.stop.store(true, Ordering::Relaxed);
-                return;
+                break;
             }
             self.progress.inc(1);
         }
+        lock(&self.now).remove(&worker);
     }
 
     /// Takes what the cache has of a run, and executes the rest.

@@ -3,6 +3,7 @@
 //! A method that ignores budgets is a set of points; at each budget the fastest point counts whose
 //! simulated peak meets it. Rows that failed are counted and shown, never left out.
 
+pub mod digest;
 pub mod grid;
 pub mod ratios;
 pub mod replay;
@@ -14,6 +15,7 @@ use remat_formulations::{Claim, METHODS, Termination, find};
 use serde_json::{Map, Value, json};
 
 use crate::format::{self, Format};
+use crate::output;
 use crate::records::{Ending, Record};
 use crate::size::Budget;
 use crate::suite::Suite;
@@ -240,7 +242,7 @@ pub fn reason(ending: Ending) -> &'static str {
 pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
     let analysis = suite.map_or(String::new(), |suite| format!("\n{}\n", suite.analysis.trim()));
     match format {
-        Format::Text => text(table) + &analysis,
+        Format::Text => text(table, output::width()) + &analysis,
         Format::Json => serde_json::to_string_pretty(&json_rows(table)).expect("numbers and texts always serialise"),
         Format::Md => format!("{CAPTION}\n\n{}{analysis}", grid(table).render(format)),
         Format::Latex => format!("% {CAPTION}\n{}", grid(table).render(format)),
@@ -248,7 +250,7 @@ pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
     }
 }
 
-fn text(table: &Table) -> String {
+fn text(table: &Table, width: usize) -> String {
     let mut text = Vec::new();
     for instance in &table.instances {
         let mut header = vec!["claim", "method"];
@@ -261,9 +263,9 @@ fn text(table: &Table) -> String {
             previous = Some(row.claim);
             grid.row([claim, row.label.clone()].into_iter().chain(tail(row)));
         }
-        text.push(format!("{}\n{}\n", instance.heading, grid.render(Format::Text)));
+        text.push(format!("{}\n{}\n", instance.heading, grid.folded(width)));
     }
-    text.concat() + &wrap(CAPTION, 110)
+    text.concat() + &wrap(CAPTION, width)
 }
 
 /// The columns after the method.

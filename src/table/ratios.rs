@@ -11,6 +11,7 @@ use remat_formulations::{Claim, Class, Termination};
 use super::grid::Grid;
 use super::{Cell, MethodRow, by_instance, instance_rows, series_label, wrap, written_budgets};
 use crate::format::Format;
+use crate::output;
 use crate::published::Published;
 use crate::records::{Ending, Record};
 
@@ -51,7 +52,7 @@ struct Reference {
 pub fn render(records: &[Record], published: &Published, format: Format) -> Option<String> {
     if format == Format::Text {
         let instances = all(records)?;
-        return Some(text(&instances, published) + &wrap(&caption(published), 110));
+        return Some(text(&instances, published) + &wrap(&caption(published), output::width()));
     }
     let (caption, grid) = table(records, published)?;
     let grid = grid.render(format);
@@ -223,7 +224,7 @@ fn text(instances: &[InstanceRatios], published: &Published) -> String {
         }
         let InstanceRatios { name, class, budgets, proved, .. } = instance;
         let heading = format!("{name}: ratios over {budgets} budgets to the optimum of {class}, proved at {proved}");
-        text.push(format!("{heading}\n{}\n", grid.render(Format::Text)));
+        text.push(format!("{heading}\n{}\n", grid.folded(output::width())));
     }
     text.concat()
 }

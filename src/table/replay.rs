@@ -7,6 +7,7 @@
 use super::grid::Grid;
 use super::{label, rank, wrap};
 use crate::format::Format;
+use crate::output;
 use crate::records::Record;
 use crate::replay::Execution;
 
@@ -33,7 +34,7 @@ struct Line {
 pub fn render(records: &[Record], executed: &[Execution], format: Format) -> String {
     let grid = grid(&lines(records, executed));
     match format {
-        Format::Text => grid.render(format) + &wrap(CAPTION, 110),
+        Format::Text => grid.folded(output::width()) + &wrap(CAPTION, output::width()),
         Format::Md => format!("{CAPTION}\n\n{}", grid.render(format)),
         Format::Latex => format!("% {CAPTION}\n{}", grid.render(format)),
         Format::Csv | Format::Json => grid.render(format),

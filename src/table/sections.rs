@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use super::{ratios, render, replay as replay_table, summarise};
+use super::{digest, ratios, render, replay as replay_table, summarise};
 use crate::aggregate::{self, Aggregate};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::library::Library;
 use crate::max_batch::rows;
+use crate::output;
 use crate::published::Published;
 use crate::records::Record;
 use crate::replay;
@@ -16,6 +17,8 @@ use crate::suite::Suite;
 /// One of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Section {
+    /// One screen: mean overheads, what was solved and proved, what planning took, and what follows.
+    Digest,
     /// Overhead per budget.
     Overheads,
     /// Ratios to the optimum of the fixed order, beside published ones.
@@ -89,6 +92,7 @@ pub fn one(
         Ok(which.table(&arena, records, &replay::read(folder)?).render(format))
     };
     match section {
+        Section::Digest => Ok(digest::render(&aggregate::arena(records, folder)?, format, output::width())),
         Section::Overheads => Ok(render(&summarise(records), format, suite)),
         Section::Ratios => ratios::render(records, &published, format).ok_or_else(|| {
             Failure::input("no row claims the optimum of the fixed order; run checkmate-ilp on these instances")

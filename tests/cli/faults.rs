@@ -54,7 +54,7 @@ fn a_worker_that_uses_up_its_cpu_time_in_a_child_of_its_own_is_killed_with_it() 
     let checkout = Checkout::new();
     let done = checkout.with_fault(
         &format!("{METHOD}:burn"),
-        "run --suite mini --instances counter --methods rotor-persistent --cpu-limit 0.5",
+        "run --suite mini --instances counter --methods rotor-persistent --cpu-limit 0.5 --details",
     );
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     for row in rows(&checkout.path("results/mini/records.csv")) {

@@ -25,6 +25,7 @@ fn help_texts_are_as_reviewed() {
         "instances list",
         "instances show",
         "instances validate",
+        "instances index",
         "instances import",
         "instances import-monet",
         "instances generate",

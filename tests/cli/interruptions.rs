@@ -1,5 +1,6 @@
 //! Runs that end before their time, and how they are continued.
 
+use std::io::BufRead;
 use std::process::Command;
 
 use crate::checkout::{Checkout, is_gone, rows, wait_until};
@@ -166,4 +167,17 @@ fn what_a_kill_left_half_written_goes_with_the_next_run() {
     }
     checkout.ok("run --suite mini --methods store-all --resume");
     assert!(left.iter().all(|path| !path.exists()));
+}
+
+#[test]
+fn without_a_terminal_lines_say_how_far_a_run_is() {
+    let checkout = Checkout::new();
+    let mut hanging = checkout.start_hanging("run --suite mini", RECORDS);
+    let mut lines = std::io::BufReader::new(hanging.child.stderr.take().unwrap()).lines();
+    // Comes ten seconds after the start.
+    let line = lines.find_map(|line| line.ok().filter(|line| line.contains(" runs after "))).unwrap();
+    assert!(line.starts_with("5 of 12 runs after 1"), "{line}");
+    assert!(line.contains("; now counter rotor-persistent ("), "{line}");
+    signal(hanging.child.id(), "INT");
+    hanging.child.wait().unwrap();
 }

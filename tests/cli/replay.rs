@@ -60,7 +60,7 @@ fn success(output: &std::process::Output) -> String {
 fn a_run_with_replay_fills_executed_csv_once() {
     let checkout = Checkout::new();
     let executor = Executor::new(&checkout);
-    let shown = success(&executor.run(&checkout, "run --suite mini --replay cpu"));
+    let shown = success(&executor.run(&checkout, "run --suite mini --replay cpu --details"));
     assert!(shown.contains("Simulated against executed"), "{shown}");
     let solved = rows(&checkout.path("results/mini/records.csv"));
     let solved = solved.iter().filter(|row| !row["simulated_time"].is_empty()).count();

@@ -5,14 +5,70 @@ use crate::checkout::{Checkout, rows};
 #[test]
 fn the_table_is_the_same_in_every_format() {
     let checkout = Checkout::new();
-    let text = checkout.ok("run --suite mini").stdout;
-    let again = checkout.ok("table results/mini").stdout;
-    assert_eq!(text, again);
+    checkout.ok("run --suite mini");
+    let text = checkout.ok("table results/mini").stdout;
     let mut all = vec![format!("##### text\n{text}")];
     for format in ["md", "csv", "latex", "json"] {
         all.push(format!("\n##### {format}\n{}", checkout.ok(&format!("table results/mini --format {format}")).stdout));
     }
     insta::assert_snapshot!("table", all.concat());
+}
+
+#[test]
+fn a_run_prints_the_digest_and_where_everything_lies() {
+    let checkout = Checkout::new();
+    let done = checkout.ok("run --suite mini");
+    assert_eq!(done.stdout, checkout.ok("table results/mini --show digest").stdout);
+    for (what, path) in [("tables", "tables.md"), ("plots", "plots"), ("page", "report.html")] {
+        let path = format!("results/mini/{path}");
+        assert!(checkout.path(&path).exists() && done.stderr.contains(&format!("{what}: {path}")), "{}", done.stderr);
+    }
+    assert!(checkout.path("results/mini/plots/overhead-against-budget.svg").is_file());
+    let rows: Vec<serde_json::Value> =
+        serde_json::from_str(&checkout.ok("table results/mini --show digest --format json").stdout).unwrap();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0]["networks"], "counter random");
+}
+
+/// Of committed records, for planning takes what it takes.
+#[test]
+fn the_digest_of_the_tour_is_as_reviewed() {
+    let output = Checkout::new()
+        .command("table results/tour --show digest")
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    insta::assert_snapshot!("digest", String::from_utf8(output.stdout).unwrap());
+}
+
+#[test]
+fn nothing_that_a_run_prints_is_wider_than_the_terminal() {
+    let checkout = Checkout::new();
+    let budgets = "0.3x,0.35x,0.4x,0.45x,0.5x,0.55x,0.6x,0.65x,0.7x,0.75x,0.8x,0.85x,0.9x,0.95x,1.0x";
+    for (width, columns) in [(None, 100), (Some("70"), 70), (Some("180"), 180)] {
+        let mut command =
+            checkout.command(&format!("run --suite mini --details --no-plots --force --budgets {budgets}"));
+        let done = command.envs(width.map(|width| ("COLUMNS", width))).output().unwrap();
+        let text = String::from_utf8(done.stdout).unwrap();
+        let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
+        assert!(widest.chars().count() <= columns, "{columns}: {widest}");
+        assert!(text.contains("counter: store-all takes 5 and 27") && text.contains("over which schedules"), "{text}");
+    }
+}
+
+#[test]
+fn methods_run_on_the_instances_that_the_suite_names() {
+    let checkout = Checkout::new();
+    let suite = crate::checkout::SUITE
+        .replace("id = \"rotor-persistent\"", "id = \"rotor-persistent\"\ninstances = [\"count*\"]");
+    std::fs::write(checkout.path("some.toml"), suite.replace("[limits]", "[limits]\njobs = 2")).unwrap();
+    let listed = checkout.ok("run --suite some.toml --list").stdout;
+    assert!(listed.contains("counter  rotor-persistent") && !listed.contains("random  rotor-persistent"), "{listed}");
+    checkout.ok("run --suite some.toml --instances random --no-plots");
+    std::fs::write(checkout.path("idle.toml"), suite.replace("count*", "resnet*")).unwrap();
+    let refused = checkout.bench("run --suite idle.toml --list");
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("none of the suite's instances matches \"resnet*\""), "{}", refused.stderr);
 }
 
 #[test]
