@@ -13,6 +13,10 @@ default:
 resnet *flags:
     cargo run --release {{ cbc }} -- run --suite resnet {{ flags }}
 
+# Run the main job anew and take its overall figure over for the README (an idle machine)
+resnet-figure: (resnet "--fresh --force")
+    cp results/resnet/plots/overhead-against-budget.svg results/resnet-overhead.svg
+
 # Run all checks and tests; with --profiler also those of the Python profiler (needs torch)
 test *flags: fmt-check clippy test-rust doc
     {{ if flags =~ "--profiler" { "just test-profiler" } else { "true" } }}
@@ -55,6 +59,7 @@ instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batche
     cd profiler && for suite in {{ suites }}; do \
         "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
     done
+    cargo run --quiet -- instances index
 
 # Compare the committed instances and algorithms with what the papers print (needs the profiler's venv)
 published:

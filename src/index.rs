@@ -136,6 +136,11 @@ impl Index {
         Ok((lines, stale))
     }
 
+    /// How many lines are of files that are not among all entries of the library.
+    pub fn gone(&self, entries: &[Entry]) -> usize {
+        self.lines.keys().filter(|name| entries.iter().all(|entry| entry.key != **name)).count()
+    }
+
     /// The names of which two indexes differ.
     pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
         let missing = self.lines.keys().filter(|name| !other.lines.contains_key(*name));

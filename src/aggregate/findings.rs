@@ -85,6 +85,9 @@ fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
         (Some(leaving), None) => {
             Some(format!("At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time."))
         }
+        (None, Some(both)) if any(&chain) => Some(format!(
+            "At {budgets} leaving the chain and choosing implementations saves {both} % of the best chain schedule's time."
+        )),
         (None, Some(choosing)) => Some(format!(
             "At {budgets} choosing implementations saves {choosing} % of the best time with one per operator."
         )),

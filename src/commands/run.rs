@@ -327,8 +327,9 @@ fn keep(
     suite: &Suite,
 ) -> Result<(), Failure> {
     let tables = folder.join("tables.md");
+    let digest = sections::one(Section::Digest, library, rows, folder, Format::Md, Some(suite))?;
     let text = sections::all(library, rows, folder, Format::Md, Some(suite))?;
-    std::fs::write(&tables, text)
+    std::fs::write(&tables, format!("{digest}\n{text}"))
         .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", tables.display())))?;
     let more = if arguments.details { "" } else { " (--details prints them)" };
     output::info(&format!("tables: {}{more}", tables.display()));

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::aggregate::{self, Aggregate};
+use crate::aggregate::digest::Digest;
+use crate::aggregate::{self, Aggregate, Arena, findings};
 use crate::failure::Failure;
 use crate::library::Library;
 use crate::max_batch::rows;
@@ -50,6 +51,7 @@ struct Report<'a> {
     sessions: Vec<Session>,
     rows: Vec<&'a Record>,
     tables: Vec<aggregate::Table>,
+    findings: Vec<String>,
     figures: Vec<Named>,
     hidden_figures: usize,
     schedules: schedules::Embedded,
@@ -68,12 +70,14 @@ pub fn page(
     embedding: Embedding,
 ) -> Result<String, Failure> {
     let rows: Vec<&Record> = by_instance(records).into_iter().flat_map(|(_, rows)| rows).collect();
+    let arena = aggregate::arena(records, folder)?;
     let mut figures = plot::figures(records, suite, folder)?;
     let hidden_figures = cut_progress(&mut figures, embedding.progress_plots);
     let report = Report {
         suite,
         sessions: manifest::read(folder),
-        tables: tables(library, records, suite, folder)?,
+        tables: tables(library, records, &arena, suite, folder)?,
+        findings: findings::sentences(&arena, &Digest::new(&arena)),
         schedules: schedules::embed(&rows, folder, embedding.schedule_steps),
         rows,
         figures,
@@ -106,17 +110,17 @@ fn cut_progress(figures: &mut Vec<Named>, most: usize) -> usize {
 fn tables(
     library: &Library,
     records: &[Record],
+    arena: &Arena,
     suite: Option<&Suite>,
     folder: &Path,
 ) -> Result<Vec<aggregate::Table>, Failure> {
-    let arena = aggregate::arena(records, folder)?;
     let executed = replay::read(folder)?;
     let overheads = aggregate::Table {
         title: "Overhead per budget",
         caption: table::CAPTION.into(),
         grid: table::grid(&table::summarise(records)),
     };
-    let mut tables = vec![Aggregate::Summary.table(&arena, records, &executed), overheads];
+    let mut tables = vec![Aggregate::Summary.table(arena, records, &executed), overheads];
     if suite.is_some_and(|suite| suite.ratios) {
         let ratios = ratios::table(records, &sections::published(library, suite)?);
         let title = "Ratios to the optimum of the fixed order";
@@ -131,9 +135,9 @@ fn tables(
             grid: rows::grid(&batches, &published, true),
         });
     }
-    tables.push(table::digest::table(&arena));
+    tables.push(table::digest::table(arena));
     let others = aggregate::ALL.into_iter().filter(|which| *which != Aggregate::Summary);
-    tables.extend(others.map(|which| which.table(&arena, records, &executed)));
+    tables.extend(others.map(|which| which.table(arena, records, &executed)));
     Ok(tables)
 }
 

@@ -76,6 +76,7 @@ impl Report<'_> {
                         li class={ "chip " (word) } { b { (count) } " " (word.replace('_', " ")) }
                     }
                 }
+                @if !self.findings.is_empty() { ul { @for finding in &self.findings { li { (finding) } } } }
                 (table(0, &self.tables[0]))
                 @if let Some(suite) = self.suite {
                     details open[true] { summary { "What this suite shows, and how to misread it" }

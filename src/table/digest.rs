@@ -6,11 +6,17 @@ use crate::aggregate::arena::Arena;
 use crate::aggregate::digest::{Digest, Group, Row};
 use crate::aggregate::findings::{label, sentences};
 use crate::aggregate::{Table, seconds};
+use crate::cli::count;
 use crate::format::Format;
 use crate::names::braced;
 
 /// Columns of the digest, whatever the terminal has more.
 pub const WIDTH: usize = 100;
+
+/// Lines that the tables of further groups may bring the digest to.
+const MOST_LINES: usize = 34;
+/// Names of instances that take more characters than this are counted instead.
+const MOST_NAMES: usize = 150;
 
 const TITLE: &str = "Overhead over store-all in %, geometric mean over networks";
 const CAPTION: &str = "Geometric mean over instances of simulated time over store-all's, less 1, in %. An instance counts at a \
@@ -23,13 +29,27 @@ planning of a case.";
 pub fn text(arena: &Arena, width: usize) -> String {
     let digest = Digest::new(arena);
     let width = width.min(WIDTH);
-    let mut parts: Vec<String> =
-        digest.groups.iter().enumerate().map(|(at, group)| block(arena, &digest, group, at > 0, width)).collect();
+    let shown = shown(&digest);
+    let groups = digest.groups.iter().take(shown).enumerate();
+    let mut parts: Vec<String> = groups.map(|(at, group)| block(arena, &digest, group, at > 0, width)).collect();
+    let left: usize = digest.groups.iter().skip(shown).map(|group| group.instances.len()).sum();
+    if left > 0 {
+        parts.push(format!("{}, on which other methods took part: --details\n", count(left, "more network")));
+    }
     let findings: Vec<String> = sentences(arena, &digest).iter().map(|sentence| item(sentence, width)).collect();
     if !findings.is_empty() {
         parts.push(findings.concat());
     }
     parts.join("\n")
+}
+
+/// How many groups fit a screen; at least one.
+fn shown(digest: &Digest) -> usize {
+    let rows = digest.groups.iter().scan(0, |sum, group| {
+        *sum += group.rows.len() + 4;
+        Some(*sum)
+    });
+    rows.take_while(|&sum| sum <= MOST_LINES).count().max(1)
 }
 
 /// A sentence as an item of a list.
@@ -74,6 +94,7 @@ fn block(arena: &Arena, digest: &Digest, group: &Group, again: bool, width: usiz
 
 fn title(group: &Group, again: bool) -> String {
     let names = braced(&group.instances);
+    let names = if names.len() > MOST_NAMES { count(group.instances.len(), "instance") } else { names };
     if again { format!("{names}:") } else { format!("{TITLE}: {names}") }
 }
 
@@ -108,5 +129,50 @@ pub fn table(arena: &Arena) -> Table {
 
 /// The digest in any format.
 pub fn render(arena: &Arena, format: Format, width: usize) -> String {
-    if format == Format::Text { text(arena, width) } else { table(arena).render(format) }
+    match format {
+        Format::Text => text(arena, width),
+        Format::Md => {
+            let findings = sentences(arena, &Digest::new(arena)).join("\n* ");
+            let list = if findings.is_empty() { String::new() } else { format!("\n* {findings}\n") };
+            table(arena).render(format) + &list
+        }
+        _ => table(arena).render(format),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::arena::tests::{self, arena};
+
+    #[test]
+    fn a_digest_says_who_is_averaged_who_is_not_and_what_follows() {
+        insta::assert_snapshot!(text(&arena(), 100), @"
+        Overhead over store-all in %, geometric mean over networks: net
+        method           0.5x   1x solved proved plan s over which schedules
+        ──────────────────────────────────────────────────────────────────────────
+        networks            1    1
+        baseline:
+          sequential        - 10.0    1/2      0   1.00 all schedules
+        optimum:
+          checkmate-ilp     -  0.0    1/2      1   5.00 stages, one implementation
+        heuristic:
+          revolve       100.0 25.0    2/2      0   1.45 all schedules
+
+        * Least overhead: checkmate-ilp at 1x (0.0 %).
+        ");
+    }
+
+    #[test]
+    fn groups_and_names_that_do_not_fit_a_screen_are_counted() {
+        let mut arena = tests::table(&[("revolve", [Some(110); 4]), ("fastsa", [Some(105); 4])]);
+        for case in &mut arena.cases {
+            case.instance = format!("{}-{}", case.instance.repeat(40), case.instance);
+        }
+        assert!(text(&arena, 100).contains("geometric mean over networks: 4 instances\n"));
+        arena.contestants.extend(vec![arena.contestants[0].clone(); 30]);
+        arena.outcomes.extend(vec![vec![arena.outcomes[0][3].clone(), None, None, None]; 30]);
+        let text = text(&arena, 100);
+        assert!(text.contains("1 more network, on which other methods took part: --details"), "{text}");
+    }
 }

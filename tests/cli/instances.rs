@@ -41,6 +41,10 @@ fn the_list_comes_from_the_index_and_never_from_a_stale_line() {
     assert!(stale.stderr.contains("not up to date for 2 instances"), "{}", stale.stderr);
     let refused = checkout.bench("instances index --check");
     assert!(refused.last_error().contains("not up to date for 2 instances"), "{}", refused.stderr);
+    std::fs::rename(checkout.path("instances/small/random.json.zst"), checkout.path("other.json.zst")).unwrap();
+    let gone = checkout.ok("instances list");
+    assert!(gone.stderr.contains("not up to date for 3 instances"), "{}", gone.stderr);
+    std::fs::rename(checkout.path("other.json.zst"), checkout.path("instances/small/random.json.zst")).unwrap();
     std::fs::remove_file(checkout.path("instances/small/new.json")).unwrap();
     checkout.ok("instances generate figure4 --n 5 -o instances/small/counter.json");
     checkout.ok("instances index --check");

@@ -34,6 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let index = Index::read(&library)?;
     let (lines, stale) = index.look_up(&entries)?;
+    let stale = stale + if arguments.pattern.is_none() { index.gone(&entries) } else { 0 };
     if stale > 0 {
         output::info(&complaint(&library, stale));
     }
