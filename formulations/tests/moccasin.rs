@@ -197,7 +197,7 @@ fn starts() -> impl Iterator<Item = &'static str> {
 
 #[test]
 fn starts_that_are_methods_are_registered() {
-    for start in starts().filter(|&start| start != "auto") {
+    for start in starts().filter(|start| !["auto", "prices"].contains(start)) {
         assert!(remat_formulations::find(start).is_some(), "{start}");
     }
 }

@@ -13,8 +13,9 @@ use crate::search::blocks::Block;
 use crate::search::incumbent::Kept;
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::search::separation::{Pass, Relaxation};
-use crate::staged::anneal::{Plan, anneal};
+use crate::staged::anneal::{Plan, anneal, offering};
 use crate::staged::joint::Value;
+use crate::staged::prices;
 use crate::staged::repair::Repair;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -119,17 +120,14 @@ impl Staged for Task<'_> {
                 offer(repaired)?;
             }
         }
+        if let Some(number) = effort.round.checked_sub(2) {
+            offering(offer, |better| prices::course(self, effort.clock.share(2), effort.seed, number, better))?;
+        }
         let Plan { moves, initial, last } = Plan::of(&self.joint);
         // More from search to search.
         let moves = (moves / 4) << effort.round.min(6);
         let plan = Plan { moves, initial: initial * effort.heat, last };
-        let mut outcome = Ok(());
-        anneal(self, effort.clock, plan, start, effort.seed, &mut |better| {
-            if outcome.is_ok() {
-                outcome = offer(better.clone());
-            }
-        });
-        outcome
+        offering(offer, |better| anneal(self, effort.clock, plan, start, effort.seed, better))
     }
 
     /// Two blocks that meet where store-all needs most.

@@ -25,6 +25,11 @@ impl Clock {
         self.limit.map(|limit| limit.saturating_sub(self.began.elapsed()))
     }
 
+    /// The share of the time that is over; 0 where there is no limit.
+    pub fn progress(&self) -> f64 {
+        self.limit.map_or(0.0, |limit| (self.elapsed().as_secs_f64() / limit.as_secs_f64().max(1e-9)).min(1.0))
+    }
+
     /// Whether less than this is left.
     pub fn has_less_than(&self, time: Duration) -> bool {
         self.left().is_some_and(|left| left < time)

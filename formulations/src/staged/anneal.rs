@@ -6,8 +6,10 @@
 //! good schedules lie. Moves aim at what is idle where memory is short. Deterministic for a seed unless
 //! the deadline comes first; no proof.
 
+use crate::method::MethodError;
 use crate::random::Random;
 use crate::search::clock::Clock;
+use crate::search::problem::Offer;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -36,6 +38,20 @@ impl Plan {
 
 /// Takes what is better than all before.
 pub type Better<'a> = dyn FnMut(&Stages) + 'a;
+
+/// Offers what a search tells of.
+///
+/// # Errors
+/// The first one of the offer.
+pub fn offering(offer: Offer<'_, Stages>, search: impl FnOnce(&mut Better<'_>)) -> Result<(), MethodError> {
+    let mut outcome = Ok(());
+    search(&mut |better| {
+        if outcome.is_ok() {
+            outcome = offer(better.clone());
+        }
+    });
+    outcome
+}
 
 /// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
 /// budget that is faster than those before.

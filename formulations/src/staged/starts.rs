@@ -7,16 +7,20 @@ use crate::search::clock::Clock;
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::{Effort, Staged};
 use crate::setting;
+use crate::staged::anneal::offering;
 use crate::staged::joint::Joint;
+use crate::staged::prices;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
 setting! {
-    /// what the search starts from beside store-all; auto: ap-greedy, linearized-greedy and rotor-persistent; none: nothing;
-    /// else that method's schedule, annealed where it exceeds the budget in these stages
+    /// what the search starts from beside store-all; auto: prices, ap-greedy, linearized-greedy and rotor-persistent; none:
+    /// nothing; prices: time weighed against bytes in every stage; else that method's schedule, annealed where it exceeds the
+    /// budget in these stages
     pub enum Start("start") = Auto {
         Auto = "auto",
         None = "none",
+        Prices = "prices",
         ApGreedy = "ap-greedy",
         LinearizedGreedy = "linearized-greedy",
         RotorPersistent = "rotor-persistent",
@@ -31,7 +35,7 @@ impl Start {
     fn methods(self) -> &'static [Self] {
         match self {
             Self::Auto => &[Self::ApGreedy, Self::LinearizedGreedy, Self::RotorPersistent],
-            Self::None => &[],
+            Self::None | Self::Prices => &[],
             Self::ApGreedy => &[Self::ApGreedy],
             Self::LinearizedGreedy => &[Self::LinearizedGreedy],
             Self::RotorPersistent => &[Self::RotorPersistent],
@@ -43,8 +47,11 @@ impl Start {
     }
 }
 
-/// Offers what the methods of a setting find, each within a sixth of the time that is left, and what a search without a
-/// solver makes of the best of it or of store-all; words about starts that are not there.
+/// Operators from which on solvers take so long that the start matters.
+const LARGE: usize = 1000;
+
+/// Offers the first that prices find, what the methods of a setting find, each within a sixth of the time that is left, and
+/// what a search without a solver makes of the best of it or of store-all; words about starts that are not there.
 ///
 /// # Errors
 /// A schedule is not legal.
@@ -57,7 +64,11 @@ pub fn offer_starts(
 ) -> Result<String, MethodError> {
     let mut words = String::new();
     let mut offer = |stages| incumbent.offer(stages).map(drop);
-    let effort = |heat, parts| Effort { round: 1, heat, seed: context.limits.seed, clock: clock.share(parts) };
+    let seed = context.limits.seed;
+    let effort = |heat, parts| Effort { round: 1, heat, seed, clock: clock.share(parts) };
+    if matches!(start, Start::Auto | Start::Prices) {
+        offering(&mut offer, |better| prices::first(task, clock.share(2), seed, better))?;
+    }
     for &method in start.methods() {
         if incumbent.is_enough() {
             return Ok(words);
@@ -74,6 +85,12 @@ pub fn offer_starts(
             }
             Err(why) if start != Start::Auto => words = format!("no start: {id}: {why}; "),
             Err(_) => {}
+        }
+    }
+    if start == Start::Prices || start == Start::Auto && task.joint.len() >= LARGE {
+        let clock = clock.share(2);
+        for number in (0..prices::COURSES).take_while(|_| !incumbent.is_enough()) {
+            offering(&mut offer, |better| prices::course(task, clock, seed, number, better))?;
         }
     }
     if start == Start::Auto && !incumbent.is_enough() {
