@@ -5,8 +5,6 @@
 
 #[path = "classes/lower_sets.rs"]
 mod lower_sets;
-#[path = "classes/passes.rs"]
-mod passes;
 #[path = "chains/search.rs"]
 mod sequences;
 #[path = "classes/steps.rs"]
@@ -18,9 +16,7 @@ use remat_core::Instance;
 use remat_core::chain_view::ChainView;
 use remat_core::generate::random::random;
 use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings};
-use remat_formulations::method::claim::Modes as Words;
-use remat_formulations::method::claim::{Implementations, Kept, Memory, Order, Runs, Strength, Time};
-use remat_formulations::monet::problem::{Modes, Problem, Rules};
+use remat_formulations::method::claim::{Kept, Memory, Order, Strength, Time};
 use remat_formulations::{BudgetUse, Class, Context, Limits, METHODS, MethodError, Termination, find};
 
 /// What an exhaustive search of a class says of a budget.
@@ -53,28 +49,8 @@ fn truth(instance: &Instance, class: &Class, budget: u64) -> Truth {
             }
         }
         (_, Kept::LowerSets | Kept::LastGroupKept) => Truth::Unknown,
-        (Order::Passes, _) => {
-            let (modes, in_place) = match class.implementations {
-                Implementations::Modes { modes, in_place } => (modes, in_place),
-                _ => (Words::All, true),
-            };
-            let all = modes == Words::All;
-            let modes = Modes {
-                algorithms: all || modes == Words::Conv,
-                outputs: all || modes == Words::OutputActivated,
-                intermediates: all || modes == Words::IntermediateActivated,
-                in_place,
-                recompute: class.runs == Runs::Any,
-            };
-            let rules =
-                Rules { released: class.memory == Memory::Released, tight_local: class.memory == Memory::LocalDot };
-            let problem = Problem::new(instance, modes, rules).expect("supported");
-            if problem.nodes.len() > 5 || rules.released {
-                return Truth::Unknown;
-            }
-            let budget = problem.capacity(Some(budget)).expect("a budget");
-            Truth::Least(passes::Twin { problem: &problem, budget }.least_time().map(i64::unsigned_abs))
-        }
+        // As MONeT's program counts; tests/monet.rs has an exhaustive search of its stages.
+        (Order::Passes, _) => Truth::Unknown,
         _ => Truth::Least(steps::least_time(instance, class, budget)),
     }
 }

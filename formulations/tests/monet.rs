@@ -1,51 +1,44 @@
-//! MONeT's program against an exhaustive search over its own stages, the oracle, and itself, on seeded
-//! random networks with random alternatives; a failure prints the seed.
+//! `monet` against an exhaustive search of its class, `checkmate-ilp`, and itself, on seeded random networks with random
+//! alternatives; a failure prints the seed. `monet_released.rs` has the published model.
 
 mod networks;
-#[path = "classes/passes.rs"]
-mod passes;
+#[path = "classes/steps.rs"]
+mod steps;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use networks::common::{Dice, network};
-use networks::{Random, solve};
-use passes::Twin;
-use remat_core::format::{ImplementationDocument, InstanceDocument, TensorKind};
-use remat_core::{Instance, simulate};
+use networks::{Random, budgets, checked, solve};
+use remat_core::Instance;
+use remat_core::format::{ImplementationDocument, InstanceDocument};
+use remat_core::generate::random::random;
 use remat_formulations::monet::anneal::{Effort, anneal};
-use remat_formulations::monet::decisions::Decisions;
-use remat_formulations::monet::neighbourhood::Neighbourhood;
-use remat_formulations::monet::problem::{Modes, Problem, Rules};
-use remat_formulations::monet::relaxation::Linear;
+use remat_formulations::monet::graph::Graph;
+use remat_formulations::monet::model::Linear;
+use remat_formulations::monet::plan::Plan;
+use remat_formulations::monet::settings::Modes;
 use remat_formulations::monet::task::Task;
 use remat_formulations::random::Random as SplitMix;
 use remat_formulations::search::blocks::Block;
 use remat_formulations::search::clock::Clock;
-use remat_formulations::search::neighbourhoods::{Extent, Shape, carry, draw};
-use remat_formulations::search::separation::{Pass, Relaxation};
+use remat_formulations::search::neighbourhoods::{Extent, Shape, draw};
+use remat_formulations::search::problem::Staged;
+use remat_formulations::search::separation::{Pass, Relaxation, Solving, separate};
+use remat_formulations::staged::joint::Joint;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
-use remat_solvers::{Request, backend};
+use remat_solvers::backend;
 
+const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
+
+/// A random network with several ways to run most operators.
 fn document(seed: u64) -> InstanceDocument {
-    let mut random = Random(seed);
-    // Masks double the nodes: a short network with them, or a longer one without.
-    let masks = seed.is_multiple_of(2);
-    let layers = if masks { 2 } else { 3 + random.below(2) };
-    let mut draw = |bound| random.below(bound);
-    let layers =
-        (0..layers).map(|_| (draw(20), draw(10), draw(8), u32::try_from(draw(1 << 32)).expect("below 2^32"))).collect();
-    let mut document = network(&Dice { layers });
-    if !masks {
-        document.tensors.retain(|tensor| tensor.kind != TensorKind::Saved);
-        for operator in &mut document.operators {
-            operator.implementations.retain(|way| !way.name.contains("mask"));
-            // A second algorithm: slower, without workspace.
-            let slower = ImplementationDocument::plain("slower", operator.implementations[0].time + 1, 0);
-            let inputs = operator.implementations[0].inputs.clone();
-            operator.implementations.push(ImplementationDocument { inputs, ..slower });
-        }
+    let mut document = random("random", 2 + u32::try_from(seed % 3).expect("small"), seed);
+    for operator in document.operators.iter_mut().filter(|operator| operator.implementations.len() == 1) {
+        // A second algorithm: slower, without workspace.
+        let only = operator.implementations[0].clone();
+        operator.implementations[0].workspace_bytes += 3;
+        let slower = ImplementationDocument { name: "slower".into(), time: only.time + 1, ..only };
+        operator.implementations.push(ImplementationDocument { workspace_bytes: 0, ..slower });
     }
     document
 }
@@ -54,172 +47,215 @@ fn instance(seed: u64) -> Instance {
     Instance::new(&document(seed)).expect("the generator makes valid instances")
 }
 
-/// Forward operators save something whichever way they run, as PyTorch's max-pool does, where they can at all.
-fn always_saving(seed: u64) -> Instance {
-    let mut document = document(seed);
-    for operator in &mut document.operators {
-        if operator.implementations.iter().any(|way| !way.saves.is_empty() && way.in_place.is_none()) {
-            operator.implementations.retain(|way| !way.saves.is_empty());
-        }
-    }
-    Instance::new(&document).expect("one way is left")
-}
-
-const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
-
-fn problem(instance: &Instance, released: bool, tight_local: bool) -> Option<Problem> {
-    Problem::new(instance, ALL, Rules { released, tight_local }).ok()
-}
-
 /// Budgets around which something changes.
-fn budgets(problem: &Problem) -> Vec<Option<u64>> {
-    let unit = problem.rules.byte_unit();
-    let most = Decisions::store_all(problem, i64::MAX / 4).expect("everything can be kept").peak().unsigned_abs();
-    let least = problem.stages[0].before.unsigned_abs();
-    (2..=8).map(|part| Some((least + (most - least) * part / 8) * unit)).collect()
+fn some_budgets(instance: &Instance, graph: &Graph) -> Vec<u64> {
+    let most = Plan::store_all(graph, u64::MAX).map_or(0, |plan| plan.peak());
+    let least = instance.fixed_bytes() + instance.input_bytes();
+    (3..=8).map(|part| least + most.saturating_sub(least) * part / 8).collect()
 }
 
 #[test]
-fn all_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
-    let (mut compared, mut recomputed, mut infeasible) = (0, 0, 0);
-    for (seed, recompute) in (0..12).flat_map(|seed| [(seed, "on"), (seed, "off")]) {
+fn all_strategies_and_modes_find_the_optimum_of_an_exhaustive_search_over_steps() {
+    let (mut compared, mut infeasible) = (0, 0);
+    for seed in 0..30 {
         let instance = instance(seed);
-        let released = seed % 3 == 0;
-        let tight = seed % 3 == 1;
-        let modes = Modes { recompute: recompute == "on", ..ALL };
-        let Ok(problem) = Problem::new(&instance, modes, Rules { released, tight_local: tight }) else { continue };
-        if problem.nodes.len() > 5 {
+        if instance.operators().len() > 9 || instance.tensors().len() > 18 {
             continue;
         }
-        let budgets = budgets(&problem);
-        let words = [
-            ("rules", if released { "as-released" } else { "exact" }),
-            ("local", if tight { "dot" } else { "bar" }),
-            ("recompute", recompute),
+        let budgets: Vec<_> = some_budgets(&instance, &Graph::new(&instance, ALL)).into_iter().map(Some).collect();
+        let modes =
+            ["noop", "conv", "output-activated", "intermediate-activated"][usize::try_from(seed % 4).expect("small")];
+        let settings: [&[(&str, &str)]; 6] = [
+            &[],
+            &[("strategy", "plain")],
+            &[("strategy", "lazy")],
+            &[("recompute", "off")],
+            &[("modes", modes)],
+            &[("modes", modes), ("in-place", "off")],
         ];
-        let twin = |capacity| Twin { problem: &problem, budget: capacity }.least_time();
-        let optima: Vec<_> = budgets.iter().map(|budget| twin(problem.capacity(*budget).expect("a budget"))).collect();
-        for strategy in ["plain", "lazy", "coarse"] {
-            let given: Vec<_> = words.iter().copied().chain([("strategy", strategy)]).collect();
-            for (answer, &expected) in solve("monet", &instance, &budgets, &given).iter().zip(&optima) {
-                let context = format!(
-                    "seed {seed}, {strategy}, recompute {recompute}, budget {:?}: {}",
-                    answer.budget, answer.note
-                );
-                let time = answer.claimed.map(|claimed| (claimed.time / problem.rules.time_unit()).cast_signed());
-                if released && answer.note.contains("rejected") {
-                    continue;
-                }
-                assert_eq!(time, expected, "{context}");
+        for given in settings {
+            let words = given.iter().map(|&(name, word)| (name.to_owned(), word.to_owned())).collect();
+            let method = find("monet").expect("registered");
+            let parameters = Parameters::new(method.about().parameters, &words).expect("parameters of monet");
+            let class = method.claim(&parameters).class;
+            for answer in solve("monet", &instance, &budgets, given) {
+                let context = format!("seed {seed}, {given:?}, budget {:?}: {}", answer.budget, answer.note);
+                let expected = steps::least_time(&instance, &class, answer.budget.expect("a budget"));
+                assert_eq!(checked(&instance, &answer, &context), expected, "{context}");
                 let termination = if expected.is_some() { Termination::Optimal } else { Termination::Infeasible };
                 assert_eq!(answer.termination, termination, "{context}");
                 compared += 1;
                 infeasible += usize::from(expected.is_none());
-                recomputed += usize::from(expected.is_some_and(|time| time > problem.least_time()));
             }
         }
     }
-    assert!(compared > 75 && recomputed > 15 && infeasible > 3, "{compared} {recomputed} {infeasible}");
+    assert!(compared > 200 && infeasible > 20, "{compared} {infeasible}");
 }
 
-/// Blocks of random lengths; the forward pass is one of its own.
+#[test]
+fn without_alternatives_it_finds_what_checkmate_finds_and_with_them_nothing_worse() {
+    let (mut compared, mut better) = (0, 0);
+    for seed in 0..24 {
+        let mut document = random("random", 3, seed);
+        let alone = seed % 2 == 0;
+        if alone {
+            // What some implementation saves besides has no producer without it.
+            for operator in &mut document.operators {
+                operator.implementations.retain(|way| way.in_place.is_none());
+                operator.implementations.truncate(1 + usize::from(operator.updates_state));
+            }
+        }
+        let Ok(instance) = Instance::new(&document) else { continue };
+        let Ok(joint) = Joint::new(&instance) else { continue };
+        let budgets = budgets(&joint, 4);
+        let time = |answer: &Answer| answer.claimed.map_or(u64::MAX, |claimed| claimed.time);
+        let checkmate = solve("checkmate-ilp", &instance, &budgets, &[]);
+        for (monet, checkmate) in solve("monet", &instance, &budgets, &[]).iter().zip(&checkmate) {
+            let context = format!("seed {seed}, budget {:?}: {}", monet.budget, monet.note);
+            let graph = Graph::new(&instance, ALL);
+            let one = graph.operators.iter().all(|operator| operator.first.len() < 2 && operator.again.len() < 2);
+            if one {
+                assert_eq!(time(monet), time(checkmate), "{context}");
+            }
+            assert!(time(monet) <= time(checkmate), "{context}");
+            compared += 1;
+            better += usize::from(time(monet) < time(checkmate));
+        }
+    }
+    assert!(compared > 60 && better > 5, "{compared} {better}");
+}
+
+/// Blocks of random lengths.
 fn random_blocks(stages: usize, random: &mut Random) -> Vec<Block> {
-    let mut blocks = vec![Block { first: 0, last: 0 }];
-    while let Some(first) = blocks.last().map(|block| block.last + 1).filter(|&first| first < stages) {
-        let length = usize::try_from(random.below(4)).expect("below 4");
+    let mut blocks: Vec<Block> = Vec::new();
+    while let Some(first) = Some(blocks.last().map_or(0, |block| block.last + 1)).filter(|&first| first < stages) {
+        let length = usize::try_from(random.below(5)).expect("below 5");
         blocks.push(Block { first, last: (first + length).min(stages - 1) });
     }
     blocks
 }
 
+fn task<'a>(instance: &'a Instance, graph: &'a Graph, budget: u64) -> Task<'a> {
+    Task { instance, graph, budget: Some(budget), one: None }
+}
+
+/// What a few steps make of keeping everything.
+fn found(task: &Task<'_>, seed: u64, steps: usize) -> Option<Plan> {
+    let store_all = Plan::store_all(task.graph, u64::MAX)?;
+    let kept = anneal(task, store_all.kept, seed, Effort { steps, heat: 1.0, clock: Clock::start(None) })?;
+    task.complete(kept).filter(|plan| task.fits(plan))
+}
+
 #[test]
 fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more() {
     let (mut compared, mut less) = (0, 0);
-    for seed in 100..160 {
+    for seed in 100..180 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1) else { continue };
+        let graph = Graph::new(&instance, ALL);
         let mut random = Random(seed);
-        for budget in budgets(&problem) {
-            let capacity = problem.capacity(budget).expect("a budget");
-            let kept = Decisions::store_all(&problem, capacity).expect("everything can be kept").kept;
-            let effort = Effort { steps: 2000, heat: 1.0, clock: Clock::start(None) };
-            let Some(found) = anneal(&problem, kept, capacity, seed, effort) else { continue };
-            let blocks = random_blocks(problem.stages.len(), &mut random);
-            let context = format!("seed {seed}, budget {budget:?}, {blocks:?}");
-            let mut formulation = Linear::coarse(&problem, capacity, blocks);
-            formulation.add_all();
-            let vector = formulation.vector(&found);
-            let model = &formulation.layout.model;
-            assert!(model.violation(&vector).max() < 1e-6, "{context}: {:?}", model.violation(&vector));
-            assert!(formulation.separate(&vector, Pass::Whole).is_empty(), "{context}");
-            let objective = formulation.layout.model.objective(&vector) * formulation.layout.scale.time;
-            assert!(objective <= found.time() as f64 + 1e-6, "{context}: {objective} for {}", found.time());
-            let costs: f64 = formulation.layout.costs.iter().map(|costs| costs.value(&vector)).sum();
-            assert!((costs - objective).abs() < 1e-6 * objective.max(1.0), "{context}: {costs} and {objective}");
+        for budget in some_budgets(&instance, &graph) {
+            let task = task(&instance, &graph, budget);
+            let Some(plan) = found(&task, seed, 600) else { continue };
+            let (schedule, claimed) = match remat_formulations::search::incumbent::Judge::admit(&task, &plan) {
+                Ok(Ok(admitted)) => admitted,
+                other => panic!("seed {seed}, budget {budget}: {other:?}"),
+            };
+            assert_eq!((claimed.time, claimed.peak_bytes), (plan.time(), plan.peak()), "seed {seed}, budget {budget}");
+            assert_eq!(Plan::lift(&graph, &schedule).as_ref(), Some(&plan), "seed {seed}, budget {budget}");
+            let blocks = random_blocks(graph.len(), &mut random);
+            let context = format!("seed {seed}, budget {budget}, {blocks:?}");
+            let mut linear = Linear::new(&graph, task.room(), blocks);
+            let point = linear.point(&plan);
+            assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
+            assert!(linear.separate(&point, Pass::Whole).is_empty(), "{context}");
+            let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
+            assert!(time <= plan.time() as f64 + 1e-6, "{context}: {time} for {}", plan.time());
+            let costs: f64 = linear.costs.iter().map(|costs| costs.value(&point)).sum();
+            assert!(
+                (costs + graph.least_time() as f64 - time).abs() < 1e-6 * time.max(1.0),
+                "{context}: {costs}, {time}"
+            );
             compared += 1;
-            less += usize::from(objective < found.time() as f64 - 1e-6);
+            less += usize::from(time < plan.time() as f64 - 1e-6);
         }
     }
     assert!(compared > 100 && less > 0, "{compared} {less}");
 }
 
-/// What a few steps make of keeping nothing.
-fn hasty(problem: &Problem, capacity: i64, seed: u64, steps: usize) -> Option<Decisions> {
-    let nothing = vec![vec![false; problem.nodes.len()]; problem.stages.len() + 1];
-    anneal(problem, nothing, capacity, seed, Effort { steps, heat: 1.0, clock: Clock::start(None) })
-}
-
 const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
 
-/// The time that the model of a neighbourhood says, and what its solution comes to.
-fn solve_within(problem: &Problem, capacity: i64, open: &Neighbourhood<'_>) -> (f64, Decisions) {
-    let mut formulation = Linear::within(problem, capacity, open);
-    formulation.add_all();
-    let outcome =
-        backend("highs").expect("built in").solve(&formulation.layout.model, &mut Request::default()).expect("solved");
+/// Keeps the last solution.
+struct Last(Option<Vec<f64>>);
+
+impl remat_formulations::search::separation::Follower<Linear<'_>> for Last {
+    fn gap(&self) -> f64 {
+        0.0
+    }
+    fn start(&self, _: &Linear<'_>) -> Option<Vec<f64>> {
+        None
+    }
+    fn hear(&mut self, _: &Linear<'_>, _: &remat_solvers::Progress<'_>) -> std::ops::ControlFlow<()> {
+        std::ops::ControlFlow::Continue(())
+    }
+    fn solved(
+        &mut self,
+        _: &Linear<'_>,
+        outcome: &remat_solvers::Outcome,
+        _: Pass,
+    ) -> Result<std::ops::ControlFlow<()>, remat_formulations::MethodError> {
+        self.0.clone_from(&outcome.incumbent);
+        Ok(std::ops::ControlFlow::Continue(()))
+    }
+}
+
+/// The schedule that the solution of a model comes to, memory rows as they are violated.
+fn solved(task: &Task<'_>, mut linear: Linear<'_>) -> Plan {
+    let solving = Solving { solver: backend("highs").expect("built in"), threads: 1, seed: 0 };
+    let terms = remat_formulations::search::separation::Terms {
+        clock: Clock::start(None),
+        nodes: None,
+        from: Pass::Whole,
+        until: Pass::Whole,
+        interrupt: None,
+    };
+    let mut last = Last(None);
     // Solvers have no vector of a model without columns.
-    let vector = if formulation.layout.model.columns() == 0 { Some(vec![]) } else { outcome.incumbent };
-    let kept = formulation.kept(&vector.expect("what is around it is a solution"), 0.5);
-    let time = outcome.objective.unwrap_or(formulation.layout.model.offset) * formulation.layout.scale.time;
-    (time, Decisions::complete(problem, kept, capacity).expect("a completion"))
+    if linear.model.columns() > 0 {
+        separate(&solving, &mut linear, terms, &mut last).expect("solves");
+    }
+    let point = if linear.model.columns() == 0 { vec![] } else { last.0.expect("what is around it is a solution") };
+    task.expand(&linear, &point).expect("a schedule")
 }
 
 #[test]
 fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_the_optimum_where_all_is_open() {
-    let (mut compared, mut better, mut settled) = (0, 0, 0);
-    for seed in 200..270 {
+    let (mut compared, mut better) = (0, 0);
+    for seed in 200..240 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance, seed % 3 == 0, seed % 3 == 1).map(Arc::new) else { continue };
-        let task = Task::new(&instance, &problem, budgets(&problem)[4]);
-        let capacity = task.capacity;
-        let Some(around) = hasty(&problem, capacity, seed, 5) else { continue };
-        let best = solve_within(&problem, capacity, &Neighbourhood::everything()).1;
-        let optimum = best.time();
+        let graph = Graph::new(&instance, ALL);
+        let task = task(&instance, &graph, some_budgets(&instance, &graph)[3]);
+        let Some(around) = found(&task, seed, 20) else { continue };
+        let best = solved(&task, task.exact());
         let mut random = SplitMix::new(seed);
         for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
             let open = draw(&task, &around, Some(&best.kept), Extent { shape, heads, cells }, &mut random);
-            let open = Neighbourhood::new(&problem, &around, &open);
-            let mut formulation = Linear::within(&problem, capacity, &open);
-            formulation.add_all();
-            let vector = formulation.vector(&around);
-            let model = &formulation.layout.model;
-            assert!(model.violation(&vector).max() < 1e-6, "{context}: {:?}", model.violation(&vector));
-            let objective = model.objective(&vector) * formulation.layout.scale.time;
-            assert!((objective - around.time() as f64).abs() < 1e-6 * objective, "{context}: {objective}");
-            settled += (0..problem.stages.len()).filter(|&stage| open.settled(stage).is_some()).count();
-            let (time, found) = solve_within(&problem, capacity, &open);
-            assert!(found.peak() <= capacity, "{context}");
-            assert!(found.time() as f64 <= time + 1e-3 && found.time() <= around.time(), "{context}");
-            assert!(found.time() >= optimum, "{context}: {} where {optimum} is least", found.time());
-            if heads > 0.0 && cells == 1000 && shape != Shape::Both {
-                assert_eq!(found.time(), optimum, "{context}");
+            let linear = Linear::within(&graph, task.room(), &around, &open);
+            let point = linear.point(&around);
+            assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
+            let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
+            assert!((time - around.time() as f64).abs() < 1e-6 * time, "{context}: {time}");
+            let found = solved(&task, linear);
+            assert!(task.fits(&found) && found.time() <= around.time(), "{context}");
+            assert!(found.time() >= best.time(), "{context}: {} where {} is least", found.time(), best.time());
+            if heads > 0.0 && cells == 1000 && shape != Shape::Both && shape != Shape::Towards {
+                assert_eq!(found.time(), best.time(), "{context}");
             }
             compared += 1;
             better += usize::from(found.time() < around.time());
         }
     }
-    assert!(compared > 200 && better > 50 && settled > 50, "{compared} {better} {settled}");
+    assert!(compared > 200 && better > 20, "{compared} {better}");
 }
 
 #[test]
@@ -227,97 +263,37 @@ fn threads_that_search_beside_the_one_that_bounds_end_with_the_same_optimum() {
     let (mut compared, method) = (0, find("monet").expect("registered"));
     for seed in 240..252 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance, false, true) else { continue };
-        let budgets = budgets(&problem);
+        let budgets: Vec<_> = some_budgets(&instance, &Graph::new(&instance, ALL)).into_iter().map(Some).collect();
         let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
         let limits = Limits { time: Some(Duration::from_secs(600)), threads: 3, seed };
         let together = method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves");
         for (alone, together) in solve("monet", &instance, &budgets, &[]).iter().zip(&together) {
             let context = format!("seed {seed}, budget {:?}: {}", alone.budget, together.note);
-            assert_eq!(
-                alone.claimed.map(|claimed| claimed.time),
-                together.claimed.map(|claimed| claimed.time),
-                "{context}"
-            );
+            let time = checked(&instance, together, &context);
+            assert_eq!(checked(&instance, alone, &context), time, "{context}");
             assert_eq!(alone.termination, together.termination, "{context}");
-            if let Some(schedule) = &together.schedule {
-                let simulation = simulate(&instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
-                assert!(together.budget.is_some_and(|budget| simulation.peak_bytes <= budget), "{context}");
-                compared += 1;
-            }
+            compared += usize::from(time.is_some());
         }
     }
     assert!(compared > 20, "{compared}");
 }
 
 #[test]
-fn what_one_search_changed_is_carried_over_to_what_another_found() {
-    let (mut compared, mut carried) = (0, 0);
-    for seed in 300..340 {
+fn the_relaxation_is_a_bound_and_more_memory_never_costs_more() {
+    let mut compared = 0;
+    for seed in 20..44 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance, false, true).map(Arc::new) else { continue };
-        let task = Task::new(&instance, &problem, budgets(&problem)[5]);
-        let capacity = task.capacity;
-        let found = |seed, steps| hasty(&problem, capacity, seed, steps);
-        let (Some(from), Some(to), Some(other)) = (found(seed, 1), found(seed, 40), found(seed + 1, 40)) else {
-            continue;
-        };
-        compared += 1;
-        assert_eq!(carry(&task, &from, &from, &from), None, "seed {seed}: nothing changed");
-        if let Some(both) = carry(&task, &from, &to, &other).filter(|both| both.peak() <= capacity) {
-            assert!(both.time() < other.time() && both.time() < to.time(), "seed {seed}");
-            carried += 1;
-        }
-    }
-    assert!(compared > 10 && carried > 0, "{compared} {carried}");
-}
-
-#[test]
-fn schedules_meet_their_claims_and_budgets_and_never_beat_the_oracle_or_the_relaxation() {
-    let within: usize = (20..44).map(|seed| keeps_its_word(seed, &instance(seed))).sum();
-    assert!(within > 30, "{within}");
-}
-
-#[test]
-fn operators_that_never_run_without_saving_something_are_part_of_the_program() {
-    let networks = (20..40).step_by(2).map(|seed| (seed, always_saving(seed)));
-    let saving = |instance: &Instance| {
-        let mut ways = instance.operators().iter().map(|operator| &operator.implementations);
-        ways.any(|ways| ways.iter().all(|way| !way.saves.is_empty()))
-    };
-    let networks: Vec<_> = networks.filter(|(_, instance)| saving(instance)).collect();
-    let within: usize = networks.iter().map(|(seed, instance)| keeps_its_word(*seed, instance)).sum();
-    assert!(networks.len() > 4 && within > 8, "{} {within}", networks.len());
-}
-
-/// How many budgets have a schedule, all of them as claimed.
-fn keeps_its_word(seed: u64, instance: &Instance) -> usize {
-    let mut within = 0;
-    if let Some(problem) = problem(instance, false, true) {
-        let budgets = budgets(&problem);
-        let small = instance.operators().len() <= 12;
-        let oracle = if small { solve("oracle", instance, &budgets, &[]) } else { vec![] };
-        let relaxed = solve("monet-lp", instance, &budgets, &[]);
-        let bar = solve("monet", instance, &budgets, &[("local", "bar")]);
-        let noop = solve("monet", instance, &budgets, &[("modes", "noop")]);
+        let budgets: Vec<_> = some_budgets(&instance, &Graph::new(&instance, ALL)).into_iter().map(Some).collect();
+        let relaxed = solve("monet-lp", &instance, &budgets, &[]);
         let mut before = u64::MAX;
-        for (at, answer) in solve("monet", instance, &budgets, &[]).iter().enumerate() {
-            let context = format!("seed {seed}, budget {:?}: {}", budgets[at], answer.note);
-            let time = |answer: &Answer| answer.claimed.map_or(u64::MAX, |claimed| claimed.time);
-            assert!(time(answer) <= before, "more memory cost more: {context}");
-            before = time(answer);
-            assert!(time(answer) <= time(&bar[at]), "the tighter bound is worse: {context}");
-            assert!(time(answer) <= time(&noop[at]), "without alternatives it is better: {context}");
-            let Some(schedule) = &answer.schedule else { continue };
-            let simulation = simulate(instance, schedule).unwrap_or_else(|error| panic!("{context}: {error}"));
-            let claimed = answer.claimed.expect("a schedule has claims");
-            assert_eq!(simulation.time, claimed.time, "{context}");
-            assert!(simulation.peak_bytes <= claimed.peak_bytes, "{context}");
-            assert!(budgets[at].is_some_and(|budget| claimed.peak_bytes <= budget), "{context}");
-            assert!(relaxed[at].lower_bound.is_none_or(|bound| bound <= claimed.time), "{context}");
-            assert!(oracle.get(at).is_none_or(|oracle| time(oracle) <= claimed.time), "{context}");
-            within += 1;
+        for (answer, relaxed) in solve("monet", &instance, &budgets, &[]).iter().zip(&relaxed) {
+            let context = format!("seed {seed}, budget {:?}: {}", answer.budget, answer.note);
+            let Some(time) = checked(&instance, answer, &context) else { continue };
+            assert!(time <= before, "more memory cost more: {context}");
+            assert!(relaxed.lower_bound.is_some_and(|bound| bound <= time), "{context}");
+            before = time;
+            compared += 1;
         }
     }
-    within
+    assert!(compared > 60, "{compared}");
 }

@@ -10,9 +10,10 @@ use remat_core::format::Origin;
 use remat_core::io::read_json;
 use remat_core::monet_file::{MonetFile, instance_of};
 use remat_core::{Instance, simulate};
-use remat_formulations::monet::decisions::Decisions;
-use remat_formulations::monet::problem::{Modes, Problem, Rules};
-use remat_formulations::monet::relaxation::Linear;
+use remat_formulations::monet::released::decisions::Decisions;
+use remat_formulations::monet::released::problem::{Problem, TIME_UNIT};
+use remat_formulations::monet::released::relaxation::Linear;
+use remat_formulations::monet::settings::Modes;
 use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter, Termination, find};
 
 const GIB: u64 = 1 << 30;
@@ -79,7 +80,7 @@ fn measure_one_cell() {
 }
 
 /// Prints lines of `results/paper-monet-sizes.csv`: the exact model with every memory row that can bind, and the bound
-/// of its relaxation. `MONET_SIZES='vgg16_176_inplace_normal 8 as-released bar bound'` (or `no-bound` at the end).
+/// of its relaxation. `MONET_SIZES='vgg16_176_inplace_normal 8 bound'` (or `no-bound` at the end).
 #[test]
 #[ignore = "a measurement: it asserts nothing"]
 fn measure_one_size() {
@@ -88,16 +89,14 @@ fn measure_one_size() {
         return;
     };
     let words: Vec<&str> = asked.split_whitespace().collect();
-    let &[name, gib, rules, local, wanted] = words.as_slice() else { panic!("five words, not {asked:?}") };
+    let &[name, gib, wanted] = words.as_slice() else { panic!("three words, not {asked:?}") };
     let Some(instance) = profile(name) else { return };
-    let given = [("rules".to_owned(), rules.to_owned()), ("local".to_owned(), local.to_owned())].into();
+    let given = [("rules".to_owned(), "as-released".to_owned())].into();
     let method = find("monet-lp").expect("registered");
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet-lp");
     let budget = gib.parse::<u64>().expect("whole GiB") * GIB;
     let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
-    let tight_local = rules == "exact" && local == "dot";
-    let problem =
-        Problem::new(&instance, modes, Rules { released: rules == "as-released", tight_local }).expect("a view");
+    let problem = Problem::new(&instance, modes).expect("a view");
     let capacity = problem.capacity(Some(budget)).expect("a budget");
     let mut formulation = Linear::new(&problem, capacity);
     formulation.add_all();
@@ -109,10 +108,10 @@ fn measure_one_size() {
         let answers = method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solved");
         let bound = answers[0].note.split_once("bound ").and_then(|(_, rest)| rest.split(';').next()).expect("said");
         // In units of 0.01 ms.
-        bound.parse::<f64>().expect("a number") * problem.rules.time_unit() as f64 / 10_000.0
+        bound.parse::<f64>().expect("a number") * TIME_UNIT as f64 / 10_000.0
     });
     let bound = bound.map_or_else(String::new, |bound| format!("{bound:.2}"));
-    eprintln!("SIZE {name},{gib},{rules},{local},{sizes},{bound}");
+    eprintln!("SIZE {name},{gib},as-released,bar,{sizes},{bound}");
 }
 
 fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {
@@ -140,8 +139,7 @@ fn keeping_everything_costs_the_sums_of_the_authors_profiles() {
     {
         let Some(instance) = profile(name) else { return };
         let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: false, recompute: true };
-        let rules = Rules { released: true, tight_local: false };
-        let problem = Problem::new(&instance, modes, rules).expect("MONeT's view");
+        let problem = Problem::new(&instance, modes).expect("MONeT's view");
         let folder = std::env::var_os("BENCH_REFERENCE_DATA").expect("checked by profile");
         let path = Path::new(&folder).join("monet-p100").join(format!("{name}.json.gz"));
         let value: serde_json::Value = read_json(&path).expect("a profile");

@@ -138,7 +138,7 @@ fn monets_program_is_exported_and_lifted_to_the_schedule_that_solves_it() {
     let checkout = imported();
     let cases = [("random", "0.8x", "mps"), ("counter", "0.85x", "lp"), ("layers", "0.85x", "mps")];
     for (instance, budget, format) in cases {
-        for method in ["monet[strategy=plain]", "monet[local=bar,in-place=off]", "monet[modes=noop]"] {
+        for method in ["monet[strategy=plain]", "monet[rules=as-released,in-place=off]", "monet[modes=noop]"] {
             let asked = format!("{instance} --method {method} --budget {budget}");
             checkout.ok(&format!("export {asked} --format {format} -o model.{format}"));
             let expected = time_of(&checkout, &format!("solve {asked}"));
@@ -152,7 +152,7 @@ fn monets_program_is_exported_and_lifted_to_the_schedule_that_solves_it() {
     assert!(!text.contains(" x_"), "every column has a name of its own");
     let asked = "random --method monet-lp --budget 0.8x";
     checkout.ok(&format!("export {asked} -o relaxed.mps"));
-    std::fs::write(checkout.path("relaxed.sol"), "r_1_0 0.5\n").unwrap();
+    std::fs::write(checkout.path("relaxed.sol"), "r_1_0_0 0.5\n").unwrap();
     assert!(checkout.bench("lift relaxed.sol").last_error().contains("the model is a relaxation"));
     let impossible = checkout.bench("export random --method monet --budget 3");
     assert!(impossible.last_error().contains("infeasible, no model"), "{}", impossible.stderr);

@@ -67,7 +67,7 @@ pub enum Order {
     Given,
     /// The same, and between two first runs operators run again in that order, each at most once.
     Stages,
-    /// `MONeT`'s stages: the forward pass, then before each backward operator some forward operators in order.
+    /// The stages of `MONeT`'s program: the forward pass, then before each backward operator some forward operators in order.
     Passes,
     /// Sequences of the chain view, with its implementations.
     Chain,
@@ -141,9 +141,9 @@ pub enum Memory {
     Groups,
     /// By that or Kusumoto's equation (2), whichever is more.
     Equation2,
-    /// By `MONeT`'s bound of Appendix B on local memory (L-dot), never less than the simulator.
+    /// By `MONeT`'s bound of Appendix B on local memory (L-dot), never less than the simulator; in stored records only.
     LocalDot,
-    /// By its bound as in the paper's experiments (L-bar), never less than L-dot.
+    /// By its bound as in the paper's experiments (L-bar), never less than L-dot; in stored records only.
     LocalBar,
     /// As `MONeT`'s program counts: neither a lower nor an upper bound on the rest.
     Released,
@@ -156,7 +156,7 @@ pub enum Time {
     Exact,
     /// As the chain view does: never less than the simulator.
     Chain,
-    /// As `MONeT`'s stages do: never less than the simulator, and more where saving a mask takes less time than not.
+    /// Never less than the simulator, and more where saving a mask takes less time than not; in stored records only.
     Passes,
     /// By Kusumoto's equation (1): the forward operators that groups recompute.
     Equation1,
@@ -340,6 +340,8 @@ impl Implementations {
             (Self::Modes { modes, in_place }, Self::Modes { modes: fewer, in_place: less }) => {
                 (modes == fewer || modes == Modes::All) && in_place >= less
             }
+            // In every mode an operator has the implementation that it has without alternatives.
+            (Self::Modes { .. }, Self::One) => true,
             _ => self == other,
         }
     }

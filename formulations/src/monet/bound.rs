@@ -4,7 +4,6 @@
 use remat_solvers::{LpAlgorithm, Request, Stop, safe_bound};
 
 use crate::method::MethodError;
-use crate::monet::task::Task;
 use crate::search::clock::{Clock, Pace};
 use crate::search::driver::Ended;
 use crate::search::incumbent::Incumbent;
@@ -19,7 +18,7 @@ const LARGE: usize = 50_000;
 ///
 /// # Errors
 /// The solver refuses.
-pub fn relax(incumbent: &Incumbent<'_, Task<'_>>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
+pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
     let task = incumbent.judge;
     if !Pace::of_models().allows(task.stages() * task.columns(), &clock) {
         let outcome = bound_by_blocks(incumbent, solving, clock)?.outcome;
@@ -39,7 +38,7 @@ pub fn relax(incumbent: &Incumbent<'_, Task<'_>>, solving: Solving, clock: Clock
         let (Some(point), false) = (outcome.linear, outcome.stop == Stop::Infeasible) else {
             return Ok(Ended { stop: Some(outcome.stop), note });
         };
-        incumbent.raise(linear.exact_bound(safe_bound(linear.model(), &point.multipliers)));
+        incumbent.raise(exact_bound(&linear, safe_bound(linear.model(), &point.multipliers)));
         if matches!(outcome.stop, Stop::TimeLimit | Stop::Interrupted) {
             return Ok(Ended { stop: Some(outcome.stop), note });
         }
@@ -47,4 +46,14 @@ pub fn relax(incumbent: &Incumbent<'_, Task<'_>>, solving: Solving, clock: Clock
             return Ok(Ended { stop: None, note });
         }
     }
+}
+
+/// The bound on the time that a bound on the objective amounts to which holds in exact arithmetic.
+fn exact_bound(relaxation: &impl Relaxation, objective: f64) -> u64 {
+    let time = relaxation.fixed_time() as f64 + objective * relaxation.time_unit();
+    // What is left is the rounding of this sum and of the scaled costs.
+    let certain = (time - 1e-9 * time.abs() - 1e-6 * relaxation.time_unit()).ceil().max(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^63")]
+    let certain = if certain.is_finite() { certain as u64 } else { 0 };
+    certain
 }

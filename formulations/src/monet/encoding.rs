@@ -1,22 +1,19 @@
-//! MONeT's program for other solvers: the exact model with every memory row that can bind, what its columns are
-//! called, and the schedule that a solution says.
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
+//! The exact model for other solvers, with every memory row that can bind, and the schedule that a solution says.
 
 use remat_core::Instance;
-use remat_solvers::{Column, Kind, Model, Names, Row};
+use remat_solvers::{Kind, Model};
 
 use crate::checkmate::INTEGRALITY;
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::method::{Context, Limits, MethodError, SkipReason};
-use crate::monet::decisions::Decisions;
-use crate::monet::layout::{Held, Layout};
-use crate::monet::problem::Problem;
-use crate::monet::relaxation::Linear;
-use crate::monet::task::{Task, modes, rules};
-use crate::search::term::Term;
+use crate::method::{Claimed, MethodError, SkipReason};
+use crate::monet::graph::Graph;
+use crate::monet::model::Linear;
+use crate::monet::released;
+use crate::monet::settings::{Count, modes};
+use crate::monet::task::Task;
+use crate::search::incumbent::Judge;
+use crate::search::separation::Relaxation;
 
 /// The model of a budget, whole or relaxed. Every strategy answers for this one.
 ///
@@ -28,26 +25,25 @@ pub fn encode<'a>(
     budget: Option<u64>,
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let budgets = [budget];
-    let context = Context::new(instance, parameters, &budgets, limits);
-    let problem = Arc::new(Problem::new(instance, modes(&context), rules(&context))?);
-    let task = Task::new(instance, &problem, budget);
-    let capacity = task.capacity;
-    let mut formulation = Linear::new(&problem, capacity);
-    formulation.add_all();
-    if formulation.has_hopeless_row() {
-        let budget = budget.map_or_else(String::new, |budget| format!(" {budget}"));
-        let message = format!("some stage needs more than the budget{budget} whatever is chosen: infeasible, no model");
-        return Err(MethodError::Unsupported(SkipReason(message)));
+    if parameters.get::<Count>() == Count::AsReleased {
+        return released::encoding::encode(instance, parameters, budget, relaxed);
     }
-    let names = Named::new(&formulation.layout);
-    let facts = facts(&formulation, relaxed);
-    let mut model = std::mem::take(&mut formulation.layout.model);
-    let kinds = model.kinds.clone();
-    if relaxed {
-        model.kinds.fill(Kind::Continuous);
-    }
+    let graph = Graph::new(instance, modes(parameters));
+    let (model, kinds, facts, names) = {
+        let task = Task { instance, graph: &graph, budget, one: None };
+        let mut linear = Linear::exact(&graph, task.room());
+        linear.add_all();
+        if linear.has_hopeless_row() || budget.is_some_and(|budget| budget < graph.base_bytes) {
+            return Err(hopeless(budget));
+        }
+        let facts = facts(&linear, relaxed);
+        let mut model = std::mem::take(&mut linear.model);
+        let kinds = model.kinds.clone();
+        if relaxed {
+            model.kinds.fill(Kind::Continuous);
+        }
+        (model, kinds, facts, linear.named())
+    };
     let read = move |vector: &[f64]| {
         if relaxed {
             return Err(DecodeError::Relaxation);
@@ -56,93 +52,47 @@ pub fn encode<'a>(
         if away > INTEGRALITY {
             return Err(DecodeError::Fractional(away));
         }
+        let task = Task { instance, graph: &graph, budget, one: None };
         // Columns lie where they lay.
-        let kept = Linear::new(&problem, capacity).kept(vector, 0.5);
-        let found = Decisions::complete(&problem, kept, capacity).ok_or_else(|| {
-            DecodeError::Response("what the solution keeps makes an operator run again that must not".into())
-        })?;
-        Ok((found.schedule(instance, &problem), task.claim(&found)))
+        let found = Linear::exact(&graph, task.room()).plan(vector, budget.unwrap_or(u64::MAX));
+        let illegal = || DecodeError::Response("the solution makes an operator run again that must not".into());
+        let found = found.ok_or_else(illegal)?;
+        match task.admit(&found) {
+            Ok(Ok(admitted)) => Ok(admitted),
+            // Within the tolerances of a solver it may be over the budget; the simulator says so.
+            _ => Ok((found.schedule(instance, &graph), Claimed { time: found.time(), peak_bytes: found.peak() })),
+        }
     };
     Ok(Box::new(LinearEncoding { model, names: Box::new(names), facts, read: Box::new(read) }))
 }
 
+/// There is no model: no row of it could hold.
+pub fn hopeless(budget: Option<u64>) -> MethodError {
+    let budget = budget.map_or_else(String::new, |budget| format!(" {budget}"));
+    let message = format!("some stage needs more than the budget{budget} whatever is chosen: infeasible, no model");
+    MethodError::Unsupported(SkipReason(message))
+}
+
 /// How far the whole columns are from whole numbers at most.
-fn farthest(kinds: &[Kind], vector: &[f64]) -> f64 {
+pub fn farthest(kinds: &[Kind], vector: &[f64]) -> f64 {
     let whole = vector.iter().zip(kinds).filter(|&(_, &kind)| kind == Kind::Integer);
     whole.map(|(value, _)| (value - value.round()).abs()).fold(0.0, f64::max)
 }
 
-fn facts(formulation: &Linear<'_>, relaxed: bool) -> Vec<(&'static str, String)> {
-    let Model { costs, rows, .. } = &formulation.layout.model;
-    let rules = formulation.problem.rules;
-    let unit = |scale: f64, unit: u64| (scale * unit as f64).to_string();
+fn facts(linear: &Linear<'_>, relaxed: bool) -> Vec<(&'static str, String)> {
+    let Model { costs, rows, .. } = &linear.model;
     let what = if relaxed { "the relaxation, all memory rows that can bind" } else { "all memory rows that can bind" };
     vec![
         ("formulation", what.to_owned()),
         ("size", format!("{} columns, {} rows, {} nonzeros", costs.len(), rows.len(), rows.values.len())),
         (
             "columns",
-            "r_k_i: node i runs in stage k; s_k_i: it is there when stage k begins; q_k_i: in place; p_k_i: made in the \
-             stage and not overwritten; w_k_i_a: by way a; d_k_v: variant v of the backward operator; e_k_v_a: by way a; \
-             h_k_i: read by the backward operator and not kept"
+            "r_t_i_w: the operator at position i of the order runs in stage t by implementation w; s_t_a: value a is kept \
+             into stage t; m_c: at least the larger of two sums"
                 .to_owned(),
         ),
-        ("time of one unit of the objective", unit(formulation.layout.scale.time, rules.time_unit())),
-        ("memory of one unit of a memory row", unit(formulation.layout.scale.memory, rules.byte_unit())),
+        ("time not in the objective (each operator's first run, the fastest way)", linear.fixed_time().to_string()),
+        ("time of one unit of the objective", linear.scale().time.to_string()),
+        ("memory of one unit of a memory row", linear.scale().memory.to_string()),
     ]
-}
-
-/// What the columns are called.
-struct Named(BTreeMap<Column, String>);
-
-impl Named {
-    fn new(layout: &Layout) -> Self {
-        let mut named = Self(BTreeMap::new());
-        for (stage, terms) in layout.stages.iter().enumerate() {
-            let families = [
-                ("r", &terms.run),
-                ("s", &terms.kept),
-                ("q", &terms.over),
-                ("p", &terms.present),
-                ("d", &terms.variant),
-            ];
-            for (letter, family) in families {
-                named.family(&format!("{letter}_{stage}"), family);
-            }
-            for (letter, choices) in [("w", &terms.ways), ("e", &terms.backward)] {
-                for (at, ways) in choices.iter().enumerate() {
-                    named.family(&format!("{letter}_{stage}_{at}"), ways);
-                }
-            }
-            for &(node, held) in &terms.held {
-                if let Held::Term(term) = held {
-                    named.name(term, || format!("h_{stage}_{node}"));
-                }
-            }
-        }
-        named.family(&format!("s_{}", layout.stages.len()), &layout.end);
-        named
-    }
-
-    fn family(&mut self, prefix: &str, terms: &[Term]) {
-        for (at, &term) in terms.iter().enumerate() {
-            self.name(term, || format!("{prefix}_{at}"));
-        }
-    }
-
-    /// A column that stands for several things is called after the first of them.
-    fn name(&mut self, term: Term, name: impl Fn() -> String) {
-        if let Some(column) = term.column() {
-            self.0.entry(column).or_insert_with(name);
-        }
-    }
-}
-
-impl Names for Named {
-    fn column(&self, column: Column) -> String {
-        self.0.get(&column).cloned().unwrap_or_else(|| format!("x_{}", column.index()))
-    }
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
-    }
 }

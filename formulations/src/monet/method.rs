@@ -8,60 +8,63 @@ use remat_core::Instance;
 use crate::method::claim::{self, Class, Implementations, Memory, Order, Runs, Time};
 use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
+use crate::method::report::Silent;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::monet::bound::relax;
 use crate::monet::encoding::encode;
-use crate::monet::problem::{Modes, Problem, Rules};
-use crate::monet::relaxation::Linear;
-use crate::monet::settings::{Count, Gap, InPlace, Local, Mode, Recompute, Strategy};
-use crate::monet::task::{Task, modes, rules};
+use crate::monet::graph::Graph;
+use crate::monet::model::Linear;
+use crate::monet::released;
+use crate::monet::released::problem::Problem;
+use crate::monet::settings::{Count, Gap, InPlace, Mode, Recompute, Strategy, modes};
+use crate::monet::task::Task;
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, exactly, search};
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
-use crate::settings;
+use crate::staged::joint::Joint;
+use crate::staged::starts::{Start, offer_starts};
+use crate::{settings, staged};
 
 /// MONeT: checkpointing and implementations of operators in one integer program.
 ///
 /// # Problem
-/// Forward operators in their order, one value each; stage 0 is the forward pass, stage k recomputes some
-/// operators in order and then runs the k-th backward operator. Least time within a budget over what is
-/// recomputed, what is kept, and which implementation each run uses.
+/// Forward and backward operators in the instance's order; stage t runs some earlier operators again, in order, and then
+/// operator t for the first time. Least time within a budget over what is recomputed, what is kept, and which
+/// implementation each run uses.
 ///
 /// # Variables
-/// r\[k,i\]: operator i runs in stage k. s\[k,i\]: its value is there when stage k begins (the paper's
-/// s^{k-1} of the stage before). Implementations of forward runs, of the backward operator (the paper's
-/// delta); q in place, p present (C.3); products of s and a backward implementation (C.4), as one column
-/// per value: read by the chosen implementation and not kept.
+/// r\[t,i,w\]: operator i runs in stage t by implementation w (the paper's r and delta in one). s\[t,a\]: tensor a is
+/// there when stage t begins (the paper's s^{t-1}). Over single stages also m: the larger of two sums of these, so that a
+/// tensor is there while some later operator of its stage reads it, or while it is kept.
 ///
 /// # Constraints
-/// Equations 7 and 8 with C.3 (`constraints.rs`), memory by equations 1, 5, 10 and 11 to 13 with the local
-/// set bounded as in Appendix B (`memory.rs`), the objective (9) in `layout.rs`.
+/// Equations 7 and 8: what runs finds what its implementation reads, kept or made in the stage; what is kept was. One
+/// implementation of each run (C.2). What an implementation overwrites (C.3) is read by nothing later in the stage and not
+/// kept. Memory during each run (`model.rs`).
 ///
 /// # Size
-/// O(n^2) columns and O(n^2) memory rows of O(n) terms each, of which `strategy=lazy` needs a few hundred. Over b
-/// blocks of stages (`strategy=coarse`) O(b n) columns.
+/// O(n^2) columns for each implementation and tensor, O(n^2) memory rows, of which `strategy=lazy` needs a few hundred. Over
+/// b blocks of stages (`strategy=coarse`) O(b n) columns.
 ///
 /// # Departures from the paper
-/// * What no later backward operator can need is fixed at 0; dominated implementations are left out;
-///   memory rows that cannot bind are left out; with `strategy=lazy` the others come when violated.
-/// * In place (15): p + q <= 1 and s + q <= 1 instead of coefficients 2, the same in whole numbers; what
-///   is overwritten is read by no later node of the stage.
-/// * An implementation that saves something extra (a mask) is a node that runs with its parent, beside the
-///   parent's inputs; as released those inputs are not counted, and such a schedule may need more than
-///   its budget, which the simulator then says, and it is not returned.
-/// * All outputs of one operator are kept or dropped together; outputs of the network stay.
-/// * `local=dot` takes only readers that can run in that stage, which is within the paper's L-dot.
-/// * `strategy=coarse` begins with a relaxation over blocks of stages, which is not in the paper.
-/// * `recompute=off` chooses implementations alone.
-/// * `rules=as-released` counts as the authors' program does: KiB and 0.01 ms, rounded up one by one; what
-///   the backward operator needs is counted beside the local set, too; the loss counts as a gradient.
-///   A view out of place (flatten) takes memory here and none there.
+/// * `rules=exact`, the default: stages before every operator, where the paper has the forward pass as one; memory as the
+///   simulator counts it, where the paper bounds what is local from above (Appendix B, L-bar and L-dot); s for each tensor,
+///   where the paper keeps or drops the outputs of an operator together; any operator that may runs again.
+///   METHODOLOGY.md says what each of these brings.
+/// * `rules=as-released` is the authors' program in its own units, KiB and 0.01 ms, each number rounded up: an implementation
+///   that saves something extra (a mask) is a node that runs with its parent, and the parent's inputs are not counted beside
+///   it; what the backward operator needs is counted beside the local set (L-bar), too; the loss counts as a gradient. A
+///   schedule of it may need more than its budget, which the simulator says, and it is not returned.
+/// * Dominated implementations are left out; `strategy=lazy` adds memory rows when they are violated; `strategy=coarse`
+///   begins with a relaxation over blocks of stages, which is not in the paper, and with the starts of `checkmate-ilp`.
+/// * `modes` leaves the implementations that the paper's ablation has beside the one that an operator has without
+///   alternatives, the same as `checkmate-ilp`'s. `recompute=off` chooses implementations alone.
 ///
 /// # Claim
-/// Optimal among schedules in such stages whose memory by these bounds is within the budget (as released:
-/// in the units above), within the solver's tolerances; bounds from relaxations hold in exact arithmetic.
+/// Optimal among schedules in such stages, within the solver's tolerances; so never behind `checkmate-ilp` once both are
+/// proved. As released: among schedules of that program, in its units.
 ///
 /// # Reference
 /// Shah et al., "Memory Optimization for Deep Networks", ICLR 2021, sections 3 and 4, appendices B and C.
@@ -94,30 +97,22 @@ pub struct MonetLp;
 
 /// The schedules that are searched.
 fn class(parameters: &Parameters) -> Class {
-    let is = |name: &str, word: &str| parameters.word(name) == word;
-    let released = is("rules", "as-released");
-    let modes = parameters.word("modes").parse().unwrap_or(claim::Modes::All);
-    let in_place = is("in-place", "on");
+    let released = parameters.get::<Count>() == Count::AsReleased;
+    let modes = parameters.get::<Mode>().word().parse().unwrap_or(claim::Modes::All);
+    let in_place = parameters.get::<InPlace>();
+    let counted = if released {
+        Class { order: Order::Passes, memory: Memory::Released, time: Time::Released, ..Class::ALL }
+    } else {
+        Class { order: Order::Stages, ..Class::ALL }
+    };
     Class {
-        order: Order::Passes,
-        runs: if is("recompute", "on") { Runs::Any } else { Runs::AtMost(1) },
+        runs: if parameters.get::<Recompute>() { Runs::Any } else { Runs::AtMost(1) },
         implementations: match (modes, in_place) {
             (claim::Modes::All, true) => Implementations::Chosen,
             _ => Implementations::Modes { modes, in_place },
         },
-        memory: match parameters.word("local") {
-            _ if released => Memory::Released,
-            "bar" => Memory::LocalBar,
-            _ => Memory::LocalDot,
-        },
-        time: if released { Time::Released } else { Time::Passes },
-        ..Class::ALL
+        ..counted
     }
-}
-
-fn supports(instance: &Instance) -> Result<(), SkipReason> {
-    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
-    Problem::new(instance, modes, Rules { released: false, tight_local: false }).map(|_| ())
 }
 
 impl Formulation for Monet {
@@ -140,7 +135,7 @@ impl Method for Monet {
         About {
             title: "checkpointing and operator implementations in one integer program",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: settings![Mode, InPlace, Recompute, Local, Count, Strategy, Solver, Gap],
+            parameters: settings![Mode, InPlace, Recompute, Count, Strategy, Solver, Gap],
             budgets: BudgetUse::Used,
         }
     }
@@ -149,8 +144,8 @@ impl Method for Monet {
         Claim::optimum(class(parameters))
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        supports(instance)
+    fn supports(&self, _: &Instance) -> Result<(), SkipReason> {
+        Ok(())
     }
 
     fn formulation(&self) -> Option<&dyn Formulation> {
@@ -159,42 +154,96 @@ impl Method for Monet {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let solving = Solving::new(context)?;
-        let problem = Arc::new(Problem::new(context.instance, modes(context), rules(context))?);
+        let modes = modes(context.parameters);
+        if context.parameters.get::<Count>() == Count::AsReleased {
+            let problem = Arc::new(Problem::new(context.instance, modes)?);
+            context.answer_each(|index, budget| {
+                let task = released::task::Task::new(context.instance, &problem, budget);
+                let from = |incumbent: &Incumbent<'_, released::task::Task<'_>>| {
+                    let store_all = task.store_all().filter(|store_all| task.fits(store_all));
+                    store_all.map_or(Ok(false), |store_all| incumbent.offer(store_all)).map(drop)
+                };
+                let exact = |strategy| {
+                    let mut exact = released::relaxation::Linear::new(&problem, task.capacity);
+                    if strategy == Strategy::Plain {
+                        exact.add_all()
+                    } else {
+                        exact.add_usual()
+                    }
+                    exact
+                };
+                solve(context, index, budget, &task, solving, from, exact)
+            });
+            return Ok(());
+        }
+        let graph = Graph::new(context.instance, modes);
+        let joint = Joint::new(context.instance).ok().filter(|_| modes.recompute).map(Arc::new);
         context.answer_each(|index, budget| {
-            solve(context, index, budget, &Task::new(context.instance, &problem, budget), solving)
+            if budget.is_some_and(|budget| budget < graph.base_bytes) {
+                return Ok(hopeless(budget, &graph));
+            }
+            let one = joint.as_ref().map(|joint| one(context.instance, joint, budget));
+            let task = Task { instance: context.instance, graph: &graph, budget, one };
+            let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, &task, incumbent);
+            let exact = |strategy| {
+                let mut exact = Linear::exact(&graph, task.room());
+                if strategy == Strategy::Plain {
+                    exact.add_all();
+                }
+                exact
+            };
+            solve(context, index, budget, &task, solving, from, exact)
         });
         Ok(())
     }
 }
 
-fn solve(
-    context: &Context<'_>,
+/// The answer to a budget below what is always there.
+fn hopeless(budget: Option<u64>, graph: &Graph) -> Answer {
+    let note = format!("{} is always there; no solver asked", graph.base_bytes);
+    Answer { note, ..Answer::without_schedule(budget, Termination::Infeasible) }
+}
+
+/// A budget with one implementation per operator.
+fn one<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: Option<u64>) -> staged::task::Task<'a> {
+    staged::task::Task { instance, joint: Arc::clone(joint), budget, workspace: true, copies: None }
+}
+
+/// Offers what is known without a search of its own: keeping everything, and what one implementation per operator starts
+/// from.
+fn start(context: &Context<'_>, task: &Task<'_>, incumbent: &Incumbent<'_, Task<'_>>) -> Result<(), MethodError> {
+    let clock = Clock::start(context.limits.time);
+    if let Some(store_all) = task.store_all().filter(|plan| task.fits(plan)) {
+        incumbent.offer(store_all)?;
+    }
+    let Some(one) = task.one.as_ref().filter(|_| !incumbent.is_enough()) else { return Ok(()) };
+    let beside = Incumbent::new(one, &Silent, 0, 0.0);
+    offer_starts(context, one, &beside, Start::Auto, clock)?;
+    let found = beside.best().and_then(|best| task.lift(&one.joint, &best));
+    found.map_or(Ok(false), |found| incumbent.offer(found)).map(drop)
+}
+
+/// Searches by the strategy that is asked for, from what there is to start from, with the exact model where it comes first.
+fn solve<'p, P: Staged>(
+    context: &Context<'p>,
     index: usize,
     budget: Option<u64>,
-    task: &Task<'_>,
+    task: &'p P,
     solving: Solving,
+    start: impl FnOnce(&Incumbent<'p, P>) -> Result<(), MethodError>,
+    exact: impl FnOnce(Strategy) -> P::Relaxation<'p>,
 ) -> Result<Answer, MethodError> {
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
     let incumbent = Incumbent::new(task, context.reporter, index, gap);
-    if let Some(store_all) = task.store_all() {
-        incumbent.offer(store_all)?;
-    }
+    start(&incumbent)?;
     if incumbent.is_enough() {
         let note = "nothing recomputed; no solver asked".into();
         return worded(&incumbent, budget, Ended { stop: None, note }, began.elapsed(), Duration::ZERO);
     }
-    let (mut build, mut linear) = (Duration::ZERO, None);
     let strategy = context.parameters.get::<Strategy>();
-    if strategy != Strategy::Coarse {
-        let mut exact = Linear::new(&task.problem, task.capacity);
-        if strategy == Strategy::Plain {
-            exact.add_all();
-        } else {
-            exact.add_usual();
-        }
-        (build, linear) = (began.elapsed(), Some(exact));
-    }
+    let (began_build, linear) = (Instant::now(), (strategy != Strategy::Coarse).then(|| exact(strategy)));
+    let build = began_build.elapsed();
     let from = if strategy == Strategy::Plain { Pass::Whole } else { Pass::Relaxed };
     let ended = match linear {
         Some(linear) => exactly(&incumbent, linear, from, solving, clock)?,
@@ -204,8 +253,8 @@ fn solve(
 }
 
 /// The answer, with objective and bound in the program's own unit in its note: as released no other has a bound.
-fn worded(
-    incumbent: &Incumbent<'_, Task<'_>>,
+fn worded<P: Staged>(
+    incumbent: &Incumbent<'_, P>,
     budget: Option<u64>,
     mut ended: Ended,
     build: Duration,
@@ -236,7 +285,7 @@ impl Method for MonetLp {
         About {
             title: "the linear relaxation of monet, a bound",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
-            parameters: settings![Mode, InPlace, Recompute, Local, Count, Solver],
+            parameters: settings![Mode, InPlace, Recompute, Count, Solver],
             budgets: BudgetUse::Used,
         }
     }
@@ -245,8 +294,8 @@ impl Method for MonetLp {
         Claim::bound(class(parameters))
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        supports(instance)
+    fn supports(&self, _: &Instance) -> Result<(), SkipReason> {
+        Ok(())
     }
 
     fn formulation(&self) -> Option<&dyn Formulation> {
@@ -255,19 +304,40 @@ impl Method for MonetLp {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let solving = Solving::new(context)?;
-        let problem = Arc::new(Problem::new(context.instance, modes(context), rules(context))?);
+        let modes = modes(context.parameters);
+        if context.parameters.get::<Count>() == Count::AsReleased {
+            let problem = Arc::new(Problem::new(context.instance, modes)?);
+            context.answer_each(|index, budget| {
+                bound(context, index, budget, &released::task::Task::new(context.instance, &problem, budget), solving)
+            });
+            return Ok(());
+        }
+        let graph = Graph::new(context.instance, modes);
         context.answer_each(|index, budget| {
-            let (clock, began) = (Clock::start(context.limits.time), Instant::now());
-            let task = Task::new(context.instance, &problem, budget);
-            let incumbent = Incumbent::new(&task, context.reporter, index, 0.0);
-            let ended = relax(&incumbent, solving, clock)?;
-            let answer = worded(&incumbent, budget, ended, Duration::ZERO, began.elapsed())?;
-            let termination = match answer.termination {
-                Termination::NotFound => Termination::BoundOnly,
-                other => other,
-            };
-            Ok(Answer { termination, ..answer })
+            if budget.is_some_and(|budget| budget < graph.base_bytes) {
+                return Ok(hopeless(budget, &graph));
+            }
+            let task = Task { instance: context.instance, graph: &graph, budget, one: None };
+            bound(context, index, budget, &task, solving)
         });
         Ok(())
     }
+}
+
+fn bound<P: Staged>(
+    context: &Context<'_>,
+    index: usize,
+    budget: Option<u64>,
+    task: &P,
+    solving: Solving,
+) -> Result<Answer, MethodError> {
+    let (clock, began) = (Clock::start(context.limits.time), Instant::now());
+    let incumbent = Incumbent::new(task, context.reporter, index, 0.0);
+    let ended = relax(&incumbent, solving, clock)?;
+    let answer = worded(&incumbent, budget, ended, Duration::ZERO, began.elapsed())?;
+    let termination = match answer.termination {
+        Termination::NotFound => Termination::BoundOnly,
+        other => other,
+    };
+    Ok(Answer { termination, ..answer })
 }

@@ -1,6 +1,35 @@
 //! The settings of MONeT's methods.
 
+use crate::method::parameters::Parameters;
 use crate::setting;
+
+/// Which alternatives may be chosen (the switches of the paper's ablation).
+#[expect(clippy::struct_excessive_bools, reason = "five independent switches")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Among implementations that read and make the same (convolution algorithms).
+    pub algorithms: bool,
+    /// Among backward implementations that read other outputs of the forward pass.
+    pub outputs: bool,
+    /// Among those that read what only some forward implementation saves.
+    pub intermediates: bool,
+    /// Forward operators in place.
+    pub in_place: bool,
+    /// Operators a second time.
+    pub recompute: bool,
+}
+
+/// The switches that parameters set.
+pub fn modes(parameters: &Parameters) -> Modes {
+    let mode = parameters.get::<Mode>();
+    Modes {
+        algorithms: matches!(mode, Mode::Conv | Mode::All),
+        outputs: matches!(mode, Mode::OutputActivated | Mode::All),
+        intermediates: matches!(mode, Mode::IntermediateActivated | Mode::All),
+        in_place: parameters.get::<InPlace>(),
+        recompute: parameters.get::<Recompute>(),
+    }
+}
 
 setting! {
     /// which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved
@@ -25,12 +54,7 @@ setting! {
 }
 
 setting! {
-    /// bound on local memory: bar as in the paper's experiments, dot as in its Appendix B, which is tighter
-    pub enum Local("local") = Dot { Bar = "bar", Dot = "dot" }
-}
-
-setting! {
-    /// exact: bytes and the instance's times; as-released: as the authors' program counts (with local=bar)
+    /// exact: memory as simulated, recomputation before any operator; as-released: stages and counting of the authors' program
     pub enum Count("rules") = Exact { Exact = "exact", AsReleased = "as-released" }
 }
 

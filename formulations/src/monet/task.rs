@@ -1,90 +1,131 @@
-//! One budget of MONeT's problem as the search sees it.
+//! One budget of the exact problem as the search sees it: the graph with all implementations, its schedules and its models.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use remat_core::{Instance, Schedule, simulate};
 
-use crate::method::{Claimed, Context, MethodError};
-use crate::monet::anneal::{self, anneal, forced, settle};
-use crate::monet::blocks::{first_blocks, short_blocks};
-use crate::monet::decisions::Decisions;
-use crate::monet::neighbourhood::Neighbourhood;
-use crate::monet::problem::{Modes, Problem, Rules};
-use crate::monet::relaxation::{Linear, is_small};
-use crate::monet::settings::{Count, InPlace, Local, Mode, Recompute};
+use crate::method::{Claimed, MethodError};
+use crate::monet::anneal::{self, Grid, anneal};
+use crate::monet::graph::{Graph, Way};
+use crate::monet::model::Linear;
+use crate::monet::plan::{Pass, Plan, Run, through};
 use crate::search::blocks::Block;
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::problem::{Effort, Offer, Open, Staged};
+use crate::staged;
+use crate::staged::joint::Joint;
+use crate::staged::stages::Stages;
 
-/// What the stages of a short block read together, as parts of the capacity: one after the other.
-const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
+/// Up to so many free cells of stages and values the exact model is within reach.
+const SMALL: usize = 50_000;
+/// Beyond so many stages times values a schedule is not made anew for every idea.
+const LARGE: usize = 2_000_000;
 /// Steps of the local search in the first round; twice as many in each that follows.
-const STEPS: usize = 400_000;
+const STEPS: usize = 200_000;
 
 /// One budget.
 pub struct Task<'a> {
-    instance: &'a Instance,
-    /// The problem.
-    pub problem: Arc<Problem>,
-    budget: Option<u64>,
-    /// The budget in the problem's unit; where there is none, more than anything can need.
-    pub capacity: i64,
+    /// The instance.
+    pub instance: &'a Instance,
+    /// Its graph.
+    pub graph: &'a Graph,
+    /// The budget in bytes; none means unlimited.
+    pub budget: Option<u64>,
+    /// The same with one implementation per operator, where there is such a thing and anything may run again.
+    pub one: Option<staged::task::Task<'a>>,
 }
 
-impl<'a> Task<'a> {
-    /// A budget of a problem.
-    pub fn new(instance: &'a Instance, problem: &Arc<Problem>, budget: Option<u64>) -> Self {
-        let tensors: u64 = instance.tensors().iter().map(|tensor| tensor.bytes).sum();
-        let ways = instance.operators().iter().flat_map(|operator| &operator.implementations);
-        let workspace = ways.map(|way| way.workspace_bytes).max().unwrap_or(0);
-        // Local sets may count a tensor beside its copy that is kept.
-        let everything = instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace).saturating_mul(4);
-        let unlimited = Some(everything.min(1 << 60));
-        let capacity = problem.capacity(budget.or(unlimited)).unwrap_or(i64::MAX / 4);
-        Self { instance, problem: Arc::clone(problem), budget, capacity }
+impl Task<'_> {
+    fn budget_bytes(&self) -> u64 {
+        self.budget.unwrap_or(u64::MAX)
     }
 
-    /// What the program says of decisions; as released, its sizes are counted up and so is the time.
-    pub fn claim(&self, decisions: &Decisions) -> Claimed {
-        Claimed {
-            time: whole(decisions.time()).saturating_mul(self.problem.rules.time_unit()),
-            peak_bytes: whole(decisions.peak()).saturating_mul(self.problem.rules.byte_unit()),
+    /// What the budget leaves beside what is always there; more than anything needs where it is unlimited.
+    pub fn room(&self) -> u64 {
+        let all: u64 = self.graph.values.iter().map(|value| value.bytes).sum();
+        let ways = self.graph.operators.iter().flat_map(|operator| operator.first.iter().chain(&operator.again));
+        let most = all.saturating_add(ways.map(|way| way.transient).max().unwrap_or(0));
+        self.budget_bytes().saturating_sub(self.graph.base_bytes).min(most)
+    }
+
+    /// Whether a whole schedule takes more than some milliseconds.
+    fn is_large(&self) -> bool {
+        self.graph.len() * self.graph.values.len() > LARGE
+    }
+
+    /// Stages of one implementation per operator as a schedule of this problem: as they are, or what keeping the same
+    /// comes to with all implementations, if that is better.
+    pub fn lift(&self, joint: &Joint, stages: &Stages) -> Option<Plan> {
+        let runs = stages.runs.iter().enumerate().map(|(stage, runs)| {
+            let run = |&position: &usize| {
+                let implementation = joint.run(stage, position)?.implementation;
+                Some((position, self.way(stage, position, implementation)?))
+            };
+            runs.iter().map(run).collect::<Option<Vec<Run>>>()
+        });
+        let plan = Plan::of_runs(self.graph, runs.collect::<Option<_>>()?)?;
+        if self.is_large() {
+            return Some(plan);
         }
+        let chosen = Plan::complete(self.graph, plan.kept.clone(), self.budget_bytes());
+        let rank = |plan: &Plan| (plan.peak().saturating_sub(self.budget_bytes()), plan.time());
+        Some(chosen.filter(|chosen| rank(chosen) < rank(&plan)).unwrap_or(plan))
     }
-}
 
-fn whole(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
+    /// The way that has an implementation, or one that is no worse and reads and makes the same.
+    fn way(&self, stage: usize, position: usize, implementation: usize) -> Option<usize> {
+        let ways = self.graph.ways(stage, position);
+        let exactly = ways.iter().position(|way| way.implementation == implementation);
+        exactly.or_else(|| {
+            let operator = self.instance.operator(self.graph.operators[position].id);
+            let wanted = &operator.implementations[implementation];
+            let alike = |way: &Way| {
+                let way = &operator.implementations[way.implementation];
+                way.reads == wanted.reads && way.saves == wanted.saves && way.in_place == wanted.in_place
+            };
+            ways.iter().position(|way| {
+                alike(way)
+                    && wanted.time >= operator.implementations[way.implementation].time
+                    && operator.implementations[way.implementation].workspace_bytes <= wanted.workspace_bytes
+            })
+        })
+    }
+
+    /// The stages of a schedule, its implementations forgotten.
+    fn stages_of(joint: &Joint, plan: &Plan) -> Stages {
+        let may = |stage: usize, position: usize| joint.run(stage, position).is_some();
+        let runs =
+            plan.passes.iter().enumerate().map(|(stage, pass)| {
+                pass.runs.iter().map(|run| run.0).filter(|&position| may(stage, position)).collect()
+            });
+        let stages = Stages { runs: runs.collect() };
+        let kept = stages.kept(joint);
+        // What another way need not read may be missing here.
+        Stages::complete(joint, |stage, value| stage > joint.values[value].producer && kept[stage][value])
+    }
 }
 
 impl Judge for Task<'_> {
-    type Solution = Decisions;
+    type Solution = Plan;
 
     fn least_time(&self) -> u64 {
-        whole(self.problem.least_time())
+        self.graph.least_time()
     }
 
-    fn time(&self, decisions: &Decisions) -> u64 {
-        whole(decisions.time())
+    fn time(&self, plan: &Plan) -> u64 {
+        plan.time()
     }
 
-    fn admit(&self, decisions: &Decisions) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
-        if decisions.peak() > self.capacity {
-            return Ok(Err(format!("it needs {} by the program's bound", self.claim(decisions).peak_bytes)));
-        }
-        let schedule = decisions.schedule(self.instance, &self.problem);
+    fn admit(&self, plan: &Plan) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
+        let schedule = plan.schedule(self.instance, self.graph);
         let simulation =
             simulate(self.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        match self.budget.map_or(0, |budget| simulation.peak_bytes.saturating_sub(budget)) {
-            0 => Ok(Ok((schedule, self.claim(decisions)))),
-            over => Ok(Err(format!("simulated, it is {over} over the budget"))),
-        }
-    }
-
-    /// Where schedules can be faster than the problem counts (as released, times are rounded up one by one) there is none.
-    fn bound(&self, bound: u64) -> Option<u64> {
-        self.problem.exact_times.then_some(bound)
+        let claimed = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+        Ok(if claimed.peak_bytes <= self.budget_bytes() {
+            Ok((schedule, claimed))
+        } else {
+            Err(format!("it needs {}", claimed.peak_bytes))
+        })
     }
 }
 
@@ -95,133 +136,181 @@ impl Staged for Task<'_> {
         Self: 'p;
 
     fn capacity(&self) -> u64 {
-        whole(self.capacity)
+        self.budget_bytes()
     }
 
-    fn needs(&self, decisions: &Decisions) -> Vec<u64> {
-        decisions.stages.iter().map(|plan| whole(plan.peak)).collect()
+    fn needs(&self, plan: &Plan) -> Vec<u64> {
+        plan.passes.iter().map(|pass| pass.peak).collect()
     }
 
-    fn kept<'s>(&self, decisions: &'s Decisions) -> Cow<'s, Kept> {
-        Cow::Borrowed(&decisions.kept)
+    fn kept<'s>(&self, plan: &'s Plan) -> Cow<'s, Kept> {
+        Cow::Borrowed(&plan.kept)
     }
 
-    fn store_all(&self) -> Option<Decisions> {
-        Decisions::store_all(&self.problem, self.capacity)
+    fn store_all(&self) -> Option<Plan> {
+        Plan::store_all(self.graph, u64::MAX)
     }
 
-    fn complete(&self, kept: Kept) -> Option<Decisions> {
-        Decisions::complete(&self.problem, kept, self.capacity)
+    fn complete(&self, kept: Kept) -> Option<Plan> {
+        Plan::complete(self.graph, kept, self.budget_bytes())
     }
 
-    fn improve(&self, start: &Decisions, effort: Effort, offer: Offer<'_, Decisions>) -> Result<(), MethodError> {
-        if start.peak() <= self.capacity {
-            offer(start.clone())?;
+    /// With one implementation per operator first, which is fast, then with all where there are others.
+    fn improve(&self, start: &Plan, effort: Effort, offer: Offer<'_, Plan>) -> Result<(), MethodError> {
+        let mut best: Option<Plan> = None;
+        let mut take = |plan: Plan| {
+            if self.fits(&plan) && best.as_ref().is_none_or(|best| plan.time() < best.time()) {
+                best = Some(plan.clone());
+                return offer(plan);
+            }
+            Ok(())
+        };
+        take(start.clone())?;
+        let alone = self.graph.operators.iter().all(|operator| operator.first.len() < 2 && operator.again.len() < 2);
+        if let Some(one) = &self.one {
+            let clock = if alone { effort.clock } else { effort.clock.share(2) };
+            let stages = Self::stages_of(&one.joint, start);
+            let mut last = None;
+            one.improve(&stages, Effort { clock, ..effort }, &mut |stages| {
+                if self.is_large() {
+                    last = Some(stages);
+                    return Ok(());
+                }
+                self.lift(&one.joint, &stages).map_or(Ok(()), &mut take)
+            })?;
+            last.and_then(|stages| self.lift(&one.joint, &stages)).map_or(Ok(()), &mut take)?;
         }
-        let Effort { round, heat, seed, clock } = effort;
-        let steps = STEPS << round.min(4);
-        let found =
-            anneal(&self.problem, start.kept.clone(), self.capacity, seed, anneal::Effort { steps, heat, clock });
-        found.map_or(Ok(()), offer)
+        if alone && self.one.is_some() {
+            return Ok(());
+        }
+        let kept = best.as_ref().unwrap_or(start).kept.clone();
+        let anneal_effort =
+            anneal::Effort { steps: STEPS << effort.round.min(4), heat: effort.heat, clock: effort.clock };
+        let found = anneal(self, kept, effort.seed, anneal_effort);
+        found.and_then(|kept| self.complete(kept)).map_or(Ok(()), offer)
     }
 
+    /// Two blocks that meet where keeping everything needs most.
     fn first_blocks(&self) -> Vec<Block> {
-        first_blocks(&self.problem)
-    }
-
-    fn over<'p>(&'p self, blocks: &[Block], before: Option<&Linear<'p>>) -> Linear<'p> {
-        let mut linear = Linear::coarse(&self.problem, self.capacity, blocks.to_vec());
-        if let Some(before) = before {
-            linear.add_known(before);
+        let needs = self.store_all().map_or_else(Vec::new, |plan| self.needs(&plan));
+        let worst = (0..needs.len()).max_by_key(|&stage| (needs[stage], std::cmp::Reverse(stage))).unwrap_or(0);
+        let whole = Block { first: 0, last: self.graph.len() - 1 };
+        if worst < whole.last {
+            vec![Block { last: worst, ..whole }, Block { first: worst + 1, ..whole }]
+        } else {
+            vec![whole]
         }
-        linear
     }
 
-    fn short<'p>(
-        &'p self,
-        round: usize,
-        margin: &[u64],
-        before: Option<&Linear<'p>>,
-    ) -> Option<(Vec<Block>, Linear<'p>)> {
-        let share = SHORT[(round - 1).min(SHORT.len() - 1)];
-        let blocks = short_blocks(&self.problem, self.capacity, share);
-        let mut linear = Linear::coarse(&self.problem, self.capacity, blocks.clone());
-        linear.margin = margin.iter().map(|&margin| i64::try_from(margin).unwrap_or(i64::MAX)).collect();
-        if let Some(before) = before {
-            linear.add_known(before);
-        }
-        Some((blocks, linear))
+    fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
+        Linear::new(self.graph, self.room(), blocks.to_vec())
     }
 
-    fn costs_more(&self, linear: &Linear<'_>, point: &[f64], decisions: &Decisions, block: usize) -> bool {
-        let Block { first, last } = linear.layout.blocks[block];
-        let time: i64 = decisions.stages[first..=last].iter().map(|plan| plan.time).sum();
-        time as f64 > linear.layout.costs[block].value(point) + 0.5
+    fn costs_more(&self, linear: &Linear<'_>, point: &[f64], plan: &Plan, block: usize) -> bool {
+        let Block { first, last } = linear.blocks[block];
+        let stages = first..=last;
+        let time: u64 = plan.passes[stages.clone()].iter().map(|pass| pass.time).sum();
+        let least: u64 = self.graph.operators[stages].iter().map(|operator| operator.least_time()).sum();
+        (time - least) as f64 > linear.costs[block].value(point) + 0.5
     }
 
     fn exact(&self) -> Linear<'_> {
-        let mut linear = Linear::new(&self.problem, self.capacity);
-        linear.add_usual();
-        linear
+        Linear::exact(self.graph, self.room())
     }
 
     fn is_small(&self) -> bool {
-        is_small(&self.problem)
+        let free = |stage| (0..self.graph.values.len()).filter(move |&value| self.is_free(stage, value)).count();
+        (1..self.graph.len()).map(free).sum::<usize>() <= SMALL
     }
 
-    fn within(&self, around: &Decisions, open: &Open) -> Option<Linear<'_>> {
-        let open = Neighbourhood::new(&self.problem, around, open);
-        Some(Linear::within(&self.problem, self.capacity, &open))
+    fn within(&self, around: &Plan, open: &Open) -> Option<Linear<'_>> {
+        Some(Linear::within(self.graph, self.room(), around, open))
     }
 
-    fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Decisions> {
-        let mut kept = linear.kept(point, 0.5);
-        settle(&self.problem, &mut kept);
-        self.complete(kept)
+    fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Plan> {
+        linear.plan(point, self.budget_bytes())
     }
 
-    fn point(&self, linear: &Linear<'_>, decisions: &Decisions) -> Vec<f64> {
-        linear.vector(decisions)
+    fn point(&self, linear: &Linear<'_>, plan: &Plan) -> Vec<f64> {
+        linear.point(plan)
     }
 
     fn stages(&self) -> usize {
-        self.problem.stages.len()
+        self.graph.len()
     }
 
     fn columns(&self) -> usize {
-        self.problem.nodes.len()
+        self.graph.values.len()
     }
 
-    fn is_free(&self, stage: usize, node: usize) -> bool {
-        forced(&self.problem, stage, node).is_none()
+    fn is_free(&self, stage: usize, column: usize) -> bool {
+        self.graph.forced(stage, column).is_none()
     }
 
-    fn neighbours(&self, node: usize) -> Vec<usize> {
-        let node = &self.problem.nodes[node];
-        node.inputs.iter().chain(&node.readers).copied().collect()
+    fn neighbours(&self, column: usize) -> Vec<usize> {
+        let operators = &self.graph.operators;
+        let value = &self.graph.values[column];
+        let made = value.readers.iter().flat_map(|&reader| &operators[reader].makes);
+        made.chain(&operators[value.producer].reads).copied().collect()
     }
 
-    fn repeated(&self, decisions: &Decisions) -> Vec<(usize, usize, u64)> {
-        let again = |stage: usize| decisions.stages[stage].runs.iter().map(move |&(node, way)| (stage, node, way));
-        let runs = (1..decisions.stages.len()).flat_map(again);
-        runs.map(|(stage, node, way)| (stage, node, whole(self.problem.nodes[node].again[way].time))).collect()
-    }
-}
-
-/// The switches.
-pub fn modes(context: &Context<'_>) -> Modes {
-    let mode = context.parameters.get::<Mode>();
-    Modes {
-        algorithms: matches!(mode, Mode::Conv | Mode::All),
-        outputs: matches!(mode, Mode::OutputActivated | Mode::All),
-        intermediates: matches!(mode, Mode::IntermediateActivated | Mode::All),
-        in_place: context.parameters.get::<InPlace>(),
-        recompute: context.parameters.get::<Recompute>(),
+    fn repeated(&self, plan: &Plan) -> Vec<(usize, usize, u64)> {
+        let later = |(stage, pass): (usize, &Pass)| {
+            let run = move |&(position, way): &Run| {
+                let way = &self.graph.ways(stage, position)[way];
+                (position < stage).then(|| Some((stage, *way.makes.first()?, way.time))).flatten()
+            };
+            pass.runs.iter().filter_map(run).collect::<Vec<_>>()
+        };
+        plan.passes.iter().enumerate().flat_map(later).collect()
     }
 }
 
-/// How things are counted.
-pub fn rules(context: &Context<'_>) -> Rules {
-    let released = context.parameters.get::<Count>() == Count::AsReleased;
-    Rules { released, tight_local: !released && context.parameters.get::<Local>() == Local::Dot }
+impl Grid for Task<'_> {
+    type Pass = Pass;
+
+    fn stages(&self) -> usize {
+        self.graph.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.graph.values.len()
+    }
+
+    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
+        self.graph.forced(stage, column)
+    }
+
+    fn pass(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Pass> {
+        through(self.graph, stage, now, next, self.budget_bytes()).ok()
+    }
+
+    fn time(&self, pass: &Pass) -> f64 {
+        pass.time as f64
+    }
+
+    fn excess(&self, pass: &Pass) -> f64 {
+        pass.peak.saturating_sub(self.budget_bytes()) as f64 / self.budget_bytes().max(1) as f64
+    }
+
+    fn runs(&self, pass: &Pass) -> usize {
+        // The last is the stage's own.
+        pass.runs.len().saturating_sub(1)
+    }
+
+    fn made_by(&self, pass: &Pass, run: usize) -> Option<usize> {
+        self.graph.operators[pass.runs[run].0].makes.first().copied()
+    }
+
+    fn makes(&self, stage: usize, pass: &Pass, column: usize) -> bool {
+        pass.runs.iter().any(|&(position, way)| self.graph.ways(stage, position)[way].makes(column))
+    }
+
+    fn least_time(&self) -> f64 {
+        self.graph.least_time() as f64
+    }
+
+    fn mean_time(&self) -> f64 {
+        self.graph.least_time() as f64 / self.graph.len().max(1) as f64
+    }
 }

@@ -6,7 +6,9 @@ use std::collections::{BinaryHeap, HashSet};
 use remat_core::format::{Phase, TensorKind};
 use remat_core::{Instance, TensorId};
 use remat_formulations::Class;
-use remat_formulations::method::claim::{Implementations, Memory, Order, Runs, fixed_implementations};
+use remat_formulations::method::claim::{Implementations, Memory, Modes as Words, Order, Runs, fixed_implementations};
+use remat_formulations::monet::graph::allowed;
+use remat_formulations::monet::settings::Modes;
 
 /// Bits of a count of runs.
 const BITS: usize = 4;
@@ -42,6 +44,8 @@ struct Search<'a> {
     budget: u64,
     inputs: u64,
     fixed: Option<Vec<(usize, Option<usize>)>>,
+    /// By operator and implementation, where not all may be chosen.
+    allowed: Option<Vec<Vec<bool>>>,
     most: u64,
 }
 
@@ -54,10 +58,20 @@ impl<'a> Search<'a> {
         assert!(instance.tensors().len() <= 64 && instance.operators().len() <= 64 / BITS, "small instances only");
         let is_input = |id: &TensorId| instance.tensor(*id).kind == TensorKind::Input;
         let fixed = (class.implementations == Implementations::One).then(|| fixed_implementations(instance)).flatten();
+        let allowed = match class.implementations {
+            Implementations::Modes { modes, in_place } => {
+                let any = |one| modes == Words::All || modes == one;
+                let (algorithms, outputs) = (any(Words::Conv), any(Words::OutputActivated));
+                let intermediates = any(Words::IntermediateActivated);
+                Some(allowed(instance, Modes { algorithms, outputs, intermediates, in_place, recompute: true }))
+            }
+            _ => None,
+        };
         Self {
             instance,
             class,
             budget,
+            allowed,
             inputs: instance.tensor_ids().filter(is_input).map(bit).sum(),
             fixed,
             // Where any number is allowed, only whether an operator ran matters.
@@ -110,10 +124,12 @@ impl<'a> Search<'a> {
                 _ => 0,
             };
             for (variant, way) in operator.implementations.iter().enumerate() {
-                let chosen = self.fixed.as_ref().is_none_or(|fixed| {
-                    let (first, again) = fixed[id.index()];
-                    if ran == 0 { first == variant } else { again == Some(variant) }
-                });
+                let chosen = self.allowed.as_ref().is_none_or(|allowed| allowed[id.index()][variant]);
+                let chosen = chosen
+                    && self.fixed.as_ref().is_none_or(|fixed| {
+                        let (first, again) = fixed[id.index()];
+                        if ran == 0 { first == variant } else { again == Some(variant) }
+                    });
                 let state = operator.updates_state && way.recompute != (ran > 0);
                 if !chosen || state || way.reads.iter().any(|&read| resident & bit(read) == 0) {
                     continue;

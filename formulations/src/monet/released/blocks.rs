@@ -1,6 +1,6 @@
 //! How backward stages lie together in blocks: two at the beginning, short ones where schedules are looked for.
 
-use crate::monet::problem::Problem;
+use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 
 /// The forward pass, and all the rest.

@@ -2,9 +2,9 @@
 
 use remat_solvers::Model;
 
-use crate::monet::coarse;
-use crate::monet::layout::{Held, Layout};
-use crate::monet::problem::Problem;
+use crate::monet::released::coarse;
+use crate::monet::released::layout::{Held, Layout};
+use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
 

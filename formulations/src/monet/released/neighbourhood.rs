@@ -5,8 +5,8 @@
 //! ends nothing is open are settled, and need neither columns nor rows; what cannot be of use in a stage whatever
 //! is kept does not run there. Knows no solver.
 
-use crate::monet::decisions::Decisions;
-use crate::monet::problem::Problem;
+use crate::monet::released::decisions::Decisions;
+use crate::monet::released::problem::Problem;
 use crate::search::incumbent::Kept;
 use crate::search::problem::Open;
 

@@ -1,7 +1,6 @@
 //! MONeT's view of an instance: forward nodes with one value each, and one stage per backward operator.
 //!
-//! Built from an instance, a choice of [`Modes`] and [`Rules`]; all numbers are whole, in the units of the
-//! rules. What an implementation saves beside its operator's outputs (a mask, indices) is a node of its
+//! Built from an instance and a choice of [`Modes`], with whole numbers in KiB and 0.01 ms, each rounded up by itself. What an implementation saves beside its operator's outputs (a mask, indices) is a node of its
 //! own, an *intermediate*, which can only run together with its parent. Knows neither model nor solver.
 
 use std::collections::BTreeMap;
@@ -11,48 +10,21 @@ use remat_core::instance::{Implementation, Operator};
 use remat_core::{Instance, OperatorId, TensorId};
 
 use crate::method::SkipReason;
+use crate::monet::settings::Modes;
 
-/// Which alternatives may be chosen (the switches of the paper's ablation).
-#[expect(clippy::struct_excessive_bools, reason = "five independent switches")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Modes {
-    /// Among implementations that read and make the same (convolution algorithms).
-    pub algorithms: bool,
-    /// Among backward implementations that read other outputs of the forward pass.
-    pub outputs: bool,
-    /// Among those that read what only some forward implementation saves.
-    pub intermediates: bool,
-    /// Forward operators in place.
-    pub in_place: bool,
-    /// Forward operators a second time.
-    pub recompute: bool,
+/// Bytes per unit of memory.
+pub const BYTE_UNIT: u64 = 1024;
+/// Time of the instance per unit of time.
+pub const TIME_UNIT: u64 = 10_000;
+
+/// Bytes as the authors' program counts them: each number is rounded up by itself.
+fn units(bytes: u64) -> i64 {
+    i64::try_from(bytes.div_ceil(BYTE_UNIT)).expect("instances sum to less than 2^63")
 }
 
-/// How memory and time are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// As in the authors' program: KiB and 0.01 ms, each rounded up; what the backward operator of a stage
-    /// needs is counted beside the local set; the loss is a gradient too; intermediates count little.
-    pub released: bool,
-    /// Local memory by the tighter bound of Appendix B.
-    pub tight_local: bool,
-}
-
-impl Rules {
-    /// Bytes per unit of memory.
-    pub fn byte_unit(self) -> u64 {
-        if self.released { 1024 } else { 1 }
-    }
-    /// Time of the instance per unit of time.
-    pub fn time_unit(self) -> u64 {
-        if self.released { 10_000 } else { 1 }
-    }
-    fn bytes(self, bytes: u64) -> i64 {
-        i64::try_from(bytes.div_ceil(self.byte_unit())).expect("instances sum to less than 2^63")
-    }
-    fn time(self, time: u64) -> i64 {
-        i64::try_from(time.div_ceil(self.time_unit())).expect("instances sum to less than 2^63")
-    }
+/// Times, likewise.
+fn time_units(time: u64) -> i64 {
+    i64::try_from(time.div_ceil(TIME_UNIT)).expect("instances sum to less than 2^63")
 }
 
 /// One way to run a node or a backward operator.
@@ -141,17 +113,12 @@ impl Stage {
 /// The problem.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// How things are counted.
-    pub rules: Rules,
     /// Forward nodes, in order, intermediates after their parents.
     pub nodes: Vec<Node>,
     /// Stage 0 is the forward pass.
     pub stages: Vec<Stage>,
-    /// Whether times are those of the schedules. Else they may be more: an implementation that saves something counts
-    /// what it takes longer than one that does not, which is nothing where it is faster.
-    pub exact_times: bool,
-    /// Nodes that are local when one runs: its inputs and what spans it, each with the last stage in which it is.
-    local: Vec<Vec<(usize, usize)>>,
+    /// For each node its local set (L-bar): its inputs, and earlier nodes that later ones read.
+    pub local: Vec<Vec<usize>>,
 }
 
 impl Problem {
@@ -159,9 +126,8 @@ impl Problem {
     ///
     /// # Errors
     /// The instance has no such view.
-    pub fn new(instance: &Instance, modes: Modes, rules: Rules) -> Result<Self, SkipReason> {
-        let mut builder =
-            Builder { instance, modes, rules, nodes: vec![], of_tensor: BTreeMap::new(), exact_times: !rules.released };
+    pub fn new(instance: &Instance, modes: Modes) -> Result<Self, SkipReason> {
+        let mut builder = Builder { instance, modes, nodes: vec![], of_tensor: BTreeMap::new() };
         let order = |forward: bool| {
             let side = instance.order().iter().copied();
             side.filter(move |&id| instance.operator(id).phase.is_forward() == forward).collect::<Vec<_>>()
@@ -173,16 +139,10 @@ impl Problem {
         }
         builder.connect();
         let stages = builder.stages(&backward)?;
-        let exact_times = builder.exact_times;
         let mut nodes = builder.nodes;
         last_uses(&mut nodes, &stages);
-        let local = local_sets(&nodes, rules);
-        Ok(Self { rules, nodes, stages, exact_times, local })
-    }
-
-    /// The local set of a node in a stage, in order: L-bar, or as far as readers can run in that stage (L-dot).
-    pub fn local(&self, stage: usize, node: usize) -> impl Iterator<Item = usize> + '_ {
-        self.local[node].iter().filter(move |&&(_, until)| stage <= until).map(|&(local, _)| local)
+        let local = local_sets(&nodes);
+        Ok(Self { nodes, stages, local })
     }
 
     /// Ways of a node in a stage.
@@ -193,6 +153,18 @@ impl Problem {
     /// How a node runs in place in a stage, if it can; relative to the first of its ways there.
     pub fn over(&self, stage: usize, node: usize) -> Option<Over> {
         if stage == 0 { self.nodes[node].over } else { self.nodes[node].over_again }
+    }
+
+    /// Whether a value must or must not be there when a stage begins; none where that is free.
+    pub fn forced(&self, stage: usize, at: usize) -> Option<bool> {
+        let node = &self.nodes[at];
+        if stage == 0 {
+            return Some(false);
+        }
+        if node.result {
+            return Some(true);
+        }
+        (stage > node.last + 1 || node.last == 0).then_some(false)
     }
 
     /// Whether a node must run in stage 0.
@@ -214,32 +186,16 @@ impl Problem {
 
     /// A budget in the problem's unit.
     pub fn capacity(&self, budget: Option<u64>) -> Option<i64> {
-        budget.map(|budget| i64::try_from(budget / self.rules.byte_unit()).unwrap_or(i64::MAX))
+        budget.map(|budget| i64::try_from(budget / BYTE_UNIT).unwrap_or(i64::MAX))
     }
 }
 
-/// For each node what is there when it runs: earlier nodes that it, its parent or a later node reads, each with the last
-/// stage in which that can be. An intermediate runs with its parent, and so beside the parent's inputs (as released it
-/// does not).
-fn local_sets(nodes: &[Node], rules: Rules) -> Vec<Vec<(usize, usize)>> {
-    let mut sets: Vec<Vec<(usize, usize)>> = vec![Vec::new(); nodes.len()];
+/// For each node what is there when it runs: earlier nodes that it or a later node reads, in order.
+fn local_sets(nodes: &[Node]) -> Vec<Vec<usize>> {
+    let mut sets = vec![Vec::new(); nodes.len()];
     for (node, description) in nodes.iter().enumerate() {
-        let readers = &description.readers;
-        let Some(&last) = readers.last() else { continue };
-        // The last reader's intermediates stand right behind it.
-        let beside = nodes[last + 1..].iter().take_while(|node| node.parent == Some(last)).count();
-        // Of the readers after a node, the last stage in which any can run.
-        let mut until = None;
-        let mut later = readers.iter().rev().peekable();
-        for at in (node + 1..=last + beside).rev() {
-            while let Some(&reader) = later.next_if(|&&reader| reader > at) {
-                until = until.max(Some(if rules.tight_local { nodes[reader].last } else { usize::MAX }));
-            }
-            let with = nodes[at].parent.filter(|_| !rules.released);
-            let read = |reader: usize| readers.binary_search(&reader).is_ok();
-            let until = if read(at) || with.is_some_and(read) { Some(usize::MAX) } else { until };
-            sets[at].extend(until.map(|until| (node, until)));
-        }
+        let last = description.readers.last().copied().unwrap_or(node);
+        sets[node + 1..=last.max(node)].iter_mut().for_each(|set: &mut Vec<usize>| set.push(node));
     }
     sets
 }
@@ -263,12 +219,9 @@ fn last_uses(nodes: &mut [Node], stages: &[Stage]) {
 struct Builder<'a> {
     instance: &'a Instance,
     modes: Modes,
-    rules: Rules,
     nodes: Vec<Node>,
     /// The node that makes a forward tensor.
     of_tensor: BTreeMap<TensorId, usize>,
-    /// [`Problem::exact_times`].
-    exact_times: bool,
 }
 
 impl Builder<'_> {
@@ -312,8 +265,8 @@ impl Builder<'_> {
     fn way(&self, operator: &Operator, implementation: usize) -> Way {
         let way = &operator.implementations[implementation];
         let saved: u64 = way.saves.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
-        let beside = self.rules.bytes(way.workspace_bytes + saved);
-        Way { implementation, time: self.rules.time(way.time), beside }
+        let beside = units(way.workspace_bytes + saved);
+        Way { implementation, time: time_units(way.time), beside }
     }
 
     /// The ways out of place to run a forward operator: those that save nothing extra, or else (PyTorch's max-pool
@@ -356,7 +309,7 @@ impl Builder<'_> {
         let over = self.over(operator, &first[0], &[], bytes, false);
         let over_again = again.first().and_then(|way| self.over(operator, way, &[], bytes, operator.updates_state));
         let result = operator.outputs.iter().any(|&tensor| self.instance.is_result(tensor));
-        let bytes = self.rules.bytes(bytes);
+        let bytes = units(bytes);
         let node = Node {
             operator: id,
             parent: None,
@@ -387,18 +340,12 @@ impl Builder<'_> {
         let single =
             self.instance.operator(self.nodes[node].operator).outputs.len() == 1 && operator.outputs.len() == 1;
         let saved: u64 = saves.iter().map(|&id| self.instance.tensor(id).bytes).sum();
-        // As released, the workspace of an intermediate was measured with the mask inside.
-        let within = if self.rules.released { saved } else { 0 };
-        let workspace = way.workspace_bytes + within;
-        let beside = if self.rules.released {
-            ceil_div(i128::from(workspace) - i128::from(output), self.rules.byte_unit())
-        } else {
-            self.rules.bytes(workspace) - self.rules.bytes(output)
-        };
+        // The workspace of an intermediate was measured with the mask inside.
+        let beside = ceil_div(i128::from(way.workspace_bytes + saved) - i128::from(output));
         // An intermediate's time is what its saving takes longer than the parent's own run in place.
         let without = operator.implementations.iter().filter(|way| way.in_place.is_some() && way.saves.is_empty());
         let without = if saves.is_empty() { 0 } else { without.map(|way| way.time).min().unwrap_or(way.time) };
-        let time = self.rules.time(way.time.saturating_sub(without)) - plain.time;
+        let time = time_units(way.time.saturating_sub(without)) - plain.time;
         single.then_some(Over { node, implementation: at, time, beside: beside - plain.beside })
     }
 
@@ -425,15 +372,15 @@ impl Builder<'_> {
             let base = self.nodes[parent].first[0];
             let extra = way.time.saturating_sub(operator.implementations[base.implementation].time);
             // The authors' workspace of the intermediate is that of the whole run, its mask included.
-            let workspace = way.workspace_bytes + if self.rules.released { bytes } else { 0 };
-            let plain = Way { implementation: at, time: self.rules.time(extra), beside: self.rules.bytes(workspace) };
+            let workspace = way.workspace_bytes + bytes;
+            let plain = Way { implementation: at, time: time_units(extra), beside: units(workspace) };
             let output = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
             let over = self.over(operator, &plain, &way.saves, output, false);
             let again = !operator.updates_state && operator.recomputable && self.modes.recompute;
             let node = Node {
                 operator: id,
                 parent: Some(parent),
-                bytes: self.rules.bytes(bytes),
+                bytes: units(bytes),
                 inputs: vec![parent],
                 readers: vec![],
                 first: vec![plain],
@@ -446,30 +393,9 @@ impl Builder<'_> {
             made.push((saved, node));
         }
         for (saved, node) in made {
-            self.exact_times &= self.times_add_up(operator, parent, &node);
             self.of_tensor.insert(saved, self.nodes.len());
             self.nodes.push(node);
         }
-    }
-
-    /// Whether the time of a parent and that of its intermediate are together that of the implementation that saves.
-    fn times_add_up(&self, operator: &Operator, parent: usize, node: &Node) -> bool {
-        let time = |at: usize| operator.implementations[at].time;
-        let parent = &self.nodes[parent];
-        let plain = |base: &[Way], own: &[Way]| match (base, own) {
-            (_, []) => true,
-            ([base], [own]) => time(own.implementation) >= time(base.implementation),
-            _ => false,
-        };
-        let over = |base: Option<Over>, own: Option<Over>| match (base, own) {
-            (_, None) => true,
-            (Some(base), Some(own)) => time(own.implementation) >= time(base.implementation),
-            (None, Some(_)) => false,
-        };
-        plain(&parent.first, &node.first)
-            && plain(&parent.again, &node.again)
-            && over(parent.over, node.over)
-            && over(parent.over_again, node.over_again)
     }
 
     fn connect(&mut self) {
@@ -485,14 +411,14 @@ impl Builder<'_> {
         let chosen = self.read_variants(backward);
         let base = self.instance.fixed_bytes() + self.instance.input_bytes();
         let alive = Gradients::new(self.instance, backward);
-        let fixed = self.rules.bytes(base);
+        let fixed = units(base);
         let mut stages = vec![Stage { operator: None, before: fixed, during: fixed, variants: vec![] }];
         for (at, &id) in backward.iter().enumerate() {
             let operator = self.instance.operator(id);
             let written: u64 = operator
                 .outputs
                 .iter()
-                .filter(|&&tensor| !self.rules.released || !self.instance.is_result(tensor))
+                .filter(|&&tensor| !self.instance.is_result(tensor))
                 .map(|&tensor| self.instance.tensor(tensor).bytes)
                 .sum();
             let mut variants: Vec<Variant> = Vec::new();
@@ -504,8 +430,8 @@ impl Builder<'_> {
                 let reads = self.forward_reads(way)?;
                 let taken = way.in_place.map_or(0, |pair| self.instance.tensor(pair.output).bytes);
                 let beside = i128::from(way.workspace_bytes) - i128::from(taken);
-                let beside = ceil_div(beside, self.rules.byte_unit()) + self.rules.bytes(written);
-                let way = Way { implementation, time: self.rules.time(way.time), beside };
+                let beside = ceil_div(beside) + units(written);
+                let way = Way { implementation, time: time_units(way.time), beside };
                 match variants.iter_mut().find(|variant| variant.reads == reads) {
                     Some(variant) => variant.ways.push(way),
                     None => variants.push(Variant { reads, ways: vec![way] }),
@@ -517,7 +443,7 @@ impl Builder<'_> {
             if variants.is_empty() {
                 return Err(SkipReason(format!("backward operator {} has no usable implementation", operator.file_id)));
             }
-            let (before, during) = alive.around(at, self.rules, base);
+            let (before, during) = alive.around(at, base);
             stages.push(Stage { operator: Some(id), before, during, variants });
         }
         Ok(stages)
@@ -539,8 +465,8 @@ impl Builder<'_> {
     }
 }
 
-fn ceil_div(value: i128, unit: u64) -> i64 {
-    let unit = i128::from(unit);
+fn ceil_div(value: i128) -> i64 {
+    let unit = i128::from(BYTE_UNIT);
     i64::try_from(value.div_euclid(unit) + i128::from(value.rem_euclid(unit) > 0)).expect("sizes fit 63 bits")
 }
 
@@ -580,35 +506,31 @@ impl<'a> Gradients<'a> {
     }
 
     /// Memory before and during a backward operator, without what it writes.
-    fn around(&self, at: usize, rules: Rules, base: u64) -> (i64, i64) {
+    fn around(&self, at: usize, base: u64) -> (i64, i64) {
         let (mut gradients, mut kept) = (0, 0);
         for &id in &self.backward[..at] {
             let outputs = &self.instance.operator(id).outputs;
             let needed = |tensor: TensorId| self.last_read.get(&tensor).is_some_and(|&last| last >= at);
-            // As released, the gradients of one operator go together.
-            let together = rules.released && outputs.iter().any(|&tensor| needed(tensor));
+            // The gradients of one operator go together.
+            let together = outputs.iter().any(|&tensor| needed(tensor));
             for &tensor in outputs {
                 let bytes = self.instance.tensor(tensor).bytes;
                 if self.instance.tensor(tensor).kind == TensorKind::ParamGradient || self.instance.is_result(tensor) {
                     kept += bytes;
-                } else if together || needed(tensor) {
+                } else if together {
                     gradients += bytes;
                 }
             }
-        }
-        if !rules.released {
-            let all = rules.bytes(base + gradients + kept);
-            return (all, all);
         }
         let made: u64 = {
             let outputs = self.instance.operator(self.backward[at]).outputs.iter();
             outputs.filter(|&&id| self.instance.is_result(id)).map(|&id| self.instance.tensor(id).bytes).sum()
         };
-        let local = rules.bytes(gradients + self.loss_bytes(at));
-        (local + rules.bytes(base + kept), local + rules.bytes(base + kept + made))
+        let local = units(gradients + self.loss_bytes(at));
+        (local + units(base + kept), local + units(base + kept + made))
     }
 
-    /// As released: what the loss makes is there as a gradient from its own making to its last reader.
+    /// What the loss makes is there as a gradient from its own making to its last reader.
     fn loss_bytes(&self, at: usize) -> u64 {
         let losses = self
             .instance

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use remat_solvers::{Model, RowBlock};
 
-use crate::monet::constraints;
-use crate::monet::decisions::Decisions;
-use crate::monet::expand::expand;
-use crate::monet::layout::{Held, Layout, single_stages};
-use crate::monet::memory::{Place, memory, places};
-use crate::monet::neighbourhood::Neighbourhood;
-use crate::monet::problem::Problem;
-use crate::monet::separation::{Runs, violated};
+use crate::monet::released::constraints;
+use crate::monet::released::decisions::Decisions;
+use crate::monet::released::expand::expand;
+use crate::monet::released::layout::{Held, Layout, single_stages};
+use crate::monet::released::memory::{Place, memory, places};
+use crate::monet::released::neighbourhood::Neighbourhood;
+use crate::monet::released::problem::Problem;
+use crate::monet::released::separation::{Runs, violated};
 use crate::search::blocks::Block;
 use crate::search::separation::{Pass, Relaxation};
 use crate::search::term::Term;
@@ -276,18 +276,6 @@ impl<'a> Linear<'a> {
                 set(term, reads.contains(&node) && !decisions.kept[stage + 1][node]);
             }
         }
-    }
-}
-
-impl Linear<'_> {
-    /// The bound on the time that a bound on the objective amounts to which holds in exact arithmetic.
-    pub fn exact_bound(&self, objective: f64) -> u64 {
-        let time = objective * self.layout.scale.time;
-        // What is left is the rounding of this product and of the scaled costs.
-        let certain = (time - 1e-9 * time.abs() - 1e-6 * self.layout.scale.time).ceil().max(0.0);
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^63")]
-        let certain = if certain.is_finite() { certain as u64 } else { 0 };
-        certain
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use remat_formulations::monet::problem::{Problem, Way};
+use remat_formulations::monet::released::problem::{Problem, Way};
 
 /// A set of nodes as a number.
 type Set = usize;
@@ -126,12 +126,10 @@ impl Twin<'_> {
             if !has(runs, at) {
                 continue;
             }
-            let local = self.problem.local(stage, at).map(|local| 1 << local).sum::<Set>();
-            // As released, what the backward operator needs is counted beside the local set.
-            let beside = if self.problem.rules.released { size(reads & !next & local & below) } else { 0 };
-            let loss = |input: &&usize| {
-                self.problem.rules.released && stage == 0 && !has(next, **input) && at + 1 == nodes.len()
-            };
+            let local = self.problem.local[at].iter().map(|&local| 1 << local).sum::<Set>();
+            // What the backward operator needs is counted beside the local set.
+            let beside = size(reads & !next & local & below);
+            let loss = |input: &&usize| stage == 0 && !has(next, **input) && at + 1 == nodes.len();
             let loss: i64 = nodes[at].inputs.iter().filter(loss).map(|&input| nodes[input].bytes).sum();
             let above = now & !below & !(1 << at);
             let there =

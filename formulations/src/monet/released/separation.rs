@@ -1,9 +1,9 @@
 //! Which memory rows a vector violates: all places of a stage in one pass over its nodes.
 
-use crate::monet::coarse;
-use crate::monet::layout::{Held, Layout};
-use crate::monet::memory::Place;
-use crate::monet::problem::Problem;
+use crate::monet::released::coarse;
+use crate::monet::released::layout::{Held, Layout};
+use crate::monet::released::memory::Place;
+use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 use crate::search::term::Term;
 
@@ -30,10 +30,9 @@ fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], runs
             Held::Term(term) => bytes(read) * term.value(vector),
         };
     }
-    let released = problem.rules.released;
     let mut found = Vec::with_capacity(2 * count + 1);
     let (mut before, mut after) = (problem.stages[stage].before as f64, now.iter().sum::<f64>());
-    let loss_reads = problem.nodes.last().filter(|_| stage == 0 && released).map_or(&[][..], |loss| &loss.inputs);
+    let loss_reads = problem.nodes.last().filter(|_| stage == 0).map_or(&[][..], |loss| &loss.inputs);
     for at in 0..count {
         found.push((stage, Place::Passing(at), before + after));
         after -= now[at];
@@ -41,11 +40,8 @@ fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], runs
         let run = if all { 1.0 } else { terms.run[at].value(vector) };
         if run > 0.0 {
             let mut memory = before + after + run * bytes(at);
-            for local in problem.local(stage, at) {
+            for &local in &problem.local[at] {
                 memory += run * bytes(local) - next[local];
-                if !released {
-                    memory -= held[local];
-                }
             }
             let ways = problem.ways(stage, at);
             let terms_of = ways.iter().zip(&terms.ways[at]);

@@ -2,9 +2,9 @@
 //! backward operator runs. Each is a function of stage and node that gives a sum over columns; the values
 //! of all of them in a vector come from prefix sums, in O(nodes) per stage and node.
 
-use crate::monet::coarse;
-use crate::monet::layout::{Held, Layout};
-use crate::monet::problem::Problem;
+use crate::monet::released::coarse;
+use crate::monet::released::layout::{Held, Layout};
+use crate::monet::released::problem::Problem;
 use crate::search::term::{Sum, Term};
 
 /// A memory row.
@@ -69,23 +69,16 @@ fn bytes(problem: &Problem, node: usize) -> f64 {
     problem.nodes[node].bytes as f64
 }
 
-/// As released, the forward pass keeps what the loss reads.
+/// The forward pass keeps what the loss reads.
 fn loss_reads(problem: &Problem, stage: usize) -> Vec<usize> {
-    let last = problem.nodes.last().filter(|_| stage == 0 && problem.rules.released);
+    let last = problem.nodes.last().filter(|_| stage == 0);
     last.map_or_else(Vec::new, |loss| loss.inputs.clone())
 }
 
 /// What is held for the backward operator before a node is reached.
-fn held_before(
-    problem: &Problem,
-    layout: &Layout,
-    stage: usize,
-    node: usize,
-    sum: &mut Sum,
-    count: impl Fn(usize) -> bool,
-) {
+fn held_before(problem: &Problem, layout: &Layout, stage: usize, node: usize, sum: &mut Sum) {
     let terms = &layout.stages[stage];
-    for &(read, held) in terms.held.iter().filter(|&&(read, _)| read < node && count(read)) {
+    for &(read, held) in terms.held.iter().filter(|&&(read, _)| read < node) {
         add_held(sum, bytes(problem, read), held, layout.next_kept(stage, read));
     }
     for read in loss_reads(problem, stage).into_iter().filter(|&read| read < node) {
@@ -101,15 +94,15 @@ fn passing(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum
         let kept = if at < node { layout.next_kept(stage, at) } else { terms.kept[at] };
         sum.add(bytes(problem, at), kept);
     }
-    held_before(problem, layout, stage, node, &mut sum, |_| true);
+    held_before(problem, layout, stage, node, &mut sum);
     sum
 }
 
 /// Equation 12: with the local set as a constant bound (Appendix B), workspaces by implementation and
-/// in-place as a difference. As released, what is held counts even where it is local.
+/// in-place as a difference; what is held counts even where it is local.
 fn running(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum {
     let terms = &layout.stages[stage];
-    let local: Vec<usize> = problem.local(stage, node).collect();
+    let local = &problem.local[node];
     let mut sum = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
     let own = bytes(problem, node) + local.iter().map(|&at| bytes(problem, at)).sum::<f64>();
     sum.add(own, terms.run[node]);
@@ -123,8 +116,7 @@ fn running(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum
         let kept = if at < node { layout.next_kept(stage, at) } else { terms.kept[at] };
         sum.add(bytes(problem, at), kept);
     }
-    let released = problem.rules.released;
-    held_before(problem, layout, stage, node, &mut sum, |read| released || !local.contains(&read));
+    held_before(problem, layout, stage, node, &mut sum);
     sum
 }
 

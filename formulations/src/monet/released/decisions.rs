@@ -8,7 +8,7 @@
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Instance, Schedule};
 
-use crate::monet::problem::{Problem, Stage};
+use crate::monet::released::problem::{Problem, Stage};
 
 /// What one stage does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Decisions {
     pub fn store_all(problem: &Problem, capacity: i64) -> Option<Self> {
         let stages = problem.stages.len();
         let row = |stage: usize| {
-            let of = |node: &crate::monet::problem::Node| {
+            let of = |node: &crate::monet::released::problem::Node| {
                 node.result
                     || (stage > 0 && node.parent.is_none() && (1..=node.last + 1).contains(&stage) && node.last > 0)
             };
@@ -182,13 +182,10 @@ impl<'a> Passage<'a> {
         Some(plan)
     }
 
-    /// As released, what the loss reads is kept in the forward pass.
+    /// What the loss reads is kept in the forward pass.
     fn loss_read(&self, at: usize) -> i64 {
         let nodes = &self.problem.nodes;
-        let reads = self.stage == 0
-            && self.problem.rules.released
-            && !self.next[at]
-            && nodes.last().is_some_and(|loss| loss.inputs.contains(&at));
+        let reads = self.stage == 0 && !self.next[at] && nodes.last().is_some_and(|loss| loss.inputs.contains(&at));
         if reads { nodes[at].bytes } else { 0 }
     }
 
@@ -196,9 +193,9 @@ impl<'a> Passage<'a> {
     fn local(&self, at: usize) -> (i64, i64) {
         let nodes = &self.problem.nodes;
         let (mut counted, mut all) = (0, 0);
-        for local in self.problem.local(self.stage, at) {
+        for &local in &self.problem.local[at] {
             all += nodes[local].bytes;
-            if self.next[local] || (self.held[local] && !self.problem.rules.released) {
+            if self.next[local] {
                 counted += nodes[local].bytes;
             }
         }
@@ -209,7 +206,7 @@ impl<'a> Passage<'a> {
     fn run(&self, at: usize, base: i64, child: Option<usize>, capacity: i64, plan: &mut StagePlan) {
         let node = &self.problem.nodes[at];
         let ways = self.problem.ways(self.stage, at);
-        let fits = |way: &&crate::monet::problem::Way| base + way.beside <= capacity;
+        let fits = |way: &&crate::monet::released::problem::Way| base + way.beside <= capacity;
         let least = || ways.iter().enumerate().min_by_key(|(_, way)| way.beside);
         let (mut chosen, mut way) =
             ways.iter().enumerate().find(|(_, way)| fits(way)).or_else(least).expect("a node that runs has a way");

@@ -5,10 +5,10 @@
 
 use remat_solvers::{Column, Kind, Model};
 
-use crate::monet::coarse::Span;
-use crate::monet::constraints::at_most;
-use crate::monet::neighbourhood::Neighbourhood;
-use crate::monet::problem::Problem;
+use crate::monet::released::coarse::Span;
+use crate::monet::released::constraints::at_most;
+use crate::monet::released::neighbourhood::Neighbourhood;
+use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 use crate::search::term::{Scale, Sum, Term};
 

@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 
 use remat_solvers::Model;
 
-use crate::monet::constraints::{at_most, choices};
-use crate::monet::layout::Layout;
-use crate::monet::memory::Place;
-use crate::monet::problem::Problem;
+use crate::monet::released::constraints::{at_most, choices};
+use crate::monet::released::layout::Layout;
+use crate::monet::released::memory::Place;
+use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
 
@@ -193,7 +193,7 @@ fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: 
     // It is of use up to its last reader.
     let latest = span.last.min(problem.nodes[node].last);
     let mut sum = own(problem, layout, stage, latest, node);
-    let local: Vec<usize> = problem.local(latest, node).collect();
+    let local = &problem.local[node];
     for (at, other) in problem.nodes.iter().enumerate().filter(|(at, _)| *at != node && !local.contains(at)) {
         let from = if at < node { latest + 1 } else { latest };
         if let Some(there) = span.there(at, from) {
@@ -208,8 +208,7 @@ fn own(problem: &Problem, layout: &Layout, stage: usize, latest: usize, node: us
     let terms = &layout.stages[stage];
     let before = (stage..=latest).map(|stage| problem.stages[stage].before).min().unwrap_or(0);
     let mut sum = Sum { constant: before as f64, ..Sum::default() };
-    // The local set only shrinks from stage to stage.
-    let local = problem.local(latest, node).map(|at| problem.nodes[at].bytes).sum::<i64>();
+    let local = problem.local[node].iter().map(|&at| problem.nodes[at].bytes).sum::<i64>();
     sum.add((problem.nodes[node].bytes + local) as f64, terms.run[node]);
     for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
         sum.add(way.beside as f64, term);
@@ -277,7 +276,7 @@ pub fn values(problem: &Problem, layout: &Layout, at: usize, vector: &[f64]) -> 
                 let earlier = changes[latest - first].iter().filter(|&&(other, _)| other < node);
                 let mut memory = begins[latest - first] + earlier.map(|&(_, change)| change).sum::<f64>();
                 memory -= there(node, latest);
-                memory -= problem.local(latest, node).map(|local| there(local, latest + 1)).sum::<f64>();
+                memory -= problem.local[node].iter().map(|&local| there(local, latest + 1)).sum::<f64>();
                 memory + own.value(vector)
             }
             Place::Passing(_) => entering(problem, layout, first).value(vector),

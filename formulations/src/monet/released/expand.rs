@@ -2,8 +2,8 @@
 //! until its last use there, and what runs in it does so where it is first needed. Nothing is checked: what
 //! this keeps may exceed the budget, which says where the block has to be split.
 
-use crate::monet::layout::Layout;
-use crate::monet::problem::Problem;
+use crate::monet::released::layout::Layout;
+use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 
 /// Where in a block a value is needed: when some stages begin, and by the backward operators of some.

@@ -1,0 +1,272 @@
+//! The joint graph of an instance with all implementations that may be chosen: operators in the instance's order, each with
+//! the ways of its first run and those of later runs, and the values between them. Knows neither model nor solver.
+
+use remat_core::format::TensorKind;
+use remat_core::plan::Plan;
+use remat_core::{Instance, OperatorId, TensorId};
+
+use crate::monet::settings::Modes;
+
+/// One way to run an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Position of the implementation.
+    pub implementation: usize,
+    /// Duration.
+    pub time: u64,
+    /// Bytes that are there during the run only: workspace, and what it makes and nobody reads.
+    pub transient: u64,
+    /// Values that it reads, ascending.
+    pub reads: Vec<usize>,
+    /// Values that it makes, ascending.
+    pub makes: Vec<usize>,
+    /// The value whose buffer one of its outputs takes over.
+    pub over: Option<usize>,
+    /// Values for which it needs memory: all that it makes, but for what takes over a buffer.
+    allocates: Vec<usize>,
+}
+
+/// One operator.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Which one of the instance.
+    pub id: OperatorId,
+    /// Ways of the first run.
+    pub first: Vec<Way>,
+    /// Ways of later runs; empty where there is none.
+    pub again: Vec<Way>,
+    /// Values that some way reads, ascending.
+    pub reads: Vec<usize>,
+    /// Values that some way makes, ascending.
+    pub makes: Vec<usize>,
+}
+
+/// A tensor that some way reads, or that must be there at the end; inputs left out.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// Size.
+    pub bytes: u64,
+    /// Position of the operator that makes it.
+    pub producer: usize,
+    /// Positions of the operators that some way of reads it, ascending.
+    pub readers: Vec<usize>,
+    /// Whether it must be there at the end.
+    pub result: bool,
+    /// The last position whose first run reads it whatever the way; the number of operators for results.
+    certain: usize,
+    /// Last stage into which it can be of use to keep it.
+    pub last_use: usize,
+}
+
+/// Forward and backward pass as one directed acyclic graph, in the instance's order.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// Operators by position in the order.
+    pub operators: Vec<Operator>,
+    /// The values.
+    pub values: Vec<Value>,
+    /// Fixed bytes and inputs: there all the time.
+    pub base_bytes: u64,
+}
+
+/// Which implementations may be chosen, by operator and position: the switches of MONeT's ablation. In every mode an
+/// operator has the implementation that it has without alternatives ([`Plan::fastest`]).
+pub fn allowed(instance: &Instance, modes: Modes) -> Vec<Vec<bool>> {
+    let plan = Plan::fastest(instance);
+    let extra = |id: &TensorId| {
+        let producer = instance.tensor(*id).producer;
+        producer.is_some_and(|producer| !instance.operator(producer).outputs.contains(id))
+    };
+    let all = modes.algorithms && modes.outputs && modes.intermediates;
+    let of = |(at, operator): (usize, &remat_core::instance::Operator)| {
+        let bases = [Some(plan.saving[at]), plan.saving_again[at]];
+        let allowed = |(position, way): (usize, &remat_core::instance::Implementation)| {
+            let forward = operator.phase.is_forward();
+            if forward && way.in_place.is_some() && !modes.in_place {
+                return false;
+            }
+            let like = |base: usize| {
+                let base = &operator.implementations[base];
+                let in_place = way.in_place == base.in_place || (forward && way.in_place.is_some());
+                way.reads == base.reads && way.saves == base.saves && in_place
+            };
+            let special = !way.saves.is_empty() || way.reads.iter().any(extra);
+            all || bases.contains(&Some(position))
+                || (bases.iter().flatten().any(|&base| like(base)) && (modes.algorithms || way.in_place.is_some()))
+                || (special && modes.intermediates)
+                || (!special && modes.outputs && !forward)
+        };
+        operator.implementations.iter().enumerate().map(allowed).collect()
+    };
+    instance.operators().iter().enumerate().map(of).collect()
+}
+
+impl Graph {
+    /// The graph of an instance with the implementations of some modes.
+    pub fn new(instance: &Instance, modes: Modes) -> Self {
+        let allowed = allowed(instance, modes);
+        let may = |id: OperatorId, position: usize| allowed[id.index()][position];
+        let mut wanted: Vec<bool> = instance.tensor_ids().map(|id| instance.is_result(id)).collect();
+        for id in instance.operator_ids() {
+            let ways = instance.operator(id).implementations.iter().enumerate();
+            for read in ways.filter(|&(at, _)| may(id, at)).flat_map(|(_, way)| &way.reads) {
+                wanted[read.index()] |= instance.tensor(*read).kind != TensorKind::Input;
+            }
+        }
+        let (mut values, mut value_of) = (Vec::new(), vec![None; instance.tensors().len()]);
+        for id in instance.tensor_ids().filter(|id| wanted[id.index()] && instance.tensor(*id).producer.is_some()) {
+            value_of[id.index()] = Some(values.len());
+            let (bytes, result) = (instance.tensor(id).bytes, instance.is_result(id));
+            values.push(Value { bytes, producer: 0, readers: vec![], result, certain: 0, last_use: 0 });
+        }
+        let operator = |&id: &OperatorId| {
+            let operator = instance.operator(id);
+            let ways = |again: bool| {
+                let all = operator.implementations.iter().enumerate();
+                let suits = all.filter(|&(at, way)| may(id, at) && way.recompute == (again && operator.updates_state));
+                undominated(suits.map(|(at, _)| way(instance, &value_of, id, at)).collect())
+            };
+            let first = ways(false);
+            let again = if operator.recomputable && modes.recompute { ways(true) } else { vec![] };
+            let union = |of: fn(&Way) -> &[usize]| {
+                let mut all: Vec<usize> = first.iter().chain(&again).flat_map(of).copied().collect();
+                all.sort_unstable();
+                all.dedup();
+                all
+            };
+            let (reads, makes) = (union(|way| &way.reads), union(|way| &way.makes));
+            Operator { id, first, again, reads, makes }
+        };
+        let operators = instance.order().iter().map(operator).collect();
+        let mut graph = Self { operators, values, base_bytes: instance.fixed_bytes() + instance.input_bytes() };
+        graph.connect();
+        graph
+    }
+
+    /// Number of operators, and of stages.
+    pub fn len(&self) -> usize {
+        self.operators.len()
+    }
+
+    /// Whether there is no operator.
+    pub fn is_empty(&self) -> bool {
+        self.operators.is_empty()
+    }
+
+    /// How an operator may run in a stage.
+    pub fn ways(&self, stage: usize, position: usize) -> &[Way] {
+        match position.cmp(&stage) {
+            std::cmp::Ordering::Less => &self.operators[position].again,
+            std::cmp::Ordering::Equal => &self.operators[position].first,
+            std::cmp::Ordering::Greater => &[],
+        }
+    }
+
+    /// Time of all first runs, each the fastest way.
+    pub fn least_time(&self) -> u64 {
+        self.operators.iter().map(Operator::least_time).sum()
+    }
+
+    /// Whether a value must (or must not) be kept into a stage whatever the schedule; none where that is free.
+    pub fn forced(&self, stage: usize, at: usize) -> Option<bool> {
+        let value = &self.values[at];
+        if stage == self.len() {
+            return Some(value.result);
+        }
+        if stage <= value.producer || stage > value.last_use {
+            return Some(false);
+        }
+        let made_again = self.operators[value.producer].again.iter().any(|way| way.makes.contains(&at));
+        (!made_again && stage <= value.certain).then_some(true)
+    }
+
+    /// Last stage in which running an operator again can be of use.
+    pub fn last_run(&self, position: usize) -> usize {
+        let operator = &self.operators[position];
+        let uses = operator.makes.iter().map(|&value| self.values[value].last_use).max();
+        if operator.again.is_empty() { position } else { uses.unwrap_or(position).clamp(position, self.len() - 1) }
+    }
+
+    fn connect(&mut self) {
+        for (position, operator) in self.operators.iter().enumerate() {
+            for &value in &operator.makes {
+                self.values[value].producer = position;
+            }
+            for &value in &operator.reads {
+                self.values[value].readers.push(position);
+                if operator.first.iter().all(|way| way.reads.contains(&value)) {
+                    self.values[value].certain = position;
+                }
+            }
+        }
+        for value in self.values.iter_mut().filter(|value| value.result) {
+            value.certain = self.operators.len();
+        }
+        // Readers come later in the order, so their last runs are known when they are asked for.
+        let mut by_producer: Vec<usize> = (0..self.values.len()).collect();
+        by_producer.sort_by_key(|&value| std::cmp::Reverse(self.values[value].producer));
+        for at in by_producer {
+            let last = self.values[at].readers.iter().map(|&reader| self.last_run(reader)).max();
+            let value = &mut self.values[at];
+            value.last_use = last.unwrap_or(0).max(if value.result { self.operators.len() } else { value.producer });
+        }
+    }
+}
+
+impl Operator {
+    /// Time of its fastest first way.
+    pub fn least_time(&self) -> u64 {
+        self.first.iter().map(|way| way.time).min().unwrap_or(0)
+    }
+}
+
+impl Way {
+    /// Whether it makes a value in memory of its own, and not in the buffer of what it overwrites.
+    pub fn allocates(&self, value: usize) -> bool {
+        self.allocates.binary_search(&value).is_ok()
+    }
+
+    /// Whether it reads a value.
+    pub fn reads(&self, value: usize) -> bool {
+        self.reads.binary_search(&value).is_ok()
+    }
+
+    /// Whether it makes a value.
+    pub fn makes(&self, value: usize) -> bool {
+        self.makes.binary_search(&value).is_ok()
+    }
+}
+
+fn way(instance: &Instance, value_of: &[Option<usize>], id: OperatorId, implementation: usize) -> Way {
+    let operator = instance.operator(id);
+    let way = &operator.implementations[implementation];
+    let sorted = |tensors: &mut dyn Iterator<Item = TensorId>| {
+        let mut values: Vec<usize> = tensors.filter_map(|tensor| value_of[tensor.index()]).collect();
+        values.sort_unstable();
+        values
+    };
+    let taken = |tensor: &TensorId| way.in_place.is_some_and(|pair| pair.output == *tensor);
+    let unread = operator.makes(implementation).filter(|tensor| value_of[tensor.index()].is_none() && !taken(tensor));
+    Way {
+        implementation,
+        time: way.time,
+        transient: way.workspace_bytes + unread.map(|tensor| instance.tensor(tensor).bytes).sum::<u64>(),
+        reads: sorted(&mut way.reads.iter().copied()),
+        makes: sorted(&mut operator.makes(implementation)),
+        over: way.in_place.and_then(|pair| value_of[pair.input.index()]),
+        allocates: sorted(&mut operator.makes(implementation).filter(|tensor| !taken(tensor))),
+    }
+}
+
+/// Ways that no other beats in time and memory among those that read and make the same, fastest first.
+fn undominated(mut ways: Vec<Way>) -> Vec<Way> {
+    ways.sort_by_key(|way| (way.time, way.transient, way.implementation));
+    let mut kept: Vec<Way> = Vec::with_capacity(ways.len());
+    for way in ways {
+        let same = |other: &Way| other.reads == way.reads && other.makes == way.makes && other.over == way.over;
+        if !kept.iter().any(|other| same(other) && other.transient <= way.transient) {
+            kept.push(way);
+        }
+    }
+    kept
+}

@@ -1,0 +1,86 @@
+//! What annealing (`monet/anneal.rs`) knows of the published problem.
+
+use crate::monet::anneal::{self, Effort, Grid};
+use crate::monet::released::decisions::{Decisions, StagePlan, complete};
+use crate::monet::released::problem::Problem;
+
+/// A problem within a capacity.
+pub struct Walk<'a> {
+    problem: &'a Problem,
+    capacity: i64,
+}
+
+impl Grid for Walk<'_> {
+    type Pass = StagePlan;
+
+    fn stages(&self) -> usize {
+        self.problem.stages.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.problem.nodes.len()
+    }
+
+    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
+        self.problem.forced(stage, column)
+    }
+
+    fn pass(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<StagePlan> {
+        complete(self.problem, stage, now, next, self.capacity)
+    }
+
+    fn time(&self, pass: &StagePlan) -> f64 {
+        pass.time as f64
+    }
+
+    fn excess(&self, pass: &StagePlan) -> f64 {
+        (pass.peak - self.capacity).max(0) as f64 / self.capacity.max(1) as f64
+    }
+
+    fn runs(&self, pass: &StagePlan) -> usize {
+        pass.runs.len()
+    }
+
+    fn made_by(&self, pass: &StagePlan, run: usize) -> Option<usize> {
+        pass.runs.get(run).map(|run| run.0)
+    }
+
+    fn makes(&self, _: usize, pass: &StagePlan, column: usize) -> bool {
+        pass.runs.iter().any(|run| run.0 == column)
+    }
+
+    fn least_time(&self) -> f64 {
+        self.problem.least_time() as f64
+    }
+
+    fn mean_time(&self) -> f64 {
+        let runs = self.problem.nodes.iter().filter_map(|node| node.again.first()).map(|way| way.time as f64);
+        runs.sum::<f64>() / self.problem.nodes.len().max(1) as f64
+    }
+}
+
+/// The best decisions within the capacity that annealing comes across, from some values kept.
+pub fn anneal(
+    problem: &Problem,
+    mut kept: Vec<Vec<bool>>,
+    capacity: i64,
+    seed: u64,
+    effort: Effort,
+) -> Option<Decisions> {
+    let walk = Walk { problem, capacity };
+    settle(problem, &mut kept);
+    if Decisions::complete(problem, kept.clone(), capacity).is_none() {
+        // What must not run again is kept as long as it can be of use.
+        for (at, node) in problem.nodes.iter().enumerate() {
+            if node.again.is_empty() && node.parent.is_none() {
+                (1..=node.last).for_each(|stage| kept[stage][at] = true);
+            }
+        }
+    }
+    Decisions::complete(problem, anneal::anneal(&walk, kept, seed, effort)?, capacity)
+}
+
+/// Keeps what must be kept, and drops what must not be.
+pub fn settle(problem: &Problem, kept: &mut Vec<Vec<bool>>) {
+    anneal::settle(&Walk { problem, capacity: 0 }, kept);
+}

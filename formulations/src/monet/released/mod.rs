@@ -1,0 +1,22 @@
+//! MONeT's program as its authors released it: `rules=as-released`.
+//!
+//! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program, [`coarse`] the
+//! same over [`blocks`] of stages and [`expand`] what its solutions come to. [`relaxation`] is the linear model with the
+//! memory rows that it has so far, [`separation`] says which it lacks, [`neighbourhood`] what is constant in a part of it.
+//! [`decisions`] are its schedules, [`grid`] is what annealing knows of them, [`task`] what the search (`search/`) knows of
+//! all that, [`encoding`] the model for other solvers.
+
+pub mod blocks;
+pub mod coarse;
+pub mod constraints;
+pub mod decisions;
+pub mod encoding;
+pub mod expand;
+pub mod grid;
+pub mod layout;
+pub mod memory;
+pub mod neighbourhood;
+pub mod problem;
+pub mod relaxation;
+pub mod separation;
+pub mod task;

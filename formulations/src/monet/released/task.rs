@@ -1,0 +1,209 @@
+//! One budget of MONeT's problem as the search sees it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use remat_core::{Instance, Schedule, simulate};
+
+use crate::method::{Claimed, MethodError};
+use crate::monet::anneal;
+use crate::monet::released::blocks::{first_blocks, short_blocks};
+use crate::monet::released::decisions::Decisions;
+use crate::monet::released::grid::{anneal, settle};
+use crate::monet::released::neighbourhood::Neighbourhood;
+use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT};
+use crate::monet::released::relaxation::{Linear, is_small};
+use crate::search::blocks::Block;
+use crate::search::incumbent::{Judge, Kept};
+use crate::search::problem::{Effort, Offer, Open, Staged};
+
+/// What the stages of a short block read together, as parts of the capacity: one after the other.
+const SHORT: [f64; 4] = [0.5, 0.3, 0.2, 0.1];
+/// Steps of the local search in the first round; twice as many in each that follows.
+const STEPS: usize = 400_000;
+
+/// One budget.
+pub struct Task<'a> {
+    instance: &'a Instance,
+    /// The problem.
+    pub problem: Arc<Problem>,
+    budget: Option<u64>,
+    /// The budget in the problem's unit; where there is none, more than anything can need.
+    pub capacity: i64,
+}
+
+impl<'a> Task<'a> {
+    /// A budget of a problem.
+    pub fn new(instance: &'a Instance, problem: &Arc<Problem>, budget: Option<u64>) -> Self {
+        let tensors: u64 = instance.tensors().iter().map(|tensor| tensor.bytes).sum();
+        let ways = instance.operators().iter().flat_map(|operator| &operator.implementations);
+        let workspace = ways.map(|way| way.workspace_bytes).max().unwrap_or(0);
+        // Local sets may count a tensor beside its copy that is kept.
+        let everything = instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace).saturating_mul(4);
+        let unlimited = Some(everything.min(1 << 60));
+        let capacity = problem.capacity(budget.or(unlimited)).unwrap_or(i64::MAX / 4);
+        Self { instance, problem: Arc::clone(problem), budget, capacity }
+    }
+
+    /// What the program says of decisions; its sizes are counted up, and so is the time.
+    pub fn claim(&self, decisions: &Decisions) -> Claimed {
+        Claimed {
+            time: whole(decisions.time()).saturating_mul(TIME_UNIT),
+            peak_bytes: whole(decisions.peak()).saturating_mul(BYTE_UNIT),
+        }
+    }
+}
+
+fn whole(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+impl Judge for Task<'_> {
+    type Solution = Decisions;
+
+    fn least_time(&self) -> u64 {
+        whole(self.problem.least_time())
+    }
+
+    fn time(&self, decisions: &Decisions) -> u64 {
+        whole(decisions.time())
+    }
+
+    fn admit(&self, decisions: &Decisions) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
+        if decisions.peak() > self.capacity {
+            return Ok(Err(format!("it needs {} by the program's bound", self.claim(decisions).peak_bytes)));
+        }
+        let schedule = decisions.schedule(self.instance, &self.problem);
+        let simulation =
+            simulate(self.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        match self.budget.map_or(0, |budget| simulation.peak_bytes.saturating_sub(budget)) {
+            0 => Ok(Ok((schedule, self.claim(decisions)))),
+            over => Ok(Err(format!("simulated, it is {over} over the budget"))),
+        }
+    }
+
+    /// Schedules can be faster than the problem counts: times are rounded up one by one.
+    fn bound(&self, _: u64) -> Option<u64> {
+        None
+    }
+}
+
+impl Staged for Task<'_> {
+    type Relaxation<'p>
+        = Linear<'p>
+    where
+        Self: 'p;
+
+    fn capacity(&self) -> u64 {
+        whole(self.capacity)
+    }
+
+    fn needs(&self, decisions: &Decisions) -> Vec<u64> {
+        decisions.stages.iter().map(|plan| whole(plan.peak)).collect()
+    }
+
+    fn kept<'s>(&self, decisions: &'s Decisions) -> Cow<'s, Kept> {
+        Cow::Borrowed(&decisions.kept)
+    }
+
+    fn store_all(&self) -> Option<Decisions> {
+        Decisions::store_all(&self.problem, self.capacity)
+    }
+
+    fn complete(&self, kept: Kept) -> Option<Decisions> {
+        Decisions::complete(&self.problem, kept, self.capacity)
+    }
+
+    fn improve(&self, start: &Decisions, effort: Effort, offer: Offer<'_, Decisions>) -> Result<(), MethodError> {
+        if start.peak() <= self.capacity {
+            offer(start.clone())?;
+        }
+        let Effort { round, heat, seed, clock } = effort;
+        let steps = STEPS << round.min(4);
+        let found =
+            anneal(&self.problem, start.kept.clone(), self.capacity, seed, anneal::Effort { steps, heat, clock });
+        found.map_or(Ok(()), offer)
+    }
+
+    fn first_blocks(&self) -> Vec<Block> {
+        first_blocks(&self.problem)
+    }
+
+    fn over<'p>(&'p self, blocks: &[Block], before: Option<&Linear<'p>>) -> Linear<'p> {
+        let mut linear = Linear::coarse(&self.problem, self.capacity, blocks.to_vec());
+        if let Some(before) = before {
+            linear.add_known(before);
+        }
+        linear
+    }
+
+    fn short<'p>(
+        &'p self,
+        round: usize,
+        margin: &[u64],
+        before: Option<&Linear<'p>>,
+    ) -> Option<(Vec<Block>, Linear<'p>)> {
+        let share = SHORT[(round - 1).min(SHORT.len() - 1)];
+        let blocks = short_blocks(&self.problem, self.capacity, share);
+        let mut linear = Linear::coarse(&self.problem, self.capacity, blocks.clone());
+        linear.margin = margin.iter().map(|&margin| i64::try_from(margin).unwrap_or(i64::MAX)).collect();
+        if let Some(before) = before {
+            linear.add_known(before);
+        }
+        Some((blocks, linear))
+    }
+
+    fn costs_more(&self, linear: &Linear<'_>, point: &[f64], decisions: &Decisions, block: usize) -> bool {
+        let Block { first, last } = linear.layout.blocks[block];
+        let time: i64 = decisions.stages[first..=last].iter().map(|plan| plan.time).sum();
+        time as f64 > linear.layout.costs[block].value(point) + 0.5
+    }
+
+    fn exact(&self) -> Linear<'_> {
+        let mut linear = Linear::new(&self.problem, self.capacity);
+        linear.add_usual();
+        linear
+    }
+
+    fn is_small(&self) -> bool {
+        is_small(&self.problem)
+    }
+
+    fn within(&self, around: &Decisions, open: &Open) -> Option<Linear<'_>> {
+        let open = Neighbourhood::new(&self.problem, around, open);
+        Some(Linear::within(&self.problem, self.capacity, &open))
+    }
+
+    fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Decisions> {
+        let mut kept = linear.kept(point, 0.5);
+        settle(&self.problem, &mut kept);
+        self.complete(kept)
+    }
+
+    fn point(&self, linear: &Linear<'_>, decisions: &Decisions) -> Vec<f64> {
+        linear.vector(decisions)
+    }
+
+    fn stages(&self) -> usize {
+        self.problem.stages.len()
+    }
+
+    fn columns(&self) -> usize {
+        self.problem.nodes.len()
+    }
+
+    fn is_free(&self, stage: usize, node: usize) -> bool {
+        self.problem.forced(stage, node).is_none()
+    }
+
+    fn neighbours(&self, node: usize) -> Vec<usize> {
+        let node = &self.problem.nodes[node];
+        node.inputs.iter().chain(&node.readers).copied().collect()
+    }
+
+    fn repeated(&self, decisions: &Decisions) -> Vec<(usize, usize, u64)> {
+        let again = |stage: usize| decisions.stages[stage].runs.iter().map(move |&(node, way)| (stage, node, way));
+        let runs = (1..decisions.stages.len()).flat_map(again);
+        runs.map(|(stage, node, way)| (stage, node, whole(self.problem.nodes[node].again[way].time))).collect()
+    }
+}
