@@ -13,14 +13,14 @@ use remat_core::io::parse_json;
 use remat_core::{Instance, simulate};
 use remat_formulations::{Parameters, find};
 
-fn any_solution_of(method: &str, given: &[(&str, &str)]) {
+fn any_solution_of(method: &str, given: &[(&str, &str)], budget: Option<u64>) {
     let files = corpus("instance");
     let (_, bytes) = files.iter().find(|(name, _)| name == "linear.json").unwrap();
     let instance = Instance::new(&parse_json(Path::new("linear.json"), bytes).unwrap()).unwrap();
     let method = find(method).unwrap();
     let given: BTreeMap<_, _> = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).unwrap();
-    let encoding = method.formulation().unwrap().encode(&instance, &parameters, Some(276)).unwrap();
+    let encoding = method.formulation().unwrap().encode(&instance, &parameters, budget).unwrap();
     fuzz(&format!("solution-{}", method.id()), &corpus("solution"), |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
         let decoded = encoding.decode(text).map_err(|error| error.to_string())?;
@@ -32,15 +32,16 @@ fn any_solution_of(method: &str, given: &[(&str, &str)]) {
 
 #[test]
 fn any_solution_of_a_linear_program_is_lifted_or_refused() {
-    any_solution_of("checkmate-ilp", &[("strategy", "plain")]);
+    any_solution_of("checkmate-ilp", &[("strategy", "plain")], Some(276));
 }
 
 #[test]
 fn any_solution_of_monets_program_is_lifted_or_refused() {
-    any_solution_of("monet", &[]);
+    any_solution_of("monet", &[], Some(276));
+    any_solution_of("monet", &[("rules", "as-released")], None);
 }
 
 #[test]
 fn any_response_of_a_constraint_solver_is_lifted_or_refused() {
-    any_solution_of("moccasin", &[]);
+    any_solution_of("moccasin", &[], Some(276));
 }

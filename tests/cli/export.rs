@@ -138,7 +138,7 @@ fn monets_program_is_exported_and_lifted_to_the_schedule_that_solves_it() {
     let checkout = imported();
     let cases = [("random", "0.8x", "mps"), ("counter", "0.85x", "lp"), ("layers", "0.85x", "mps")];
     for (instance, budget, format) in cases {
-        for method in ["monet[strategy=plain]", "monet[rules=as-released,in-place=off]", "monet[modes=noop]"] {
+        for method in ["monet[strategy=plain]", "monet[in-place=off]", "monet[modes=noop]"] {
             let asked = format!("{instance} --method {method} --budget {budget}");
             checkout.ok(&format!("export {asked} --format {format} -o model.{format}"));
             let expected = time_of(&checkout, &format!("solve {asked}"));

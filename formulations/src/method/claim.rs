@@ -336,12 +336,11 @@ impl Order {
 impl Implementations {
     fn contains(self, other: Self) -> bool {
         match (self, other) {
-            (Self::Chosen, _) => true,
+            // In every mode an operator has the implementation that it has without alternatives.
+            (Self::Chosen, _) | (Self::Modes { .. }, Self::One) => true,
             (Self::Modes { modes, in_place }, Self::Modes { modes: fewer, in_place: less }) => {
                 (modes == fewer || modes == Modes::All) && in_place >= less
             }
-            // In every mode an operator has the implementation that it has without alternatives.
-            (Self::Modes { .. }, Self::One) => true,
             _ => self == other,
         }
     }

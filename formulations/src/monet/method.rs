@@ -166,9 +166,9 @@ impl Method for Monet {
                 let exact = |strategy| {
                     let mut exact = released::relaxation::Linear::new(&problem, task.capacity);
                     if strategy == Strategy::Plain {
-                        exact.add_all()
+                        exact.add_all();
                     } else {
-                        exact.add_usual()
+                        exact.add_usual();
                     }
                     exact
                 };

@@ -403,7 +403,7 @@ impl<'a> Linear<'a> {
         match () {
             () if certain(&left) || nothing(&right) => left,
             () if certain(&right) || nothing(&left) => right,
-            () if left.terms == right.terms && left.constant == right.constant => left,
+            () if left.terms == right.terms && left.constant.to_bits() == right.constant.to_bits() => left,
             () => {
                 let column = self.column(Meaning::Largest, 0.0, Kind::Continuous);
                 let minus = Sum::of([(-1.0, column)]);
@@ -681,7 +681,9 @@ impl<'a> Linear<'a> {
             let steps = (0..=stage).filter(|&position| !nothing(&self.some_at(block, position, |_| true)));
             let sums: Vec<Sum> = steps.map(|position| self.memory(block, position)).collect();
             let capacity = self.capacity;
-            sums.into_iter().for_each(|sum| self.row(sum, capacity));
+            for sum in sums {
+                self.row(sum, capacity);
+            }
         }
     }
 
@@ -792,12 +794,6 @@ impl<'a> Linear<'a> {
         let graph = self.graph;
         let Block { first, last } = self.blocks[block];
         let mut needs = vec![(usize::MAX, 0); graph.values.len()];
-        fn need(needs: &mut [(usize, usize)], way: &Way, stage: usize) {
-            for &value in &way.reads {
-                let (from, until) = &mut needs[value];
-                (*from, *until) = ((*from).min(stage), (*until).max(stage));
-            }
-        }
         let chosen = |ways: &mut dyn Iterator<Item = (&'a Way, Term)>| {
             let valued = ways.map(|(way, term)| (way, term.value(point)));
             valued.max_by(|left, right| left.1.total_cmp(&right.1))
@@ -818,6 +814,14 @@ impl<'a> Linear<'a> {
             (*from, *until) = ((*from).min(last), (*until).max(first));
         }
         needs
+    }
+}
+
+/// Takes note that a way reads in a stage.
+fn need(needs: &mut [(usize, usize)], way: &Way, stage: usize) {
+    for &value in &way.reads {
+        let (from, until) = &mut needs[value];
+        (*from, *until) = ((*from).min(stage), (*until).max(stage));
     }
 }
 

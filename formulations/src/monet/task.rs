@@ -6,7 +6,7 @@ use remat_core::{Instance, Schedule, simulate};
 
 use crate::method::{Claimed, MethodError};
 use crate::monet::anneal::{self, Grid, anneal};
-use crate::monet::graph::{Graph, Way};
+use crate::monet::graph::{Graph, Operator, Way};
 use crate::monet::model::Linear;
 use crate::monet::plan::{Pass, Plan, Run, through};
 use crate::search::blocks::Block;
@@ -210,7 +210,7 @@ impl Staged for Task<'_> {
         let Block { first, last } = linear.blocks[block];
         let stages = first..=last;
         let time: u64 = plan.passes[stages.clone()].iter().map(|pass| pass.time).sum();
-        let least: u64 = self.graph.operators[stages].iter().map(|operator| operator.least_time()).sum();
+        let least: u64 = self.graph.operators[stages].iter().map(Operator::least_time).sum();
         (time - least) as f64 > linear.costs[block].value(point) + 0.5
     }
 
