@@ -35,11 +35,13 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// A budget of a problem.
     pub fn new(instance: &'a Instance, problem: &Arc<Problem>, budget: Option<u64>) -> Self {
-        let tensors: u64 = instance.tensors().iter().map(|tensor| tensor.bytes).sum();
+        // Each number is rounded up by itself.
+        let tensors: u64 = instance.tensors().iter().map(|tensor| tensor.bytes + BYTE_UNIT).sum();
         let ways = instance.operators().iter().flat_map(|operator| &operator.implementations);
         let workspace = ways.map(|way| way.workspace_bytes).max().unwrap_or(0);
         // Local sets may count a tensor beside its copy that is kept.
-        let everything = instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace).saturating_mul(4);
+        let everything =
+            instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace + 2 * BYTE_UNIT).saturating_mul(4);
         let unlimited = Some(everything.min(1 << 60));
         let capacity = problem.capacity(budget.or(unlimited)).unwrap_or(i64::MAX / 4);
         Self { instance, problem: Arc::clone(problem), budget, capacity }
