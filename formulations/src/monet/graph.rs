@@ -52,8 +52,9 @@ pub struct Value {
     pub readers: Vec<usize>,
     /// Whether it must be there at the end.
     pub result: bool,
-    /// The last position whose first run reads it whatever the way; the number of operators for results.
-    certain: usize,
+    /// Up to which stage it must be kept: none of its producer's later ways makes it, and that far some first run reads it
+    /// whatever the way. 0 where it need not be.
+    needed_until: usize,
     /// Last stage into which it can be of use to keep it.
     pub last_use: usize,
 }
@@ -117,7 +118,7 @@ impl Graph {
         for id in instance.tensor_ids().filter(|id| wanted[id.index()] && instance.tensor(*id).producer.is_some()) {
             value_of[id.index()] = Some(values.len());
             let (bytes, result) = (instance.tensor(id).bytes, instance.is_result(id));
-            values.push(Value { bytes, producer: 0, readers: vec![], result, certain: 0, last_use: 0 });
+            values.push(Value { bytes, producer: 0, readers: vec![], result, needed_until: 0, last_use: 0 });
         }
         let operator = |&id: &OperatorId| {
             let operator = instance.operator(id);
@@ -176,8 +177,7 @@ impl Graph {
         if stage <= value.producer || stage > value.last_use {
             return Some(false);
         }
-        let made_again = self.operators[value.producer].again.iter().any(|way| way.makes.contains(&at));
-        (!made_again && stage <= value.certain).then_some(true)
+        (stage <= value.needed_until).then_some(true)
     }
 
     /// Last stage in which running an operator again can be of use.
@@ -195,12 +195,17 @@ impl Graph {
             for &value in &operator.reads {
                 self.values[value].readers.push(position);
                 if operator.first.iter().all(|way| way.reads.contains(&value)) {
-                    self.values[value].certain = position;
+                    self.values[value].needed_until = position;
                 }
             }
         }
         for value in self.values.iter_mut().filter(|value| value.result) {
-            value.certain = self.operators.len();
+            value.needed_until = self.operators.len();
+        }
+        for operator in &self.operators {
+            for value in operator.again.iter().flat_map(|way| &way.makes) {
+                self.values[*value].needed_until = 0;
+            }
         }
         // Readers come later in the order, so their last runs are known when they are asked for.
         let mut by_producer: Vec<usize> = (0..self.values.len()).collect();
