@@ -394,6 +394,22 @@ fn a_schedule_to_start_from_is_never_made_worse() {
 }
 
 #[test]
+fn where_the_budget_is_missed_the_annealing_goes_on_from_what_a_search_with_prices_finds() {
+    let instance = Instance::new(&layered("layered", &Layered::moccasin(1000, 0.31), 1)).expect("valid");
+    let budget = [Some(store_all(&instance).1 * 8 / 10)];
+    for given in [&[][..], &[("start", "prices")], &[("implementations", "fastest")]] {
+        let answers = solve(&instance, &budget, &[&BEST[..], given].concat(), ONE);
+        check(&instance, &answers, &budget);
+        assert!(answers[0].note.starts_with("started from prices; "), "{}", answers[0].note);
+        assert!(answers[0].schedule.is_some());
+    }
+    for given in [("start", "order"), ("mutations", "order")] {
+        let answers = solve(&instance, &budget, &[BEST[0], given], ONE);
+        assert!(answers[0].schedule.is_none() && !answers[0].note.contains("prices"), "{}", answers[0].note);
+    }
+}
+
+#[test]
 fn where_there_is_no_schedule_to_start_from_the_note_says_so() {
     let mut random = Random::new(9);
     let instance = random_layered(&mut random, 12);

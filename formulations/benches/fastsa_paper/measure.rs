@@ -79,7 +79,13 @@ impl<'a> Subject<'a> {
         // The bytes of model inputs matter for which nodes are fused.
         let inputs = |variant| self.operators.input_bytes(self.instance, variant);
         let groups = || self.groups.get_or_init(|| group(&self.operators, inputs));
-        let problem = Problem { operators: &self.operators, groups: &groups, settings: self.settings, start: None };
+        let problem = Problem {
+            operators: &self.operators,
+            groups: &groups,
+            settings: self.settings,
+            start: None,
+            rescue: &|| None,
+        };
         let found = if self.settings.soft {
             problem.run::<Soft>(task, seed, part)
         } else {

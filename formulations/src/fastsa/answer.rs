@@ -10,7 +10,8 @@ use super::graph::Operators;
 use super::group::{Groups, group};
 use super::profile::{Peak, Soft};
 use super::run::{Annealed, Problem, Task};
-use super::settings::Settings;
+use super::settings::{Settings, Start};
+use super::start::by_prices;
 use crate::method::report::Progress;
 use crate::method::{Answer, Claimed, Context, MethodError, SkipReason, Termination};
 
@@ -62,12 +63,18 @@ impl<'a> Sweep<'a> {
         }
         let whole = self.context.limits.time.map(|time| time.saturating_sub(self.build));
         let deadline = whole.and_then(|whole| Some((Instant::now().checked_add(whole)?, whole)));
-        let start = self.start(budget, whole)?;
-        let annealed = self.anneal(index, bytes, deadline, start.as_deref());
+        let start = self.start(budget, bytes, whole)?;
+        let rescue = OnceLock::new();
+        let annealed = self.anneal(index, bytes, deadline, start.as_deref(), &rescue);
         let mut note = words(&annealed);
-        if let Some(method) = self.settings.start {
-            let whence = if start.is_some() { "started from" } else { "without a schedule of" };
-            note = format!("{whence} {method}; {note}");
+        let whence = match self.settings.start {
+            Start::Order => None,
+            Start::Needed => rescue.get().map(|rescue| ("prices", rescue.is_some())),
+            Start::Prices => Some(("prices", start.is_some())),
+            Start::Method(method) => Some((method, start.is_some())),
+        };
+        if let Some((whence, found)) = whence {
+            note = format!("{} {whence}; {note}", if found { "started from" } else { "without a schedule of" });
         }
         let interrupted = annealed.iter().any(|annealed| annealed.interrupted);
         let mut found = Vec::new();
@@ -88,13 +95,23 @@ impl<'a> Sweep<'a> {
         Ok(reply(termination, best, note))
     }
 
-    /// The variants of another method's schedule, where one is asked for and it finds one.
-    fn start(&self, budget: Option<u64>, whole: Option<Duration>) -> Result<Option<Vec<u32>>, MethodError> {
-        let Some(id) = self.settings.start else { return Ok(None) };
+    /// The variants of another schedule, where one is asked for and there is one.
+    fn start(&self, budget: Option<u64>, bytes: u64, whole: Option<Duration>) -> Result<Option<Vec<u32>>, MethodError> {
+        let id = match self.settings.start {
+            Start::Order | Start::Needed => return Ok(None),
+            Start::Prices => return Ok(self.by_prices(bytes, whole.map(|whole| whole / 2))),
+            Start::Method(id) => id,
+        };
         let named = |reason: SkipReason| SkipReason(format!("start={id}: {reason}"));
         let time = whole.map_or(LONGEST_START, |whole| (whole / 2).min(LONGEST_START));
         let Ok(schedule) = self.context.starts.schedule(id, self.context, budget, Some(time)) else { return Ok(None) };
         Ok(Some(self.operators.graph.sequence(&schedule).map_err(named)?))
+    }
+
+    /// The variants of what a search with prices finds.
+    fn by_prices(&self, budget: u64, time: Option<Duration>) -> Option<Vec<u32>> {
+        let schedule = by_prices(self.context.instance, budget, time, self.context.limits.seed)?;
+        self.operators.graph.sequence(&schedule).ok()
     }
 
     /// An annealing for each thread, in the order of their seeds.
@@ -104,11 +121,17 @@ impl<'a> Sweep<'a> {
         budget: u64,
         deadline: Option<(Instant, Duration)>,
         start: Option<&[u32]>,
+        rescue: &OnceLock<Option<Vec<u32>>>,
     ) -> Vec<Annealed> {
         let (operators, instance) = (&self.operators, self.context.instance);
         let groups =
             || self.groups.get_or_init(|| group(operators, |variant| operators.input_bytes(instance, variant)));
-        let problem = Problem { operators, groups: &groups, settings: self.settings, start };
+        let time = || deadline.map(|(deadline, _)| deadline.saturating_duration_since(Instant::now()) / 2);
+        let rescue = || match self.settings.start {
+            Start::Needed => rescue.get_or_init(|| self.by_prices(budget, time())).as_deref(),
+            _ => None,
+        };
+        let problem = Problem { operators, groups: &groups, settings: self.settings, start, rescue: &rescue };
         let words = Words { sweep: self, index, best: Mutex::new(None) };
         let task = Task { budget, deadline, observer: Some(&words), trace: None };
         let seed = self.context.limits.seed;

@@ -1,8 +1,8 @@
 //! `fastsa`: simulated annealing over sequences of operators, on the joint graph of an instance.
 //!
 //! [`graph`], [`transfer`] and [`group`] make the nodes, [`state`] keeps a sequence with its memory ([`profile`],
-//! [`times`]), [`propose`] and [`mutate`] draw and judge, [`anneal`] cools, [`run`] is one annealing, and this file answers
-//! budgets. Builds on the simulator's rules; what it returns is simulated before it is claimed.
+//! [`times`]), [`propose`] and [`mutate`] draw and judge, [`anneal`] cools, [`run`] is one annealing, [`start`] where one may begin, and this file
+//! answers budgets. Builds on the simulator's rules; what it returns is simulated before it is claimed.
 
 pub mod anneal;
 pub mod answer;
@@ -14,6 +14,7 @@ pub mod profile;
 pub mod propose;
 pub mod run;
 pub mod settings;
+pub mod start;
 pub mod state;
 pub mod times;
 pub mod transfer;
@@ -66,12 +67,13 @@ use settings::{PARAMETERS, Settings};
 /// * `preset=best`, the default, is not in the paper: half of the proposals are drawn where they may be of use, and the
 ///   objective is that of footnote 2. A tenth of the whole is a short annealing of the operators in the given order.
 ///   Where it misses the budget, at most as much goes to groups, until they meet it, and half as much to their
-///   operators (not beyond 20,000 operators). Where both miss it, a byte beyond the budget counts six times. Then comes
+///   operators (not beyond 2,000 operators; 20,000 with `start=order`). Where both miss it, the annealing goes on from the
+///   schedule that a search with prices finds (`staged/prices.rs`); without one, a byte beyond the budget counts six times. Then comes
 ///   one long annealing, of the given order or of what came of the groups if that was better, and a tenth for a descent
 ///   from the best schedule. Temperatures follow the share of the time limit that is over, or of the mutations where
 ///   there is no limit or `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
-/// * `reheats=k` anneals the best schedule k more times, and `start=METHOD` starts from the schedule of another method
-///   instead of the first stage; neither is in the paper.
+/// * `reheats=k` anneals the best schedule k more times, and `start=METHOD` or `start=prices` starts from another
+///   schedule instead of the first stage; neither is in the paper.
 /// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
 ///   right before a reader as F_i is; "flip fetch" adds it there, other mutations move it. Sequential, as
 ///   in the paper's example of a cost: transfers overlap with nothing.

@@ -7,7 +7,7 @@ use super::graph::{Graph, Operators};
 use super::group::{Groups, decompose};
 use super::objective::Goal;
 use super::profile::Profile;
-use super::settings::{Grouping, Preset, Settings};
+use super::settings::{Grouping, Preset, Settings, Start};
 use super::state::State;
 use crate::random::Random;
 
@@ -21,6 +21,8 @@ pub struct Problem<'a> {
     pub settings: Settings,
     /// A sequence of operators to start from instead of the instance's order.
     pub start: Option<&'a [u32]>,
+    /// One within the budget to go on from where the budget is missed otherwise, made when it is needed.
+    pub rescue: &'a (dyn Fn() -> Option<&'a [u32]> + Sync),
 }
 
 /// What one annealing found.
@@ -121,7 +123,8 @@ impl Run<'_, '_> {
     }
 
     /// A short annealing of the operators in the given order; where it misses the budget, one that begins with groups, and
-    /// where both do, a higher price for memory; then one long annealing of what is better to start from, and a descent.
+    /// where both do, another start, or a higher price for memory; then one long annealing of what is better to start from,
+    /// and a descent.
     fn stages_of_best<P: Profile>(&mut self) -> ([Tally; 2], Rank) {
         let Settings { last, initial, grouping, .. } = self.problem.settings;
         let given = self.problem.operators.start.clone();
@@ -133,7 +136,8 @@ impl Run<'_, '_> {
             if grouping != Grouping::On {
                 first = self.operators::<P>(&from, Heat::Share(hot), self.short(PROBE));
             }
-            let few = self.problem.operators.start.len() <= MOST_GROUPED || grouping == Grouping::On;
+            let most = if self.problem.settings.start == Start::Needed { MOST_BEFORE_PRICES } else { MOST_GROUPED };
+            let few = self.problem.operators.start.len() <= most || grouping == Grouping::On;
             if self.best.rank().0 > 0 && grouping != Grouping::Off && few {
                 let (sequence, heat, tally) = self.on_groups::<P>(hot, self.short(PROBE), true);
                 first += tally;
@@ -144,7 +148,12 @@ impl Run<'_, '_> {
                 }
             }
             if self.best.rank().0 > 0 {
-                self.goal = self.goal.with_penalty(PENALTY);
+                if let Some(rescue) = (self.problem.rescue)() {
+                    from = rescue.to_vec();
+                    hot = initial.unwrap_or(1e-3);
+                } else {
+                    self.goal = self.goal.with_penalty(PENALTY);
+                }
             }
         }
         let mut second = self.operators::<P>(&from, Heat::Share(hot), self.long(100 - PROBE - DESCENT, DESCENT));
@@ -252,5 +261,7 @@ const PROBE: u32 = 10;
 const DESCENT: u32 = 10;
 /// Operators beyond which groups take too long to make to be tried.
 const MOST_GROUPED: usize = 20_000;
+/// Operators beyond which a search with prices comes instead of groups.
+const MOST_BEFORE_PRICES: usize = 2000;
 /// Price of memory beyond the budget where it is hard to meet.
 const PENALTY: f64 = 6.0;

@@ -81,10 +81,13 @@ setting! {
 }
 
 setting! {
-    /// order: that of the instance, as in the paper; else, not in the paper, a method whose schedule the annealing starts from;
-    /// it has half of the time limit, a minute at most
-    pub enum From("start") = Order {
+    /// order: that of the instance (paper); not in the paper: auto (best), the same, and where groups, too, miss the budget, the
+    /// schedule that a search with prices finds; prices: that one; else a method whose schedule the annealing starts from: it has
+    /// half of the time limit, a minute at most
+    pub enum From("start") = Auto {
+        Auto = "auto",
         Order = "order",
+        Prices = "prices",
         CheckmateIlp = "checkmate-ilp",
         Moccasin = "moccasin",
         RotorPersistent = "rotor-persistent",
@@ -121,6 +124,19 @@ pub enum Grouping {
     Needed,
 }
 
+/// What an annealing starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The instance's order.
+    Order,
+    /// The same, and a search with prices where that misses the budget.
+    Needed,
+    /// A search with prices.
+    Prices,
+    /// The schedule of a method.
+    Method(&'static str),
+}
+
 /// The settings, read.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -144,8 +160,8 @@ pub struct Settings {
     pub last: f64,
     /// Rates of transfers, where there are any.
     pub rates: Option<TransferRates>,
-    /// The method to start from, where it is not the instance's order.
-    pub start: Option<&'static str>,
+    /// What is started from.
+    pub start: Start,
 }
 
 /// Final temperature over the initial one (appendix D.4).
@@ -196,8 +212,11 @@ impl Settings {
             rates: NonZeroU64::new(parameters.get::<Offload>())
                 .map(|rate| TransferRates { offload: rate, fetch: rate }),
             start: match parameters.get::<From>() {
-                From::Order => None,
-                method => Some(method.word()),
+                // Orders alone do not go on from a schedule that runs something again.
+                From::Auto if !paper && !order => Start::Needed,
+                From::Auto | From::Order => Start::Order,
+                From::Prices => Start::Prices,
+                method => Start::Method(method.word()),
             },
         }
     }

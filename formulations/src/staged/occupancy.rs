@@ -126,11 +126,35 @@ impl<'a> Occupancy<'a> {
         self.later[position].contains(&small(stage))
     }
 
+    /// Whether an operator may run once more.
+    pub fn has_room(&self, position: usize) -> bool {
+        self.later[position].len() < self.most
+    }
+
     /// The first stage from one on in which a value is read.
-    pub fn next_use(&self, value: usize, from: usize) -> Option<usize> {
+    fn next_use(&self, value: usize, from: usize) -> Option<usize> {
         let uses = &self.uses[value];
         let next = *uses.get(up_to(uses, from))? as usize;
         (next < self.joint.len()).then_some(next)
+    }
+
+    /// Stages that read a value, of which it costs more than so much that it is there since the stage before that made or read
+    /// it; or anything, where that is a later run that nothing reads before.
+    pub fn gaps(&self, value: usize, cost: f64, found: &mut Vec<usize>) {
+        let (later, end) = (&self.later[self.joint.values[value].producer], self.joint.len());
+        let (mut before, mut idle, mut next) = (self.joint.values[value].producer, false, 0);
+        for stage in self.uses[value].iter().map(|&stage| stage as usize).filter(|&stage| stage < end) {
+            while let Some(run) = later.get(next).map(|&run| run as usize).filter(|&run| run <= stage) {
+                (before, idle, next) = (run, true, next + 1);
+            }
+            if stage > before {
+                let gap = self.span(value, before + 1, stage);
+                if gap > cost || idle && gap > 0.0 {
+                    found.push(stage);
+                }
+            }
+            (before, idle) = (stage, false);
+        }
     }
 
     /// The later run with which an operator's copy before a stage begins, if it ends there, too: if nothing reads it.
@@ -205,7 +229,7 @@ impl<'a> Occupancy<'a> {
 
     /// Where an operator may not run once more, the later run that is worth the least.
     pub fn least_worth(&self, position: usize) -> Option<usize> {
-        if self.later[position].len() < self.most {
+        if self.has_room(position) {
             return None;
         }
         let worth = |&stage: &u32| (self.worth(position, stage as usize), stage as usize);

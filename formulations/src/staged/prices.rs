@@ -28,7 +28,7 @@ struct Course {
 /// One after the other, as far as the time goes. Graphs differ in what suits them: layered ones take either, chains whose
 /// backward pass makes much again are found by deep courses, and done best by shallow ones.
 const KINDS: [Course; 3] =
-    [Course { depth: 3, steepness: 10.0 }, Course { depth: 1, steepness: 20.0 }, Course { depth: 3, steepness: 5.0 }];
+    [Course { depth: 3, steepness: 10.0 }, Course { depth: 3, steepness: 5.0 }, Course { depth: 1, steepness: 20.0 }];
 
 /// How many courses there are before they repeat themselves with other random numbers.
 pub const COURSES: usize = KINDS.len();
@@ -60,11 +60,15 @@ const HASTE: f64 = 4.0;
 /// What is little: a share of what store-all exceeds it by.
 const LITTLE: f64 = 0.02;
 
-/// The first schedule within the budget, or a few: `better` hears of each that is faster than those before.
+/// The first schedule within the budget, or a few, of the first course that finds any: `better` hears of each that is faster than those before.
 pub fn first(task: &Task<'_>, clock: Clock, seed: u64, better: &mut Better<'_>) {
-    if let Some(mut search) = Search::new(task, clock, KINDS[0], seed, better) {
+    for kind in KINDS {
+        let Some(mut search) = Search::new(task, clock, kind, seed, better) else { return };
         search.rise();
         search.strip();
+        if search.found.is_some() {
+            return;
+        }
     }
 }
 
@@ -103,6 +107,7 @@ struct Search<'a, 'b> {
     haste: f64,
     /// Temperature, in units of time.
     heat: f64,
+    scratch: Vec<usize>,
     /// The best stages, and their time.
     found: Option<(u64, Stages)>,
     better: &'b mut Better<'b>,
@@ -131,6 +136,7 @@ impl<'a, 'b> Search<'a, 'b> {
             step: vec![STEP; end],
             haste: 1.0,
             heat: 0.0,
+            scratch: Vec::new(),
             found: None,
             better,
         };
@@ -297,25 +303,28 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Runs an operator again wherever it is worth it that what it makes is not there until then.
     fn run_again(&mut self, position: usize) {
-        let joint = &*self.task.joint;
-        if joint.operators[position].again.is_none() {
-            return;
-        }
-        for &value in &joint.operators[position].makes {
-            let mut from = position + 1;
-            while let Some(stage) = self.occupancy.next_use(value, from) {
-                from = stage + 1;
+        let operator = &self.task.joint.operators[position];
+        let Some(again) = &operator.again else { return };
+        let slack = self.slack();
+        // Where another run has to go its time is saved; what several values cost is told together later.
+        let room = self.occupancy.has_room(position);
+        let cost = if room { (again.time as f64 - slack) / operator.makes.len() as f64 } else { 0.0 };
+        for &value in &operator.makes {
+            let mut stages = std::mem::take(&mut self.scratch);
+            stages.clear();
+            self.occupancy.gaps(value, cost, &mut stages);
+            for &stage in &stages {
                 if !self.occupancy.runs_again(position, stage) {
-                    self.run_in(position, stage);
+                    self.run_in(position, stage, slack);
                 }
             }
+            self.scratch = stages;
         }
     }
 
     /// Runs an operator again in a stage if that is worth it: perhaps instead of other later runs.
-    fn run_in(&mut self, position: usize, stage: usize) {
+    fn run_in(&mut self, position: usize, stage: usize, slack: f64) {
         let Some(again) = &self.task.joint.operators[position].again else { return };
-        let slack = self.slack();
         let gain = self.occupancy.bridge(position, stage) + slack;
         let gone = self.occupancy.idle_run(position, stage).or_else(|| self.occupancy.least_worth(position));
         if gain <= again.time as f64 && (gone.is_none() || gain <= 0.0) {

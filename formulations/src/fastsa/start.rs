@@ -1,0 +1,20 @@
+//! A schedule to start from, by the search with prices in stages of the instance's order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use remat_core::{Instance, Schedule};
+
+use crate::search::clock::Clock;
+use crate::staged::joint::Joint;
+use crate::staged::prices;
+use crate::staged::task::Task;
+
+/// What the search with prices finds for a budget in some time, if anything.
+pub fn by_prices(instance: &Instance, budget: u64, time: Option<Duration>, seed: u64) -> Option<Schedule> {
+    let joint = Arc::new(Joint::new(instance).ok()?);
+    let task = Task { instance, joint, budget: Some(budget), workspace: true, copies: None };
+    let mut best = None;
+    prices::first(&task, Clock::start(time), seed, &mut |stages| best = Some(stages.clone()));
+    best.map(|stages| stages.schedule(instance, &task.joint))
+}
