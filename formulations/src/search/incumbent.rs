@@ -133,8 +133,10 @@ impl<'a, J: Judge> Incumbent<'a, J> {
     /// Takes a bound in the model's unit.
     pub fn raise(&self, bound: u64) {
         if self.bound.fetch_max(bound, Ordering::Relaxed) < bound {
-            if let Some(bound) = self.judge.bound(bound) {
-                self.reporter.report(self.index, Progress::bound(bound));
+            match self.judge.bound(bound) {
+                Some(bound) => self.reporter.report(self.index, Progress::bound(bound)),
+                // How far it has come, at least.
+                None => self.effort(bound),
             }
             if self.is_enough() {
                 self.finish();
