@@ -80,6 +80,10 @@ impl Starts for Brief {
         let brief = Duration::from_millis(10);
         Registered.schedule(id, context, budget, Some(time.map_or(brief, |time| time.min(brief))))
     }
+
+    fn method(&self, id: &str) -> Option<&'static dyn Method> {
+        Registered.method(id)
+    }
 }
 
 /// A method's defaults, and one other setting, by `draw`: another word for a parameter that takes words, or a number of

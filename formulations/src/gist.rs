@@ -77,6 +77,7 @@ impl Method for Gist {
             schedule: Some(schedule),
             claimed: Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }),
             lower_bound: None,
+            claim: None,
             build: Duration::ZERO,
             solve: started.elapsed(),
             note: String::new(),

@@ -8,6 +8,7 @@ pub mod method;
 pub mod random;
 mod registry;
 
+pub mod auto;
 pub mod chain;
 pub mod checkmate;
 pub mod chen;

@@ -35,6 +35,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::fastsa::FastSa,
     &crate::monet::Monet,
     &crate::monet::MonetLp,
+    &crate::auto::Auto,
 ];
 
 /// The method with an id.
@@ -70,5 +71,9 @@ impl Starts for Registered {
         };
         let answer = method.answers(&context).map_err(|error| error.to_string())?.pop();
         answer.and_then(|answer| answer.schedule).ok_or_else(|| "no schedule within the budget".into())
+    }
+
+    fn method(&self, id: &str) -> Option<&'static dyn Method> {
+        find(id)
     }
 }

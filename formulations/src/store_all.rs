@@ -76,6 +76,7 @@ impl Method for StoreAll {
             schedule: Some(schedule),
             claimed: Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }),
             lower_bound: None,
+            claim: None,
             build: std::time::Duration::ZERO,
             solve: started.elapsed(),
             note: String::new(),

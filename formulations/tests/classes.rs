@@ -113,6 +113,7 @@ fn every_claim_holds_against_an_exhaustive_search_of_its_class() {
                 };
                 for (at, answer) in found.into_iter().enumerate() {
                     let budget = budgets[at].expect("all are given");
+                    let claim = answer.claim.unwrap_or(claim);
                     let class = claim.class;
                     let truth =
                         *known.entry((class.to_string(), at)).or_insert_with(|| truth(&instance, &class, budget));

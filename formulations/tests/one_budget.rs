@@ -10,18 +10,19 @@ use std::time::Duration;
 use remat_core::generate::{RandomKind, random_chain};
 use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
-use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, find};
+use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, Registered, find};
 
 /// Methods that do not keep this yet, and why. A line goes when its method is mended.
 const VIOLATORS: [(&str, &str); 0] = [];
 
 /// Methods that prove what they say, which takes long on a network.
-const SLOW: [&str; 7] =
-    ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin", "oracle"];
+const SLOW: [&str; 8] =
+    ["auto", "checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin", "oracle"];
 
 /// Settings that keep a search without a time limit short.
 fn settings(method: &str) -> Vec<BTreeMap<String, String>> {
     let settings: &[&[(&str, &str)]] = match method {
+        "auto" => &[&[("iterations", "5000")]],
         "fastsa" => &[&[("iterations", "5000"), ("second-iterations", "5000")]],
         "rotor-persistent" | "revolve" | "rotor-weak" => &[&[], &[("slots", "60")]],
         _ => &[&[]],
@@ -70,7 +71,8 @@ fn ask(
 ) -> Vec<Answer> {
     let parameters = Parameters::new(method.about().parameters, given).expect("settings of the method");
     let limits = Limits { time: None, threads: 1, seed: 5 };
-    let answers = method.answers(&Context::new(instance, &parameters, budgets, limits));
+    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, budgets, limits) };
+    let answers = method.answers(&context);
     answers
         .unwrap_or_else(|error| panic!("{} on {}: {error}", method.id(), instance.name()))
         .into_iter()

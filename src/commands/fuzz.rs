@@ -179,6 +179,7 @@ fn compare(document: &InstanceDocument, seed: u64, asked: &dyn Fn(&str) -> bool,
             Ok(answers) => {
                 tally.answers += answers.len() as u64;
                 for (said, answer) in said.iter_mut().zip(answers) {
+                    let claim = answer.claim.unwrap_or(claim);
                     said.push(Said { who: who.clone(), claim, answer });
                 }
             }

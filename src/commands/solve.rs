@@ -1,4 +1,4 @@
-//! `bench solve`: one method on one instance for one budget, checked by the simulator.
+//! `bench solve`: a schedule for one instance and one budget, checked by the simulator.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,11 @@ const AFTER_HELP: &str = "\
 INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the \
 simulator accepts within the budget.
 
+Without --method several methods work together for the seconds of --time-limit (30 without it), and the answer says who \
+found the schedule, and how far it may be from the best of which class of schedules.
+
 Examples:
+  bench solve resnet50-224-b32 --budget 0.5x -o schedule.json
   bench solve resnet50-224-b32 --method rotor-persistent --budget 0.5x -o schedule.json
   bench solve instance.json --method 'rotor-persistent[slots=1000]' --budget 8GiB --format json";
 
@@ -35,7 +39,7 @@ pub struct Arguments {
     /// Instance file, or a name under instances/
     instance: String,
     /// Method: ID, or ID[name=value,...]; `bench methods` lists them
-    #[arg(long, short, value_name = "METHOD")]
+    #[arg(long, short, value_name = "METHOD", default_value = "auto")]
     method: Spec,
     /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x) [default: unlimited]
     #[arg(long, short, value_name = "SIZE")]
@@ -43,7 +47,7 @@ pub struct Arguments {
     /// Write the schedule to this file (.json, .json.zst or .json.gz)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Wall limit in seconds
+    /// Wall limit in seconds [default: 30 with auto, none otherwise]
     #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
     /// Limit on CPU seconds, all threads and processes together
@@ -62,6 +66,9 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
 }
+
+/// Wall time of `auto` where no limit is given.
+const AUTO_TIME: Duration = Duration::from_secs(30);
 
 /// Solves one instance.
 ///
@@ -111,7 +118,7 @@ fn budget(arguments: &Arguments, subject: &Subject) -> Result<RunBudget, Failure
 fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget) -> Result<Row, Failure> {
     let conditions = Conditions {
         limits: Limits {
-            time: arguments.time_limit,
+            time: arguments.time_limit.or((run.method.id() == "auto").then_some(AUTO_TIME)),
             threads: arguments.threads.unwrap_or_else(cores),
             seed: arguments.seed,
         },
@@ -198,7 +205,8 @@ fn text(record: &Record) -> String {
                 format::bytes(record.peak_rss_bytes, remat_core::format::MemoryUnit::Bytes)
             ),
         ),
-        ("note", record.note.clone()),
+        ("claim", record.claim.to_string()),
+        ("note", record.note.replace("; ", &format!("\n{:15}", ""))),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{name:<15}{value}\n")).collect::<Vec<_>>().concat()

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use remat_core::schedule::ScheduleDocument;
+use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Limits, Termination};
 
 use super::child::{self, Heard, Outcome};
@@ -163,6 +164,7 @@ fn cut_short(
         claimed_peak_bytes: schedule.as_ref().and_then(|schedule| schedule.claimed_peak_bytes),
         schedule,
         lower_bound: trace.iter().filter_map(|point| point.lower_bound).max(),
+        claim: None,
         build_seconds: None,
         solve_seconds: None,
         note: String::new(),
@@ -171,7 +173,10 @@ fn cut_short(
 }
 
 fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Record) -> Row {
-    let Verdict { termination, simulation, class, error } = judge(&run.subject.instance, budget.bytes, &answer);
+    let claim = answer.claim.unwrap_or(template.claim);
+    let Verdict { termination, simulation, class, error } = judge(&run.subject.instance, budget.bytes, claim, &answer);
+    // Nothing is known of what a bound without a claim holds for: that of a worker that was stopped before it said so.
+    let bounds = claim.strength != Strength::Heuristic;
     let baseline = run.subject.baseline;
     let time = simulation.as_ref().map(|simulation| simulation.time);
     // What a method says of its own failure is the error.
@@ -179,6 +184,7 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
     let error = if failed { &answer.note } else { &error };
     let record = Record {
         termination: Ending::Ran(termination),
+        claim,
         schedule_class: class,
         claimed_time: answer.claimed_time,
         claimed_peak: answer.claimed_peak_bytes,
@@ -186,7 +192,7 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
         simulated_peak: simulation.as_ref().map(|simulation| simulation.peak_bytes),
         overhead: time.and_then(|time| overhead(time, baseline.time)),
         overhead_default: time.and_then(|time| overhead(time, baseline.default_time)),
-        lower_bound: answer.lower_bound,
+        lower_bound: answer.lower_bound.filter(|_| bounds),
         recomputations: simulation.as_ref().map(remat_core::Simulation::recomputations),
         build_seconds: answer.build_seconds,
         solve_seconds: answer.solve_seconds,
@@ -227,6 +233,7 @@ pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) 
                 claimed_time: record.claimed_time,
                 claimed_peak_bytes: record.claimed_peak,
                 lower_bound: record.lower_bound,
+                claim: Some(record.claim),
                 build_seconds: record.build_seconds,
                 solve_seconds: record.solve_seconds,
                 note: record.note.clone(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use remat_core::schedule::ScheduleDocument;
-use remat_formulations::{Limits, Termination};
+use remat_formulations::{Claim, Limits, Termination};
 use serde::{Deserialize, Serialize};
 
 /// One run: an instance, a method with parameters, and all its budgets at once.
@@ -69,6 +69,9 @@ pub struct AnswerDocument {
     pub claimed_peak_bytes: Option<u64>,
     /// Proved lower bound.
     pub lower_bound: Option<u64>,
+    /// What is claimed of this answer, where that is not what the method claims of all.
+    #[serde(default)]
+    pub claim: Option<Claim>,
     /// Seconds of building; nothing from a worker that was killed.
     pub build_seconds: Option<f64>,
     /// Seconds of solving; likewise.

@@ -2,7 +2,7 @@
 //! about it is believed.
 
 use remat_core::{Instance, Simulation, simulate};
-use remat_formulations::{Class, Termination};
+use remat_formulations::{Claim, Class, Termination};
 
 use super::job::AnswerDocument;
 
@@ -20,11 +20,12 @@ pub struct Verdict {
 }
 
 /// Checks an answer.
-pub fn judge(instance: &Instance, budget: Option<u64>, answer: &AnswerDocument) -> Verdict {
+pub fn judge(instance: &Instance, budget: Option<u64>, claim: Claim, answer: &AnswerDocument) -> Verdict {
     let (simulation, class, error) = match simulation(instance, answer) {
         Ok(simulated) => {
             let (simulation, class) = simulated.unzip();
-            let error = contradiction(budget, answer, simulation.as_ref()).unwrap_or_default();
+            let covered = class.is_some_and(|class| claim.class.contains(&class));
+            let error = contradiction(budget, answer, simulation.as_ref(), covered).unwrap_or_default();
             (simulation, class, error)
         }
         Err(error) => (None, None, error),
@@ -40,8 +41,14 @@ fn simulation(instance: &Instance, answer: &AnswerDocument) -> Result<Option<(Si
     Ok(Some((simulation, Class::of(instance, &schedule))))
 }
 
-/// The first thing that the method says and the simulator refutes.
-fn contradiction(budget: Option<u64>, answer: &AnswerDocument, simulation: Option<&Simulation>) -> Option<String> {
+/// The first thing that the method says and the simulator refutes. A bound says nothing of a schedule that is not in
+/// the class that it covers.
+fn contradiction(
+    budget: Option<u64>,
+    answer: &AnswerDocument,
+    simulation: Option<&Simulation>,
+    covered: bool,
+) -> Option<String> {
     let promises = matches!(answer.termination, Termination::Optimal | Termination::GapReached | Termination::Feasible);
     let Some(simulation) = simulation else {
         return promises.then(|| "says that it has a schedule, but returns none".into());
@@ -57,7 +64,7 @@ fn contradiction(budget: Option<u64>, answer: &AnswerDocument, simulation: Optio
     if let Some(claimed) = over(answer.claimed_time, time) {
         return Some(format!("wrong claim: the simulated time is {time}, the claimed one {claimed}"));
     }
-    if let Some(bound) = answer.lower_bound.filter(|&bound| bound > time) {
+    if let Some(bound) = answer.lower_bound.filter(|&bound| covered && bound > time) {
         return Some(format!("wrong bound: the simulated time is {time}, the lower bound {bound}"));
     }
     None

@@ -175,6 +175,7 @@ fn answer_document(job: &Job, instance: &Instance, index: usize, answer: &Answer
         claimed_time: answer.claimed.map(|claimed| claimed.time),
         claimed_peak_bytes: answer.claimed.map(|claimed| claimed.peak_bytes),
         lower_bound: answer.lower_bound,
+        claim: answer.claim,
         build_seconds: Some(answer.build.as_secs_f64()),
         solve_seconds: Some(answer.solve.as_secs_f64()),
         note: answer.note.clone(),

@@ -135,6 +135,7 @@ impl<'a> ChainProgram<'a> {
             schedule: None,
             claimed: None,
             lower_bound: None,
+            claim: None,
             build: std::mem::take(&mut self.built),
             solve,
             note,

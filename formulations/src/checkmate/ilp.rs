@@ -126,7 +126,7 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     }
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
-    let incumbent = Incumbent::new(task, context.reporter, index, gap);
+    let incumbent = Incumbent::new(task, context.reporter, index, gap).beside(context.starts);
     let strategy = context.parameters.get::<Strategy>();
     let linear = match strategy {
         Strategy::Plain => Some(Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace))),

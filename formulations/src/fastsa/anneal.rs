@@ -176,6 +176,11 @@ impl Best {
 pub trait Observer: Sync {
     /// The best sequence so far, after some iterations of an annealing.
     fn better(&self, rank: Rank, best: &Best, iterations: u64);
+
+    /// Whether anything better is still wanted.
+    fn wants_more(&self) -> bool {
+        true
+    }
 }
 
 /// Hears how an annealing goes, for drawings of its convergence.
@@ -262,7 +267,8 @@ impl Annealing<'_> {
         if progress >= 1.0 {
             return Some(End::Done);
         }
-        deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(End::Deadline)
+        let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        (late || self.observer.is_some_and(|observer| !observer.wants_more())).then_some(End::Deadline)
     }
 
     /// Some iterations at one temperature.

@@ -188,6 +188,10 @@ impl Observer for Words<'_> {
             context.reporter.report(self.index, Progress::incumbent(schedule, claimed).after(iterations));
         }
     }
+
+    fn wants_more(&self) -> bool {
+        self.sweep.context.reporter.wants_more(self.index)
+    }
 }
 
 /// What the annealings did, in words.

@@ -102,6 +102,16 @@ pub trait Starts: Sync {
         budget: Option<u64>,
         time: Option<Duration>,
     ) -> Result<Schedule, String>;
+
+    /// The method with an id, for those that run others.
+    fn method(&self, _id: &str) -> Option<&'static dyn Method> {
+        None
+    }
+
+    /// A schedule for the budget at hand that somebody else has found meanwhile and that is faster than a time; and its own.
+    fn faster(&self, _than: u64) -> Option<(Schedule, u64)> {
+        None
+    }
 }
 
 /// There are no other methods.
@@ -233,6 +243,8 @@ pub struct Answer {
     pub claimed: Option<Claimed>,
     /// Proved lower bound on the time of any schedule that meets the budget, where there is one.
     pub lower_bound: Option<u64>,
+    /// What is claimed of this answer, where that is not what the method claims of all.
+    pub claim: Option<Claim>,
     /// Time spent building the model or tables; work that serves several budgets is in the first.
     pub build: Duration,
     /// Time spent solving, likewise.
@@ -255,6 +267,7 @@ impl Answer {
             schedule: None,
             claimed: None,
             lower_bound: None,
+            claim: None,
             build: Duration::ZERO,
             solve: Duration::ZERO,
             note: String::new(),

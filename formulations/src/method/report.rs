@@ -19,6 +19,11 @@ pub trait Reporter: Sync {
 
     /// Takes the final answer to a budget, before those to the others are there.
     fn answer(&self, index: usize, answer: &Answer);
+
+    /// Whether anybody still waits for something better for a budget; a search that hears no ends, as at its limit.
+    fn wants_more(&self, _index: usize) -> bool {
+        true
+    }
 }
 
 /// Progress on one budget.
@@ -89,6 +94,10 @@ impl<'a> Collector<'a> {
 impl Reporter for Collector<'_> {
     fn report(&self, index: usize, progress: Progress) {
         self.listener.report(index, progress);
+    }
+
+    fn wants_more(&self, index: usize) -> bool {
+        self.listener.wants_more(index)
     }
 
     fn answer(&self, index: usize, answer: &Answer) {

@@ -143,6 +143,7 @@ fn merged(first: &Answer, answer: &Answer, took: Duration) -> Answer {
         schedule: chosen.schedule.clone(),
         claimed: chosen.claimed,
         lower_bound: None,
+        claim: None,
         build: answer.build,
         solve: took.saturating_sub(answer.build),
         note,

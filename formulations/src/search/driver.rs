@@ -184,5 +184,5 @@ pub fn answer<J: Judge>(
     };
     let note = [Some(ended.note), incumbent.rejected()].into_iter().flatten().collect::<Vec<_>>().join("; ");
     let lower_bound = incumbent.reported_bound().filter(|_| !infeasible);
-    Ok(Answer { budget, termination, schedule, claimed, lower_bound, build, solve, note })
+    Ok(Answer { budget, termination, schedule, claimed, lower_bound, claim: None, build, solve, note })
 }

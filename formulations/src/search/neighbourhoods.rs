@@ -100,6 +100,7 @@ impl Explorer {
         clock: Clock,
     ) -> Result<(), MethodError> {
         while let Some(best) = incumbent.wait() {
+            incumbent.hear()?;
             if !self.step(incumbent, solving, &best, clock)? {
                 break;
             }

@@ -112,6 +112,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
                 self.note = format!("no time for {} blocks of stages, after {} rounds", blocks.len(), self.round);
                 return Ok(Some(Stop::TimeLimit));
             }
+            self.incumbent.hear()?;
             self.round += 1;
             let (began, bound) = (Instant::now(), self.incumbent.bound());
             let mut relaxation = self.problem.over(&blocks, before.as_ref());
@@ -211,6 +212,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         while !self.incumbent.is_enough() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
             let Some(best) = self.incumbent.best() else { break };
             let solving = Solving { threads: 1, ..self.solving };
+            self.incumbent.hear()?;
             if !self.explorer.step(self.incumbent, &solving, &best, self.clock)? {
                 break;
             }

@@ -12,7 +12,7 @@ use remat_core::format::{ImplementationDocument, InPlaceDocument, InstanceDocume
 use remat_core::{Instance, Schedule, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, Registered, Starts, find};
+use remat_formulations::{Answer, Context, Limits, Method, Parameters, Registered, Starts, find};
 
 /// `SplitMix64`.
 pub struct Random(pub u64);
@@ -147,5 +147,9 @@ impl Starts for Brief {
         let given = if id == "fastsa" { &brief[..] } else { &[] };
         let answer = solve(id, context.instance, &[budget], given).remove(0);
         answer.schedule.ok_or_else(|| "no schedule".into())
+    }
+
+    fn method(&self, id: &str) -> Option<&'static dyn Method> {
+        find(id)
     }
 }

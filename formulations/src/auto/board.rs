@@ -1,0 +1,290 @@
+//! What the methods that work on one budget have found together.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use remat_core::instance::OperatorId;
+use remat_core::plan::Plan;
+use remat_core::{Schedule, simulate};
+
+use crate::method::claim::Strength;
+use crate::method::parameters::Parameters;
+use crate::method::report::{Progress, Reporter};
+use crate::method::{Answer, BudgetUse, Claim, Claimed, Class, Context, Limits, Method, Starts, Termination};
+use crate::search::clock::Clock;
+use crate::search::incumbent::proves;
+
+/// What a method is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Schedules.
+    Heuristic,
+    /// Schedules, and a bound on those of its class.
+    Search,
+    /// The same; nothing more is wanted once it has proved a schedule optimal.
+    Last,
+}
+
+/// A legal schedule within the budget, judged by the simulator.
+#[derive(Clone)]
+struct Best {
+    schedule: Schedule,
+    claimed: Claimed,
+    whose: &'static str,
+}
+
+/// What a method has proved of its class.
+#[derive(Clone, Copy)]
+struct Proved {
+    whose: &'static str,
+    role: Role,
+    claim: Claim,
+    bound: u64,
+    infeasible: bool,
+}
+
+/// What is known of one budget, shared by all that work on it.
+pub struct Board<'a> {
+    context: &'a Context<'a>,
+    index: usize,
+    budget: Option<u64>,
+    began: Instant,
+    /// Time of store-all with the fastest implementations.
+    base: u64,
+    best: Mutex<Option<Best>>,
+    proved: Mutex<Vec<Proved>>,
+    tried: Mutex<Vec<(&'static str, String)>>,
+    /// Nothing more is wanted.
+    done: AtomicBool,
+}
+
+/// A thread that panicked left a whole value or none.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Board<'a> {
+    /// Nothing is known yet.
+    pub fn new(context: &'a Context<'a>, index: usize, budget: Option<u64>) -> Self {
+        let time = |(id, way): (OperatorId, usize)| context.instance.operator(id).implementations[way].time;
+        Self {
+            context,
+            index,
+            budget,
+            began: Instant::now(),
+            base: Plan::fastest(context.instance).store_all(context.instance).into_iter().map(time).sum(),
+            best: Mutex::default(),
+            proved: Mutex::default(),
+            tried: Mutex::default(),
+            done: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether there is a schedule.
+    pub fn has_schedule(&self) -> bool {
+        lock(&self.best).is_some()
+    }
+
+    /// Whether anything more is wanted.
+    pub fn wants_more(&self) -> bool {
+        !self.done.load(Ordering::Relaxed) && self.context.reporter.wants_more(self.index)
+    }
+
+    /// A time as an overhead over store-all.
+    fn overhead(&self, time: u64) -> String {
+        format!("{:.2} %", 100.0 * (time as f64 / self.base.max(1) as f64 - 1.0))
+    }
+
+    /// Runs a method with some settings; what it finds counts as soon as it finds it.
+    pub fn run(&self, id: &'static str, settings: &[(&str, &str)], limits: Limits, role: Role) {
+        if !self.wants_more() {
+            return;
+        }
+        let began = Instant::now();
+        let words = match self.answers(id, settings, limits, role) {
+            // Without a limit the same question has the same answer, to the letter.
+            Ok(words) if limits.time.is_some() => format!("{words} in {:.1} s", began.elapsed().as_secs_f64()),
+            Ok(words) => words,
+            Err(why) => why,
+        };
+        let mut tried = lock(&self.tried);
+        tried.retain(|(known, _)| *known != id);
+        tried.push((id, words));
+    }
+
+    fn answers(
+        &self,
+        id: &'static str,
+        settings: &[(&str, &str)],
+        limits: Limits,
+        role: Role,
+    ) -> Result<String, String> {
+        let method = self.context.starts.method(id).ok_or("not at hand")?;
+        method.supports(self.context.instance).map_err(|why| format!("not supported: {why}"))?;
+        let given = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
+        let parameters = Parameters::new(method.about().parameters, &given).map_err(|error| error.to_string())?;
+        let budgets = if method.about().budgets == BudgetUse::Used { [self.budget] } else { [None] };
+        let claim = method.claim(&parameters);
+        let listener = Listener { board: self, id, role, claim, heard: Mutex::default() };
+        let context = Context {
+            instance: self.context.instance,
+            parameters: &parameters,
+            budgets: &budgets,
+            limits,
+            reporter: &listener,
+            starts: self,
+        };
+        method.solve(&context).map_err(|error| error.to_string())?;
+        Ok(listener.heard.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a schedule if it is legal, within the budget and faster than the best; its time where it is legal and within.
+    fn offer(&self, schedule: &Schedule, whose: &'static str) -> Result<u64, String> {
+        let simulation = simulate(self.context.instance, schedule).map_err(|error| format!("illegal: {error}"))?;
+        let claimed = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+        if self.budget.is_some_and(|budget| claimed.peak_bytes > budget) {
+            return Err("over the budget".into());
+        }
+        let mut best = lock(&self.best);
+        if best.as_ref().is_none_or(|best| claimed.time < best.claimed.time) {
+            *best = Some(Best { schedule: schedule.clone(), claimed, whose });
+            // Under the lock, so that schedules are reported in their order.
+            self.context.reporter.report(self.index, Progress::incumbent(schedule.clone(), claimed));
+        }
+        drop(best);
+        self.look();
+        Ok(claimed.time)
+    }
+
+    /// Takes what a method proves.
+    fn prove(&self, new: Proved) {
+        let mut proved = lock(&self.proved);
+        match proved.iter_mut().find(|known| known.whose == new.whose) {
+            Some(known) => {
+                known.bound = known.bound.max(new.bound);
+                known.infeasible |= new.infeasible;
+            }
+            None => proved.push(new),
+        }
+        drop(proved);
+        self.look();
+    }
+
+    /// Ends everything when the best schedule is as fast as any that the last bound covers.
+    fn look(&self) {
+        let Some(time) = lock(&self.best).as_ref().map(|best| best.claimed.time) else { return };
+        if lock(&self.proved).iter().any(|proved| proved.role == Role::Last && proves(proved.bound, time)) {
+            self.done.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Of what was proved, what says most of a schedule: a bound that covers it, then the highest.
+    fn about(&self, best: Option<&Best>) -> Option<(Proved, bool)> {
+        let class = best.map(|best| Class::of(self.context.instance, &best.schedule));
+        let covers = |proved: &Proved| class.is_some_and(|class| proved.claim.class.contains(&class));
+        let proved = lock(&self.proved);
+        let said = proved.iter().map(|proved| (*proved, covers(proved)));
+        said.max_by_key(|(proved, covers)| (*covers, proved.infeasible, proved.bound))
+    }
+
+    /// What all of it amounts to.
+    pub fn answer(&self, clock: Clock) -> Answer {
+        let best = lock(&self.best).clone();
+        let (proved, covered) = self.about(best.as_ref()).unzip();
+        let time = best.as_ref().map(|best| best.claimed.time);
+        let optimal = time.zip(proved).is_some_and(|(time, proved)| proves(proved.bound, time));
+        let termination = match (time, proved) {
+            _ if optimal && covered == Some(true) => Termination::Optimal,
+            (None, Some(proved)) if proved.infeasible => Termination::Infeasible,
+            _ if clock.is_over() => Termination::TimeLimit,
+            (Some(_), _) => Termination::Feasible,
+            (None, _) => Termination::NotFound,
+        };
+        let whose = best.as_ref().map(|best| format!("found by {}", best.whose));
+        let gap = time.zip(proved).filter(|&(time, proved)| proved.bound < time);
+        let gap = gap.map(|(time, proved)| 100.0 * (time - proved.bound) as f64 / proved.bound.max(1) as f64);
+        let gap = gap.map(|gap| format!("at most {gap:.2} % above the best of the class"));
+        let tried = lock(&self.tried).iter().map(|(id, words)| format!("{id}: {words}")).collect::<Vec<_>>();
+        Answer {
+            claimed: best.as_ref().map(|best| best.claimed),
+            schedule: best.map(|best| best.schedule),
+            lower_bound: proved.filter(|proved| !proved.infeasible).map(|proved| proved.bound),
+            claim: proved.map(|proved| proved.claim),
+            solve: self.began.elapsed(),
+            build: Duration::ZERO,
+            note: whose.into_iter().chain(gap).chain(tried).collect::<Vec<_>>().join("; "),
+            ..Answer::without_schedule(self.budget, termination)
+        }
+    }
+}
+
+/// Methods that ask for a start get the best schedule so far.
+impl Starts for Board<'_> {
+    fn schedule(&self, _: &str, _: &Context<'_>, _: Option<u64>, _: Option<Duration>) -> Result<Schedule, String> {
+        lock(&self.best).as_ref().map(|best| best.schedule.clone()).ok_or_else(|| "no schedule yet".into())
+    }
+
+    fn method(&self, id: &str) -> Option<&'static dyn Method> {
+        self.context.starts.method(id)
+    }
+
+    fn faster(&self, than: u64) -> Option<(Schedule, u64)> {
+        let best = lock(&self.best);
+        best.as_ref().filter(|best| best.claimed.time < than).map(|best| (best.schedule.clone(), best.claimed.time))
+    }
+}
+
+/// Hears one method.
+struct Listener<'b, 'a> {
+    board: &'b Board<'a>,
+    id: &'static str,
+    role: Role,
+    claim: Claim,
+    /// What came of it, in words.
+    heard: Mutex<String>,
+}
+
+impl Listener<'_, '_> {
+    /// Whether its bounds are proved for the class that it claims.
+    fn proves(&self) -> bool {
+        self.role != Role::Heuristic && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
+    }
+
+    fn prove(&self, bound: u64, infeasible: bool) {
+        self.board.prove(Proved { whose: self.id, role: self.role, claim: self.claim, bound, infeasible });
+    }
+}
+
+impl Reporter for Listener<'_, '_> {
+    fn report(&self, _: usize, progress: Progress) {
+        if let Some((schedule, _)) = progress.incumbent {
+            // What the simulator refuses is not taken; the method's own answer will say why.
+            let _ = self.board.offer(&schedule, self.id);
+        }
+        if let Some(bound) = progress.lower_bound.filter(|_| self.proves()) {
+            self.prove(bound, false);
+            self.board.context.reporter.report(self.board.index, Progress::bound(bound));
+        }
+    }
+
+    fn answer(&self, _: usize, answer: &Answer) {
+        let found = answer.schedule.as_ref().map(|schedule| self.board.offer(schedule, self.id));
+        if self.proves() {
+            let infeasible = answer.termination == Termination::Infeasible;
+            self.prove(answer.lower_bound.unwrap_or(0), infeasible);
+        }
+        let words = match found {
+            Some(Ok(time)) => format!("{} over store-all", self.board.overhead(time)),
+            Some(Err(why)) => why,
+            None => format!("no schedule ({:?})", answer.termination),
+        };
+        let bound = answer.lower_bound.map(|bound| format!(", at least {}", self.board.overhead(bound)));
+        let bound = bound.unwrap_or_default();
+        *lock(&self.heard) = words + &bound;
+    }
+
+    fn wants_more(&self, _: usize) -> bool {
+        self.board.wants_more()
+    }
+}

@@ -1,0 +1,121 @@
+//! `auto`: the best schedule that the seconds allow, by several methods that hand their schedules on.
+
+mod board;
+
+use remat_core::Instance;
+
+use crate::method::parameters::Parameters;
+use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Limits, Method, MethodError, SkipReason};
+use crate::search::clock::Clock;
+use crate::{setting, settings};
+use board::{Board, Role};
+
+/// The best schedule that the seconds allow, and how far it may be from the best possible.
+///
+/// # Problem
+/// Least time within a budget, over all schedules.
+///
+/// # Algorithm
+/// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences. From the best of
+/// their schedules the search with a bound goes on: MONeT's program where operators have several implementations,
+/// Checkmate's where they have not. Beside it annealings (`fastsa`, which may change the order) start from the best
+/// schedule so far, one after the other, on a thread of their own. A schedule that one finds is a start of all that come
+/// later, and of the neighbourhoods that are searched at the time. Everything ends when the best schedule is proved optimal
+/// among the schedules that the last search covers. Without a time limit one follows the other.
+///
+/// # Size
+/// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
+///
+/// # Claim
+/// The row of an answer with a bound names the schedules that the bound holds for; the schedule itself may be outside of
+/// them, and faster. Without a bound a heuristic. `optimal` and `infeasible` are proved for the named class.
+///
+/// # Reference
+/// The methods' own.
+pub struct Auto;
+
+setting! {
+    /// mutations of the annealing where there is no time limit
+    Iterations("iterations"): number from 0 to 1_000_000_000_000 = 1000000
+}
+
+impl Method for Auto {
+    fn id(&self) -> &'static str {
+        "auto"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "the best schedule that the seconds allow, by several methods",
+            reference: "the methods' own",
+            parameters: settings![Iterations],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::heuristic(Class::ALL)
+    }
+
+    fn supports(&self, _: &Instance) -> Result<(), SkipReason> {
+        Ok(())
+    }
+
+    fn is_random(&self, _: &Parameters) -> bool {
+        true
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
+        context.answer_each(|index, budget| Ok(answer(context, index, budget)));
+        Ok(())
+    }
+}
+
+/// Methods that answer at once, and what part of the time each may take at most.
+const AT_ONCE: [(&str, u32); 4] =
+    [("store-all", 6), ("linearized-greedy", 12), ("ap-greedy", 12), ("rotor-persistent", 6)];
+
+/// Methods that search for the optimum of their class, one after the other, the last as long as there is time. Where
+/// operators have one implementation MONeT's class has nothing that Checkmate's lacks.
+fn searches(instance: &Instance) -> &'static [&'static str] {
+    let chooses = instance.operators().iter().any(|operator| operator.implementations.len() > 1);
+    if chooses { &["checkmate-ilp", "monet"] } else { &["checkmate-ilp"] }
+}
+
+/// Parts of the time that is left, one for each annealing.
+const ANNEALINGS: [u32; 3] = [4, 2, 1];
+
+fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
+    let clock = Clock::start(context.limits.time);
+    let board = Board::new(context, index, budget);
+    let within = |clock: Clock| Limits { time: clock.left(), ..context.limits };
+    for (id, parts) in AT_ONCE {
+        board.run(id, &[], within(clock.share(parts)), Role::Heuristic);
+    }
+    let search = || {
+        let searches = searches(context.instance);
+        for (index, id) in searches.iter().enumerate() {
+            let last = index + 1 == searches.len();
+            let role = if last { Role::Last } else { Role::Search };
+            board.run(id, &[], within(if last { clock } else { clock.share(2) }), role);
+        }
+    };
+    let anneal = |parts, iterations: &str| {
+        // Any method's name stands for the best schedule so far.
+        let start = if board.has_schedule() { "checkmate-ilp" } else { "order" };
+        let limits = Limits { threads: 1, ..within(clock.share(parts)) };
+        board.run("fastsa", &[("start", start), ("iterations", iterations)], limits, Role::Heuristic);
+    };
+    if clock.is_limited() {
+        std::thread::scope(|scope| {
+            let annealing = scope.spawn(|| ANNEALINGS.into_iter().for_each(|parts| anneal(parts, "auto")));
+            search();
+            annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    } else {
+        // What is found must not depend on who is first.
+        search();
+        anneal(1, &context.parameters.get::<Iterations>().to_string());
+    }
+    board.answer(clock)
+}
