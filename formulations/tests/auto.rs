@@ -84,7 +84,7 @@ impl Reporter for Content {
 
 #[test]
 fn a_listener_that_wants_nothing_more_ends_annealings_and_searches() {
-    let document = layered("layered", &Layered::moccasin(60, 0.4), 1);
+    let document = layered("layered", &Layered::moccasin(25, 0.4), 1);
     let instance = Instance::new(&document).expect("valid");
     let store_all = solve("store-all", &instance, &[None], &[])[0].claimed.expect("a baseline has a schedule");
     let budgets = [Some(store_all.peak_bytes * 8 / 10)];
