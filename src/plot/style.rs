@@ -68,6 +68,7 @@ const WINE: RGBColor = RGBColor(136, 34, 85);
 const GREY: RGBColor = RGBColor(140, 140, 140);
 
 const STYLES: &[(&str, RGBColor, Marker)] = &[
+    ("auto", WINE, Marker::Square),
     ("store-all", VERMILLION, Marker::Square),
     ("sequential", PURPLE, Marker::Cross),
     ("revolve", GREEN, Marker::Circle),
