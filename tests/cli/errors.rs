@@ -67,7 +67,6 @@ fn bad_flags_and_values_are_refused_with_the_usage() {
         "run --suite mini --memory-limit 0.5x",
         "run --suite mini --resume --force",
         "run --suite mini --format pdf",
-        "solve counter",
         "solve counter --method revolve[",
         "instances generate figure4 --n 1 -o out.json",
     ];
