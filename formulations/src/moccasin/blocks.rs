@@ -89,6 +89,11 @@ impl<'a> Blocks<'a> {
         blocks
     }
 
+    /// Number of blocks of the model with some memory rows.
+    pub fn count(task: &Task<'_>, rows: &Rows) -> usize {
+        spans(task.joint.len(), rows).len()
+    }
+
     /// What one unit of the objective is worth.
     pub fn time_unit(&self) -> u64 {
         self.time_unit

@@ -10,7 +10,7 @@ use remat_solvers::cp::{CpBackend, CpCapability, CpOutcome, CpRequest, Emphasis}
 
 use crate::method::MethodError;
 use crate::moccasin::blocks::{Blocks, Rows};
-use crate::search::clock::Clock;
+use crate::search::clock::{Clock, Pace};
 use crate::search::driver::{Ended, beside_explorers};
 use crate::search::incumbent::Incumbent;
 use crate::search::neighbourhoods::Explorer;
@@ -37,6 +37,7 @@ pub struct Search<'s, 'a> {
     largest: usize,
     conflicts: u64,
     rounds: usize,
+    pace: Pace,
     version: String,
 }
 
@@ -76,6 +77,7 @@ pub fn search(
             largest: 0,
             conflicts: 0,
             rounds: 0,
+            pace: Pace::of_models(),
             version: String::new(),
         };
         for (stage, position) in search.violated(&Stages::store_all(&task.joint)) {
@@ -190,8 +192,14 @@ impl Search<'_, '_> {
     /// long.
     fn relax(&mut self, emphasis: Emphasis, slice: Duration) -> Result<Relaxed, MethodError> {
         loop {
+            let size = Blocks::count(self.task, &self.rows) * self.task.columns();
+            if !self.pace.allows(size, &self.clock) {
+                return Ok(Relaxed::Stopped);
+            }
+            let clock = Clock::start(None);
             let blocks = Blocks::new(self.task, &self.rows);
             let outcome = self.solve(&blocks, emphasis, slice)?;
+            self.pace.learn(size, clock.elapsed().saturating_sub(Duration::from_secs_f64(outcome.seconds)));
             if outcome.stop == Stop::Infeasible {
                 return Ok(Relaxed::Infeasible);
             }

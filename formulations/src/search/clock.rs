@@ -69,7 +69,7 @@ pub struct Pace {
 impl Pace {
     /// Linear models, by rows and columns of the grid over which they are stated: blocks or stages, times values.
     pub fn of_models() -> Self {
-        Self { seconds: 5e-6 }
+        Self { seconds: 2e-5 }
     }
 
     /// Neighbourhoods without their solution, by stages times values.
