@@ -68,6 +68,37 @@ fn segment_methods_say_every_better_schedule_before_they_answer() {
     }
 }
 
+/// Methods whose models and tables grow with the square of the operators or faster, and whether they give a bound.
+const LARGE: [(&str, bool); 8] = [
+    ("checkmate-ilp", true),
+    ("checkmate-lp", true),
+    ("checkmate-rounding", false),
+    ("moccasin", true),
+    ("moccasin-reordered", false),
+    ("monet", true),
+    ("monet-lp", true),
+    ("rotor-weak", false),
+];
+
+/// Four times the limit: what overran it took 6 to 60 s, and what does not overrun it 2.1 s; no machine is that slow.
+#[test]
+fn methods_with_large_models_stop_by_themselves_with_a_bound_on_thousands_of_operators() {
+    let instance = shipped("resnet/resnet1001-224-b1.json.zst");
+    let (time, budgets) = (Duration::from_secs(2), [Some(peak(&instance) / 10 * 6)]);
+    let mut late = Vec::new();
+    for (id, bounds) in LARGE {
+        let method = find(id).expect("registered");
+        let (parameters, limits) = (defaults(method), Limits { time: Some(time), threads: 2, seed: 0 });
+        let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
+        let began = Instant::now();
+        let answers = method.answers(&context).expect("supported");
+        let took = began.elapsed();
+        late.extend((took > 4 * time).then(|| format!("{id}: {:.2} s", took.as_secs_f64())));
+        assert_eq!(answers[0].lower_bound.is_some(), bounds, "{id}: {}", answers[0].note);
+    }
+    assert!(late.is_empty(), "{}", late.join("\n"));
+}
+
 /// What an environment variable says, or what is usual.
 fn asked<T: std::str::FromStr>(name: &str, usual: T) -> T {
     std::env::var(name).ok().and_then(|word| word.parse().ok()).unwrap_or(usual)

@@ -153,7 +153,7 @@ impl<'a> ChainProgram<'a> {
         let unlimited = unlimited(&chain);
         match context.parameters.get::<Slots>() {
             None => {
-                let goal = goal(context);
+                let goal = goal(context, self.built);
                 let refinement = match pool.install(|| Refinement::new(&chain, rule, goal)) {
                     Err(TableError::Deadline) => {
                         self.no_time(context);
@@ -250,11 +250,11 @@ impl From<TableError> for MethodError {
     }
 }
 
-/// When the refinement stops.
-fn goal(context: &Context<'_>) -> Goal {
+/// When the refinement stops, where so much time went into the view.
+fn goal(context: &Context<'_>, built: Duration) -> Goal {
     Goal {
         loss: context.parameters.get::<Loss>() as f64 / 1e6,
         bytes: usize::try_from(context.parameters.get::<TableMib>() << 20).unwrap_or(usize::MAX),
-        time: context.limits.time,
+        time: context.limits.time.map(|time| time.saturating_sub(built)),
     }
 }

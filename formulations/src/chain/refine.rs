@@ -85,13 +85,19 @@ const MOST_SLOTS: u64 = 100_000;
 /// not worth the wait. With the tables before it a budget takes tens of CPU seconds at most.
 pub const MOST_OPERATIONS: [f64; 2] = [6e10, 1.5e10];
 
+/// Proved loss with which a start is good enough.
+const START_LOSS: f64 = 0.05;
+
 /// What the budgets of a chain have in common.
 pub struct Refinement<'a> {
     chain: &'a Chain,
     rule: Rule,
+    /// With the time that each budget has: what there was less what was spent on all of them.
     goal: Goal,
-    /// Least budget that is met.
-    needed: u64,
+    /// Least budget that is met; none where there was no time to tell.
+    needed: Option<u64>,
+    /// The persistent programs, whose sequences weakly persistent ones start from.
+    start: Option<Box<Self>>,
     /// The sequence without recomputation, if the rule allows it.
     store_all: Option<(Vec<ChainStep>, ChainCost)>,
     /// Bytes and operations of a table, per slot.
@@ -104,7 +110,15 @@ impl<'a> Refinement<'a> {
     /// # Errors
     /// Even the smallest tables are larger than they may be, or there is no time.
     pub fn new(chain: &'a Chain, rule: Rule, goal: Goal) -> Result<Self, TableError> {
+        let began = Instant::now();
         fits_in(chain, rule, goal.bytes, FIRST.0)?;
+        let start = match rule {
+            Rule::Weak => {
+                let goal = Goal { loss: START_LOSS, time: goal.time.map(|time| time / 2), ..goal };
+                Self::new(chain, Rule::Persistent, goal).ok().map(Box::new)
+            }
+            Rule::Persistent | Rule::SaveLast => None,
+        };
         let slotted = SlottedChain::aligned(chain, 1, rule.account(), Rounding::Up);
         let (bytes, operations) = match rule {
             Rule::Weak => (weak::bytes::<u32>(&slotted, 100_000), weak::operations(&States::new(&slotted))),
@@ -114,11 +128,17 @@ impl<'a> Refinement<'a> {
         };
         let fastest = chain.store_all(|stage| slotted.fastest_position(stage));
         let cost = chain.evaluate(&fastest).ok().filter(|_| rule != Rule::SaveLast);
+        let until = deadline(goal.time.map(|time| time / 2));
+        let needed = match least_bytes(chain, rule, Execution::until(until)) {
+            Err(TableError::Deadline) if start.is_some() => None,
+            needed => Some(needed?),
+        };
         Ok(Self {
             chain,
             rule,
-            goal,
-            needed: least_bytes(chain, rule, Execution::until(deadline(goal)))?,
+            goal: Goal { time: goal.time.map(|time| time.saturating_sub(began.elapsed())), ..goal },
+            needed,
+            start,
             store_all: cost.map(|cost| (fastest, cost)),
             per_slot: (bytes as f64 / 100_000.0, operations.max(1) as f64),
         })
@@ -130,10 +150,16 @@ impl<'a> Refinement<'a> {
     /// # Errors
     /// There is too little memory even for the first tables.
     pub fn refine(&self, budget: u64) -> Result<Refined, TableError> {
-        let deadline = deadline(self.goal);
+        let deadline = deadline(self.goal.time);
         let mut answer = self.without_table(budget);
         if answer.end == End::Done {
             return Ok(answer);
+        }
+        if let Some(start) = self.start.as_ref().and_then(|start| start.refine(budget).ok()) {
+            answer.offer(self.chain, start.outcome.sequence());
+        }
+        if self.needed.is_none() {
+            return Ok(Refined { end: End::Time, ..answer });
         }
         let slots = whole(FIRST.2 as f64 / self.per_slot.1).clamp(FIRST.0, FIRST.1);
         let mut bytes = useful_bytes(self.chain, budget).div_ceil(slots).max(1);
@@ -146,7 +172,8 @@ impl<'a> Refinement<'a> {
             let started = Instant::now();
             match self.round(budget, bytes, Execution::until(deadline), &mut answer) {
                 Err(TableError::Deadline) => return Ok(Refined { end: End::Time, ..answer }),
-                Err(_) if previous < u64::MAX => return Ok(answer), // Too large after all: what there is stays.
+                // Too large after all: what there is stays.
+                Err(_) if previous < u64::MAX || answer.time(self.chain).is_some() => return Ok(answer),
                 other => other?,
             }
             let loss = answer.loss(self.chain);
@@ -182,7 +209,7 @@ impl<'a> Refinement<'a> {
     fn without_table(&self, budget: u64) -> Refined {
         let known = |outcome, lower_bound, end| Refined { outcome, lower_bound, slots: 0, end };
         match &self.store_all {
-            _ if budget < self.needed => known(Outcome::Infeasible, None, End::Done),
+            _ if self.needed.is_some_and(|needed| budget < needed) => known(Outcome::Infeasible, None, End::Done),
             Some((sequence, cost)) if cost.peak_bytes <= budget => {
                 known(Outcome::Sequence(sequence.clone()), Some(cost.time), End::Done)
             }
@@ -217,8 +244,8 @@ impl<'a> Refinement<'a> {
 }
 
 /// The time for a budget that begins now.
-fn deadline(goal: Goal) -> Option<Instant> {
-    goal.time.and_then(|time| Instant::now().checked_add(time))
+fn deadline(time: Option<Duration>) -> Option<Instant> {
+    time.and_then(|time| Instant::now().checked_add(time))
 }
 
 /// A number that is not negative, as a whole one.

@@ -23,6 +23,13 @@ pub enum Outcome {
     Infeasible,
 }
 
+impl Outcome {
+    /// The sequence, if there is one.
+    pub fn sequence(self) -> Option<Vec<ChainStep>> {
+        if let Self::Sequence(sequence) = self { Some(sequence) } else { None }
+    }
+}
+
 setting! {
     /// with a number of slots, which of the table's sequences answers a budget. exact: the one for the most slots
     /// whose peak in bytes meets the budget; rounded: the one for as many slots as the budget has, as published, which

@@ -450,3 +450,43 @@ impl Coarse {
         needs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use remat_core::Instance;
+    use remat_core::generate::layered::{Layered, layered};
+
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn memory_in_one_pass_over_the_values_is_that_of_the_rows() {
+        for seed in 0..8 {
+            let instance = Instance::new(&layered("layered", &Layered::moccasin(30, 0.4), seed)).expect("valid");
+            let joint = Arc::new(Joint::new(&instance).expect("supported"));
+            let peak = Stages::store_all(&joint).claim(&joint, true).peak_bytes;
+            let task = Task { instance: &instance, joint, budget: Some(peak / 2), workspace: true, copies: None };
+            let mut random = Random::new(seed);
+            let (mut blocks, mut first) = (Vec::new(), 0);
+            while first < task.joint.len() {
+                let last = (first + random.below(9) as usize).min(task.joint.len() - 1);
+                blocks.push(Block { first, last });
+                first = last + 1;
+            }
+            let coarse = Coarse::new(&task, blocks);
+            let point: Vec<f64> = (0..coarse.model.columns()).map(|_| random.unit()).collect();
+            let agree = |fast: f64, row: &Sum| assert!((fast - row.value(&point)).abs() < 1e-6, "{fast}");
+            for (block, &Block { first, .. }) in coarse.blocks.iter().enumerate() {
+                for (at, memory) in coarse.memory_values(block, &point).into_iter().enumerate() {
+                    agree(memory, &coarse.memory(block, first + at));
+                }
+                let again = coarse.memory_again_values(block, &point);
+                let rows = (0..first).filter(|&position| coarse.memory_again(block, position).is_some());
+                assert!(again.iter().map(|&(position, _)| position).eq(rows));
+                for (position, memory) in again {
+                    agree(memory, &coarse.memory_again(block, position).expect("there is one"));
+                }
+            }
+        }
+    }
+}

@@ -16,7 +16,7 @@ use crate::search::clock::Clock;
 use crate::search::driver::{answer, exactly, search};
 use crate::search::incumbent::Incumbent;
 use crate::search::separation::{Pass, Solver, Solving};
-use crate::staged::joint::Joint;
+use crate::staged::joint::supports;
 use crate::staged::starts::{Start, offer_starts};
 use crate::staged::task::Task;
 use crate::{setting, settings};
@@ -105,7 +105,7 @@ impl Method for CheckmateIlp {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Joint::new(instance).map(|_| ())
+        supports(instance)
     }
 
     fn formulation(&self) -> Option<&dyn Formulation> {

@@ -18,7 +18,7 @@ use crate::search::clock::Clock;
 use crate::search::incumbent::{Incumbent, Kept};
 use crate::search::refinement::bound_by_blocks;
 use crate::search::separation::{Relaxation, Solver, Solving, failed};
-use crate::staged::joint::Joint;
+use crate::staged::joint::supports;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 use crate::{setting, settings};
@@ -94,7 +94,7 @@ impl Method for CheckmateRounding {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Joint::new(instance).map(|_| ())
+        supports(instance)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {

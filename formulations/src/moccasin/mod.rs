@@ -24,7 +24,7 @@ use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::moccasin::job::Job;
 use crate::search::clock::Clock;
-use crate::staged::joint::Joint;
+use crate::staged::joint::supports;
 use crate::staged::starts::Start;
 use crate::staged::task::Task;
 use crate::{setting, settings};
@@ -119,7 +119,7 @@ impl Method for Moccasin {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Joint::new(instance).map(|_| ())
+        supports(instance)
     }
 
     fn formulation(&self) -> Option<&dyn Formulation> {

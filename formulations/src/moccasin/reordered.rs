@@ -18,7 +18,7 @@ use crate::method::{
 };
 use crate::search::clock::Clock;
 use crate::settings;
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, supports};
 use crate::staged::starts::follow;
 use crate::staged::task::Task;
 
@@ -70,7 +70,7 @@ impl Method for MoccasinReordered {
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Joint::new(instance).map(|_| ())
+        supports(instance)
     }
 
     fn is_random(&self, _: &Parameters) -> bool {

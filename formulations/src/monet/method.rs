@@ -23,7 +23,7 @@ use crate::search::driver::{Ended, answer, exactly, search};
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, is_within_reach};
 use crate::staged::starts::{Start, offer_starts};
 use crate::{settings, staged};
 
@@ -144,8 +144,8 @@ impl Method for Monet {
         Claim::optimum(class(parameters))
     }
 
-    fn supports(&self, _: &Instance) -> Result<(), SkipReason> {
-        Ok(())
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        is_within_reach(instance)
     }
 
     fn formulation(&self) -> Option<&dyn Formulation> {
@@ -294,8 +294,8 @@ impl Method for MonetLp {
         Claim::bound(class(parameters))
     }
 
-    fn supports(&self, _: &Instance) -> Result<(), SkipReason> {
-        Ok(())
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        is_within_reach(instance)
     }
 
     fn formulation(&self) -> Option<&dyn Formulation> {

@@ -82,8 +82,13 @@ impl Pace {
         self.seconds = self.seconds.max(took.as_secs_f64() / size.max(1) as f64);
     }
 
+    /// The largest size that is expected to be done before a clock's time is up.
+    pub fn most(&self, clock: &Clock) -> f64 {
+        clock.left().map_or(f64::INFINITY, |left| left.as_secs_f64() / self.seconds)
+    }
+
     /// Whether something of a size is expected to be done before a clock's time is up.
     pub fn allows(&self, size: usize, clock: &Clock) -> bool {
-        clock.left().is_none_or(|left| self.seconds * size as f64 <= left.as_secs_f64())
+        size as f64 <= self.most(clock)
     }
 }

@@ -129,11 +129,12 @@ impl Explorer {
         let guide = incumbent.guide();
         let at = self.draw(guide.is_some());
         let Kind { shape, heads, cells, .. } = self.kinds[at];
+        let patience = TIME * (1 + self.useless / PATIENCE);
+        let clock = if clock.is_limited() { clock.at_most(patience) } else { clock };
+        let cells = cells.min(Pace::of_models().most(&clock)).max(FEWEST);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
         let extent = Extent { shape, heads, cells: cells as usize };
         let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
-        let patience = TIME * (1 + self.useless / PATIENCE);
-        let clock = if clock.is_limited() { clock.at_most(patience) } else { clock };
         let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0, solving: Duration::ZERO };
         let solved = match problem.within(best, &open) {
             Some(mut relaxation) => trial.run(solving, &mut relaxation, clock)?,
@@ -276,6 +277,9 @@ impl<'t, P: Staged> Trial<'t, P> {
     ) -> Result<bool, MethodError> {
         if relaxation.model().columns() == 0 {
             return Ok(true);
+        }
+        if !Pace::of_models().allows(relaxation.model().columns(), &clock) {
+            return Ok(false);
         }
         let interrupt = Some(self.incumbent.interrupt());
         let terms = Terms { clock, nodes: Some(NODES), from: Pass::Relaxed, until: Pass::Whole, interrupt };

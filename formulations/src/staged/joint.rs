@@ -67,6 +67,28 @@ pub struct Value {
     pub last_use: usize,
 }
 
+/// Most operators of an instance that is searched stage by stage: what is kept is a table of operators times values.
+const MOST_OPERATORS: usize = 20_000;
+
+/// Whether an instance has a joint graph that can be searched stage by stage.
+///
+/// # Errors
+/// Why it has none.
+pub fn supports(instance: &Instance) -> Result<(), SkipReason> {
+    is_within_reach(instance)?;
+    Joint::new(instance).map(|_| ())
+}
+
+/// Whether an instance is small enough to be searched stage by stage.
+///
+/// # Errors
+/// It is not.
+pub fn is_within_reach(instance: &Instance) -> Result<(), SkipReason> {
+    let count = instance.operators().len();
+    let reason = || SkipReason(format!("{count} operators are more than the {MOST_OPERATORS} that it takes"));
+    if count > MOST_OPERATORS { Err(reason()) } else { Ok(()) }
+}
+
 impl Joint {
     /// Time of all first runs.
     pub fn fixed_time(&self) -> u64 {

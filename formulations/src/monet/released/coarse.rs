@@ -299,3 +299,43 @@ pub fn values(problem: &Problem, layout: &Layout, at: usize, vector: &[f64]) -> 
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use remat_core::io::read_instance;
+
+    use super::*;
+    use crate::monet::problem::{Modes, Rules};
+    use crate::random::Random;
+
+    #[test]
+    fn memory_in_one_pass_over_the_nodes_is_that_of_the_rows() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/resnet");
+        let instance = read_instance(&root.join("resnet18-224-b32.json.zst")).expect("shipped instances are valid");
+        let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
+        for (seed, (released, tight_local)) in (0..).zip([(false, true), (false, false), (true, false)]) {
+            let problem = Problem::new(&instance, modes, Rules { released, tight_local }).expect("supported");
+            let mut random = Random::new(seed);
+            let (mut blocks, mut first) = (vec![Block { first: 0, last: 0 }], 1);
+            while first < problem.stages.len() {
+                let last = (first + random.below(20) as usize).min(problem.stages.len() - 1);
+                blocks.push(Block { first, last });
+                first = last + 1;
+            }
+            let mut layout = Layout::new(&problem, 1 << 30, blocks);
+            crate::monet::constraints::add(&problem, &mut layout);
+            let point: Vec<f64> = (0..layout.model.columns()).map(|_| random.unit()).collect();
+            for (at, &Block { first, last }) in layout.blocks.iter().enumerate() {
+                let Some(span) = &layout.spans[at] else { continue };
+                let fast = values(&problem, &layout, at, &point);
+                let rows =
+                    (first..=last).flat_map(|stage| places(&layout, stage).into_iter().map(move |at| (stage, at)));
+                assert!(fast.iter().map(|&(stage, place, _)| (stage, place)).eq(rows));
+                for (stage, place, memory) in fast {
+                    let row = super::memory(&problem, &layout, span, stage, place).value(&point);
+                    assert!((memory - row).abs() < 1e-3 + 1e-9 * row.abs(), "{stage} {place:?}: {memory}, {row}");
+                }
+            }
+        }
+    }
+}
