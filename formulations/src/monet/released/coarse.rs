@@ -305,7 +305,7 @@ mod tests {
     use remat_core::io::read_instance;
 
     use super::*;
-    use crate::monet::problem::{Modes, Rules};
+    use crate::monet::settings::Modes;
     use crate::random::Random;
 
     #[test]
@@ -313,8 +313,8 @@ mod tests {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/resnet");
         let instance = read_instance(&root.join("resnet18-224-b32.json.zst")).expect("shipped instances are valid");
         let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
-        for (seed, (released, tight_local)) in (0..).zip([(false, true), (false, false), (true, false)]) {
-            let problem = Problem::new(&instance, modes, Rules { released, tight_local }).expect("supported");
+        let problem = Problem::new(&instance, modes).expect("supported");
+        for seed in 0..3 {
             let mut random = Random::new(seed);
             let (mut blocks, mut first) = (vec![Block { first: 0, last: 0 }], 1);
             while first < problem.stages.len() {
@@ -323,7 +323,7 @@ mod tests {
                 first = last + 1;
             }
             let mut layout = Layout::new(&problem, 1 << 30, blocks);
-            crate::monet::constraints::add(&problem, &mut layout);
+            crate::monet::released::constraints::add(&problem, &mut layout);
             let point: Vec<f64> = (0..layout.model.columns()).map(|_| random.unit()).collect();
             for (at, &Block { first, last }) in layout.blocks.iter().enumerate() {
                 let Some(span) = &layout.spans[at] else { continue };
