@@ -72,6 +72,13 @@ fn layered_graphs_of_a_thousand_operators_find_a_schedule() {
 }
 
 #[test]
+fn a_layered_graph_of_ten_thousand_operators_has_a_schedule_at_70_percent() {
+    let instance = Instance::new(&layered("layered", &Layered::moccasin(10_000, 0.31), 1)).expect("valid");
+    let task = task(&instance, 70, None).expect("supported");
+    assert!(!times(&task, 1, None).is_empty());
+}
+
+#[test]
 fn courses_are_better_than_the_first_schedule_and_the_same_for_the_same_seed() {
     let instance = Instance::new(&layered("layered", &Layered::moccasin(250, 0.43), 1)).expect("valid");
     let task = task(&instance, 80, None).expect("supported");

@@ -19,7 +19,7 @@ use crate::method::{
 use crate::search::clock::Clock;
 use crate::settings;
 use crate::staged::joint::{Joint, supports};
-use crate::staged::starts::follow;
+use crate::staged::starts::{LARGE, follow};
 use crate::staged::task::Task;
 
 /// Moccasin in an order that FastSA found first.
@@ -35,7 +35,7 @@ use crate::staged::task::Task;
 /// leaves out as early as they can run; made topological where its implementations read less.
 ///
 /// # Size
-/// As `moccasin`; the annealing takes up to a quarter of the time for a budget.
+/// As `moccasin`; the annealing takes up to a quarter of the time for a budget, half from 1,000 operators on.
 ///
 /// # Departures from the paper
 /// The published comparison gives FastSA its own order and Moccasin the given one; this is neither, and
@@ -91,7 +91,9 @@ fn budget(
     budget: Option<u64>,
 ) -> Result<Answer, MethodError> {
     let (began, clock) = (Instant::now(), Clock::start(context.limits.time));
-    let schedule = match context.starts.schedule("fastsa", context, budget, clock.share(4).left()) {
+    // On large graphs even FastSA's first schedule takes long.
+    let parts = if context.instance.operators().len() < LARGE { 4 } else { 2 };
+    let schedule = match context.starts.schedule("fastsa", context, budget, clock.share(parts).left()) {
         Ok(schedule) => schedule,
         Err(why) => {
             let note = format!("fastsa: {why}");
@@ -103,7 +105,8 @@ fn budget(
         }
     };
     let simulation = simulate(context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-    let claimed = Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes });
+    let claimed = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+    context.reporter.report(index, Progress::incumbent(schedule.clone(), claimed));
     let joint = Joint::in_order(context.instance, &order(context.instance, &schedule)?)?;
     let copies = context.parameters.get::<Copies>();
     let given = Some(follow(context.instance, &joint, &schedule, copies));
@@ -114,9 +117,13 @@ fn budget(
         workspace: context.parameters.get::<Workspace>(),
         copies: Some(copies),
     };
-    let quiet = Context { reporter: &WithoutBounds(context.reporter), ..*context };
+    let quiet = Context { reporter: &Faster { reporter: context.reporter, time: simulation.time }, ..*context };
     let answer = Job { context: &quiet, task: &task, solver, index, clock, given }.answer()?;
-    let first = Answer { schedule: Some(schedule), claimed, ..Answer::without_schedule(budget, Termination::Feasible) };
+    let first = Answer {
+        schedule: Some(schedule),
+        claimed: Some(claimed),
+        ..Answer::without_schedule(budget, Termination::Feasible)
+    };
     Ok(merged(&first, &answer, began.elapsed()))
 }
 
@@ -186,12 +193,16 @@ fn order(instance: &Instance, schedule: &Schedule) -> Result<Vec<OperatorId>, Me
     all.then_some(order).ok_or_else(|| MethodError::Internal("the graph has a cycle over all implementations".into()))
 }
 
-/// Hands schedules on and keeps bounds back, which hold for one order only.
-struct WithoutBounds<'a>(&'a dyn Reporter);
+/// Hands schedules on that are faster than one that was reported, and keeps bounds back, which hold for one order only.
+struct Faster<'a> {
+    reporter: &'a dyn Reporter,
+    time: u64,
+}
 
-impl Reporter for WithoutBounds<'_> {
+impl Reporter for Faster<'_> {
     fn report(&self, index: usize, progress: Progress) {
-        self.0.report(index, Progress { lower_bound: None, ..progress });
+        let incumbent = progress.incumbent.filter(|(_, claimed)| claimed.time < self.time);
+        self.reporter.report(index, Progress { incumbent, lower_bound: None, ..progress });
     }
 
     fn answer(&self, _: usize, _: &Answer) {}

@@ -48,7 +48,7 @@ impl Start {
 }
 
 /// Operators from which on solvers take so long that the start matters.
-const LARGE: usize = 1000;
+pub const LARGE: usize = 1000;
 
 /// Offers the first that prices find, what the methods of a setting find, each within a sixth of the time that is left, and
 /// what a search without a solver makes of the best of it or of store-all; words about starts that are not there.
