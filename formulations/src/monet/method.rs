@@ -24,6 +24,7 @@ use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
 use crate::staged::joint::{Joint, is_within_reach};
+use crate::staged::stages::Stages;
 use crate::staged::starts::{Start, offer_starts};
 use crate::{settings, staged};
 
@@ -213,11 +214,16 @@ fn one<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: Option<u64>) -> s
 /// from.
 fn start(context: &Context<'_>, task: &Task<'_>, incumbent: &Incumbent<'_, Task<'_>>) -> Result<(), MethodError> {
     let clock = Clock::start(context.limits.time);
-    if let Some(store_all) = task.store_all().filter(|plan| task.fits(plan)) {
+    // Where that takes long it is tried if it fits with one implementation per operator.
+    let hopeful = |one: &staged::task::Task<'_>| !task.is_large() || one.meets(&Stages::store_all(&one.joint));
+    if task.one.as_ref().is_none_or(hopeful)
+        && let Some(store_all) = task.store_all().filter(|plan| task.fits(plan))
+    {
         incumbent.offer(store_all)?;
     }
     let Some(one) = task.one.as_ref().filter(|_| !incumbent.is_enough()) else { return Ok(()) };
     let beside = Incumbent::new(one, &Silent, 0, 0.0);
+    let clock = clock.left().map_or(clock, |left| clock.at_most(left.saturating_sub(2 * task.lifting())));
     offer_starts(context, one, &beside, Start::Auto, clock)?;
     let found = beside.best().and_then(|best| task.lift(&one.joint, &best));
     found.map_or(Ok(false), |found| incumbent.offer(found)).map(drop)

@@ -1,6 +1,7 @@
 //! One budget of the exact problem as the search sees it: the graph with all implementations, its schedules and its models.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use remat_core::{Instance, Schedule, simulate};
 
@@ -49,8 +50,14 @@ impl Task<'_> {
     }
 
     /// Whether a whole schedule takes more than some milliseconds.
-    fn is_large(&self) -> bool {
+    pub fn is_large(&self) -> bool {
         self.graph.len() * self.graph.values.len() > LARGE
+    }
+
+    /// How long it takes to make a whole schedule of stages, where that is long.
+    pub fn lifting(&self) -> Duration {
+        let cells = if self.is_large() { self.graph.len() * self.graph.values.len() } else { 0 };
+        Duration::from_secs_f64(1e-8 * cells as f64)
     }
 
     /// Stages of one implementation per operator as a schedule of this problem: as they are, or what keeping the same
@@ -157,6 +164,12 @@ impl Staged for Task<'_> {
 
     /// With one implementation per operator first, which is fast, then with all where there are others.
     fn improve(&self, start: &Plan, effort: Effort, offer: Offer<'_, Plan>) -> Result<(), MethodError> {
+        let lifting = 2 * self.lifting();
+        if effort.clock.has_less_than(2 * lifting) {
+            return Ok(());
+        }
+        let clock = effort.clock.left().map_or(effort.clock, |left| effort.clock.at_most(left.saturating_sub(lifting)));
+        let effort = Effort { clock, ..effort };
         let mut best: Option<Plan> = None;
         let mut take = |plan: Plan| {
             if self.fits(&plan) && best.as_ref().is_none_or(|best| plan.time() < best.time()) {
@@ -192,6 +205,9 @@ impl Staged for Task<'_> {
 
     /// Two blocks that meet where keeping everything needs most.
     fn first_blocks(&self) -> Vec<Block> {
+        if let Some(one) = self.one.as_ref().filter(|_| self.is_large()) {
+            return one.first_blocks();
+        }
         let needs = self.store_all().map_or_else(Vec::new, |plan| self.needs(&plan));
         let worst = (0..needs.len()).max_by_key(|&stage| (needs[stage], std::cmp::Reverse(stage))).unwrap_or(0);
         let whole = Block { first: 0, last: self.graph.len() - 1 };

@@ -3,6 +3,7 @@
 //! leaves a bound on all schedules; over single stages the relaxation is nearly exact.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_solvers::{Outcome, Progress, Stop};
@@ -107,7 +108,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let mut blocks = self.problem.first_blocks();
         let mut before = None;
         loop {
-            let size = blocks.len() * self.problem.columns();
+            let size = size(self.problem, blocks.len());
             if !self.pace.allows(size, &self.clock) {
                 self.note = format!("no time for {} blocks of stages, after {} rounds", blocks.len(), self.round);
                 return Ok(Some(Stop::TimeLimit));
@@ -197,10 +198,18 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let seed = self.solving.seed.wrapping_add(self.round as u64);
             let mut offer = |solution| self.incumbent.offer(solution).map(drop);
             let effort = |heat| Effort { round: self.round, heat, seed, clock };
-            match (self.incumbent.best(), self.problem.store_all()) {
-                (Some(best), _) => self.problem.improve(&best, effort(0.1), &mut offer)?,
-                (None, Some(store_all)) => self.problem.improve(&store_all, effort(1.0), &mut offer)?,
-                (None, None) => break,
+            let (heat, from) = match self.incumbent.best() {
+                Some(best) => (0.1, best),
+                None => match self.problem.store_all() {
+                    Some(store_all) => (1.0, Arc::new(store_all)),
+                    None => break,
+                },
+            };
+            let began = Instant::now();
+            self.problem.improve(&from, effort(heat), &mut offer)?;
+            // It has nothing to try, or no time for it.
+            if began.elapsed() < Duration::from_millis(1) {
+                break;
             }
         }
         Ok(())
@@ -300,6 +309,12 @@ impl<'s, P: Staged> Refinement<'s, P> {
     }
 }
 
+/// Size of a relaxation over so many blocks, what its solution comes to stage by stage included: for each cell of that table
+/// a small part of what a cell of the model takes.
+fn size<P: Staged>(problem: &P, blocks: usize) -> usize {
+    blocks * problem.columns() + problem.stages() * problem.columns() / 2000
+}
+
 /// The finest relaxation that was solved without integrality.
 pub struct Bounded<R> {
     /// The relaxation.
@@ -323,7 +338,7 @@ pub fn bound_by_blocks<'p, P: Staged>(
     let mut before: Option<Bounded<P::Relaxation<'p>>> = None;
     let mut pace = Pace::of_models();
     loop {
-        let (size, began) = (blocks.len() * problem.columns(), Instant::now());
+        let (size, began) = (size(problem, blocks.len()), Instant::now());
         let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.relaxation));
         let terms = Terms { clock, nodes: None, from: Pass::Relaxed, until: Pass::Relaxed, interrupt: None };
         let mut follower = Round { problem, incumbent, gap: 0.0, bounding: true };
@@ -343,7 +358,7 @@ pub fn bound_by_blocks<'p, P: Staged>(
         });
         let done = Bounded { relaxation, outcome };
         let possible =
-            |finer: &Vec<Block>| !clock.has_less_than(LAST) && pace.allows(finer.len() * problem.columns(), &clock);
+            |finer: &Vec<Block>| !clock.has_less_than(LAST) && pace.allows(self::size(problem, finer.len()), &clock);
         let Some(finer) = finer.filter(possible) else { return Ok(done) };
         before = Some(done);
         blocks = finer;
