@@ -11,8 +11,16 @@ use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 7] =
-    ["checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin", "moccasin-reordered"];
+const SOLVER_BACKED: [&str; 8] = [
+    "auto",
+    "checkmate-ilp",
+    "checkmate-lp",
+    "checkmate-rounding",
+    "monet",
+    "monet-lp",
+    "moccasin",
+    "moccasin-reordered",
+];
 
 fn instances() -> Vec<Instance> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");
