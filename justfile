@@ -17,8 +17,11 @@ resnet *flags:
 resnet-figure: (resnet "--fresh --force")
     cp results/resnet/plots/overhead-against-budget.svg results/resnet-overhead.svg
 
-# Run all checks and tests; with --profiler also those of the Python profiler (needs torch)
-test *flags: fmt-check clippy test-rust doc
+# Check format, lints and documentation; warnings are errors
+check: fmt-check clippy doc
+
+# Run all tests; with --profiler also those of the Python profiler (needs torch)
+test *flags: test-rust
     {{ if flags =~ "--profiler" { "just test-profiler" } else { "true" } }}
 
 # Format the code
@@ -147,6 +150,7 @@ fastsa *parts="models long hybrid times tables convergence stability quality":
     cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
 
 # Everything that CI runs
-ci: (test "--profiler")
+ci:
+    .ci/run
 
 import 'profiler/justfile'

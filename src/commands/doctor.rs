@@ -90,7 +90,7 @@ fn findings() -> Vec<Finding> {
         Finding {
             what: "slurm",
             found: said("scontrol", &["ping"]),
-            remedy: "--launcher slurm needs a cluster; scripts/setup.sh installs Slurm for the tests",
+            remedy: "--launcher slurm needs a cluster; scripts/setup.sh --tests installs Slurm for the tests",
         },
         Finding {
             what: "gpu",
@@ -113,7 +113,7 @@ fn solvers() -> Vec<Finding> {
     let mut findings: Vec<_> =
         built_in.iter().map(|(id, version)| Finding { what: id, found: Ok(version.clone()), remedy: "" }).collect();
     if !built_in.iter().any(|(id, _)| *id == "cbc") {
-        let remedy = "a third solver for mixed-integer programs: scripts/setup.sh, then cargo build --features cbc";
+        let remedy = "a third solver for mixed-integer programs: scripts/setup.sh --tests, then cargo build --features cbc";
         findings.push(Finding { what: "cbc", found: Err("not built in".into()), remedy });
     }
     let (id, found) = remat_formulations::constraint_solver();
