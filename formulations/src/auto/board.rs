@@ -179,23 +179,22 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Of what was proved, what says most of a schedule: a bound that covers it, then the highest.
-    fn about(&self, best: Option<&Best>) -> Option<(Proved, bool)> {
+    /// Of what was proved, what says most of the best schedule: the highest bound that covers it. Without a schedule, what
+    /// says that there is none, or the highest.
+    fn about(&self, best: Option<&Best>) -> Option<Proved> {
         let class = best.map(|best| Class::of(self.context.instance, &best.schedule));
-        let covers = |proved: &Proved| class.is_some_and(|class| proved.claim.class.contains(&class));
+        let covers = |proved: &&Proved| class.is_none_or(|class| proved.claim.class.contains(&class));
         let proved = lock(&self.proved);
-        let said = proved.iter().map(|proved| (*proved, covers(proved)));
-        said.max_by_key(|(proved, covers)| (*covers, proved.infeasible, proved.bound))
+        proved.iter().filter(covers).max_by_key(|proved| (proved.infeasible, proved.bound)).copied()
     }
 
     /// What all of it amounts to.
     pub fn answer(&self, clock: Clock) -> Answer {
         let best = lock(&self.best).clone();
-        let (proved, covered) = self.about(best.as_ref()).unzip();
+        let proved = self.about(best.as_ref());
         let time = best.as_ref().map(|best| best.claimed.time);
-        let optimal = time.zip(proved).is_some_and(|(time, proved)| proves(proved.bound, time));
         let termination = match (time, proved) {
-            _ if optimal && covered == Some(true) => Termination::Optimal,
+            (Some(time), Some(proved)) if proves(proved.bound, time) => Termination::Optimal,
             (None, Some(proved)) if proved.infeasible => Termination::Infeasible,
             _ if clock.is_over() => Termination::TimeLimit,
             (Some(_), _) => Termination::Feasible,

@@ -27,8 +27,9 @@ use board::{Board, Role};
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
 ///
 /// # Claim
-/// The row of an answer with a bound names the schedules that the bound holds for; the schedule itself may be outside of
-/// them, and faster. Without a bound a heuristic. `optimal` and `infeasible` are proved for the named class.
+/// The row of an answer names the schedules that its bound holds for, and `optimal` and `infeasible` are proved for them. A
+/// schedule outside of all that a bound was proved for (in another order, say) has none: a heuristic; what was proved for
+/// others is in the note.
 ///
 /// # Reference
 /// The methods' own.

@@ -123,6 +123,11 @@ impl Judge for Task<'_> {
         plan.time()
     }
 
+    fn read(&self, schedule: &Schedule) -> Option<Plan> {
+        let one = self.one.as_ref()?;
+        self.lift(&one.joint, &one.read(schedule)?)
+    }
+
     fn admit(&self, plan: &Plan) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
         let schedule = plan.schedule(self.instance, self.graph);
         let simulation =
