@@ -113,7 +113,8 @@ fn solvers() -> Vec<Finding> {
     let mut findings: Vec<_> =
         built_in.iter().map(|(id, version)| Finding { what: id, found: Ok(version.clone()), remedy: "" }).collect();
     if !built_in.iter().any(|(id, _)| *id == "cbc") {
-        let remedy = "a third solver for mixed-integer programs: scripts/setup.sh --tests, then cargo build --features cbc";
+        let remedy =
+            "a third solver for mixed-integer programs: scripts/setup.sh --tests, then cargo build --features cbc";
         findings.push(Finding { what: "cbc", found: Err("not built in".into()), remedy });
     }
     let (id, found) = remat_formulations::constraint_solver();

@@ -20,7 +20,10 @@ pub struct Cluster {
 pub fn impossible() -> Option<String> {
     let missing: Vec<_> = PROGRAMS.into_iter().filter(|program| find(program).is_none()).collect();
     if !missing.is_empty() {
-        return Some(format!("Slurm is not installed ({} missing); scripts/setup.sh --tests does it", missing.join(", ")));
+        return Some(format!(
+            "Slurm is not installed ({} missing); scripts/setup.sh --tests does it",
+            missing.join(", ")
+        ));
     }
     (said(Command::new("id").arg("-u")) != "0").then(|| "only root can start jobs for others' sake".into())
 }
