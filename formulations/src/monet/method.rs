@@ -222,6 +222,10 @@ fn start(context: &Context<'_>, task: &Task<'_>, incumbent: &Incumbent<'_, Task<
         incumbent.offer(store_all)?;
     }
     let Some(one) = task.one.as_ref().filter(|_| !incumbent.is_enough()) else { return Ok(()) };
+    if let Some(known) = one.at_once() {
+        let store_all = known.schedule.and_then(|_| task.lift(&one.joint, &Stages::store_all(&one.joint)));
+        return store_all.map_or(Ok(()), |store_all| incumbent.offer(store_all).map(drop));
+    }
     let beside = Incumbent::new(one, &Silent, 0, 0.0);
     let clock = clock.left().map_or(clock, |left| clock.at_most(left.saturating_sub(2 * task.lifting())));
     offer_starts(context, one, &beside, Start::Auto, clock)?;

@@ -70,7 +70,8 @@ impl<'a> Timeline<'a> {
             across: vec![0; moments.len()],
             moments,
             made,
-            room: signed(budget.saturating_sub(joint.base_bytes)),
+            // Without a budget there is room for all sums, which are below 2^53.
+            room: i64::try_from(budget.saturating_sub(joint.base_bytes)).unwrap_or(i64::MAX),
             time: 0,
             touched: Vec::new(),
         };
