@@ -171,10 +171,15 @@ impl<'a> Board<'a> {
         self.look();
     }
 
-    /// Ends everything when the best schedule is as fast as any that the last bound covers.
+    /// Ends everything when the best schedule is proved optimal by the last search. One that the bound does not cover may
+    /// be faster than the bound, and then others like it may be faster still.
     fn look(&self) {
-        let Some(time) = lock(&self.best).as_ref().map(|best| best.claimed.time) else { return };
-        if lock(&self.proved).iter().any(|proved| proved.role == Role::Last && proves(proved.bound, time)) {
+        let best = lock(&self.best);
+        let Some(best) = best.as_ref() else { return };
+        let last = lock(&self.proved).iter().find(|proved| proved.role == Role::Last).copied();
+        let near = |proved: &Proved| proves(proved.bound, best.claimed.time);
+        let covers = |proved: &Proved| proved.claim.class.contains(&Class::of(self.context.instance, &best.schedule));
+        if last.as_ref().is_some_and(|last| near(last) && covers(last)) {
             self.done.store(true, Ordering::Relaxed);
         }
     }

@@ -17,8 +17,8 @@ use board::{Board, Role};
 ///
 /// # Algorithm
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences. From the best of
-/// their schedules the search with a bound goes on: MONeT's program where operators have several implementations,
-/// Checkmate's where they have not. Beside it annealings (`fastsa`, which may change the order) start from the best
+/// their schedules the searches with a bound go on: Checkmate's program, then, where operators have several
+/// implementations, MONeT's. Beside them annealings (`fastsa`, which may change the order) start from the best
 /// schedule so far, one after the other, on a thread of their own. A schedule that one finds is a start of all that come
 /// later, and of the neighbourhoods that are searched at the time. Everything ends when the best schedule is proved optimal
 /// among the schedules that the last search covers. Without a time limit one follows the other.
@@ -84,7 +84,7 @@ fn searches(instance: &Instance) -> &'static [&'static str] {
 }
 
 /// Parts of the time that is left, one for each annealing.
-const ANNEALINGS: [u32; 3] = [4, 2, 1];
+const ANNEALINGS: [u32; 2] = [2, 1];
 
 fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     let clock = Clock::start(context.limits.time);
