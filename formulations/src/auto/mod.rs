@@ -36,8 +36,8 @@ use board::{Board, Role};
 pub struct Auto;
 
 setting! {
-    /// mutations of the annealing where there is no time limit
-    Iterations("iterations"): number from 0 to 1_000_000_000_000 = 1000000
+    /// mutations of an annealing; auto: as many as its time allows, a million without a time limit
+    Iterations("iterations"): auto or number from 0 to 1_000_000_000_000
 }
 
 impl Method for Auto {
@@ -101,7 +101,9 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
             board.run(id, &[], within(if last { clock } else { clock.share(2) }), role);
         }
     };
-    let anneal = |parts, iterations: &str| {
+    let iterations = context.parameters.get::<Iterations>().map(|iterations| iterations.to_string());
+    let anneal = |parts, otherwise| {
+        let iterations = iterations.as_deref().unwrap_or(otherwise);
         // Any method's name stands for the best schedule so far.
         let start = if board.has_schedule() { "checkmate-ilp" } else { "order" };
         let limits = Limits { threads: 1, ..within(clock.share(parts)) };
@@ -116,7 +118,7 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     } else {
         // What is found must not depend on who is first.
         search();
-        anneal(1, &context.parameters.get::<Iterations>().to_string());
+        anneal(1, "1000000");
     }
     board.answer(clock)
 }
