@@ -1,7 +1,7 @@
 //! What the methods that work on one budget have found together.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use remat_core::instance::OperatorId;
@@ -13,7 +13,7 @@ use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
 use crate::method::{Answer, BudgetUse, Claim, Claimed, Class, Context, Limits, Method, Starts, Termination};
 use crate::search::clock::Clock;
-use crate::search::incumbent::proves;
+use crate::search::incumbent::{lock, proves};
 
 /// What a method is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,11 +57,6 @@ pub struct Board<'a> {
     tried: Mutex<Vec<(&'static str, String)>>,
     /// Nothing more is wanted.
     done: AtomicBool,
-}
-
-/// A thread that panicked left a whole value or none.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Board<'a> {

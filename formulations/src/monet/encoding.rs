@@ -45,13 +45,7 @@ pub fn encode<'a>(
         (model, kinds, facts, linear.named())
     };
     let read = move |vector: &[f64]| {
-        if relaxed {
-            return Err(DecodeError::Relaxation);
-        }
-        let away = farthest(&kinds, vector);
-        if away > INTEGRALITY {
-            return Err(DecodeError::Fractional(away));
-        }
+        check_whole(&kinds, relaxed, vector)?;
         let task = Task { instance, graph: &graph, budget, one: None };
         // Columns lie where they lay.
         let found = Linear::exact(&graph, task.room()).plan(vector, budget.unwrap_or(u64::MAX));
@@ -73,10 +67,17 @@ pub fn hopeless(budget: Option<u64>) -> MethodError {
     MethodError::Unsupported(SkipReason(message))
 }
 
-/// How far the whole columns are from whole numbers at most.
-pub fn farthest(kinds: &[Kind], vector: &[f64]) -> f64 {
+/// Whether a vector can be read as a schedule.
+///
+/// # Errors
+/// It is one of the relaxation, or a whole column is too far from a whole number.
+pub fn check_whole(kinds: &[Kind], relaxed: bool, vector: &[f64]) -> Result<(), DecodeError> {
+    if relaxed {
+        return Err(DecodeError::Relaxation);
+    }
     let whole = vector.iter().zip(kinds).filter(|&(_, &kind)| kind == Kind::Integer);
-    whole.map(|(value, _)| (value - value.round()).abs()).fold(0.0, f64::max)
+    let away = whole.map(|(value, _)| (value - value.round()).abs()).fold(0.0, f64::max);
+    if away > INTEGRALITY { Err(DecodeError::Fractional(away)) } else { Ok(()) }
 }
 
 fn facts(linear: &Linear<'_>, relaxed: bool) -> Vec<(&'static str, String)> {

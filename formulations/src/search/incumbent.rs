@@ -84,8 +84,8 @@ pub struct Incumbent<'a, J: Judge> {
     done: AtomicBool,
 }
 
-/// A thread that panicked left a whole value or none.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// The value of a mutex; a thread that panicked left a whole value or none.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use remat_core::Instance;
 use remat_solvers::{Column, Kind, Model, Names, Row};
 
-use crate::checkmate::INTEGRALITY;
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::monet::encoding::{farthest, hopeless};
+use crate::monet::encoding::{check_whole, hopeless};
 use crate::monet::released::decisions::Decisions;
 use crate::monet::released::layout::{Held, Layout};
 use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT};
@@ -46,13 +45,7 @@ pub fn encode<'a>(
         model.kinds.fill(Kind::Continuous);
     }
     let read = move |vector: &[f64]| {
-        if relaxed {
-            return Err(DecodeError::Relaxation);
-        }
-        let away = farthest(&kinds, vector);
-        if away > INTEGRALITY {
-            return Err(DecodeError::Fractional(away));
-        }
+        check_whole(&kinds, relaxed, vector)?;
         // Columns lie where they lay.
         let kept = Linear::new(&problem, capacity).kept(vector, 0.5);
         let found = Decisions::complete(&problem, kept, capacity).ok_or_else(|| {
