@@ -8,8 +8,8 @@ const SOURCES: [&str; 7] = [
     "core/src",
     "formulations/src",
     "solvers/src",
-    "src/run",
-    "src/baseline.rs",
+    "src/harness/run",
+    "src/harness/baseline.rs",
     "src/commands/worker.rs",
     "Cargo.lock",
 ];

@@ -3,43 +3,15 @@
 //! The methods live in `remat-formulations`, the judge in `remat-core`; this binary runs the former
 //! in child processes, lets the latter check what they return, and writes down what came out.
 
-mod aggregate;
-mod baseline;
-mod best;
-mod cache;
 mod cli;
 mod commands;
-mod failure;
-#[cfg(debug_assertions)]
-mod fault;
-mod format;
-#[cfg(test)]
-mod fuzz;
-mod host;
-mod index;
-mod launcher;
-mod library;
-mod max_batch;
-mod method_pages;
-mod names;
-mod output;
-mod plot;
-mod published;
-mod recorded;
-mod records;
-mod replay;
-mod report;
-mod reproduce;
-mod run;
-mod size;
-mod suite;
-mod table;
-mod text;
-mod trajectory;
+mod ground;
+mod harness;
+mod views;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 use commands::{
@@ -53,8 +25,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => completions::man(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
+        Command::Man(arguments) => completions::man(&arguments, Cli::command()),
         Command::Task(arguments) => task::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
@@ -76,7 +48,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::error(&failure.to_string());
+            ground::output::error(&failure.to_string());
             failure.exit_code()
         }
     }

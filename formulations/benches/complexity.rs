@@ -133,7 +133,7 @@ type Points = Vec<(f64, f64)>;
 
 /// Two panels with logarithmic axes: seconds against stages, and against slots.
 fn draw(rows: &[Row]) -> Drawn<String> {
-    let font = include_bytes!("../../src/plot/DejaVuSans.ttf");
+    let font = include_bytes!("../../src/views/plot/DejaVuSans.ttf");
     plotters::style::register_font("sans-serif", FontStyle::Normal, font).map_err(|_| "the font is damaged")?;
     let mut svg = String::new();
     {

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::best;
-use crate::cli::count;
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::library::Library;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::harness::best;
+use crate::views::best as table;
 
 const AFTER_HELP: &str = "\
 A value is about an instance, a class of schedules and a budget in bytes: times of classes within it and bounds of \
@@ -58,10 +59,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut entries = best::read(&folder)?;
     if let Some(pattern) = &arguments.instance {
-        let glob = crate::library::glob(pattern)?;
+        let glob = crate::ground::library::glob(pattern)?;
         entries.retain(|entry| glob.matches_name(&entry.instance));
     }
-    output::result(&best::render(&entries, arguments.format))
+    output::result(&table::render(&entries, arguments.format))
 }
 
 fn check(folder: &std::path::Path) -> Result<(), Failure> {

@@ -1,22 +1,21 @@
 //! `bench check`: the schedules of a folder of results, simulated again and compared with its rows.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use remat_core::io::read_schedule;
 use remat_core::simulate;
 
-use crate::cli::count;
-use crate::failure::Failure;
-use crate::library::Library;
-use crate::max_batch::Network;
-use crate::max_batch::rows::{self, BatchRow};
-use crate::output;
-use crate::recorded::Instances;
-use crate::records::{self, Record, folder_of};
-use crate::run::pool::schedule_path;
-use crate::table::label;
+use crate::ground::failure::Failure;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::harness::max_batch::Network;
+use crate::harness::recorded::Instances;
+use crate::harness::records::batches::{self, BatchRow};
+use crate::harness::records::paths::schedule_path;
+use crate::harness::records::select::{label, latest};
+use crate::harness::records::{self, Record, folder_of};
 
 /// Arguments of `bench check`.
 #[derive(Debug, Args)]
@@ -46,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             differences.push(format!("{} {label}{budget} seed {}: {difference}", row.instance, row.seed));
         }
     }
-    let searches: Vec<_> = rows::read(&folder)?.into_iter().filter(|row| row.largest.is_some()).collect();
+    let searches: Vec<_> = batches::read(&folder)?.into_iter().filter(|row| row.largest.is_some()).collect();
     for row in &searches {
         if let Err(difference) = check_search(row, &folder) {
             differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
@@ -58,15 +57,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     output::result(&differences.join("\n"))?;
     Err(Failure::failed(format!("{} of {checked} not as recorded", differences.len())))
-}
-
-/// The last row of each key: a later one has replaced the schedules of those before.
-pub fn latest(rows: &[Record]) -> Vec<&Record> {
-    let last: BTreeMap<_, _> =
-        rows.iter().enumerate().map(|(at, row)| (schedule_path(Path::new(""), row), at)).collect();
-    let mut positions: Vec<_> = last.into_values().collect();
-    positions.sort_unstable();
-    positions.into_iter().map(|at| &rows[at]).collect()
 }
 
 /// What differs between a row and its schedule, if anything.
@@ -100,7 +90,7 @@ fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
         ));
     }
     let (_, schedule) =
-        read_schedule(&rows::schedule_path(folder, row), instance).map_err(|error| error.to_string())?;
+        read_schedule(&batches::schedule_path(folder, row), instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
     same("time", row.simulated_time, simulation.time)?;
     same("peak", row.simulated_peak, simulation.peak_bytes)

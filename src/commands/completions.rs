@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::cli::Cli;
-use crate::failure::Failure;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::output;
 
 /// Arguments of `bench completions`.
 #[derive(Debug, Args)]
@@ -29,22 +28,22 @@ pub struct ManArguments {
     folder: PathBuf,
 }
 
-/// Prints the script.
+/// Prints the script for the command line `cli`.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run(arguments: &Arguments, mut cli: Command) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), "bench", &mut script);
+    clap_complete::generate(arguments.shell, &mut cli, "bench", &mut script);
     output::result(&String::from_utf8_lossy(&script))
 }
 
-/// Writes the pages.
+/// Writes the pages of the command line `cli`.
 ///
 /// # Errors
 /// The folder cannot be written.
-pub fn man(arguments: &ManArguments) -> Result<(), Failure> {
+pub fn man(arguments: &ManArguments, cli: Command) -> Result<(), Failure> {
     let folder = &arguments.folder;
-    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(cli, folder));
     written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", folder.display())))
 }

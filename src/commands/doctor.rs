@@ -5,14 +5,14 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::cache::Cache;
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::host::{Host, SOURCES, VERSION};
-use crate::library::Library;
-use crate::output;
-use crate::table::grid::Grid;
-use crate::table::wrap;
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::grid::Grid;
+use crate::ground::host::{Host, SOURCES, VERSION};
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::wrap;
+use crate::harness::cache::Cache;
 
 /// Arguments of `bench doctor`.
 #[derive(Debug, Args)]

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use remat_formulations::{Encoding, Format, Formulation, METHODS, Spec};
 
-use crate::failure::Failure;
-use crate::host::VERSION;
-use crate::library::Library;
-use crate::output;
-use crate::run::plan::{Subject, method, parameters};
-use crate::size::Budget;
+use crate::ground::failure::Failure;
+use crate::ground::host::VERSION;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::size::Budget;
+use crate::harness::run::plan::{Subject, method, parameters};
 
 const AFTER_HELP: &str = "\
 The file begins with comments that say what it is; `bench lift` reads them, so keep the file for the way back.

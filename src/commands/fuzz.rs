@@ -19,9 +19,10 @@ use remat_formulations::{
     Answer, BudgetUse, Claim, Class, Context, Limits, METHODS, Method, MethodError, Parameters, Termination, find,
 };
 
-use crate::cli::{count, seconds};
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::values::seconds;
+use crate::ground::failure::Failure;
+use crate::ground::output;
+use crate::ground::text::count;
 
 /// Arguments of `bench fuzz`.
 #[derive(Debug, Args)]
@@ -124,7 +125,7 @@ fn examine(document: &InstanceDocument, seed: u64, again: &str, out: &Path, tall
     tally.findings += 1;
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", out.display())))?;
-    let name = crate::names::file_name(&document.name);
+    let name = crate::ground::names::file_name(&document.name);
     let [whole, small, words] = ["json", "min.json", "txt"].map(|ending| out.join(format!("{name}.{ending}")));
     let shrunk = shrink(document, seed, &wrong[0]);
     write_json(&whole, document)?;

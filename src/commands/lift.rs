@@ -10,12 +10,12 @@ use remat_core::schedule::ScheduleDocument;
 use remat_core::simulate;
 use remat_formulations::{Format, Spec};
 
-use super::export::{Head, encoding};
-use crate::failure::Failure;
-use crate::format;
-use crate::library::Library;
-use crate::output;
-use crate::run::plan::Subject;
+use crate::commands::export::{Head, encoding};
+use crate::ground::failure::Failure;
+use crate::ground::format;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::harness::run::plan::Subject;
 
 const AFTER_HELP: &str = "\
 Understood are the solution files of HiGHS (raw style), SCIP, CBC, Gurobi, COPT and CPLEX (XML), lines of a \

@@ -8,18 +8,19 @@ use std::time::Duration;
 use clap::Args;
 use remat_formulations::Limits;
 
-use crate::cli::{positive, seconds, specs};
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::host::{Host, cores};
-use crate::library::Library;
-use crate::max_batch::rows::{self, BatchRow};
-use crate::max_batch::{self, Network, Question};
-use crate::output;
-use crate::published::Published;
-use crate::run::Conditions;
-use crate::size::Size;
-use crate::suite::SuiteMethod;
+use crate::commands::values::{positive, seconds, specs};
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::host::{Host, cores};
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::size::Size;
+use crate::harness::max_batch::{self, Network, Question};
+use crate::harness::records::batches::BatchRow;
+use crate::harness::run::Conditions;
+use crate::harness::suite::SuiteMethod;
+use crate::views::batches;
+use crate::views::published::Published;
 
 const AFTER_HELP: &str = "\
 Two instances of one network at different batch sizes give every size and time at any batch, where \
@@ -90,14 +91,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         logs: None,
         host: Host::new(&library.root),
     };
-    let stop = crate::run::interrupts()?;
+    let stop = crate::harness::run::interrupts()?;
     let folder = std::env::temp_dir().join(format!("bench-max-batch-{}", std::process::id()));
     let mut network = Network::read(&library, &arguments.instances, &folder)?;
     let found = search(&mut network, &methods, &question, &conditions, &stop);
     network.clean();
     // Empty by now; if not, the system clears its folder for temporary files.
     let _ = std::fs::remove_dir(&folder);
-    output::result(&rows::render(&found?, &published, arguments.format))
+    output::result(&batches::render(&found?, &published, arguments.format))
 }
 
 fn search(

@@ -6,13 +6,13 @@ use clap::Args;
 use remat_formulations::{BudgetUse, Claim, METHODS, Method};
 use serde::Serialize;
 
-use crate::cli::count;
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::library::Library;
-use crate::method_pages;
-use crate::output;
-use crate::table::grid::Grid;
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::grid::Grid;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::views::method_pages;
 
 /// Arguments of `bench methods`.
 #[derive(Debug, Args)]

@@ -19,5 +19,6 @@ pub mod solve;
 pub mod status;
 pub mod table;
 pub mod task;
+pub mod values;
 pub mod verify;
 pub mod worker;

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::count;
-use crate::failure::Failure;
-use crate::output;
-use crate::plot;
-use crate::records;
-use crate::replay;
-use crate::suite;
+use crate::ground::failure::Failure;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::harness::records;
+use crate::harness::replay;
+use crate::harness::suite;
+use crate::views::plot;
 
 /// Arguments of `bench plot`.
 #[derive(Debug, Args)]

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::positive;
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::output;
-use crate::records::{self, folder_of};
-use crate::replay::{self, Device, pass};
-use crate::table::replay as table;
+use crate::commands::values::positive;
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::output;
+use crate::harness::records::{self, folder_of};
+use crate::harness::replay::{self, Device, pass};
+use crate::views::table::replay as table;
 
 /// Arguments of `bench replay`.
 #[derive(Debug, Args)]

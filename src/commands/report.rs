@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::failure::Failure;
-use crate::library::Library;
-use crate::output;
-use crate::records;
-use crate::report::{self, Embedding};
-use crate::suite;
+use crate::ground::failure::Failure;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::harness::records;
+use crate::harness::suite;
+use crate::views::report::{self, Embedding};
 
 const AFTER_HELP: &str = "\
 The page holds everything that it shows and opens without a network: tables that sort and filter, plots, \

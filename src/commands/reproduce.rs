@@ -5,17 +5,18 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::{count, seconds};
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::library::Library;
-use crate::output;
-use crate::plot;
-use crate::reproduce::catalogue::{Catalogue, Entry};
-use crate::reproduce::cells::{self, Extent, Pass};
-use crate::reproduce::{compare, list, outcome};
-use crate::run::interrupts;
-use crate::suite;
+use crate::commands::values::seconds;
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::harness::run::interrupts;
+use crate::harness::suite;
+use crate::views::plot;
+use crate::views::reproduce::catalogue::{Catalogue, Entry};
+use crate::views::reproduce::cells::{self, Extent, Pass};
+use crate::views::reproduce::{compare, list, outcome};
 
 const AFTER_HELP: &str = "\
 The catalogue is in instances/reproduce/, the printed figures with their sources are in results/published/. \
@@ -153,7 +154,7 @@ fn draw(
     entry: &Entry,
     curves: suite::Curves,
     pass: Pass,
-    records: &[crate::records::Record],
+    records: &[crate::harness::records::Record],
 ) -> Result<(), Failure> {
     let Some(cells) = entry.runs.first() else { return Ok(()) };
     let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;

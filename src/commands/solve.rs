@@ -9,16 +9,16 @@ use clap::Args;
 use remat_core::io::write_json;
 use remat_formulations::{BudgetUse, Limits, Spec, Termination};
 
-use crate::cli::{positive, seconds};
-use crate::failure::Failure;
-use crate::format::{self, ReportFormat};
-use crate::host::{Host, cores};
-use crate::library::Library;
-use crate::output;
-use crate::records::{Ending, Record};
-use crate::run::plan::{RunBudget, Subject, method, parameters};
-use crate::run::{Conditions, Row, Run, execute};
-use crate::size::{Budget, Size};
+use crate::commands::values::{positive, seconds};
+use crate::ground::failure::Failure;
+use crate::ground::format::{self, ReportFormat};
+use crate::ground::host::{Host, cores};
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::size::{Budget, Size};
+use crate::harness::records::{Ending, Record};
+use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
+use crate::harness::run::{Conditions, Row, Run, execute};
 
 const AFTER_HELP: &str = "\
 INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the \

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::failure::Failure;
-use crate::format::ReportFormat;
-use crate::launcher::status::{self, Status};
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::format::ReportFormat;
+use crate::ground::output;
+use crate::harness::launcher::status::{self, Status};
 
 const AFTER_HELP: &str = "\
 Counts are of rows. A row failed if it ended in an error (run it again with --resume --retry-errors), or if \

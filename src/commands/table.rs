@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::failure::Failure;
-use crate::format::Format;
-use crate::library::Library;
-use crate::output;
-use crate::records::{self, COLUMNS};
-use crate::replay;
-use crate::suite;
-use crate::table::sections::{self, Section};
+use crate::ground::failure::Failure;
+use crate::ground::format::Format;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::harness::records::{self, COLUMNS};
+use crate::harness::replay;
+use crate::harness::suite;
+use crate::views::table::sections::{self, Section};
 
 /// Arguments of `bench table`.
 #[derive(Debug, Args)]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::failure::Failure;
-use crate::launcher::worker;
-use crate::run::interrupts;
+use crate::ground::failure::Failure;
+use crate::harness::launcher::worker;
+use crate::harness::run::interrupts;
 
 /// Arguments of `bench task`.
 #[derive(Debug, Args)]

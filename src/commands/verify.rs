@@ -9,13 +9,13 @@ use remat_core::simulate::Transfers;
 use remat_core::{Instance, Schedule, Simulation, Step, TransferRates, simulate};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::format::{self, ReportFormat};
-use crate::library::Library;
-use crate::output;
-use crate::run::plan::Subject;
-use crate::size::Budget;
-use crate::text;
+use crate::ground::failure::Failure;
+use crate::ground::format::{self, ReportFormat};
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::size::Budget;
+use crate::ground::text;
+use crate::harness::run::plan::Subject;
 
 /// How many of the most recomputed operators are named.
 const SHOWN_OPERATORS: usize = 5;

@@ -16,11 +16,11 @@ use remat_core::Instance;
 use remat_core::io::read_instance;
 use remat_formulations::{Context, Method, Parameters, Registered, enable_solver_logs, find};
 
-use crate::failure::Failure;
-use crate::run::child::times;
-use crate::run::interrupts;
-use crate::run::job::{Job, Message};
-use crate::run::messenger::{self, Messenger};
+use crate::ground::failure::Failure;
+use crate::harness::run::child::times;
+use crate::harness::run::interrupts;
+use crate::harness::run::job::{Job, Message};
+use crate::harness::run::messenger::{self, Messenger};
 
 /// Works on the job that standard input holds.
 ///
@@ -119,7 +119,7 @@ fn prepare(job: &Job) -> Result<Prepared, String> {
 
 fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
     #[cfg(debug_assertions)]
-    if let Some(fault) = crate::fault::asked(method.id()) {
+    if let Some(fault) = crate::harness::fault::asked(method.id()) {
         return misbehave(fault, method, context);
     }
     method.answers(context).map(drop).map_err(|error| error.to_string())
@@ -127,7 +127,7 @@ fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
 
 /// Solves, and does what a test of the harness asks for.
 #[cfg(debug_assertions)]
-fn misbehave(fault: crate::fault::Fault, method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
+fn misbehave(fault: crate::harness::fault::Fault, method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
     fault.before();
     let silent = Context { reporter: &remat_formulations::Silent, ..*context };
     let mut answers = method.answers(&silent).map_err(|error| error.to_string())?;

@@ -17,6 +17,8 @@ mod exit_codes;
 mod export;
 #[cfg(debug_assertions)]
 mod faults;
+mod floors;
+mod floors;
 mod help;
 mod hostile;
 mod instances;

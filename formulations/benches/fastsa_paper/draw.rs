@@ -21,7 +21,7 @@ const COLOURS: [RGBColor; 5] = [
 /// # Errors
 /// What the drawing library or the operating system says.
 pub fn all() -> Drawn<()> {
-    let font = include_bytes!("../../../src/plot/DejaVuSans.ttf");
+    let font = include_bytes!("../../../src/views/plot/DejaVuSans.ttf");
     plotters::style::register_font("sans-serif", FontStyle::Normal, font).map_err(|_| "the font is damaged")?;
     let models = read("fastsa/models.csv");
     for budget in ["50", "25"] {

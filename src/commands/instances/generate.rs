@@ -8,8 +8,8 @@ use remat_core::generate::{self, RandomKind};
 use remat_core::io::write_json;
 
 use super::import::stem;
-use crate::failure::Failure;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::output;
 
 /// Arguments of `bench instances generate`.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use remat_core::format::Origin;
 use remat_core::io::{parse_json, read_bytes, write_json};
 use remat_core::node_link::{self, NodeLinkFile};
 
-use crate::failure::Failure;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::output;
 
 /// Arguments of `bench instances import`.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use remat_core::io::{read_json, write_json};
 use remat_core::monet_file::{MonetFile, instance_of};
 
 use super::import::stem;
-use crate::failure::Failure;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::output;
 
 /// Arguments of `bench instances import-monet`.
 #[derive(Debug, Args)]

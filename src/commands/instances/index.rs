@@ -2,11 +2,11 @@
 
 use clap::Args;
 
-use crate::cli::count;
-use crate::failure::Failure;
-use crate::index::{Index, complaint};
-use crate::library::Library;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::harness::index::{Index, complaint};
 
 const AFTER_HELP: &str = "\
 The index holds what `bench instances list` shows, with a hash of each file. After instances were added or changed, \

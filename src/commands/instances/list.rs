@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use crate::failure::Failure;
-use crate::format::{self, Format};
-use crate::index::{Index, complaint};
-use crate::library::Library;
-use crate::output;
-use crate::table::grid::Grid;
+use crate::ground::failure::Failure;
+use crate::ground::format::{self, Format};
+use crate::ground::grid::Grid;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::harness::index::{Index, complaint};
 
 /// Arguments of `bench instances list`.
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ mod validate;
 
 use clap::Subcommand;
 
-use crate::failure::Failure;
+use crate::ground::failure::Failure;
 
 /// The subcommands of `bench instances`.
 #[derive(Debug, Subcommand)]

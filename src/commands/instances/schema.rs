@@ -5,8 +5,8 @@ use remat_core::format::InstanceDocument;
 use remat_core::schedule::ScheduleDocument;
 use schemars::schema_for;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::output;
 
 /// Arguments of `bench instances schema`.
 #[derive(Debug, Args)]

@@ -5,13 +5,13 @@ use remat_core::Instance;
 use remat_core::chain_view::ChainView;
 use remat_core::format::{Origin, Phase, Provenance, TensorKind, TimeUnit};
 
-use crate::baseline::Baseline;
-use crate::failure::Failure;
-use crate::format::{self, Format};
-use crate::library::Library;
-use crate::output;
-use crate::run::plan::Subject;
-use crate::table::grid::Grid;
+use crate::ground::failure::Failure;
+use crate::ground::format::{self, Format};
+use crate::ground::grid::Grid;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::harness::baseline::Baseline;
+use crate::harness::run::plan::Subject;
 
 /// Stages shown at either end where not all are asked for.
 const SHOWN_STAGES: usize = 4;

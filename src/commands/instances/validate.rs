@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use remat_core::io::read_instance;
 
-use crate::failure::Failure;
-use crate::output;
+use crate::ground::failure::Failure;
+use crate::ground::output;
 
 /// Arguments of `bench instances validate`.
 #[derive(Debug, Args)]

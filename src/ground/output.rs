@@ -1,0 +1,92 @@
+//! The one module that prints: results to standard output, everything else to standard error; and tables
+//! that are written as a whole.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::ground::failure::Failure;
+use crate::ground::text;
+
+/// Prints a result, with a newline at the end where it has none.
+///
+/// A reader that went away (`bench table | head`) is no error.
+///
+/// # Errors
+/// Standard output cannot be written, for example because the disk behind it is full.
+pub fn result(text: &str) -> Result<(), Failure> {
+    let text = text::terminal(text);
+    let mut out = std::io::stdout().lock();
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(out, "{text}{newline}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Columns of the terminal that standard output is, or that COLUMNS says; 100 where nobody says.
+pub fn width() -> usize {
+    let named = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|&width| width > 0);
+    named.or(comfy_table::Table::new().width().map(usize::from)).unwrap_or(100)
+}
+
+/// Writes rows as CSV, beside and then over the old file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_csv<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Failure> {
+    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    let partial = path.with_extension("csv.partial");
+    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
+    for row in rows {
+        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
+    }
+    writer.flush().map_err(|error| failed(error.to_string()))?;
+    drop(writer);
+    std::fs::rename(&partial, path).map_err(|error| failed(error.to_string()))
+}
+
+/// Makes the folder and writes the file.
+///
+/// # Errors
+/// Either fails.
+pub fn write_file(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
+    let parent = path.parent().unwrap_or(path);
+    let made = std::fs::create_dir_all(parent)
+        .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
+    made.and_then(|()| contents(path))
+}
+
+/// Removes what writers that were killed left in a folder and below: files named `*.partial`, of at least some age
+/// where others may be writing. What cannot be removed stays: it is in nobody's way.
+pub fn sweep(folder: &Path, age: Option<Duration>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let Ok(metadata) = entry.metadata() else { continue };
+        let old = |age: Duration| metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed >= age));
+        if metadata.is_dir() {
+            sweep(&path, age);
+        } else if path.extension().is_some_and(|extension| extension == "partial") && age.is_none_or(old) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Prints a line of information to standard error.
+pub fn info(text: &str) {
+    line(text);
+}
+
+/// Prints the line that explains a failure.
+pub fn error(text: &str) {
+    line(&format!("error: {}", text::line(text)));
+}
+
+fn line(text: &str) {
+    // Where standard error itself is gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr().lock(), "{}", text::terminal(text));
+}

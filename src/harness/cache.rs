@@ -1,0 +1,151 @@
+//! Rows that need not be computed again: one file per row, named by the hash of everything that decides
+//! it. What is taken is judged anew, and every column that can be computed is; the others (bounds, proofs, notes,
+//! seconds) are believed only under a seal: a hash of the entry and of its key, keyed with a secret of the folder.
+//! What does not hold is computed as if it had not been there. The seal shows damage, and entries of other folders
+//! or other keys; it is no protection from someone who can read the folder's secret.
+//!
+//! The key: instance hash, method, every parameter, budget, seed, limits, threads, and the hash of the
+//! sources and of the build ([`SOURCES`]). Rows that ended in an error or were interrupted are not kept.
+
+use std::fs::OpenOptions;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use remat_core::io::{read_json, write_json_quickly};
+use remat_core::schedule::ScheduleDocument;
+use remat_formulations::Termination;
+use serde::{Deserialize, Serialize};
+
+use crate::ground::host::SOURCES;
+use crate::ground::output;
+use crate::harness::records::{Ending, Record, SCHEMA_VERSION};
+use crate::harness::run::job::Point;
+use crate::harness::run::plan::RunBudget;
+use crate::harness::run::{Conditions, Row, Run, execute};
+
+/// Names the folder; empty means no cache.
+const VARIABLE: &str = "BENCH_CACHE";
+/// File of the secret in the folder.
+const SECRET: &str = "secret";
+/// Age at which a file that was not finished belongs to nobody any more.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// A folder of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    folder: PathBuf,
+    /// Whether rows are only put in, and none taken.
+    fresh: bool,
+    /// What seals are made with.
+    secret: [u8; 32],
+}
+
+/// An entry as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    /// Keyed hash of key and entry.
+    seal: String,
+    /// An [`Entry`] as text.
+    entry: String,
+}
+
+/// A row as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    record: Record,
+    schedule: Option<ScheduleDocument>,
+    trace: Vec<Point>,
+}
+
+impl Cache {
+    /// The folder that the environment names, or else `results/.cache` under `root`; none where the
+    /// environment says so by an empty name, or where the folder cannot be used.
+    pub fn locate(root: &Path, fresh: bool) -> Option<Self> {
+        let folder = match std::env::var_os(VARIABLE) {
+            Some(named) if named.is_empty() => return None,
+            Some(named) => named.into(),
+            None => root.join("results/.cache"),
+        };
+        output::sweep(&folder, Some(ABANDONED));
+        let secret = secret(&folder).ok()?;
+        Some(Self { folder, fresh, secret })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The row of a budget, as if it had just been computed, if it is there and holds.
+    pub fn take(&self, run: &Run, budget: &RunBudget, conditions: &Conditions) -> Option<Row> {
+        if self.fresh {
+            return None;
+        }
+        let key = key(run, budget, conditions);
+        let Sealed { seal, entry } = read_json(&self.path(&key)).ok()?;
+        if blake3::Hash::from_hex(&seal).ok()? != self.seal(&key, &entry) {
+            return None;
+        }
+        let Entry { record, schedule, trace } = serde_json::from_str(&entry).ok()?;
+        execute::again(run, budget, conditions, Row { record, schedule, trace })
+    }
+
+    /// Keeps a row, if it may be used again. That it cannot be kept is no failure of the run.
+    pub fn put(&self, row: &Row, run: &Run, conditions: &Conditions) {
+        let again = row.record.is_error() || row.record.termination == Ending::Ran(Termination::Interrupted);
+        if again || row.record.cached {
+            return;
+        }
+        let budget = RunBudget { text: row.record.budget.clone(), bytes: row.record.budget_size };
+        let key = key(run, &budget, conditions);
+        let path = self.path(&key);
+        let entry = Entry { record: row.record.clone(), schedule: row.schedule.clone(), trace: row.trace.clone() };
+        let Ok(entry) = serde_json::to_string(&entry) else { return };
+        if path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok()) {
+            let seal = self.seal(&key, &entry).to_hex().to_string();
+            let _ = write_json_quickly(&path, &Sealed { seal, entry });
+        }
+    }
+
+    fn seal(&self, key: &str, entry: &str) -> blake3::Hash {
+        blake3::keyed_hash(&self.secret, format!("{key}{entry}").as_bytes())
+    }
+
+    fn path(&self, key: &str) -> PathBuf {
+        let hash = blake3::hash(key.as_bytes()).to_hex();
+        self.folder.join(&hash[..2]).join(format!("{}.json.zst", &hash[2..32]))
+    }
+}
+
+/// Everything that decides a row, as text.
+fn key(run: &Run, budget: &RunBudget, conditions: &Conditions) -> String {
+    let Conditions { limits, memory_limit_bytes, cpu_limit, .. } = conditions;
+    format!(
+        "{SCHEMA_VERSION} {SOURCES}\n{} {}[{}] {:?} seed {}\n{:?} {cpu_limit:?} {memory_limit_bytes:?} {} threads\n",
+        run.subject.instance.hash(),
+        run.method.id(),
+        run.parameters,
+        budget.bytes,
+        run.seed,
+        limits.time,
+        limits.threads,
+    )
+}
+
+/// The secret of a folder, made with it, for its owner's eyes only.
+fn secret(folder: &Path) -> std::io::Result<[u8; 32]> {
+    std::fs::create_dir_all(folder)?;
+    let path = folder.join(SECRET);
+    let mut secret = [0; 32];
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(mut file) => {
+            std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+            file.write_all(&secret)?;
+        }
+        // One that is just being written is too short, and there is no cache this time.
+        Err(_) => std::fs::File::open(&path)?.read_exact(&mut secret)?,
+    }
+    Ok(secret)
+}

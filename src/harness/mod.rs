@@ -1,0 +1,16 @@
+//! The middle floor: suites, the processes that work on them, and the rows that come out. Shows nothing of them.
+
+pub mod baseline;
+pub mod best;
+pub mod cache;
+#[cfg(debug_assertions)]
+pub mod fault;
+pub mod index;
+pub mod launcher;
+pub mod max_batch;
+pub mod pool;
+pub mod recorded;
+pub mod records;
+pub mod replay;
+pub mod run;
+pub mod suite;

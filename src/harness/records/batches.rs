@@ -1,0 +1,139 @@
+//! `max-batch.csv`: one row per network and method.
+
+use std::path::{Path, PathBuf};
+
+use remat_core::io::write_json_quickly;
+use remat_core::schedule::ScheduleDocument;
+use remat_formulations::Claim;
+use serde::{Deserialize, Serialize};
+
+use super::parts;
+use crate::ground::failure::Failure;
+use crate::ground::names::file_name;
+use crate::ground::output;
+use crate::ground::text;
+
+/// One search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BatchRow {
+    /// Name of the first of the network's instances.
+    #[serde(with = "text::csv")]
+    pub network: String,
+    /// The instances that show it at different batches, separated by spaces.
+    #[serde(with = "text::csv")]
+    pub instances: String,
+    /// Hash of the network at the largest batch.
+    pub instance_hash: String,
+    /// Id of the method.
+    pub method: String,
+    /// The method with the parameters that the suite gives.
+    #[serde(with = "text::csv")]
+    pub label: String,
+    /// Its claim.
+    pub claim: Claim,
+    /// Memory of the device.
+    pub memory: u64,
+    /// Forward passes allowed beyond store-all's time.
+    pub extra_forwards: f64,
+    /// Largest batch found.
+    pub largest: Option<u64>,
+    /// Least batch at which it is proved that no schedule of the method's class will do.
+    pub refuted: Option<u64>,
+    /// Batch sizes tried.
+    pub probes: u64,
+    /// Store-all's time at the largest batch.
+    pub store_all_time: Option<u64>,
+    /// The time allowed there.
+    pub allowed_time: Option<u64>,
+    /// The time of the schedule found there.
+    pub simulated_time: Option<u64>,
+    /// Its peak.
+    pub simulated_peak: Option<u64>,
+    /// CPU seconds of all runs.
+    pub cpu_seconds: f64,
+    /// Wall limit of each run.
+    pub time_limit_seconds: Option<f64>,
+    /// Threads of each run.
+    pub threads: usize,
+    /// Seed.
+    pub seed: u64,
+    /// What else to know.
+    #[serde(with = "text::csv")]
+    pub note: String,
+    /// Version of bench.
+    pub version: String,
+    /// Revision of the checkout.
+    pub git_revision: String,
+    /// Host.
+    #[serde(with = "text::csv")]
+    pub host: String,
+    /// End of the search.
+    pub timestamp: String,
+}
+
+impl BatchRow {
+    /// What the search was asked; two rows that were asked the same are one.
+    pub fn question(&self) -> (&str, &str, u64, u64, u64, &str) {
+        let Self { network, label, memory, extra_forwards, seed, version, .. } = self;
+        (network, label, *memory, extra_forwards.to_bits(), *seed, version)
+    }
+}
+
+/// The file in a folder of results.
+pub fn path_in(folder: &Path) -> PathBuf {
+    folder.join("max-batch.csv")
+}
+
+/// The rows in a folder of results and in its parts, of those that answer the same question the last;
+/// none where there is no such file.
+///
+/// # Errors
+/// A file is none of ours.
+pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
+    let mut rows: Vec<BatchRow> = Vec::new();
+    let parts = parts::folders(folder);
+    for folder in std::iter::once(folder).chain(parts.iter().map(PathBuf::as_path)) {
+        for row in of_file(&path_in(folder))? {
+            match rows.iter_mut().find(|other| other.question() == row.question()) {
+                Some(other) => *other = row,
+                None => rows.push(row),
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn of_file(path: &Path) -> Result<Vec<BatchRow>, Failure> {
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
+    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
+    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// Writes all rows, beside and then over the old file.
+///
+/// # Errors
+/// The folder cannot be written.
+pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
+    output::write_csv(&path_in(folder), rows)
+}
+
+/// The schedule of a row's largest batch: `schedules/max-batch/<network>/<method>@<memory>+forwards<n>+seed<seed>.json.zst`
+/// (no seed 0).
+pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
+    let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
+    let name = file_name(&format!("{}@{}+forwards{}{seed}", row.label, row.memory, row.extra_forwards));
+    results.join("schedules/max-batch").join(file_name(&row.network)).join(format!("{name}.json.zst"))
+}
+
+/// Keeps the schedule of a row.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_schedule(results: &Path, row: &BatchRow, schedule: &ScheduleDocument) -> Result<(), Failure> {
+    let path = schedule_path(results, row);
+    output::write_file(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
+        .map_err(Failure::failed)
+}

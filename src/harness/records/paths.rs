@@ -1,0 +1,54 @@
+//! Where the files of a row lie in its folder: schedule, trace, replay.
+
+use std::path::{Path, PathBuf};
+
+use super::Record;
+use crate::ground::names::file_name;
+
+/// `schedules/<instance>/<method>[<parameters>]@<budget>+seed<seed>.json.zst` (no seed 0), in characters safe for file names.
+pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
+    named_path(folder, record, "json.zst")
+}
+
+/// `traces/<instance>/<method>[<parameters>]@<budget>+seed<seed>.csv`, likewise.
+pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
+    named_path(folder, record, "csv")
+}
+
+/// `<instance>/<method>[<parameters>]@<budget>+seed<seed>.<extension>` in a folder.
+pub fn named_path(folder: &Path, record: &Record, extension: &str) -> PathBuf {
+    let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
+    let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
+    let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
+    let name = file_name(&format!("{}{parameters}{budget}{seed}", record.method));
+    folder.join(file_name(&record.instance)).join(format!("{name}.{extension}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+
+    #[test]
+    fn schedules_have_safe_file_names_and_rows_that_differ_have_others() {
+        let mut record = example("rotor-persistent", Some(("0.5x", 7)));
+        record.parameters = "slots=500".into();
+        let path = schedule_path(Path::new("out"), &record);
+        assert_eq!(path, Path::new("out/net/rotor-persistent[slots=500]@0.5x.json.zst"));
+        record.seed = 3;
+        let path = schedule_path(Path::new("out"), &record);
+        assert_eq!(path, Path::new("out/net/rotor-persistent[slots=500]@0.5x+seed3.json.zst"));
+        let folder = |name: &str| {
+            let record = Record { instance: name.into(), ..record.clone() };
+            schedule_path(Path::new("out"), &record).parent().map(|path| path.display().to_string())
+        };
+        assert_ne!(folder("../etc/a b"), folder("../etc/a_b"));
+        assert!(folder("..").is_some_and(|path| path.starts_with("out/_")));
+        // FastSA's parameters once made a name of 262 bytes, which no file system takes.
+        record.parameters = "option=value,".repeat(20);
+        let long = schedule_path(Path::new("out"), &record);
+        record.budget = "0.6x".into();
+        assert_ne!(long, schedule_path(Path::new("out"), &record));
+        assert!(long.file_name().is_some_and(|name| name.len() < 220));
+    }
+}

@@ -1,0 +1,88 @@
+//! Which rows belong together, which of them counts, and what a setting is called: what tables, plots and searches share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use remat_formulations::{METHODS, find};
+
+use super::Record;
+use super::paths::schedule_path;
+use crate::ground::size::Budget;
+
+/// The setting of a row as people write it: parameters at their defaults are left out.
+pub fn label(method: &str, parameters: &str) -> String {
+    let specs = find(method).map_or(&[][..], |method| method.about().parameters);
+    let shown: Vec<_> = pairs(parameters)
+        .filter(|(name, value)| !specs.iter().any(|spec| spec.name == *name && spec.default == *value))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    if shown.is_empty() { method.into() } else { format!("{method}[{}]", shown.join(",")) }
+}
+
+/// The label that the points of one sweep share: whole-number parameters vary within it.
+pub fn series_label(record: &Record) -> String {
+    if record.budget_size.is_some() {
+        return label(&record.method, &record.parameters);
+    }
+    let fixed: Vec<_> = pairs(&record.parameters)
+        .filter(|(_, value)| value.parse::<u64>().is_err())
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    label(&record.method, &fixed.join(","))
+}
+
+fn pairs(parameters: &str) -> impl Iterator<Item = (&str, &str)> {
+    parameters.split(',').filter_map(|pair| pair.split_once('='))
+}
+
+/// Position of a method in the registry: the order of tables and legends.
+pub fn rank(method: &str) -> usize {
+    METHODS.iter().position(|known| known.id() == method).unwrap_or(usize::MAX)
+}
+
+/// Rows by instance, in order of first appearance; of rows with the same identity the last counts.
+pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
+    let mut instances: Vec<(String, Vec<&Record>)> = Vec::new();
+    for record in records {
+        let at = instances.iter().position(|(name, _)| *name == record.instance).unwrap_or_else(|| {
+            instances.push((record.instance.clone(), vec![]));
+            instances.len() - 1
+        });
+        let rows = &mut instances[at].1;
+        let same = |other: &&Record| {
+            let key = |row: &Record| (row.method.clone(), row.parameters.clone(), row.budget.clone(), row.seed);
+            key(other) == key(record)
+        };
+        rows.retain(|other| !same(other));
+        rows.push(record);
+    }
+    instances
+}
+
+/// The budgets of some rows as written, fractions before sizes, each ascending.
+pub fn written_budgets(records: &[Record]) -> Vec<&str> {
+    let mut budgets: Vec<&str> = Vec::new();
+    for record in records.iter().filter(|record| !record.budget.is_empty()) {
+        if !budgets.contains(&record.budget.as_str()) {
+            budgets.push(&record.budget);
+        }
+    }
+    budgets.sort_by_key(|text| text.parse::<Budget>().map(|budget| budget.sort_key()).ok());
+    budgets
+}
+
+/// The lower median by simulated time of the rows with a schedule: those of several seeds, say.
+pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
+    let mut solved: Vec<_> = rows.iter().copied().filter(|row| row.is_solved()).collect();
+    solved.sort_by_key(|row| row.simulated_time);
+    solved.get(solved.len().saturating_sub(1) / 2).copied()
+}
+
+/// The last row of each key: a later one has replaced the schedules of those before.
+pub fn latest(rows: &[Record]) -> Vec<&Record> {
+    let last: BTreeMap<_, _> =
+        rows.iter().enumerate().map(|(at, row)| (schedule_path(Path::new(""), row), at)).collect();
+    let mut positions: Vec<_> = last.into_values().collect();
+    positions.sort_unstable();
+    positions.into_iter().map(|at| &rows[at]).collect()
+}

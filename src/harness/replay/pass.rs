@@ -1,0 +1,217 @@
+//! One pass over a folder of results: what has a schedule is replayed, or packed for another machine, and
+//! what records there are becomes `executed.csv`.
+
+use std::path::{Path, PathBuf};
+
+use remat_core::io::{read_json, write_json};
+use serde_json::Value;
+
+use super::{Device, Execution, executed, executor, read, write};
+use crate::ground::failure::Failure;
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::text::count;
+use crate::harness::recorded::Instances;
+use crate::harness::records::Record;
+use crate::harness::records::paths::{named_path, schedule_path};
+use crate::harness::records::select::latest;
+
+/// The framework's own ways that are measured beside the schedules of an instance.
+const BASELINES: &[&str] = &["plain"];
+
+/// A schedule, or one of the framework's own ways, to be executed.
+#[derive(Clone, Debug)]
+struct Task {
+    instance: PathBuf,
+    /// A schedule file, or `baseline:NAME`.
+    schedule: String,
+    record: PathBuf,
+    /// The identity of the row that the record becomes.
+    row: Execution,
+}
+
+/// Replays every schedule of a folder on a device of this machine.
+///
+/// # Errors
+/// The executor cannot be run, or files not be read or written.
+pub fn replay(rows: &[Record], folder: &Path, device: Device, repeat: usize) -> Result<(), Failure> {
+    let library = Library::locate();
+    let folder = std::path::absolute(folder).map_err(Failure::failed)?;
+    let tasks = tasks(rows, &folder, device)?;
+    let list = replays(&folder, device).join("list.tsv");
+    write_list(&list, &tasks)?;
+    output::info(&format!("replaying {} on {}", count(tasks.len(), "schedule"), device.name()));
+    executor::run(&library.root, &list, device, repeat)?;
+    collect(rows, &folder, device)
+}
+
+/// Writes instances and schedules to a folder that a machine without this program replays
+/// (`profiler/replay.sh`).
+///
+/// # Errors
+/// Files cannot be read or written.
+pub fn pack(rows: &[Record], folder: &Path, device: Device, to: &Path) -> Result<(), Failure> {
+    let folder = std::path::absolute(folder).map_err(Failure::failed)?;
+    let mut packed = Vec::new();
+    for (number, task) in tasks(rows, &folder, device)?.into_iter().enumerate() {
+        let instance = PathBuf::from("instances").join(format!("{}.json.gz", task.row.instance));
+        copy(&task.instance, &to.join(&instance))?;
+        let schedule = if task.schedule.starts_with("baseline:") {
+            task.schedule.clone()
+        } else {
+            let name = PathBuf::from("schedules").join(format!("{number}.json.gz"));
+            copy(Path::new(&task.schedule), &to.join(&name))?;
+            name.display().to_string()
+        };
+        let below = task.record.strip_prefix(replays(&folder, device)).unwrap_or(&task.record);
+        packed.push(Task { instance, schedule, record: Path::new("records").join(below), ..task });
+    }
+    write_list(&to.join("list.tsv"), &packed)?;
+    output::info(&format!("{} in {}", count(packed.len(), "replay"), to.display()));
+    Ok(())
+}
+
+/// Makes `executed.csv` of the records that are there; rows of other devices stay.
+///
+/// # Errors
+/// A record is none, or files cannot be read or written.
+pub fn collect(rows: &[Record], folder: &Path, device: Device) -> Result<(), Failure> {
+    let mut all = read(folder)?;
+    all.retain(|row| row.device != device.name());
+    let there = all.len();
+    for task in tasks(rows, folder, device)?.into_iter().filter(|task| task.record.exists()) {
+        let measured = executed(&task.record).map_err(Failure::input)?;
+        let Task { row, .. } = task;
+        all.push(Execution {
+            instance: row.instance,
+            instance_hash: row.instance_hash,
+            method: row.method,
+            parameters: row.parameters,
+            budget: row.budget,
+            seed: row.seed,
+            ..measured
+        });
+    }
+    let bad =
+        all[there..].iter().filter(|row| row.executed_equal == Some(false) || !row.executed_error.is_empty()).count();
+    let (made, path) = (count(all.len() - there, "execution"), super::path_in(folder));
+    output::info(&format!("{made} on {} in {}; {bad} failed or differ", device.name(), path.display()));
+    write(folder, &all)
+}
+
+/// Takes the records of a packed folder over.
+///
+/// # Errors
+/// There are none, or they cannot be copied.
+pub fn bring(folder: &Path, device: Device, from: &Path) -> Result<(), Failure> {
+    let mut found = 0;
+    for entry in globbed(&from.join("records"))? {
+        let below = entry.strip_prefix(from.join("records")).map_err(Failure::failed)?;
+        let target = replays(folder, device).join(below);
+        make_parent(&target)?;
+        std::fs::copy(&entry, &target).map_err(|error| cannot(&target, &error))?;
+        found += 1;
+    }
+    if found == 0 {
+        return Err(Failure::input(format!("{}: holds no records/; unpack records.tar.gz there", from.display())));
+    }
+    Ok(())
+}
+
+/// Files below a folder, of any depth.
+fn globbed(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let entries = std::fs::read_dir(&folder)
+            .map_err(|error| Failure::input(format!("{}: cannot read: {error}", folder.display())))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() { open.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Every schedule of a folder, instance by instance, the framework's own ways first.
+fn tasks(rows: &[Record], folder: &Path, device: Device) -> Result<Vec<Task>, Failure> {
+    let mut instances = Instances::new(folder);
+    let mut tasks: Vec<Task> = Vec::new();
+    let solved: Vec<_> = latest(rows).into_iter().filter(|row| row.simulated_time.is_some()).collect();
+    let mut hashes: Vec<&str> = Vec::new();
+    for row in &solved {
+        if !hashes.contains(&row.instance_hash.as_str()) {
+            hashes.push(&row.instance_hash);
+        }
+    }
+    for hash in hashes {
+        let of_instance = solved.iter().filter(|row| row.instance_hash == hash);
+        for (at, row) in of_instance.enumerate() {
+            let path = instances.path(&row.instance, &row.instance_hash).map_err(Failure::input)?;
+            let instance = std::path::absolute(path).map_err(Failure::failed)?;
+            if at == 0 {
+                tasks.extend(BASELINES.iter().map(|name| baseline(row, &instance, folder, device, name)));
+            }
+            tasks.push(Task {
+                schedule: schedule_path(&folder.join("schedules"), row).display().to_string(),
+                record: named_path(&replays(folder, device), row, "json"),
+                row: identity(row),
+                instance,
+            });
+        }
+    }
+    Ok(tasks)
+}
+
+fn baseline(row: &Record, instance: &Path, folder: &Path, device: Device, name: &str) -> Task {
+    let method = format!("pytorch:{name}");
+    let like =
+        Record { method: method.clone(), parameters: String::new(), budget: String::new(), seed: 0, ..row.clone() };
+    Task {
+        instance: instance.to_owned(),
+        schedule: format!("baseline:{name}"),
+        record: named_path(&replays(folder, device), &like, "json"),
+        row: identity(&like),
+    }
+}
+
+fn identity(row: &Record) -> Execution {
+    Execution {
+        instance: row.instance.clone(),
+        instance_hash: row.instance_hash.clone(),
+        method: row.method.clone(),
+        parameters: row.parameters.clone(),
+        budget: row.budget.clone(),
+        seed: row.seed,
+        ..Execution::default()
+    }
+}
+
+fn replays(folder: &Path, device: Device) -> PathBuf {
+    folder.join("replays").join(device.name())
+}
+
+fn write_list(path: &Path, tasks: &[Task]) -> Result<(), Failure> {
+    make_parent(path)?;
+    let line = |task: &Task| format!("{}\t{}\t{}\n", task.instance.display(), task.schedule, task.record.display());
+    std::fs::write(path, tasks.iter().map(line).collect::<String>()).map_err(|error| cannot(path, &error))
+}
+
+/// Copies a JSON file, compressed as the target's name says; what is there is not written again.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    if to.exists() {
+        return Ok(());
+    }
+    make_parent(to)?;
+    let value: Value = read_json(from)?;
+    write_json(to, &value).map_err(Failure::writing)
+}
+
+fn make_parent(path: &Path) -> Result<(), Failure> {
+    let parent = path.parent().unwrap_or(path);
+    std::fs::create_dir_all(parent).map_err(|error| cannot(parent, &error))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::failed(format!("{}: cannot write: {error}", path.display()))
+}

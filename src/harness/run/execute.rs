@@ -1,0 +1,315 @@
+//! One run from its job to its rows. Whatever becomes of the child, each budget gets a row.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use remat_core::schedule::ScheduleDocument;
+use remat_formulations::method::claim::Strength;
+use remat_formulations::{BudgetUse, Limits, Termination};
+
+use super::child::{self, Heard, Outcome};
+use super::job::{AnswerDocument, Job, Message, Point};
+use super::judge::{Verdict, judge};
+use super::logs;
+use super::plan::{Run, RunBudget};
+use crate::ground::host::{Host, SOURCES, VERSION, timestamp};
+use crate::harness::baseline::overhead;
+use crate::harness::records::{Ending, Record, SCHEMA_VERSION, Skipped, one_line};
+
+/// What all runs of a command have in common.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// What each method may use for each budget.
+    pub limits: Limits,
+    /// Limit on the address space of each worker.
+    pub memory_limit_bytes: Option<u64>,
+    /// Limit on the CPU time of each worker's process group, for each budget.
+    pub cpu_limit: Option<Duration>,
+    /// Folder for the solvers' logs, where they are kept.
+    pub logs: Option<PathBuf>,
+    /// Where this happens.
+    pub host: Host,
+}
+
+/// A row, and the schedule that it is about.
+pub struct Row {
+    /// The row.
+    pub record: Record,
+    /// The schedule, if it is legal.
+    pub schedule: Option<ScheduleDocument>,
+    /// What was known when, as far as the method reported it.
+    pub trace: Vec<Point>,
+}
+
+/// Runs a method in a process of its own and judges what it answers to each of `budgets`.
+///
+/// A row is what the method says when it is asked for this budget alone. Whatever ended a process that had
+/// several budgets says nothing about those that it had not answered yet: each of them is asked again, alone.
+pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
+    let again = |(budget, attempt): (&RunBudget, Attempt)| match attempt {
+        Attempt::Open(_) if budgets.len() > 1 => {
+            attempt_all(run, std::slice::from_ref(budget), conditions, interrupted).pop().unwrap_or(attempt).row()
+        }
+        attempt => attempt.row(),
+    };
+    budgets.iter().zip(attempt_all(run, budgets, conditions, interrupted)).map(again).collect()
+}
+
+/// What one process has brought for a budget.
+enum Attempt {
+    /// An answer, or why there is none for any budget.
+    Done(Row),
+    /// No answer: the process failed or was stopped before.
+    Open(Row),
+}
+
+impl Attempt {
+    fn row(self) -> Row {
+        match self {
+            Self::Done(row) | Self::Open(row) => row,
+        }
+    }
+}
+
+fn attempt_all(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Attempt> {
+    let job = Job {
+        parent: std::process::id(),
+        instance: run.subject.path.clone(),
+        method: run.method.id().into(),
+        parameters: run.given.clone(),
+        budgets: budgets.iter().map(|budget| budget.bytes).collect(),
+        limits: Limits { seed: run.seed, ..conditions.limits },
+        memory_limit_bytes: conditions.memory_limit_bytes,
+        cpu_limit: conditions.cpu_limit,
+        log: conditions.logs.as_deref().and_then(|folder| logs::open(folder, run, budgets)),
+    };
+    let outcome = child::run(&job, interrupted).unwrap_or_else(|error| Outcome {
+        heard: Heard::default(),
+        death: Some((Termination::Error, format!("no worker could be started: {error}"))),
+        wall_seconds: 0.0,
+        cpu_seconds: 0.0,
+        peak_rss_bytes: 0,
+    });
+    if let Some(log) = &job.log {
+        logs::trim(log);
+    }
+    attempts(run, budgets, conditions, outcome)
+}
+
+fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: Outcome) -> Vec<Attempt> {
+    let mut answers: BTreeMap<usize, AnswerDocument> = BTreeMap::new();
+    let mut otherwise = outcome.death.map(|(termination, words)| (Ending::Ran(termination), words));
+    let template = |budget: &RunBudget| Record {
+        wall_seconds: outcome.wall_seconds,
+        cpu_seconds: outcome.cpu_seconds,
+        peak_rss_bytes: outcome.peak_rss_bytes,
+        ..blank(run, budget, conditions)
+    };
+    let Heard { messages, mut traces, mut incumbents, .. } = outcome.heard;
+    for message in messages {
+        match message {
+            Message::Answer(answer) => drop(answers.insert(answer.index, *answer)),
+            Message::Skipped { reason } => otherwise = Some((Ending::Skipped(Skipped::Skipped), reason)),
+            Message::Failed { message } => {
+                let starved = child::starved(&message);
+                let termination = if starved { Termination::MemoryLimit } else { Termination::Error };
+                otherwise = Some((Ending::Ran(termination), message));
+            }
+            Message::Progress(_) | Message::Done => {}
+        }
+    }
+    let given: Vec<f64> = answers.values().filter_map(|answer| answer.given_after).collect();
+    let (ending, words) = otherwise.unwrap_or((Ending::Ran(Termination::Error), "the worker gave no answer".into()));
+    let attempt = |(index, budget): (usize, &RunBudget)| {
+        let trace = since_begun(traces.remove(&index).unwrap_or_default(), &given);
+        if let Some(answer) = answers.remove(&index) {
+            return Attempt::Done(Row { trace, ..answered(run, budget, answer, template(budget)) });
+        }
+        let Ending::Ran(termination) = ending else {
+            let record = Record { termination: ending, note: one_line(&words), ..template(budget) };
+            return Attempt::Done(Row { record, schedule: None, trace });
+        };
+        let cut_short = cut_short(index, termination, incumbents.remove(&index), &trace);
+        let Row { record, schedule, .. } = answered(run, budget, cut_short, template(budget));
+        let error = if record.error.is_empty() { one_line(&words) } else { record.error };
+        Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
+    };
+    budgets.iter().enumerate().map(attempt).collect()
+}
+
+/// A trace that counts from when the method turned to its budget: after the last answer to another one that was
+/// there before anything was known of this one.
+fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
+    let first = trace.first().map_or(0.0, |point| point.seconds);
+    let begun = given.iter().copied().filter(|&seconds| seconds <= first).fold(0.0, f64::max);
+    for point in &mut trace {
+        point.seconds -= begun;
+    }
+    trace
+}
+
+/// What a worker that came to no answer had reported before.
+fn cut_short(
+    index: usize,
+    termination: Termination,
+    schedule: Option<ScheduleDocument>,
+    trace: &[Point],
+) -> AnswerDocument {
+    AnswerDocument {
+        index,
+        termination,
+        claimed_time: schedule.as_ref().and_then(|schedule| schedule.claimed_time),
+        claimed_peak_bytes: schedule.as_ref().and_then(|schedule| schedule.claimed_peak_bytes),
+        schedule,
+        lower_bound: trace.iter().filter_map(|point| point.lower_bound).max(),
+        claim: None,
+        build_seconds: None,
+        solve_seconds: None,
+        note: String::new(),
+        given_after: None,
+    }
+}
+
+fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Record) -> Row {
+    let claim = answer.claim.unwrap_or(template.claim);
+    let Verdict { termination, simulation, class, error } = judge(&run.subject.instance, budget.bytes, claim, &answer);
+    // Nothing is known of what a bound without a claim holds for: that of a worker that was stopped before it said so.
+    let bounds = claim.strength != Strength::Heuristic;
+    let baseline = run.subject.baseline;
+    let time = simulation.as_ref().map(|simulation| simulation.time);
+    // What a method says of its own failure is the error.
+    let failed = termination == Termination::Error && error.is_empty();
+    let error = if failed { &answer.note } else { &error };
+    let record = Record {
+        termination: Ending::Ran(termination),
+        claim,
+        schedule_class: class,
+        claimed_time: answer.claimed_time,
+        claimed_peak: answer.claimed_peak_bytes,
+        simulated_time: time,
+        simulated_peak: simulation.as_ref().map(|simulation| simulation.peak_bytes),
+        overhead: time.and_then(|time| overhead(time, baseline.time)),
+        overhead_default: time.and_then(|time| overhead(time, baseline.default_time)),
+        lower_bound: answer.lower_bound.filter(|_| bounds),
+        recomputations: simulation.as_ref().map(remat_core::Simulation::recomputations),
+        build_seconds: answer.build_seconds,
+        solve_seconds: answer.solve_seconds,
+        note: one_line(&answer.note),
+        error: one_line(error),
+        ..template
+    };
+    Row { record, schedule: answer.schedule.filter(|_| simulation.is_some()), trace: vec![] }
+}
+
+/// A row that was kept, judged again as if it had just been computed; nothing where the judge says otherwise than
+/// the row.
+///
+/// What was measured, and what the method said, is taken from the row; all else is made anew.
+pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) -> Option<Row> {
+    let Row { record, schedule, trace } = kept;
+    let template = Record {
+        wall_seconds: record.wall_seconds,
+        cpu_seconds: record.cpu_seconds,
+        peak_rss_bytes: record.peak_rss_bytes,
+        git_revision: record.git_revision.clone(),
+        host: record.host.clone(),
+        timestamp: record.timestamp.clone(),
+        cached: true,
+        ..blank(run, budget, conditions)
+    };
+    let row = match record.termination {
+        Ending::Skipped(_) => {
+            let reason = run.method.supports(&run.subject.instance).err()?;
+            let record = Record { termination: record.termination, note: one_line(&reason.to_string()), ..template };
+            Row { record, schedule: None, trace }
+        }
+        Ending::Ran(termination) => {
+            let answer = AnswerDocument {
+                index: 0,
+                termination,
+                schedule,
+                claimed_time: record.claimed_time,
+                claimed_peak_bytes: record.claimed_peak,
+                lower_bound: record.lower_bound,
+                claim: Some(record.claim),
+                build_seconds: record.build_seconds,
+                solve_seconds: record.solve_seconds,
+                note: record.note.clone(),
+                given_after: None,
+            };
+            let mut row = Row { trace, ..answered(run, budget, answer, template) };
+            // The words of a worker's death are its own.
+            if row.record.error.is_empty() {
+                row.record.error.clone_from(&record.error);
+            }
+            row
+        }
+    };
+    // Names may differ where the row is used; what is computed in floating point is made anew and was stored as text.
+    let expected = Record {
+        suite: row.record.suite.clone(),
+        instance: row.record.instance.clone(),
+        budget: row.record.budget.clone(),
+        overhead: row.record.overhead,
+        overhead_default: row.record.overhead_default,
+        time_limit_seconds: row.record.time_limit_seconds,
+        cpu_limit_seconds: row.record.cpu_limit_seconds,
+        cached: true,
+        ..record
+    };
+    (expected == row.record).then_some(row)
+}
+
+/// A row without results.
+fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
+    let instance = &run.subject.instance;
+    let about = run.method.about();
+    let budgeted = about.budgets == BudgetUse::Used;
+    Record {
+        schema_version: SCHEMA_VERSION,
+        suite: run.suite.clone(),
+        instance: instance.name().into(),
+        instance_hash: instance.hash().to_string(),
+        batch_size: instance.provenance().batch_size,
+        times: instance.provenance().times.kind().into(),
+        time_unit: instance.units().time,
+        memory_unit: instance.units().memory,
+        store_all_time: run.subject.baseline.time,
+        store_all_peak: run.subject.baseline.peak_bytes,
+        method: run.method.id().into(),
+        parameters: run.parameters.to_string(),
+        claim: run.method.claim(&run.parameters),
+        schedule_class: None,
+        budget_size: budget.bytes.filter(|_| budgeted),
+        budget: budget.text.clone(),
+        termination: Ending::Ran(Termination::Error),
+        claimed_time: None,
+        claimed_peak: None,
+        simulated_time: None,
+        simulated_peak: None,
+        overhead: None,
+        overhead_default: None,
+        lower_bound: None,
+        recomputations: None,
+        build_seconds: None,
+        solve_seconds: None,
+        wall_seconds: 0.0,
+        cpu_seconds: 0.0,
+        peak_rss_bytes: 0,
+        threads: conditions.limits.threads,
+        time_limit_seconds: conditions.limits.time.map(|limit| limit.as_secs_f64()),
+        cpu_limit_seconds: conditions.cpu_limit.map(|limit| limit.as_secs_f64()),
+        memory_limit_bytes: conditions.memory_limit_bytes,
+        seed: run.seed,
+        note: String::new(),
+        error: String::new(),
+        cached: false,
+        version: VERSION.into(),
+        sources: SOURCES.into(),
+        git_revision: conditions.host.git_revision.clone(),
+        host: conditions.host.name.clone(),
+        timestamp: timestamp(),
+    }
+}

@@ -1,0 +1,191 @@
+//! What follows from a digest, in a sentence each, computed from the rows: who is best at which budgets, what leaving the
+//! chain and choosing implementations bring, what planning costs.
+//!
+//! All three are about the digest's first group. Where the rows do not say (no method on the chain, no schedule that
+//! chooses, a single method) the sentence is missing.
+
+use remat_formulations::method::claim::{Implementations, Order};
+
+use super::arena::{Arena, Outcome};
+use super::digest::{Cell, Digest, Group, Row};
+use super::measures::shifted_geometric_mean;
+use super::seconds;
+
+/// How near to the best known schedules planning is priced: within these parts of their time.
+const WITHIN: [f64; 3] = [0.1, 0.03, 0.01];
+
+/// The sentences.
+pub fn sentences(arena: &Arena, digest: &Digest) -> Vec<String> {
+    let Some(group) = digest.groups.first() else { return vec![] };
+    let all = [best(arena, digest, group), brings(arena, digest, group), planning(arena, group)];
+    all.into_iter().flatten().collect()
+}
+
+/// Who has the least mean at which budgets; who is as good to the digit that is printed is named too.
+fn best(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
+    let mut parts: Vec<(Vec<&str>, Vec<&str>, Vec<String>)> = Vec::new();
+    for (at, budget) in digest.budgets.iter().enumerate() {
+        let means = || group.rows.iter().filter_map(|row| Some((row, row.cells[at].ratio()?)));
+        if means().count() < 2 {
+            continue;
+        }
+        let Some(least) = means().map(|(_, ratio)| ratio).min_by(f64::total_cmp) else { continue };
+        let equal = means().filter(|(_, ratio)| percent(*ratio) == percent(least));
+        let names: Vec<&str> = equal.map(|(row, _)| label(arena, row)).collect();
+        match parts.last_mut().filter(|(same, ..)| *same == names) {
+            Some((_, budgets, figures)) => {
+                budgets.push(budget);
+                figures.push(percent(least));
+            }
+            None => parts.push((names, vec![budget], vec![percent(least)])),
+        }
+    }
+    let clause = |(names, budgets, figures): &(Vec<&str>, Vec<&str>, Vec<String>)| {
+        format!("{} at {} ({} %)", list(names), list(budgets), figures.join(", "))
+    };
+    let clauses: Vec<String> = parts.iter().map(clause).collect();
+    (!clauses.is_empty()).then(|| format!("Least overhead: {}.", clauses.join("; ")))
+}
+
+/// The best schedules of three nested sets of rows: methods on the chain, one implementation per operator, all.
+fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
+    let chain = |at: usize, _: &Outcome| arena.contestants[at].claim.class.order == Order::Chain;
+    let one = |at: usize, outcome: &Outcome| {
+        let classes = [Some(arena.contestants[at].claim.class), outcome.class];
+        chain(at, outcome) || classes.iter().flatten().any(|class| class.implementations == Implementations::One)
+    };
+    let saved = |fewer: &dyn Fn(usize, &Outcome) -> bool, more: &dyn Fn(usize, &Outcome) -> bool| {
+        let at_budget = |cases: &Vec<usize>| {
+            let pair = |&case: &usize| Some((fastest(arena, group, case, fewer)?, fastest(arena, group, case, more)?));
+            let ratios: Vec<f64> = cases.iter().filter_map(pair).map(|(from, to)| to as f64 / from as f64).collect();
+            let mean = shifted_geometric_mean(&ratios, 0.0)?;
+            Some(format!("{:.1}", 100.0 * (1.0 - mean)))
+        };
+        let all: Vec<Option<String>> = group.counted.iter().map(at_budget).collect();
+        let known = all.iter().flatten().count();
+        let figures: Vec<String> = all.into_iter().map(|figure| figure.unwrap_or_else(|| "-".into())).collect();
+        (known > 0).then(|| figures.join(", "))
+    };
+    // Older records do not say what a schedule is.
+    let everything = |at: usize, outcome: &Outcome| one(at, outcome) || outcome.class.is_some();
+    let any = |is: &dyn Fn(usize, &Outcome) -> bool| {
+        group.rows.iter().any(|row| {
+            arena.outcomes_of(row.contestant).any(|outcome| outcome.time.is_some() && is(row.contestant, outcome))
+        })
+    };
+    let leaving = saved(&chain, &one).filter(|_| any(&|at, outcome| one(at, outcome) && !chain(at, outcome)));
+    let choosing =
+        saved(&one, &everything).filter(|_| any(&|at, outcome| !one(at, outcome) && outcome.class.is_some()));
+    let budgets = list(&digest.budgets);
+    match (leaving, choosing) {
+        (Some(leaving), Some(choosing)) => Some(format!(
+            "At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time, and choosing implementations \
+             {choosing} % of what is left."
+        )),
+        (Some(leaving), None) => {
+            Some(format!("At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time."))
+        }
+        (None, Some(both)) if any(&chain) => Some(format!(
+            "At {budgets} leaving the chain and choosing implementations saves {both} % of the best chain schedule's time."
+        )),
+        (None, Some(choosing)) => Some(format!(
+            "At {budgets} choosing implementations saves {choosing} % of the best time with one per operator."
+        )),
+        (None, None) => None,
+    }
+}
+
+/// The least simulated time in a case of the group's methods whose outcome is in a set.
+fn fastest(arena: &Arena, group: &Group, case: usize, within: &dyn Fn(usize, &Outcome) -> bool) -> Option<u64> {
+    let outcomes =
+        group.rows.iter().filter_map(|row| Some((row.contestant, arena.outcomes[row.contestant][case].as_ref()?)));
+    outcomes.filter(|(at, outcome)| within(*at, outcome)).filter_map(|(_, outcome)| outcome.time).min()
+}
+
+/// The quickest method that comes within some parts of the best, over all counted cases.
+fn planning(arena: &Arena, group: &Group) -> Option<String> {
+    let cases: Vec<usize> = group.counted.iter().flatten().copied().collect();
+    let loss = |row: &Row| {
+        let ratio = |&case: &usize| {
+            let time = arena.outcomes[row.contestant][case].as_ref()?.time?;
+            Some(time as f64 / fastest(arena, group, case, &|_, _| true)?.max(1) as f64)
+        };
+        let ratios: Vec<f64> = cases.iter().map(ratio).collect::<Option<_>>()?;
+        Some(shifted_geometric_mean(&ratios, 0.0)? - 1.0)
+    };
+    let known: Vec<(&Row, f64)> = group.rows.iter().filter_map(|row| Some((row, loss(row)?))).collect();
+    if known.len() < 2 {
+        return None;
+    }
+    let mut clauses: Vec<String> = Vec::new();
+    let mut previous = None;
+    for within in WITHIN {
+        let near = known.iter().filter(|(_, loss)| *loss <= within);
+        let Some((row, loss)) = near.min_by(|a, b| a.0.planning.total_cmp(&b.0.planning)) else { continue };
+        if previous != Some(row.contestant) {
+            let time = seconds(Some(row.planning));
+            let words = if previous.is_none() { " of planning a case for schedules" } else { " for" };
+            let slower = if previous.is_none() { " slower than the best known" } else { "" };
+            clauses.push(format!("{} takes {time} s{words} {:.1} %{slower}", label(arena, row), 100.0 * loss));
+            previous = Some(row.contestant);
+        }
+    }
+    let (cut, all) = group.cut();
+    let cut = if cut > 0 { format!("; {cut} of {all} cases were stopped by a limit (*)") } else { String::new() };
+    (!clauses.is_empty()).then(|| format!("{}{cut}.", clauses.join(", ")))
+}
+
+/// The name of a row's method.
+pub fn label<'a>(arena: &'a Arena, row: &Row) -> &'a str {
+    let who = &arena.contestants[row.contestant];
+    let alone = arena.contestants.iter().filter(|other| other.method == who.method).count() == 1;
+    if alone { &who.method } else { &who.label }
+}
+
+fn percent(ratio: f64) -> String {
+    Cell::Mean { ratio, cut: false }.text(0)
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::aggregate::arena::tests::table;
+
+    #[test]
+    fn sentences_follow_from_the_rows() {
+        let arena = table(&[
+            ("revolve", [Some(130); 4]),
+            ("checkmate-ilp", [Some(117); 4]),
+            ("fastsa", [Some(110), Some(110), Some(110), Some(117)]),
+        ]);
+        let sentences = sentences(&arena, &Digest::new(&arena));
+        insta::assert_snapshot!(sentences.join("\n"), @"
+        Least overhead: fastsa at 0.5x (11.7 %).
+        At 0.5x leaving the chain saves 10.0 % of the best chain schedule's time, and choosing implementations 4.5 % of what is left.
+        checkmate-ilp takes 1.00 s of planning a case for schedules 4.7 % slower than the best known, fastsa takes 1.00 s for 0.0 %.
+        ");
+    }
+
+    #[test]
+    fn nothing_follows_from_a_single_method() {
+        let arena = table(&[("fastsa", [Some(110); 4])]);
+        assert_eq!(sentences(&arena, &Digest::new(&arena)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn lists_are_written_out() {
+        assert_eq!(
+            [list::<&str>(&[]), list(&["a"]), list(&["a", "b"]), list(&["a", "b", "c"])],
+            ["", "a", "a and b", "a, b and c"]
+        );
+    }
+}

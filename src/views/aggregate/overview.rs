@@ -1,0 +1,281 @@
+//! The tables over all cases: means, statuses, the virtual best, performance profiles.
+
+use std::collections::BTreeMap;
+
+use remat_formulations::Claim;
+
+use super::arena::{Arena, Contestant, Outcome};
+use super::measures::{SHIFT_SECONDS, mean, penalised, profile, share_at, shifted_geometric_mean};
+use super::{Table, number, seconds};
+use crate::ground::grid::Grid;
+use crate::harness::records::select::{rank, series_label};
+use crate::harness::records::{Ending, Record};
+
+/// Ratios at which the table of performance profiles is read.
+const RATIOS: [f64; 8] = [1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0];
+
+/// A grid with the columns claim and method, and a rule between the claims.
+pub struct Grouped {
+    grid: Grid,
+    previous: Option<Claim>,
+}
+
+impl Grouped {
+    /// The columns after claim and method hold numbers.
+    pub fn new(columns: &[&str]) -> Self {
+        let header: Vec<&str> = ["claim", "method"].iter().chain(columns).copied().collect();
+        Self { grid: Grid::new(&header).numeric_from(2), previous: None }
+    }
+
+    /// Adds the row of a method.
+    pub fn row(&mut self, claim: &Claim, label: &str, cells: impl IntoIterator<Item = String>) {
+        if self.previous.is_some_and(|previous| previous != *claim) {
+            self.grid.rule();
+        }
+        self.previous = Some(*claim);
+        self.grid.row([claim.to_string(), label.to_owned()].into_iter().chain(cells));
+    }
+
+    /// The row of a contestant.
+    pub fn contestant(&mut self, contestant: &Contestant, cells: impl IntoIterator<Item = String>) {
+        self.row(&contestant.claim, &contestant.label, cells);
+    }
+
+    /// The grid.
+    pub fn finish(self) -> Grid {
+        self.grid
+    }
+}
+
+/// Means over all cases.
+pub fn summary(arena: &Arena) -> Table {
+    let columns =
+        ["cases", "schedule", "answered", "proved", "best", "time/best", "overhead %", "planning s", "PAR2 s"];
+    let mut grid = Grouped::new(&columns);
+    for (at, contestant) in arena.contestants.iter().enumerate() {
+        grid.contestant(contestant, summary_row(arena, at));
+    }
+    Table {
+        title: "Over all cases",
+        caption: format!(
+            "A case is an instance at a budget that the method supports. schedule: cases with a checked schedule within the \
+             budget; answered: the method came to its own end with a schedule, a bound or a proof; proved: an optimum or a gap \
+             within the method's claim, or that there is no schedule; best: nobody's schedule is faster. time/best and overhead: \
+             geometric means over the method's own schedules of simulated time over the virtual best's and over store-all's, so \
+             a method that meets only large budgets looks good: read the profile beside it. planning s: shifted geometric mean \
+             (shift {SHIFT_SECONDS} s) of the wall seconds that the method took, to whatever end; PAR2: arithmetic mean of the \
+             seconds to the answer, an unanswered case at twice its limit. A dash: nothing to count, or an unanswered case \
+             without a limit."
+        ),
+        grid: grid.finish(),
+    }
+}
+
+fn summary_row(arena: &Arena, at: usize) -> Vec<String> {
+    let outcomes: Vec<&Outcome> = arena.outcomes_of(at).collect();
+    let count = |has: &dyn Fn(&Outcome) -> bool| outcomes.iter().filter(|outcome| has(outcome)).count().to_string();
+    let times: Vec<_> =
+        arena.known(at).filter_map(|(case, best, outcome)| Some((outcome.time?, best, case.store_all))).collect();
+    let ratios = |reference: fn(&(u64, u64, u64)) -> u64| {
+        let positive = times.iter().filter(|entry| reference(entry) > 0 && entry.0 > 0);
+        positive.map(|entry| entry.0 as f64 / reference(entry) as f64).collect::<Vec<_>>()
+    };
+    let planning: Vec<f64> = outcomes.iter().map(|outcome| outcome.trajectory.end).collect();
+    let penalised: Option<Vec<f64>> =
+        outcomes.iter().map(|outcome| penalised(outcome.answered(), outcome.limit, 2.0)).collect();
+    let wins = times.iter().filter(|(time, best, _)| time == best).count();
+    let overhead = shifted_geometric_mean(&ratios(|entry| entry.2), 0.0).map(|ratio| 100.0 * (ratio - 1.0));
+    vec![
+        outcomes.len().to_string(),
+        count(&|outcome| outcome.time.is_some()),
+        count(&|outcome| outcome.answered().is_some()),
+        count(&|outcome| outcome.is_proved()),
+        wins.to_string(),
+        number(shifted_geometric_mean(&ratios(|entry| entry.1), 0.0), 3),
+        number(overhead, 1),
+        seconds(shifted_geometric_mean(&planning, SHIFT_SECONDS)),
+        seconds(penalised.and_then(|values| mean(&values))),
+    ]
+}
+
+/// The words of the column `termination` in the order of the table; one that is not among them comes last.
+const STATUSES: [&str; 13] = [
+    "optimal",
+    "gap_reached",
+    "feasible",
+    "bound_only",
+    "not_found",
+    "infeasible",
+    "time_limit",
+    "cpu_limit",
+    "memory_limit",
+    "node_limit",
+    "interrupted",
+    "error",
+    "skipped",
+];
+
+/// The word of a status, as in the records.
+pub fn word(ending: Ending) -> String {
+    let value = serde_json::to_value(ending).expect("a status is a word");
+    value.as_str().expect("a status is a word").to_owned()
+}
+
+/// Rows by status; statuses that nobody has are left out.
+pub fn statuses(records: &[Record]) -> Table {
+    let mut shown: Vec<String> = records.iter().map(|row| word(row.termination)).collect();
+    shown.sort_by_key(|word| (STATUSES.iter().position(|known| known == word).unwrap_or(STATUSES.len()), word.clone()));
+    shown.dedup();
+    let names: Vec<String> = shown.iter().map(|word| word.replace('_', " ")).collect();
+    let columns: Vec<&str> = std::iter::once("rows").chain(names.iter().map(String::as_str)).collect();
+    let mut grid = Grouped::new(&columns);
+    for ((claim, _, label), rows) in by_method(records) {
+        let counts = shown.iter().map(|status| rows.iter().filter(|row| word(row.termination) == *status).count());
+        let cells: Vec<_> = std::iter::once(rows.len()).chain(counts).map(|count| count.to_string()).collect();
+        grid.row(&claim, &label, cells);
+    }
+    Table {
+        title: "Rows by status",
+        caption:
+            "One row per instance, parameters, budget and seed; a status that no row has has no column. optimal and \
+                  infeasible are proved within the method's claim."
+                .into(),
+        grid: grid.finish(),
+    }
+}
+
+type Groups<'a> = BTreeMap<(Claim, usize, String), Vec<&'a Record>>;
+
+/// Rows by claim, place in the registry and label.
+pub fn by_method(records: &[Record]) -> Groups<'_> {
+    let mut groups = Groups::new();
+    for row in records {
+        groups.entry((row.claim, rank(&row.method), series_label(row))).or_default().push(row);
+    }
+    groups
+}
+
+/// The fastest schedule of each case, and whose it is.
+pub fn virtual_best(arena: &Arena) -> Table {
+    let mut grid = Grid::new(&["instance", "budget", "overhead %", "schedules", "bound %", "best"]).numeric(2..5);
+    let mut previous = "";
+    for (at, case) in arena.cases.iter().enumerate() {
+        if !previous.is_empty() && previous != case.instance {
+            grid.rule();
+        }
+        previous = &case.instance;
+        let there =
+            || arena.outcomes.iter().zip(&arena.contestants).filter_map(|(row, who)| Some((row[at].as_ref()?, who)));
+        let solved = there().filter(|(outcome, _)| outcome.time.is_some()).count();
+        let winners: Vec<_> = there()
+            .filter(|(outcome, _)| case.best.is_some() && outcome.time == case.best)
+            .map(|(_, who)| &who.label)
+            .collect();
+        let more = if winners.len() > 1 { format!(" and {} more", winners.len() - 1) } else { String::new() };
+        let percent = |time: Option<u64>| {
+            let time = time.filter(|_| case.store_all > 0);
+            number(time.map(|time| 100.0 * (time as f64 / case.store_all as f64 - 1.0)), 1)
+        };
+        // Only a bound that holds for the schedules of all who took part says something about the best of them.
+        let for_all = |who: &Contestant| there().all(|(_, other)| who.claim.class.contains(&other.claim.class));
+        let bounds = there().filter(|(_, who)| for_all(who));
+        let bounds = bounds.filter_map(|(outcome, _)| Some(outcome.trajectory.bounds.last()?.1));
+        grid.row([
+            case.instance.clone(),
+            case.budget.clone(),
+            percent(case.best),
+            format!("{solved}/{}", there().count()),
+            percent(bounds.max()),
+            winners.first().map_or("-".into(), |first| format!("{first}{more}")),
+        ]);
+    }
+    Table {
+        title: "Virtual best",
+        caption: "The fastest checked schedule of each case and who has it (the first in the order of the registry, and how \
+                  many are as fast). overhead over store-all; schedules: contestants with a schedule of those that took part; \
+                  bound: what is proved for the classes of all who took part, in the same measure."
+            .into(),
+        grid,
+    }
+}
+
+/// The ratios of a contestant to the virtual best, one per case that has a schedule; none where it has none itself.
+pub fn ratios(arena: &Arena, contestant: usize) -> Vec<Option<f64>> {
+    let ratio = |time: u64, best: u64| if best == 0 { 1.0 } else { time as f64 / best as f64 };
+    arena.known(contestant).map(|(_, best, outcome)| outcome.time.map(|time| ratio(time, best))).collect()
+}
+
+/// Performance profiles at round ratios.
+pub fn profiles(arena: &Arena) -> Table {
+    let names: Vec<String> = RATIOS.iter().map(|ratio| format!("<= {ratio}")).collect();
+    let columns: Vec<&str> = std::iter::once("cases").chain(names.iter().map(String::as_str)).collect();
+    let mut grid = Grouped::new(&columns);
+    for (at, contestant) in arena.contestants.iter().enumerate() {
+        let ratios = ratios(arena, at);
+        let steps = profile(&ratios);
+        let shares = RATIOS.iter().map(|&ratio| format!("{:.0}", 100.0 * share_at(&steps, ratio)));
+        let cells = std::iter::once(ratios.len().to_string()).chain(shares);
+        grid.contestant(contestant, cells.collect::<Vec<_>>());
+    }
+    Table {
+        title: "Performance profiles",
+        caption: "Dolan and Moré: per cent of the cases at which the method's simulated time is within a factor of the virtual \
+                  best's. cases: those that it supports and at which anyone has a schedule; one at which it has none itself is \
+                  never reached."
+            .into(),
+        grid: grid.finish(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arena::tests::{arena, rows};
+    use super::*;
+    use crate::ground::format::Format;
+
+    #[test]
+    fn means_count_failures_at_their_limit() {
+        insta::assert_snapshot!(summary(&arena()).grid.render(Format::Csv), @r#"
+        claim,method,cases,schedule,answered,proved,best,time/best,overhead %,planning s,PAR2 s
+        baseline: all schedules,sequential,2,1,1,0,0,1.100,10.0,1.00,-
+        "optimum: stages, one implementation",checkmate-ilp,2,1,1,1,1,1.000,0.0,5.00,11.0
+        heuristic: all schedules,revolve,2,2,2,0,1,1.118,58.1,1.45,1.50
+        "#);
+    }
+
+    #[test]
+    fn every_row_has_one_status() {
+        insta::assert_snapshot!(statuses(&rows()).grid.render(Format::Csv), @r#"
+        claim,method,rows,optimal,feasible,time limit
+        baseline: all schedules,sequential,2,0,2,0
+        "optimum: stages, one implementation",checkmate-ilp,2,1,0,1
+        heuristic: all schedules,revolve,2,0,2,0
+        "#);
+    }
+
+    #[test]
+    fn the_virtual_best_names_its_owner() {
+        insta::assert_snapshot!(virtual_best(&arena()).grid.render(Format::Csv), @"
+        instance,budget,overhead %,schedules,bound %,best
+        net,0.5x,100.0,1/3,-,revolve
+        net,1x,0.0,3/3,-,checkmate-ilp
+        ");
+    }
+
+    #[test]
+    fn profiles_are_shares_of_cases() {
+        insta::assert_snapshot!(profiles(&arena()).grid.render(Format::Latex), @r"
+        \begin{tabular}{llrrrrrrrrr}
+          \toprule
+          claim & method & cases & $<$= 1 & $<$= 1.01 & $<$= 1.02 & $<$= 1.05 & $<$= 1.1 & $<$= 1.2 & $<$= 1.5 & $<$= 2 \\
+          \midrule
+          baseline: all schedules & sequential & 2 & 0 & 0 & 0 & 0 & 50 & 50 & 50 & 50 \\
+          \midrule
+          optimum: stages, one implementation & checkmate-ilp & 2 & 50 & 50 & 50 & 50 & 50 & 50 & 50 & 50 \\
+          \midrule
+          heuristic: all schedules & revolve & 2 & 50 & 50 & 50 & 50 & 50 & 50 & 100 & 100 \\
+          \bottomrule
+        \end{tabular}
+        ");
+    }
+}

@@ -1,0 +1,13 @@
+//! The upper floor: what is shown of rows, as tables, plots, pages and reproductions. Starts no run.
+
+pub mod aggregate;
+pub mod batches;
+pub mod best;
+mod fuzz;
+pub mod method_pages;
+pub mod plot;
+pub mod published;
+pub mod report;
+pub mod reproduce;
+pub mod table;
+pub mod trajectory;

@@ -1,0 +1,158 @@
+//! Figures of what was executed: claimed, simulated and executed time and peak of the same schedules, one
+//! figure per instance and device. Times are relative to store-all's, each to its own kind's: an instance whose
+//! times are modelled for another device has the right shape at most.
+
+use std::path::Path;
+
+use remat_core::format::MemoryUnit;
+
+use super::axis::Axis;
+use super::figure::{Figure, Joined, Series};
+use super::style::{self, Marker, Style};
+use super::{GIB, points_of};
+use crate::ground::failure::Failure;
+use crate::ground::names::file_name;
+use crate::harness::records::Record;
+use crate::harness::records::select::{by_instance, rank, series_label};
+use crate::harness::replay::Execution;
+
+/// Writes NAME-executed-DEVICE.svg and .png for every instance and device with an execution; returns how many.
+///
+/// # Errors
+/// The folder or a file cannot be written.
+pub fn write_all(records: &[Record], executed: &[Execution], folder: &Path) -> Result<usize, Failure> {
+    let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
+    let mut devices: Vec<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    let mut count = 0;
+    for (name, rows) in by_instance(records) {
+        for device in &devices {
+            let Some(figure) = figure_of(&name, &rows, executed, device) else { continue };
+            std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+            figure.write(&folder.join(file_name(&format!("{name}-executed-{device}")))).map_err(failed)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// One schedule: label, rank and look of its method, and its three points.
+struct Triple {
+    label: String,
+    order: usize,
+    style: Style,
+    joined: Joined,
+    claimed: Option<(f64, f64)>,
+    simulated: (f64, f64),
+    executed: (f64, f64),
+}
+
+fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str) -> Option<Figure> {
+    let first = rows.first()?;
+    let (scale, unit) = match first.memory_unit {
+        MemoryUnit::Bytes if first.store_all_peak >= GIB => (GIB as f64, "GiB"),
+        MemoryUnit::Bytes => ((1u64 << 20) as f64, "MiB"),
+        MemoryUnit::Abstract => return None,
+    };
+    let here: Vec<&Execution> = executed.iter().filter(|execution| execution.device == device).collect();
+    let find = |row: &Record| here.iter().find(|execution| execution.is_of(row)).copied();
+    let store_all = rows.iter().filter(|row| row.method == "store-all").find_map(|row| find(row)?.executed_time_ns)?;
+    let triples: Vec<_> = rows.iter().filter_map(|row| triple(row, find(row)?, store_all, scale)).collect();
+    let series = series(&triples);
+    let device_name = here.iter().map(|execution| execution.device_name.as_str()).find(|name| !name.is_empty())?;
+    (!series.is_empty()).then(|| Figure {
+        title: name.into(),
+        subtitle: format!("executed on {device_name}; simulated with {} times", first.times),
+        horizontal: Axis::around(format!("Peak memory ({unit})"), points_of(&series).map(|point| point.0)),
+        vertical: Axis::around(
+            "Time (relative to store-all, of the same kind)",
+            points_of(&series).map(|point| point.1),
+        ),
+        device: None,
+        series,
+    })
+}
+
+fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple> {
+    let simulated_time = |time: u64| time as f64 / row.store_all_time as f64;
+    let bytes = |bytes: u64| bytes as f64 / scale;
+    let claimed = row.claimed_peak.zip(row.claimed_time);
+    Some(Triple {
+        label: series_label(row),
+        order: rank(&row.method),
+        style: style::of(&row.method, 0),
+        joined: if row.budget_size.is_some() { Joined::Lines } else { Joined::No },
+        claimed: claimed.map(|(peak, time)| (bytes(peak), simulated_time(time))),
+        simulated: (bytes(row.simulated_peak?), simulated_time(row.simulated_time?)),
+        executed: (bytes(execution.executed_peak_bytes?), execution.executed_time_ns? as f64 / store_all as f64),
+    })
+}
+
+/// Three series for each label: claimed as crosses, simulated in the method's look, executed hollow and dashed.
+fn series(triples: &[Triple]) -> Vec<Series> {
+    let mut labels: Vec<&Triple> = Vec::new();
+    for triple in triples {
+        if !labels.iter().any(|known| known.label == triple.label) {
+            labels.push(triple);
+        }
+    }
+    labels.sort_by_key(|triple| triple.order);
+    let mut all = Vec::new();
+    for first in labels {
+        let own = || triples.iter().filter(|triple| triple.label == first.label);
+        let claimed = own().filter_map(|triple| triple.claimed.filter(|&point| point != triple.simulated));
+        let cross = Style { marker: Marker::Cross, ..first.style };
+        let kinds = [
+            ("", first.style, false, first.joined, own().map(|triple| triple.simulated).collect()),
+            (" claimed", cross, false, Joined::No, claimed.collect::<Vec<_>>()),
+            (" executed", first.style, true, first.joined, own().map(|triple| triple.executed).collect()),
+        ];
+        for (words, style, secondary, joined, mut points) in kinds {
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points.dedup();
+            if !points.is_empty() {
+                let label = format!("{}{words}", first.label);
+                let (also, bound, order) = (vec![], vec![], first.order);
+                all.push(Series { label, also, order, style, secondary, joined, points, bound });
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+    use crate::harness::replay::tests::execution;
+
+    #[test]
+    fn a_schedule_has_its_claimed_simulated_and_executed_point() {
+        let mut rows = vec![example("store-all", None), example("revolve", Some(("0.5x", 1 << 29)))];
+        rows[1].simulated_time = Some(1_500_000);
+        rows[1].claimed_time = Some(1_600_000);
+        let executed =
+            [execution("store-all", "", 4_000_000, 3 << 30), execution("revolve", "0.5x", 8_000_000, 2 << 30)];
+        let all: Vec<&Record> = rows.iter().collect();
+        let figure = figure_of("net", &all, &executed, "cpu");
+        assert!(figure.is_none(), "no device has a name");
+        let named = executed.map(|execution| Execution { device_name: "A".into(), ..execution });
+        let figure = figure_of("net", &all, &named, "cpu").unwrap();
+        let points: Vec<_> =
+            figure.series.iter().map(|series| (series.label.as_str(), series.points.clone())).collect();
+        let expected = [
+            ("store-all", vec![(1.0, 1.0)]),
+            ("store-all executed", vec![(3.0, 1.0)]),
+            ("revolve", vec![(1.0, 1.5)]),
+            ("revolve claimed", vec![(1.0, 1.6)]),
+            ("revolve executed", vec![(2.0, 2.0)]),
+        ];
+        assert_eq!(points, expected);
+        assert!(figure_of("net", &all, &named, "cuda").is_none());
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(write_all(&rows, &named, folder.path()).unwrap(), 1);
+        assert!(folder.path().join("net-executed-cpu.svg").is_file());
+    }
+}

@@ -1,0 +1,152 @@
+//! Figures over all cases: the digest's overheads, performance profiles, and quality against planning time.
+
+use super::axis::{Axis, Scale};
+use super::figure::{Figure, Joined, Series};
+use super::progress::FIRST_SECOND;
+use super::{Named, points_of, set_apart, style};
+use crate::ground::names::braced;
+use crate::ground::size::Budget;
+use crate::views::aggregate::Arena;
+use crate::views::aggregate::digest::{Cell, Digest};
+use crate::views::aggregate::measures::profile;
+use crate::views::aggregate::overview::ratios;
+use crate::views::aggregate::planning::gap_at;
+
+/// A profile is drawn up to this factor of the virtual best.
+const FARTHEST: f64 = 4.0;
+/// Moments at which quality is read, evenly spaced on a logarithmic axis.
+const MOMENTS: u32 = 80;
+
+/// The figures; none where fewer than two contestants have anything to compare.
+pub fn figures(arena: &Arena) -> Vec<Named> {
+    let named = |file: &str, figure| Named { instance: String::new(), file: file.into(), figure };
+    let profile = profile_figure(arena).map(|figure| named("performance-profile", figure));
+    let quality = quality_figure(arena).map(|figure| named("quality-against-planning-time", figure));
+    let overhead = overhead_figure(arena).map(|figure| named("overhead-against-budget", figure));
+    overhead.into_iter().chain(profile).chain(quality).collect()
+}
+
+/// A series of each contestant for which there is a line.
+fn series(arena: &Arena, line: impl Fn(usize) -> Option<Vec<(f64, f64)>>) -> Option<Vec<Series>> {
+    let mut series = Vec::new();
+    for (at, contestant) in arena.contestants.iter().enumerate() {
+        let Some(points) = line(at) else { continue };
+        let style = style::of(&contestant.method, series.len());
+        let blank = Series::new(contestant.label.clone(), contestant.rank, style, Joined::Steps);
+        series.push(Series { points, ..blank });
+    }
+    series.sort_by_key(|series| (series.order, series.label.len()));
+    set_apart(&mut series);
+    (series.len() > 1).then(|| super::merge_equal(series))
+}
+
+fn cases(arena: &Arena) -> String {
+    let known = arena.cases.iter().filter(|case| case.best.is_some()).count();
+    format!("{known} of {} cases (instance and budget) have a schedule", arena.cases.len())
+}
+
+/// The means of the digest's first group against the budget, where budgets are fractions of store-all's peak.
+fn overhead_figure(arena: &Arena) -> Option<Figure> {
+    let digest = Digest::new(arena);
+    let group = digest.groups.first()?;
+    let fraction = |text: &String| text.parse::<Budget>().ok()?.fraction().map(|part| 100.0 * part);
+    let budgets: Vec<f64> = digest.budgets.iter().map(fraction).collect::<Option<_>>()?;
+    if budgets.len() < 2 {
+        return None;
+    }
+    let line = |at: usize| {
+        let row = group.rows.iter().find(|row| row.contestant == at)?;
+        let point = |(&budget, cell): (&f64, &Cell)| Some((budget, 100.0 * (cell.ratio()? - 1.0)));
+        let points: Vec<_> = budgets.iter().zip(&row.cells).filter_map(point).collect();
+        (!points.is_empty()).then_some(points)
+    };
+    let series = joined(series(arena, line)?, Joined::Lines);
+    let counted: Vec<String> = group.counted.iter().map(|cases| cases.len().to_string()).collect();
+    let (low, high) = (budgets[0], budgets[budgets.len() - 1]);
+    let margin = 0.04 * (high - low);
+    Some(Figure {
+        title: "Overhead against memory".into(),
+        subtitle: format!("geometric mean over {} of {}", counted.join(", "), braced(&group.instances)),
+        horizontal: Axis::fixed("Memory budget (% of store-all's peak)", low - margin..high + margin, Scale::Linear),
+        vertical: Axis::from_zero("Overhead over store-all (%)", points_of(&series).map(|point| point.1)),
+        device: None,
+        series,
+    })
+}
+
+fn joined(series: Vec<Series>, joined: Joined) -> Vec<Series> {
+    series.into_iter().map(|series| Series { joined, ..series }).collect()
+}
+
+/// Dolan and Moré's performance profile of simulated times.
+fn profile_figure(arena: &Arena) -> Option<Figure> {
+    let farthest = |points: &[(f64, f64)]| points.iter().map(|point| point.0).fold(1.0, f64::max);
+    let steps = |at: usize| Some(profile(&ratios(arena, at))).filter(|steps| steps.iter().any(|step| step.1 > 0.0));
+    let all = (0..arena.contestants.len()).filter_map(steps);
+    let end = all.map(|steps| farthest(&steps)).fold(1.0, f64::max).clamp(1.05, FARTHEST) * 1.03;
+    let series = series(arena, |at| {
+        let inside: Vec<_> = steps(at)?.into_iter().filter(|step| step.0 <= end).collect();
+        let last = inside.last()?.1;
+        Some(inside.into_iter().chain([(end, last)]).map(|(ratio, share)| (ratio, 100.0 * share)).collect())
+    })?;
+    Some(Figure {
+        title: "Performance profile".into(),
+        subtitle: format!("{}; of those that a method supports", cases(arena)),
+        horizontal: Axis::fixed("Time over the virtual best's (ratio)", 1.0..end, Scale::Logarithmic),
+        vertical: Axis::fixed("Cases within that ratio (%)", 0.0..103.0, Scale::Linear),
+        device: None,
+        series,
+    })
+}
+
+/// The mean primal gap over planning time.
+fn quality_figure(arena: &Arena) -> Option<Figure> {
+    let ends = arena.outcomes.iter().flatten().flatten().map(|outcome| outcome.trajectory.end);
+    let (first, last) = (FIRST_SECOND, ends.fold(10.0 * FIRST_SECOND, f64::max) * 1.25);
+    let moment = |index: u32| first * (last / first).powf(f64::from(index) / f64::from(MOMENTS));
+    let series = series(arena, |at| {
+        let gaps = (0..=MOMENTS).map(|index| Some((moment(index), 100.0 * gap_at(arena, at, moment(index))?)));
+        let gaps: Vec<_> = gaps.collect::<Option<_>>()?;
+        gaps.iter().any(|gap| gap.1 < 100.0).then(|| changes(&gaps))
+    })?;
+    Some(Figure {
+        title: "Quality against planning time".into(),
+        subtitle: format!("{}; 100 % without a schedule", cases(arena)),
+        horizontal: Axis::fixed("Planning time (s)", first..last, Scale::Logarithmic),
+        vertical: Axis::fixed("Mean primal gap to the virtual best (%)", -2.0..103.0, Scale::Linear),
+        device: None,
+        series,
+    })
+}
+
+/// The points at which the value changes, and both ends.
+fn changes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let last = points.len() - 1;
+    let differs = |at: usize| at == 0 || at == last || points[at].1.to_bits() != points[at - 1].1.to_bits();
+    (0..points.len()).filter(|&at| differs(at)).map(|at| points[at]).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::views::aggregate::arena::tests::arena;
+
+    #[test]
+    fn profiles_begin_at_the_share_of_wins_and_end_at_the_edge() {
+        let figure = profile_figure(&arena()).unwrap();
+        let of = |label: &str| figure.series.iter().find(|series| series.label == label).unwrap();
+        assert_eq!(of("checkmate-ilp").points, [(1.0, 50.0), (figure.horizontal.range.end, 50.0)]);
+        assert_eq!(of("revolve").points[..2], [(1.0, 50.0), (1.25, 100.0)]);
+        assert_eq!(of("sequential").points[..2], [(1.0, 0.0), (1.1, 50.0)]);
+    }
+
+    #[test]
+    fn quality_starts_with_nothing() {
+        let figure = quality_figure(&arena()).unwrap();
+        assert!(figure.series.iter().all(|series| series.points[0] == (FIRST_SECOND, 100.0)));
+        let last = figure.series.iter().find(|series| series.label == "revolve").unwrap().points.last().unwrap().1;
+        // Nothing to gain at one budget, a fifth of its own time at the other.
+        assert!((last - 10.0).abs() < 1e-9, "{last}");
+    }
+}

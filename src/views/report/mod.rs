@@ -1,0 +1,199 @@
+//! Recorded results as one HTML page that needs nothing else: tables, plots, schedules step by step.
+//!
+//! What is shown comes from the modules that print and plot the same things elsewhere; this one lays it out.
+//! The page's own script sorts, filters and replays; it computes nothing about schedules.
+
+mod parts;
+mod schedules;
+mod svg;
+
+use std::path::Path;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::ground::failure::Failure;
+use crate::ground::library::Library;
+use crate::ground::text;
+use crate::harness::records::Record;
+use crate::harness::records::batches as searches;
+use crate::harness::records::manifest::{self, Session};
+use crate::harness::records::select::by_instance;
+use crate::harness::replay;
+use crate::harness::suite::Suite;
+use crate::views::aggregate::digest::Digest;
+use crate::views::aggregate::{self, Aggregate, Arena, findings};
+use crate::views::batches;
+use crate::views::plot::{self, Named};
+use crate::views::table::{self, ratios, sections};
+
+const STYLE: &str = include_str!("assets/report.css");
+const TABLES: &str = include_str!("assets/tables.js");
+const VIEWER: &str = include_str!("assets/viewer.js");
+
+/// How much is embedded.
+#[derive(Clone, Copy, Debug)]
+pub struct Embedding {
+    /// Steps of all schedules together.
+    pub schedule_steps: usize,
+    /// Rows of the table of rows.
+    pub rows: usize,
+    /// Plots of progress over time.
+    pub progress_plots: usize,
+}
+
+impl Default for Embedding {
+    fn default() -> Self {
+        Self { schedule_steps: 200_000, rows: 5_000, progress_plots: 60 }
+    }
+}
+
+/// Everything that the page shows.
+struct Report<'a> {
+    suite: Option<&'a Suite>,
+    sessions: Vec<Session>,
+    rows: Vec<&'a Record>,
+    tables: Vec<aggregate::Table>,
+    findings: Vec<String>,
+    figures: Vec<Named>,
+    hidden_figures: usize,
+    schedules: schedules::Embedded,
+    embedding: Embedding,
+}
+
+/// The page.
+///
+/// # Errors
+/// A trace or a file of published figures cannot be read, or a figure cannot be drawn.
+pub fn page(
+    library: &Library,
+    records: &[Record],
+    suite: Option<&Suite>,
+    folder: &Path,
+    embedding: Embedding,
+) -> Result<String, Failure> {
+    let rows: Vec<&Record> = by_instance(records).into_iter().flat_map(|(_, rows)| rows).collect();
+    let arena = aggregate::arena(records, folder)?;
+    let mut figures = plot::figures(records, suite, folder)?;
+    let hidden_figures = cut_progress(&mut figures, embedding.progress_plots);
+    let report = Report {
+        suite,
+        sessions: manifest::read(folder),
+        tables: tables(library, records, &arena, suite, folder)?,
+        findings: findings::sentences(&arena, &Digest::new(&arena)),
+        schedules: schedules::embed(&rows, folder, embedding.schedule_steps),
+        rows,
+        figures,
+        hidden_figures,
+        embedding,
+    };
+    Ok(text::xml(&report.markup()?.into_string()).into_owned())
+}
+
+/// Leaves so many figures of progress, the first of each instance before any second; returns how many go.
+fn cut_progress(figures: &mut Vec<Named>, most: usize) -> usize {
+    let mut seen: Vec<(&str, usize)> = Vec::new();
+    let mut turns: Vec<(usize, usize)> = Vec::new();
+    for (at, named) in figures.iter().enumerate().filter(|(_, named)| named.file.starts_with("progress/")) {
+        let place = seen.iter().position(|(name, _)| *name == named.instance).unwrap_or_else(|| {
+            seen.push((&named.instance, 0));
+            seen.len() - 1
+        });
+        turns.push((seen[place].1, at));
+        seen[place].1 += 1;
+    }
+    turns.sort_unstable();
+    let mut dropped: Vec<usize> = turns.iter().skip(most).map(|&(_, at)| at).collect();
+    dropped.sort_unstable();
+    dropped.iter().rev().for_each(|&at| drop(figures.remove(at)));
+    dropped.len()
+}
+
+/// Overheads, ratios where the suite asks for them, and every aggregate.
+fn tables(
+    library: &Library,
+    records: &[Record],
+    arena: &Arena,
+    suite: Option<&Suite>,
+    folder: &Path,
+) -> Result<Vec<aggregate::Table>, Failure> {
+    let executed = replay::read(folder)?;
+    let overheads = aggregate::Table {
+        title: "Overhead per budget",
+        caption: table::CAPTION.into(),
+        grid: table::grid(&table::summarise(records)),
+    };
+    let mut tables = vec![Aggregate::Summary.table(arena, records, &executed), overheads];
+    if suite.is_some_and(|suite| suite.ratios) {
+        let ratios = ratios::table(records, &sections::published(library, suite)?);
+        let title = "Ratios to the optimum of the fixed order";
+        tables.extend(ratios.map(|(caption, grid)| aggregate::Table { title, caption, grid }));
+    }
+    let searches = searches::read(folder)?;
+    if !searches.is_empty() {
+        let published = sections::published(library, suite)?;
+        tables.push(aggregate::Table {
+            title: "Largest batches",
+            caption: batches::caption(&searches, &published),
+            grid: batches::grid(&searches, &published, true),
+        });
+    }
+    tables.push(table::digest::table(arena));
+    let others = aggregate::ALL.into_iter().filter(|which| *which != Aggregate::Summary);
+    tables.extend(others.map(|which| which.table(arena, records, &executed)));
+    Ok(tables)
+}
+
+impl Report<'_> {
+    fn title(&self) -> &str {
+        self.suite.map_or("Results", |suite| &suite.title)
+    }
+
+    fn markup(&self) -> Result<Markup, Failure> {
+        let plots = self.plots()?;
+        Ok(html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title()) }
+                    // An empty icon of its own, so that a browser asks nobody for one.
+                    link rel="icon" href="data:,";
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    a.skip href="#summary" { "Skip to the summary" }
+                    (self.head())
+                    main {
+                        (self.summary())
+                        (plots)
+                        (self.tables())
+                        (self.viewer())
+                        (self.rows_section())
+                        (self.provenance())
+                    }
+                    script { (PreEscaped(TABLES)) }
+                    script { (PreEscaped(VIEWER)) }
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the page from ever asking for something outside of itself.
+    #[test]
+    fn scripts_and_styles_name_nothing_outside_of_the_page() {
+        for asset in [STYLE, TABLES, VIEWER] {
+            let outside = ["http:", "//cdn", "url(", "@import", "fetch(", "XMLHttpRequest", "import("];
+            // The name of the SVG namespace is an address that nobody opens.
+            let text = asset.replace("http://www.w3.org/2000/svg", "");
+            assert!(outside.iter().all(|word| !text.contains(word)));
+            assert!(!text.contains("</script") && !text.contains("</style"));
+        }
+    }
+}

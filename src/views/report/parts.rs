@@ -1,0 +1,340 @@
+//! The parts of the page.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::{Report, schedules, svg};
+use crate::ground::failure::Failure;
+use crate::ground::format;
+use crate::ground::grid::Grid;
+use crate::ground::text::count;
+use crate::harness::records::Record;
+use crate::harness::records::manifest::Session;
+use crate::harness::records::select::label;
+use crate::views::aggregate::Table;
+use crate::views::aggregate::overview::word;
+use crate::views::plot::style;
+
+/// Problems with schedules that are named one by one.
+const SHOWN_PROBLEMS: usize = 20;
+/// Columns of the table of all rows.
+const COLUMNS: [&str; 14] = [
+    "instance",
+    "claim",
+    "method",
+    "budget",
+    "status",
+    "overhead %",
+    "time",
+    "peak",
+    "bound %",
+    "recomputed",
+    "planning s",
+    "CPU s",
+    "memory",
+    "words",
+];
+
+impl Report<'_> {
+    pub fn head(&self) -> Markup {
+        let mut instances: Vec<&str> = self.rows.iter().map(|row| row.instance.as_str()).collect();
+        instances.dedup();
+        html! {
+            header {
+                p.kicker { "bench report" @if let Some(suite) = self.suite { " · " (suite.name) } }
+                h1 { (self.title()) }
+                p.facts {
+                    (count(self.rows.len(), "row")) " · " (count(instances.len(), "instance")) " · "
+                    (count(self.tables[0].grid.rows().len(), "method setting")) " · "
+                    (count(self.schedules.len(), "schedule")) " to step through"
+                    @if let Some(session) = self.sessions.last() { " · " (session.started) }
+                }
+                nav aria-label="Sections" {
+                    @for (id, name) in [("summary", "Summary"), ("plots", "Plots"), ("tables", "Tables"),
+                                        ("schedules", "Schedules"), ("rows", "Rows"), ("provenance", "Provenance")] {
+                        a href={ "#" (id) } { (name) }
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn summary(&self) -> Markup {
+        let mut statuses: Vec<(String, usize)> = Vec::new();
+        for row in &self.rows {
+            let word = word(row.termination);
+            match statuses.iter_mut().find(|(known, _)| *known == word) {
+                Some((_, count)) => *count += 1,
+                None => statuses.push((word, 1)),
+            }
+        }
+        statuses.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        html! {
+            section #summary {
+                h2 { "Summary" }
+                ul.chips aria-label="Rows by status" {
+                    @for (word, count) in &statuses {
+                        li class={ "chip " (word) } { b { (count) } " " (word.replace('_', " ")) }
+                    }
+                }
+                @if !self.findings.is_empty() { ul { @for finding in &self.findings { li { (finding) } } } }
+                (table(0, &self.tables[0]))
+                @if let Some(suite) = self.suite {
+                    details open[true] { summary { "What this suite shows, and how to misread it" }
+                        @for paragraph in suite.analysis.trim().split("\n\n") { p { (paragraph) } }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Figures over all cases, then those of each instance behind its name.
+    pub fn plots(&self) -> Result<Markup, Failure> {
+        let overall = self.figures.iter().filter(|named| named.instance.is_empty());
+        let overall = overall.map(svg::inline).collect::<Result<Vec<_>, _>>()?;
+        let mut instances: Vec<(&str, Vec<Markup>)> = Vec::new();
+        for named in self.figures.iter().filter(|named| !named.instance.is_empty()) {
+            let figure = svg::inline(named)?;
+            match instances.iter_mut().find(|(name, _)| *name == named.instance) {
+                Some((_, figures)) => figures.push(figure),
+                None => instances.push((&named.instance, vec![figure])),
+            }
+        }
+        Ok(html! {
+            section #plots {
+                h2 { "Plots" }
+                div.figures { @for figure in &overall { (figure) } }
+                @for (at, (name, figures)) in instances.iter().enumerate() {
+                    details open[at == 0] {
+                        summary { (name) " " span.count { (count(figures.len(), "figure")) } }
+                        div.figures { @for figure in figures { (figure) } }
+                    }
+                }
+                @if self.hidden_figures > 0 {
+                    p.note { (count(self.hidden_figures, "more plot")) " of incumbents and bounds over time left out: at most "
+                        (self.embedding.progress_plots) " are embedded, of each instance the first before any second (--progress-plots). "
+                        "`bench plot` writes them all." }
+                }
+            }
+        })
+    }
+
+    pub fn tables(&self) -> Markup {
+        html! {
+            section #tables {
+                h2 { "Tables" }
+                p { "Click on a column's name to sort by it, again to turn the order round; rows are grouped by the class of the method's claim." }
+                @for (at, one) in self.tables.iter().enumerate().skip(1) {
+                    details open[at == 1] { summary { (one.title) } (table(at, one)) }
+                }
+            }
+        }
+    }
+
+    pub fn viewer(&self) -> Markup {
+        let Embedding { shown, left_out } = Embedding::of(self);
+        html! {
+            section #schedules {
+                h2 { "Schedules, step by step" }
+                @if self.schedules.is_empty() {
+                    p { "No schedule is kept beside these results." }
+                } @else {
+                    (viewer_controls(self))
+                    p.note { "Memory during each step and what enters and leaves it are what the simulator recorded when this page was made. "
+                        (shown) (left_out) }
+                    script #schedule-data type="application/json" { (PreEscaped(self.schedules.json())) }
+                }
+                @if !self.schedules.problems.is_empty() {
+                    p.problem { (count(self.schedules.problems.len(), "schedule")) " could not be shown:" }
+                    ul { @for problem in self.schedules.problems.iter().take(SHOWN_PROBLEMS) { li { (problem) } } }
+                }
+            }
+        }
+    }
+
+    pub fn rows_section(&self) -> Markup {
+        let most = self.embedding.rows;
+        html! {
+            section #rows {
+                h2 { "All rows" }
+                @if self.rows.len() > most {
+                    p.note { "The first " (most) " of " (self.rows.len()) " rows (--rows); records.csv has them all." }
+                }
+                (tools("rows-table"))
+                div.scroll tabindex="0" role="region" aria-label="All rows" {
+                    table.sortable #rows-table {
+                        thead { tr { @for (at, name) in COLUMNS.iter().enumerate() { th.number[(5..13).contains(&at)] scope="col" { (name) } } } }
+                        tbody { @for (at, row) in self.rows.iter().enumerate().take(most) {
+                            (record_row(row, self.schedules.of_row.get(&at).copied()))
+                        } }
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn provenance(&self) -> Markup {
+        html! {
+            section #provenance {
+                h2 { "Provenance" }
+                @if self.sessions.is_empty() { p { "There is no manifest beside these results." } }
+                @for session in self.sessions.iter().rev() { (session_block(session)) }
+            }
+        }
+    }
+}
+
+/// What the page says about the schedules that it holds.
+struct Embedding {
+    shown: String,
+    left_out: String,
+}
+
+impl Embedding {
+    fn of(report: &Report<'_>) -> Self {
+        let left_out = match report.schedules.left_out {
+            0 => String::new(),
+            more => format!(
+                " {} left out: all together may have {} steps here (--schedule-steps), and of those \
+                 that fit, every method on every instance has one before any has two, short ones first.",
+                count(more, "schedule"),
+                report.embedding.schedule_steps
+            ),
+        };
+        Self { shown: format!("{} here.", count(report.schedules.len(), "schedule")), left_out }
+    }
+}
+
+fn viewer_controls(report: &Report<'_>) -> Markup {
+    html! {
+        div.controls {
+            label for="schedule" { "Schedule" }
+            select #schedule {
+                @for (instance, schedules) in report.schedules.menu() {
+                    optgroup label=(instance) { @for (at, words) in schedules { option value=(at) { (instance) ": " (words) } } }
+                }
+            }
+            button #to-peak type="button" { "Go to the peak" }
+        }
+        p #facts {}
+        div #timeline role="img" aria-label="Memory over the steps of the schedule" {}
+        div.controls {
+            label for="step" { "Step" }
+            input #step type="range" min="0" value="0" aria-describedby="action";
+            output #step-number for="step" {}
+        }
+        p.key aria-label="Colours of the strip" {
+            span { i.f {} "forward" } span { i.r {} "forward again" } span { i.b {} "backward" } span { i.x {} "free" } span { i.t {} "transfer" }
+        }
+        p #action aria-live="polite" {}
+        div.scroll tabindex="0" role="region" aria-label="In memory at this step" {
+            table #alive data-kinds=(schedules::kinds().join(" ")) {
+                thead { tr { th scope="col" { "in memory during this step" } th scope="col" { "kind" } th.number scope="col" { "size" } th.number scope="col" { "share" } } }
+                tbody {}
+            }
+        }
+    }
+}
+
+/// The filter above a table.
+fn tools(table: &str) -> Markup {
+    html! {
+        div.controls {
+            label for={ (table) "-filter" } { "Filter" }
+            input id={ (table) "-filter" } type="search" data-table=(table) placeholder="words, all of which a row must contain";
+            output for={ (table) "-filter" } {}
+        }
+    }
+}
+
+fn table(at: usize, table: &Table) -> Markup {
+    let id = format!("table-{at}");
+    html! {
+        @if table.grid.rows().len() > 8 { (tools(&id)) }
+        (grid(&id, table.title, &table.grid))
+        p.caption { (table.caption) }
+    }
+}
+
+fn grid(id: &str, title: &str, grid: &Grid) -> Markup {
+    let columns: Vec<_> = grid.columns().collect();
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(title) {
+            table.sortable id=(id) {
+                thead { tr { @for (name, number) in &columns { th.number[*number] scope="col" { (name) } } } }
+                tbody {
+                    @for row in grid.rows() {
+                        tr { @for (cell, (name, number)) in row.iter().zip(&columns) {
+                            td.number[*number] { @if ["method", "best"].contains(name) { (method(cell)) } @else { (cell) } }
+                        } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A method's label behind a spot of its colour in the plots.
+fn method(label: &str) -> Markup {
+    let id = label.split(['[', ' ']).next().unwrap_or(label);
+    let known = crate::harness::records::select::rank(id) != usize::MAX;
+    let colour = style::of(id, 0).colour;
+    let colour = match (colour.0, colour.1, colour.2) {
+        (0, 0, 0) => "var(--black)".to_owned(),
+        (red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
+    };
+    html! { @if known { span.spot style={ "background:" (colour) } {} } (label) }
+}
+
+fn record_row(row: &Record, schedule: Option<usize>) -> Markup {
+    let percent = |time: Option<u64>| {
+        let known = time.filter(|_| row.store_all_time > 0);
+        known.map_or(String::new(), |time| format!("{:.2}", 100.0 * (time as f64 / row.store_all_time as f64 - 1.0)))
+    };
+    let planning = row.build_seconds.zip(row.solve_seconds).map(|(build, solve)| build + solve);
+    let words = if row.error.is_empty() { &row.note } else { &row.error };
+    let label = label(&row.method, &row.parameters);
+    let time = row.simulated_time.map(|time| (time, format::time(time, row.time_unit)));
+    let peak = row.simulated_peak.map(|bytes| (bytes, format::bytes(bytes, row.memory_unit)));
+    html! {
+        tr {
+            td { (row.instance) }
+            td { (row.claim.to_string()) }
+            td { (method(&label)) @if row.seed > 0 { ", seed " (row.seed) }
+                @if let Some(at) = schedule { " " button.view type="button" data-schedule=(at) { "steps" } } }
+            td data-sort=(row.budget_size.unwrap_or(u64::MAX)) { (row.budget) }
+            td { (word(row.termination).replace('_', " ")) }
+            td.number { (percent(row.simulated_time)) }
+            @for pair in [&time, &peak] { (sized(pair.as_ref())) }
+            td.number { (percent(row.lower_bound)) }
+            td.number { @if let Some(runs) = row.recomputations { (runs) } }
+            td.number { @if let Some(seconds) = planning { (format!("{seconds:.3}")) } }
+            td.number { (format!("{:.2}", row.cpu_seconds)) }
+            td.number data-sort=(row.peak_rss_bytes) { (format::bytes(row.peak_rss_bytes, remat_core::format::MemoryUnit::Bytes)) }
+            td.words { (words) }
+        }
+    }
+}
+
+/// A cell that is sorted by its exact value.
+fn sized(value: Option<&(u64, String)>) -> Markup {
+    html! { td.number data-sort=[value.map(|value| value.0)] { @if let Some((_, text)) = value { (text) } } }
+}
+
+fn session_block(session: &Session) -> Markup {
+    let list = |pairs: &std::collections::BTreeMap<String, String>| {
+        pairs.iter().map(|(name, version)| format!("{name} {version}")).collect::<Vec<_>>().join(", ")
+    };
+    let memory = session.memory_bytes.map(|bytes| format::bytes(bytes, remat_core::format::MemoryUnit::Bytes));
+    html! {
+        details {
+            summary { (session.started) " " code { (session.command.join(" ")) } }
+            dl {
+                dt { "version" } dd { (session.version) ", revision " (session.git_revision) }
+                dt { "machine" } dd { (session.host) @if let Some(memory) = memory { ", " (memory) } }
+                dt { "solvers" } dd { (list(&session.solvers)) }
+                dt { "crates" } dd { (list(&session.crates)) }
+                dt { "instances" } dd { @for instance in &session.instances { code { (instance.name) " " (instance.hash) } " " } }
+            }
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Our figure for a printed one, read off the records of runs.
+
+use std::collections::BTreeMap;
+
+use remat_core::Operator;
+use remat_core::format::Phase;
+use remat_core::io::read_instance;
+use remat_formulations::{Spec, Termination};
+
+use super::cells::last_part;
+use super::quantity::Quantity;
+use crate::ground::failure::Failure;
+use crate::ground::format::three_digits;
+use crate::ground::library::{Library, glob};
+use crate::ground::size::Budget;
+use crate::harness::records::batches::BatchRow;
+use crate::harness::records::select::{median, series_label};
+use crate::harness::records::{Ending, Record};
+use crate::views::published::Figure;
+use crate::views::table::{ratios, reason};
+
+/// What ours is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ours {
+    /// A number in the unit of the printed figure, and what to know about it.
+    Value {
+        /// The number.
+        value: f64,
+        /// What to know.
+        note: String,
+    },
+    /// A method ran and has no schedule; why.
+    None(String),
+    /// What says it was not run in this pass.
+    NotRun,
+    /// It cannot be had; why.
+    Missing(String),
+}
+
+impl Ours {
+    fn plain(value: f64) -> Self {
+        Self::Value { value, note: String::new() }
+    }
+
+    /// For a table.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Value { value, .. } if value.abs() >= 1000.0 => format!("{value:.0}"),
+            Self::Value { value, .. } => three_digits(*value),
+            Self::None(_) => "none".into(),
+            Self::NotRun | Self::Missing(_) => String::new(),
+        }
+    }
+
+    /// What to know about the number.
+    pub fn note(&self) -> &str {
+        if let Self::Value { note, .. } = self { note } else { "" }
+    }
+}
+
+/// What runs left.
+pub struct Evidence {
+    library: Library,
+    /// Rows.
+    pub records: Vec<Record>,
+    /// Largest batches.
+    pub batches: Vec<BatchRow>,
+}
+
+/// What the profiler calls the statistics of a batch norm that it splits.
+const STATISTICS: &str = "remat_profiler.batch_norm_statistics";
+
+impl Evidence {
+    /// Nothing yet.
+    pub fn new(library: Library) -> Self {
+        Self { library, records: vec![], batches: vec![] }
+    }
+
+    /// The rows of a method at its setting, by instance: of the settings that agree with what is given the one
+    /// closest to the defaults.
+    fn rows(&self, figure: &Figure) -> Result<BTreeMap<&str, Vec<&Record>>, Failure> {
+        let spec: Spec = figure.method.parse().map_err(|error| {
+            Failure::input(format!("{}, {}: method {:?}: {error}", figure.paper, figure.location, figure.method))
+        })?;
+        let pattern = glob(last_part(&figure.instance))?;
+        let mut instances: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+        for row in self.records.iter().filter(|row| pattern.matches_name(&row.instance)) {
+            if is_of(row, &spec) {
+                instances.entry(&row.instance).or_default().push(row);
+            }
+        }
+        for rows in instances.values_mut() {
+            let plainest = rows.iter().map(|row| series_label(row)).min_by_key(String::len);
+            rows.retain(|row| Some(series_label(row)) == plainest);
+        }
+        Ok(instances)
+    }
+}
+
+/// Whether a row is of a method with the parameters that are named.
+pub fn is_of(row: &Record, spec: &Spec) -> bool {
+    let pairs: Vec<_> = row.parameters.split(',').filter_map(|pair| pair.split_once('=')).collect();
+    row.method == spec.id
+        && spec.parameters.iter().all(|(name, value)| pairs.contains(&(name.as_str(), value.as_str())))
+}
+
+/// Our figures for a printed one, by instance: one, or one for each instance that its pattern matches.
+///
+/// # Errors
+/// The figure names a method, an instance, a budget or a unit that is none.
+pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Failure> {
+    match quantity {
+        Quantity::Nodes | Quantity::Values | Quantity::ForwardOperators => {
+            return Ok(vec![(figure.instance.clone(), of_graph(figure, quantity, evidence)?)]);
+        }
+        Quantity::Batch => return Ok(vec![(figure.instance.clone(), batch(figure, evidence)?)]),
+        Quantity::Ratio => return ratio(figure, evidence),
+        _ => {}
+    }
+    let instances = evidence.rows(figure)?;
+    if instances.is_empty() {
+        return Ok(vec![(figure.instance.clone(), Ours::NotRun)]);
+    }
+    let over_all = match quantity {
+        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)?),
+        Quantity::MeanReduction => {
+            let share = |row: &Record| row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
+            Some(mean_change(figure, &instances, share, -1.0)?)
+        }
+        Quantity::GainOver(other) => Some(mean_beside(figure, other, &instances, evidence, gain)?),
+        Quantity::SpeedupOver(other) => Some(mean_beside(figure, other, &instances, evidence, speedup)?),
+        _ => None,
+    };
+    if let Some(ours) = over_all {
+        return Ok(vec![(figure.instance.clone(), ours)]);
+    }
+    let each = instances.into_iter().map(|(name, rows)| Ok((name.to_owned(), of_rows(figure, quantity, &rows)?)));
+    each.collect()
+}
+
+/// A figure of one instance.
+fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Ours, Failure> {
+    // A method that does not take the instance says nothing of how good it is.
+    if let Some(row) = rows.first().filter(|_| rows.iter().all(|row| matches!(row.termination, Ending::Skipped(_)))) {
+        return Ok(Ours::Missing(format!("skipped: {}", row.note)));
+    }
+    match quantity {
+        Quantity::LeastPeakWithin(percent) => {
+            let limit = f64::from(*percent) / 100.0;
+            let cheap = rows.iter().filter(|row| row.is_solved() && row.overhead_default.is_some_and(|o| o <= limit));
+            let least = cheap.filter_map(|row| row.simulated_peak).min();
+            let none = || Ours::None(format!("no budget tried is met within {percent} %"));
+            least.map_or_else(|| Ok(none()), |peak| Ok(Ours::plain(in_bytes(peak, &figure.unit)?)))
+        }
+        Quantity::LeastPeakRatio | Quantity::OverheadAtLeastPeak => Ok(at_least_peak(quantity, rows)),
+        Quantity::CpuSeconds => {
+            let seconds = rows.iter().map(|row| row.cpu_seconds).fold(0.0, f64::max);
+            Ok(Ours::Value { value: seconds, note: "all budgets together".into() })
+        }
+        _ => match cell(rows, &figure.budget)? {
+            Cell::Row(row) => of_row(figure, quantity, row),
+            Cell::None(why) => Ok(Ours::None(why)),
+            Cell::Missing => Ok(Ours::NotRun),
+        },
+    }
+}
+
+/// A figure of one row.
+fn of_row(figure: &Figure, quantity: &Quantity, row: &Record) -> Result<Ours, Failure> {
+    let time = row.simulated_time.unwrap_or(0) as f64;
+    let peak = row.simulated_peak.unwrap_or(0);
+    let percent = |share: Option<f64>| share.map_or(Ours::Missing("no such share".into()), |o| Ours::plain(100.0 * o));
+    Ok(match quantity {
+        Quantity::Time => Ours::plain(time / time_unit(&figure.unit)?),
+        Quantity::Peak => Ours::plain(in_bytes(peak, &figure.unit)?),
+        Quantity::PeakPercent => Ours::plain(100.0 * peak as f64 / row.store_all_peak as f64),
+        Quantity::Overhead => percent(row.overhead),
+        Quantity::OverheadDefault => percent(row.overhead_default),
+        Quantity::Throughput => match row.batch_size {
+            Some(batch) if time > 0.0 => Ours::plain(batch as f64 * 1e9 / time),
+            _ => Ours::Missing("the instance does not say how many samples it has".into()),
+        },
+        Quantity::HoursToGap(percent) => hours(row, f64::from(*percent) / 100.0),
+        _ => Ours::Missing("no figure of one row".into()),
+    })
+}
+
+/// Planning time where the answer is proved to be within a gap of the best; at most that much was needed.
+fn hours(row: &Record, gap: f64) -> Ours {
+    let seconds = row.build_seconds.unwrap_or(0.0) + row.solve_seconds.unwrap_or(0.0);
+    let proved = row.simulated_time.zip(row.lower_bound);
+    let left = proved.map_or(1.0, |(time, bound)| 1.0 - bound as f64 / time.max(1) as f64);
+    if row.termination == Ending::Ran(Termination::Optimal) || left <= gap {
+        Ours::Value { value: seconds / 3600.0, note: format!("{} s", three_digits(seconds)) }
+    } else {
+        Ours::None(format!("a gap of {} % is left after {} s", three_digits(100.0 * left), three_digits(seconds)))
+    }
+}
+
+/// What a method has at a budget.
+enum Cell<'a> {
+    Row(&'a Record),
+    None(String),
+    Missing,
+}
+
+fn cell<'a>(rows: &[&'a Record], budget: &str) -> Result<Cell<'a>, Failure> {
+    let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
+    let none = |rows: &[&Record]| rows.first().map_or(Cell::Missing, |row| Cell::None(why_none(row)));
+    if budget.is_empty() || !of_budget.is_empty() {
+        return Ok(median(&of_budget).map_or_else(|| none(&of_budget), Cell::Row));
+    }
+    // A method that ignores budgets: its fastest point that meets this one.
+    let points: Vec<_> = rows.iter().copied().filter(|row| row.budget.is_empty()).collect();
+    let Some(first) = points.first() else { return Ok(Cell::Missing) };
+    let parsed: Budget = budget.parse().map_err(|error| Failure::input(format!("budget {budget:?}: {error}")))?;
+    let limit = parsed.resolve(first.store_all_peak);
+    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= limit;
+    let fastest = points.iter().filter(fits).min_by_key(|row| row.simulated_time);
+    Ok(fastest.map_or_else(|| Cell::None("none fits".into()), |row| Cell::Row(row)))
+}
+
+fn why_none(row: &Record) -> String {
+    match row.termination {
+        Ending::Ran(Termination::Error) => format!("error: {}", row.error),
+        Ending::Skipped(_) => format!("skipped: {}", row.note),
+        ending @ Ending::Ran(_) => reason(ending).into(),
+    }
+}
+
+fn at_least_peak(quantity: &Quantity, rows: &[&Record]) -> Ours {
+    let solved = rows.iter().filter(|row| row.is_solved() && row.simulated_peak.is_some());
+    let Some(row) = solved.min_by_key(|row| (row.simulated_peak, row.simulated_time)) else {
+        return Ours::None("no schedule at any budget tried".into());
+    };
+    let peak = row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
+    match (quantity, row.overhead_default) {
+        (Quantity::OverheadAtLeastPeak, Some(overhead)) => {
+            Ours::Value { value: 100.0 * overhead, note: format!("at {} of store-all's peak", three_digits(peak)) }
+        }
+        _ => Ours::plain(peak),
+    }
+}
+
+/// The change of a geometric mean over instances, in per cent: `sign` 1 for more, -1 for less.
+fn mean_change(
+    figure: &Figure,
+    instances: &BTreeMap<&str, Vec<&Record>>,
+    share: impl Fn(&Record) -> f64,
+    sign: f64,
+) -> Result<Ours, Failure> {
+    let mut logarithms = Vec::new();
+    for rows in instances.values() {
+        if let Cell::Row(row) = cell(rows, &figure.budget)? {
+            logarithms.push(share(row).ln());
+        }
+    }
+    if logarithms.is_empty() {
+        return Ok(Ours::None("no instance has a schedule".into()));
+    }
+    let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
+    let note = format!("{} of {} instances have a schedule", logarithms.len(), instances.len());
+    Ok(Ours::Value { value: 100.0 * sign * (mean - 1.0), note })
+}
+
+/// Throughput beyond another method's best at its memory, in per cent.
+#[expect(clippy::unnecessary_wraps, reason = "as `speedup`, whose cell may be wrong")]
+fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Result<Option<f64>, Failure> {
+    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= best.simulated_peak;
+    let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time).min();
+    Ok(fastest.zip(best.simulated_time).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
+}
+
+/// Another method's time over ours within the same budget.
+fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Result<Option<f64>, Failure> {
+    let Cell::Row(ours) = cell(rows, budget)? else { return Ok(None) };
+    let times = ours.simulated_time.zip(best.simulated_time);
+    Ok(times.map(|(ours, theirs)| theirs as f64 / ours as f64))
+}
+
+/// The mean over instances of what our rows come to beside another method's at the budget.
+fn mean_beside(
+    figure: &Figure,
+    other: &str,
+    instances: &BTreeMap<&str, Vec<&Record>>,
+    evidence: &Evidence,
+    value: impl Fn(&[&Record], &Record, &str) -> Result<Option<f64>, Failure>,
+) -> Result<Ours, Failure> {
+    let others = evidence.rows(&Figure { method: other.to_owned(), ..figure.clone() })?;
+    let mut values = Vec::new();
+    for (name, rows) in instances {
+        let Some(points) = others.get(name) else { continue };
+        let Cell::Row(best) = cell(points, &figure.budget)? else { continue };
+        values.extend(value(rows, best, &figure.budget)?);
+    }
+    if values.is_empty() {
+        return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let note = if values.len() == 1 { String::new() } else { format!("mean of {} networks", values.len()) };
+    Ok(Ours::Value { value: mean, note })
+}
+
+fn batch(figure: &Figure, evidence: &Evidence) -> Result<Ours, Failure> {
+    let pattern = glob(last_part(&figure.instance))?;
+    let asked = |row: &&BatchRow| row.method == figure.method && pattern.matches_name(last_part(&row.network));
+    Ok(match evidence.batches.iter().find(asked) {
+        None => Ours::NotRun,
+        Some(BatchRow { largest: Some(largest), .. }) => Ours::plain(*largest as f64),
+        Some(row) => Ours::None(row.note.clone()),
+    })
+}
+
+fn ratio(figure: &Figure, evidence: &Evidence) -> Result<Vec<(String, Ours)>, Failure> {
+    let pattern = glob(last_part(&figure.instance))?;
+    let rows: Vec<_> = evidence.records.iter().filter(|row| pattern.matches_name(&row.instance)).cloned().collect();
+    let found = ratios::means(&rows, &figure.method).into_iter().map(|mean| {
+        let between = mean.to_bound.filter(|bound| *bound > mean.to_best * 1.0005);
+        let between =
+            between.map_or(String::new(), |bound| format!("; at most {bound:.3}, for not all optima are proved"));
+        let note = format!("{} of {} budgets{between}", mean.solved, mean.budgets);
+        (mean.instance, Ours::Value { value: mean.to_best, note })
+    });
+    let mut found: Vec<_> = found.collect();
+    if found.is_empty() {
+        found.push((figure.instance.clone(), Ours::NotRun));
+    }
+    Ok(found)
+}
+
+/// Sizes of graphs, which need no run.
+fn of_graph(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result<Ours, Failure> {
+    let instance = read_instance(&evidence.library.find(&figure.instance)?)?;
+    if *quantity == Quantity::ForwardOperators {
+        // The statistics of a batch norm are an operator of their own where the profiler splits them off, and
+        // a part of it in the paper.
+        let counts = |operator: &&Operator| operator.phase == Phase::Forward && operator.op_type != STATISTICS;
+        return Ok(Ours::plain(instance.operators().iter().filter(counts).count() as f64));
+    }
+    let word = if *quantity == Quantity::Nodes { "nodes" } else { "values" };
+    let counted = instance.provenance().notes.iter().find_map(|note| number_before(note, word));
+    Ok(counted.map_or_else(|| Ours::Missing("the instance has no note with the count".into()), Ours::plain))
+}
+
+/// `69` of "joint graph before folding: 69 nodes, 119 values (...)".
+fn number_before(note: &str, word: &str) -> Option<f64> {
+    let words: Vec<_> = note.strip_prefix("joint graph before folding:")?.split_whitespace().collect();
+    let at = words.iter().position(|part| part.trim_end_matches(',') == word)?;
+    words.get(at.checked_sub(1)?)?.parse().ok()
+}
+
+fn in_bytes(bytes: u64, unit: &str) -> Result<f64, Failure> {
+    let scale: u64 = match unit {
+        "" => 1,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(Failure::input(format!("unit {unit:?} is no size; expected MB, GB, MiB, GiB or nothing"))),
+    };
+    Ok(bytes as f64 / scale as f64)
+}
+
+/// Nanoseconds in a unit of time.
+fn time_unit(unit: &str) -> Result<f64, Failure> {
+    match unit {
+        "" | "ns" => Ok(1.0),
+        "ms" => Ok(1e6),
+        "s" => Ok(1e9),
+        _ => Err(Failure::input(format!("unit {unit:?} is no time; expected ns, ms, s or nothing"))),
+    }
+}

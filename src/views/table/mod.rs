@@ -1,0 +1,243 @@
+//! The summary table: per instance, grouped by claim, one row per method and one column per budget.
+//!
+//! A method that ignores budgets is a set of points; at each budget the fastest point counts whose
+//! simulated peak meets it. Rows that failed are counted and shown, never left out.
+
+pub mod digest;
+pub mod ratios;
+pub mod replay;
+pub mod sections;
+
+use std::collections::BTreeMap;
+
+use remat_formulations::{Claim, METHODS, Termination, find};
+use serde_json::{Map, Value, json};
+
+use crate::ground::format::{self, Format};
+use crate::ground::grid::Grid;
+use crate::ground::output;
+use crate::ground::size::Budget;
+use crate::ground::text::wrap;
+use crate::harness::records::select::{by_instance, median, rank, series_label, written_budgets};
+use crate::harness::records::{Ending, Record};
+use crate::harness::suite::Suite;
+
+/// What the reader of the summary table must know.
+pub const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
+Methods that ignore budgets: the fastest point whose simulated peak meets the budget. \
+*: stopped by a limit; of several seeds the median, and how many have a schedule where not all do. Budgets with an x: times store-all's simulated peak.";
+
+/// The table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    budgets: Vec<String>,
+    instances: Vec<InstanceRows>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct InstanceRows {
+    name: String,
+    heading: String,
+    methods: Vec<MethodRow>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct MethodRow {
+    claim: Claim,
+    label: String,
+    /// Id of the method.
+    method: String,
+    cells: Vec<Cell>,
+    solved: usize,
+    limit: usize,
+    error: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cell {
+    /// Overhead (of several seeds the median), whether a limit stopped the method, and how many of how
+    /// many seeds have a schedule.
+    Overhead {
+        overhead: f64,
+        stopped: bool,
+        solved: usize,
+        seeds: usize,
+    },
+    Reason(&'static str),
+    /// No row.
+    Blank,
+}
+
+impl Cell {
+    fn text(self) -> String {
+        match self {
+            Self::Overhead { overhead, stopped, solved, seeds } => {
+                let star = if stopped { "*" } else { "" };
+                let part = if solved < seeds { format!(" ({solved}/{seeds})") } else { String::new() };
+                format!("{:.1}{star}{part}", 100.0 * overhead)
+            }
+            Self::Reason(reason) => reason.into(),
+            Self::Blank => String::new(),
+        }
+    }
+}
+
+/// Summarises rows.
+pub fn summarise(records: &[Record]) -> Table {
+    let budgets = written_budgets(records);
+    let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
+    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+}
+
+fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
+    let mut series: BTreeMap<(Claim, usize, String), Vec<&Record>> = BTreeMap::new();
+    for row in rows {
+        series.entry((row.claim, rank(&row.method), series_label(row))).or_default().push(row);
+    }
+    let methods = series.into_iter().map(|((claim, _, label), rows)| MethodRow {
+        claim,
+        label,
+        method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
+        cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
+        solved: rows.iter().filter(|row| row.is_solved()).count(),
+        limit: rows.iter().filter(|row| row.is_limited()).count(),
+        error: rows.iter().filter(|row| row.is_error()).count(),
+    });
+    let heading = rows.first().map(|row| heading(row)).unwrap_or_default();
+    InstanceRows { name, heading, methods: methods.collect() }
+}
+
+fn heading(row: &Record) -> String {
+    let batch = row.batch_size.map_or(String::new(), |batch| format!(", batch {batch}"));
+    format!(
+        "{}: store-all takes {} and {}{batch}; {} times",
+        row.instance,
+        format::time(row.store_all_time, row.time_unit),
+        format::bytes(row.store_all_peak, row.memory_unit),
+        row.times
+    )
+}
+
+/// What a series comes to at a budget.
+fn cell(rows: &[&Record], budget: &str) -> Cell {
+    let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
+    if let Some(first) = of_budget.first() {
+        let median = median(&of_budget);
+        return match median.and_then(|row| row.overhead) {
+            Some(overhead) => Cell::Overhead {
+                overhead,
+                stopped: median.is_some_and(stopped),
+                solved: of_budget.iter().filter(|row| row.is_solved()).count(),
+                seeds: of_budget.len(),
+            },
+            None => Cell::Reason(reason(first.termination)),
+        };
+    }
+    let points: Vec<_> = rows.iter().filter(|row| row.budget.is_empty()).collect();
+    let Some(first) = points.first() else { return Cell::Blank };
+    let Some(limit) = budget.parse::<Budget>().ok().and_then(|budget| budget.resolve(first.store_all_peak)) else {
+        return Cell::Blank;
+    };
+    let solved: Vec<_> = points.iter().filter(|row| row.is_solved()).collect();
+    let within = solved.iter().filter(|row| row.simulated_peak.is_some_and(|peak| peak <= limit));
+    let best = within.filter_map(|row| row.overhead).min_by(f64::total_cmp);
+    match best {
+        Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
+        None if solved.is_empty() => Cell::Reason(reason(first.termination)),
+        None => Cell::Reason("none fits"),
+    }
+}
+
+fn stopped(row: &Record) -> bool {
+    matches!(
+        row.termination,
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit | Termination::MemoryLimit | Termination::NodeLimit)
+    )
+}
+
+/// Why there is no number.
+pub fn reason(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Skipped(_) => "skipped",
+        Ending::Ran(Termination::Infeasible) => "infeasible",
+        Ending::Ran(Termination::BoundOnly) => "bound only",
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit) => "timeout",
+        Ending::Ran(Termination::MemoryLimit) => "memory",
+        Ending::Ran(Termination::NodeLimit) => "node limit",
+        Ending::Ran(Termination::Interrupted) => "interrupted",
+        Ending::Ran(Termination::Error) => "error",
+        Ending::Ran(_) => "not found",
+    }
+}
+
+/// The text of the table; the formats for people end with what the suite says about itself.
+pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
+    let analysis = suite.map_or(String::new(), |suite| format!("\n{}\n", suite.analysis.trim()));
+    match format {
+        Format::Text => text(table, output::width()) + &analysis,
+        Format::Json => serde_json::to_string_pretty(&json_rows(table)).expect("numbers and texts always serialise"),
+        Format::Md => format!("{CAPTION}\n\n{}{analysis}", grid(table).render(format)),
+        Format::Latex => format!("% {CAPTION}\n{}", grid(table).render(format)),
+        Format::Csv => grid(table).render(format),
+    }
+}
+
+fn text(table: &Table, width: usize) -> String {
+    let mut text = Vec::new();
+    for instance in &table.instances {
+        let mut header = vec!["claim", "method"];
+        header.extend(table.budgets.iter().map(String::as_str));
+        header.extend(["solved", "limit", "error"]);
+        let mut grid = Grid::new(&header).numeric_from(2);
+        let mut previous = None;
+        for row in &instance.methods {
+            let claim = if previous == Some(row.claim) { String::new() } else { row.claim.to_string() };
+            previous = Some(row.claim);
+            grid.row([claim, row.label.clone()].into_iter().chain(tail(row)));
+        }
+        text.push(format!("{}\n{}\n", instance.heading, grid.folded(width)));
+    }
+    text.concat() + &wrap(CAPTION, width)
+}
+
+/// The columns after the method.
+fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
+    let counts = [row.solved, row.limit, row.error].map(|count| count.to_string());
+    row.cells.iter().map(|cell| cell.text()).chain(counts)
+}
+
+/// All instances in one grid.
+pub fn grid(table: &Table) -> Grid {
+    let mut header = vec!["instance", "claim", "method"];
+    header.extend(table.budgets.iter().map(String::as_str));
+    header.extend(["solved", "limit", "error"]);
+    let mut grid = Grid::new(&header).numeric_from(3);
+    for instance in &table.instances {
+        grid.rule();
+        for row in &instance.methods {
+            let head = [instance.name.clone(), row.claim.to_string(), row.label.clone()];
+            grid.row(head.into_iter().chain(tail(row)));
+        }
+    }
+    grid
+}
+
+/// Like the grid, with numbers as numbers: `"overhead": {"0.5x": 0.123, "0.1x": "infeasible"}`.
+fn json_rows(table: &Table) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for instance in &table.instances {
+        for row in &instance.methods {
+            let cell = |cell: &Cell| match cell {
+                Cell::Overhead { overhead, .. } => json!(overhead),
+                Cell::Reason(reason) => json!(reason),
+                Cell::Blank => Value::Null,
+            };
+            let overhead: Map<_, _> = table.budgets.iter().cloned().zip(row.cells.iter().map(cell)).collect();
+            rows.push(json!({
+                "instance": instance.name, "claim": row.claim, "method": row.label, "overhead": overhead,
+                "solved": row.solved, "limit": row.limit, "error": row.error,
+            }));
+        }
+    }
+    rows
+}

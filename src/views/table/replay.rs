@@ -1,0 +1,171 @@
+//! The table of what replays found: per device and method, how far the simulator's time and peak are from the
+//! framework's.
+//!
+//! Errors are percentages of the measured value: the mean of their magnitudes, and with their signs (above 0: the
+//! simulator says more than was measured). Executions that failed or differ are counted, and have no errors.
+
+use crate::ground::format::Format;
+use crate::ground::grid::Grid;
+use crate::ground::output;
+use crate::ground::text::wrap;
+use crate::harness::records::Record;
+use crate::harness::records::select::{label, rank};
+use crate::harness::replay::Execution;
+
+const CAPTION: &str = "Simulated against executed, in % of executed: mean of the magnitudes, and mean with sign \
+(above 0: the simulator says more). equal: gradients, loss and buffers are those of the framework's own iteration. \
+The framework's peak contains scratch memory, \
+which an instance whose workspaces are not measured does not. Times of instances whose times are modelled for another \
+device say nothing here: their ratio to store-all does (relative time: each over store-all's, both sides).";
+
+/// What the executions of one method on one device add up to.
+#[derive(Debug, PartialEq)]
+struct Line {
+    device: String,
+    label: String,
+    rank: usize,
+    executions: usize,
+    equal: usize,
+    time: Vec<f64>,
+    relative_time: Vec<f64>,
+    peak: Vec<f64>,
+}
+
+/// The text of the table.
+pub fn render(records: &[Record], executed: &[Execution], format: Format) -> String {
+    let grid = grid(&lines(records, executed));
+    match format {
+        Format::Text => grid.folded(output::width()) + &wrap(CAPTION, output::width()),
+        Format::Md => format!("{CAPTION}\n\n{}", grid.render(format)),
+        Format::Latex => format!("% {CAPTION}\n{}", grid.render(format)),
+        Format::Csv | Format::Json => grid.render(format),
+    }
+}
+
+fn lines(records: &[Record], executed: &[Execution]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    for execution in executed {
+        let Some(row) = records.iter().rfind(|row| execution.is_of(row)) else { continue };
+        let label = label(&row.method, "");
+        let at = lines.iter().position(|line| line.label == label && line.device == execution.device);
+        let at = at.unwrap_or_else(|| {
+            lines.push(Line {
+                device: execution.device.clone(),
+                label,
+                rank: rank(&row.method),
+                executions: 0,
+                equal: 0,
+                time: vec![],
+                relative_time: vec![],
+                peak: vec![],
+            });
+            lines.len() - 1
+        });
+        lines[at].count(execution, row, reference(execution, executed));
+    }
+    lines.sort_by(|a, b| (&a.device, a.rank).cmp(&(&b.device, b.rank)));
+    lines
+}
+
+/// The measured time of store-all on the same instance and device.
+fn reference(execution: &Execution, executed: &[Execution]) -> Option<u64> {
+    let same = |other: &&Execution| {
+        other.method == "store-all"
+            && (&other.instance_hash, &other.device) == (&execution.instance_hash, &execution.device)
+    };
+    executed.iter().find(same).and_then(|other| other.executed_time_ns)
+}
+
+impl Line {
+    fn count(&mut self, execution: &Execution, row: &Record, store_all: Option<u64>) {
+        self.executions += 1;
+        if execution.executed_equal == Some(false) {
+            return;
+        }
+        self.equal += usize::from(execution.executed_equal == Some(true));
+        self.time.extend(error(row.simulated_time, execution.executed_time_ns));
+        self.peak.extend(error(row.simulated_peak, execution.executed_peak_bytes));
+        let ratio = |time: Option<u64>, reference: u64| Some(time? as f64 / reference as f64);
+        let simulated = ratio(row.simulated_time, row.store_all_time);
+        let measured = store_all.and_then(|reference| ratio(execution.executed_time_ns, reference));
+        let pair = simulated.zip(measured).filter(|(_, measured)| *measured > 0.0);
+        self.relative_time.extend(pair.map(|(simulated, measured)| 100.0 * (simulated / measured - 1.0)));
+    }
+}
+
+/// Per cent by which the simulated value is above the measured one.
+fn error(simulated: Option<u64>, measured: Option<u64>) -> Option<f64> {
+    let (simulated, measured) = (simulated? as f64, measured.filter(|&value| value > 0)? as f64);
+    Some(100.0 * (simulated / measured - 1.0))
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> String {
+    let count = values.len();
+    if count == 0 { String::new() } else { format!("{:.1}", values.sum::<f64>() / count as f64) }
+}
+
+fn grid(lines: &[Line]) -> Grid {
+    let header = [
+        "device",
+        "method",
+        "executions",
+        "equal",
+        "time MAPE",
+        "time",
+        "relative time MAPE",
+        "relative time",
+        "peak MAPE",
+        "peak",
+    ];
+    let mut grid = Grid::new(&header).numeric_from(2);
+    for line in lines {
+        let mut cells = vec![line.device.clone(), line.label.clone()];
+        cells.extend([line.executions, line.equal].map(|number| number.to_string()));
+        for errors in [&line.time, &line.relative_time, &line.peak] {
+            cells.push(mean(errors.iter().map(|error| error.abs())));
+            cells.push(mean(errors.iter().copied()));
+        }
+        grid.row(cells);
+    }
+    grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+    use crate::harness::replay::tests::execution;
+
+    #[test]
+    fn errors_are_per_cent_of_what_was_measured() {
+        let mut rows = vec![
+            example("store-all", None),
+            example("revolve", Some(("0.5x", 7))),
+            example("revolve", Some(("0.6x", 8))),
+        ];
+        rows[1].simulated_time = Some(1_500_000);
+        rows[2].simulated_time = Some(1_200_000);
+        let peak = 1 << 30;
+        let executed = [
+            execution("store-all", "", 2_000_000, peak),
+            execution("revolve", "0.5x", 2_000_000, 2 * peak),
+            execution("revolve", "0.6x", 1_000_000, peak),
+            execution("pytorch:plain", "", 1, 1),
+        ];
+        let lines = lines(&rows, &executed);
+        assert_eq!(lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["store-all", "revolve"]);
+        let expected = "device,method,executions,equal,time MAPE,time,relative time MAPE,relative time,peak MAPE,peak\n\
+                        cpu,store-all,1,1,50.0,-50.0,0.0,0.0,0.0,0.0\n\
+                        cpu,revolve,2,2,22.5,-2.5,95.0,95.0,25.0,-25.0\n";
+        assert_eq!(render(&rows, &executed, Format::Csv), expected);
+    }
+
+    #[test]
+    fn executions_that_differ_or_failed_are_counted_without_errors() {
+        let rows = [example("store-all", None)];
+        let mut different = execution("store-all", "", 1, 1);
+        different.executed_equal = Some(false);
+        let lines = lines(&rows, &[different]);
+        assert_eq!((lines[0].executions, lines[0].equal, lines[0].time.len(), lines[0].peak.len()), (1, 0, 0, 0));
+    }
+}

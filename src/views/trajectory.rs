@@ -1,0 +1,123 @@
+//! What was known when: incumbents and bounds of a row over planning time, from the trace that its run
+//! left and from the row itself.
+//!
+//! Planning time counts from when the method turned to the row's budget, as its time limit does. Work that
+//! serves several budgets counts for the first.
+
+use std::path::Path;
+
+use crate::ground::failure::Failure;
+use crate::harness::records::Record;
+use crate::harness::records::paths::trace_path;
+use crate::harness::run::job::Point;
+
+/// Seconds of planning, and a time in the instance's unit.
+pub type Step = (f64, u64);
+
+/// What was known when about one row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trajectory {
+    /// Each better schedule: when, and the time that the method claimed of it. The last is the simulator's.
+    pub incumbents: Vec<Step>,
+    /// Each better proved lower bound.
+    pub bounds: Vec<Step>,
+    /// When the answer was there, or the run was stopped.
+    pub end: f64,
+}
+
+impl Trajectory {
+    /// The trajectory of a row whose answer was there after `answered` seconds (none: it was stopped).
+    pub fn new(record: &Record, answered: Option<f64>, trace: &[Point]) -> Self {
+        let last = trace.last().map_or(0.0, |point| point.seconds);
+        let end = answered.unwrap_or(record.wall_seconds).max(last);
+        let mut trajectory = Self { end, ..Self::default() };
+        for point in trace {
+            trajectory.note(point.seconds, point.claimed_time, point.lower_bound);
+        }
+        let simulated = record.simulated_time.filter(|_| record.is_solved());
+        if simulated.is_none() {
+            // What the judge refused, or nobody kept, is no incumbent.
+            trajectory.incumbents.clear();
+        }
+        // What a stopped run had at the end, it had when it last said so.
+        trajectory.note(if answered.is_some() { end } else { last }, simulated, record.lower_bound);
+        trajectory
+    }
+
+    fn note(&mut self, seconds: f64, time: Option<u64>, bound: Option<u64>) {
+        if let Some(time) = time.filter(|&time| self.incumbents.last().is_none_or(|&(_, last)| time < last)) {
+            self.incumbents.push((seconds, time));
+        }
+        if let Some(bound) = bound.filter(|&bound| self.bounds.last().is_none_or(|&(_, last)| bound > last)) {
+            self.bounds.push((seconds, bound));
+        }
+    }
+
+    /// The best time known after so many seconds.
+    pub fn incumbent_at(&self, seconds: f64) -> Option<u64> {
+        self.incumbents.iter().take_while(|(at, _)| *at <= seconds).last().map(|&(_, time)| time)
+    }
+}
+
+/// The trajectory of each row, in their order; `folder` holds `traces/`.
+///
+/// # Errors
+/// A trace is there and cannot be read.
+pub fn read_all(records: &[Record], folder: &Path) -> Result<Vec<Trajectory>, Failure> {
+    let one = |record| Ok(Trajectory::new(record, answer_seconds(record), &read_trace(folder, record)?));
+    records.iter().map(one).collect()
+}
+
+/// The trace of a row; empty where the method reported nothing.
+fn read_trace(folder: &Path, record: &Record) -> Result<Vec<Point>, Failure> {
+    let path = trace_path(&folder.join("traces"), record);
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
+    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
+    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// When a row's answer was there, in seconds from when work on it began; none where it was stopped.
+fn answer_seconds(record: &Record) -> Option<f64> {
+    record.build_seconds.zip(record.solve_seconds).map(|(build, solve)| build + solve)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::records::Ending;
+    use crate::harness::records::tests::example;
+    use remat_formulations::Termination;
+
+    fn point(seconds: f64, time: Option<u64>, bound: Option<u64>) -> Point {
+        Point { seconds, claimed_time: time, lower_bound: bound, ..Point::default() }
+    }
+
+    #[test]
+    fn only_what_is_better_counts_and_the_last_word_is_the_simulators() {
+        let record = Record { lower_bound: Some(900), simulated_time: Some(1000), ..example("m", None) };
+        let trace =
+            [point(0.1, Some(1500), Some(700)), point(0.2, Some(1500), Some(800)), point(0.3, Some(1100), None)];
+        let trajectory = Trajectory::new(&record, Some(0.5), &trace);
+        assert_eq!(trajectory.incumbents, [(0.1, 1500), (0.3, 1100), (0.5, 1000)]);
+        assert_eq!(trajectory.bounds, [(0.1, 700), (0.2, 800), (0.5, 900)]);
+        let at = [0.0, 0.1, 0.29, 9.0].map(|seconds| trajectory.incumbent_at(seconds));
+        assert_eq!(at, [None, Some(1500), Some(1500), Some(1000)]);
+    }
+
+    #[test]
+    fn incumbents_of_a_row_without_a_checked_schedule_do_not_count() {
+        let refused = Record { termination: Ending::Ran(Termination::Error), ..example("m", None) };
+        let trajectory = Trajectory::new(&refused, Some(0.5), &[point(0.1, Some(5), Some(4))]);
+        assert_eq!((trajectory.incumbents, trajectory.bounds), (vec![], vec![(0.1, 4)]));
+    }
+
+    #[test]
+    fn a_stopped_run_ends_with_its_process() {
+        let stopped = Record { wall_seconds: 7.0, simulated_time: Some(8), ..example("m", None) };
+        let trajectory = Trajectory::new(&stopped, None, &[point(2.0, Some(8), None)]);
+        assert_eq!((trajectory.incumbents, trajectory.end), (vec![(2.0, 8)], 7.0));
+    }
+}
