@@ -85,6 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         suite: String::new(),
         subject,
         method,
+        command: vec![],
         given,
         parameters,
         budgets: vec![budget.clone()],

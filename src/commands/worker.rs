@@ -21,6 +21,7 @@ use crate::harness::run::child::times;
 use crate::harness::run::interrupts;
 use crate::harness::run::job::{Job, Message};
 use crate::harness::run::messenger::{self, Messenger};
+use crate::harness::run::program;
 
 /// Works on the job that standard input holds.
 ///
@@ -38,6 +39,11 @@ pub fn run() -> Result<(), Failure> {
         return Err(Failure::failed("the process that asked for this is gone"));
     }
     limit(&job)?;
+    if !job.command.is_empty() {
+        let message = program::become_it(&job);
+        send(&divert(&Job { log: None, ..job })?, &Message::Failed { message })?;
+        return Ok(());
+    }
     let out = divert(&job)?;
     if let Err(message) = work(&job, &out)? {
         send(&out, &Message::Failed { message })?;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use remat_core::io::write_json_quickly;
 use remat_formulations::Termination;
 
 use crate::ground::failure::Failure;
-use crate::ground::names::file_name;
 use crate::ground::output;
 use crate::ground::text;
 use crate::ground::text::count;
 use crate::harness::cache::Cache;
-use crate::harness::records::{Ending, Key, Record, Writer};
+use crate::harness::records::paths::{schedule_path, trace_path};
+use crate::harness::records::{Ending, Key, Writer};
 use crate::harness::run::job::Point;
 use crate::harness::run::{Conditions, Row, Run, execute};
 
@@ -148,9 +148,11 @@ impl Shared<'_> {
 
     /// Takes what the cache has of a run, and executes the rest.
     fn complete(&self, run: Run) -> Result<(), Failure> {
+        // A program may have changed since, and nobody would know.
+        let cache = self.cache.filter(|_| run.command.is_empty());
         let mut left = Vec::new();
         for budget in &run.budgets {
-            match self.cache.and_then(|cache| cache.take(&run, budget, self.conditions)) {
+            match cache.and_then(|cache| cache.take(&run, budget, self.conditions)) {
                 Some(row) => self.keep(&row)?,
                 None => left.push(budget.clone()),
             }
@@ -163,7 +165,7 @@ impl Shared<'_> {
             // A row that was interrupted is no row: the resumed run does it.
             if row.record.termination != Ending::Ran(Termination::Interrupted) {
                 self.keep(&row)?;
-                self.cache.inspect(|cache| cache.put(&row, &run, self.conditions));
+                cache.inspect(|cache| cache.put(&row, &run, self.conditions));
             }
         }
         Ok(())
@@ -174,14 +176,14 @@ impl Shared<'_> {
         let path = schedule_path(&self.folder.join("schedules"), &row.record);
         let kept = match &row.schedule {
             Some(schedule) => {
-                write(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
+                output::write_file(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
             }
             None => remove(&path),
         };
         let path = trace_path(&self.folder.join("traces"), &row.record);
         let traced = match row.trace.as_slice() {
             [] => remove(&path),
-            trace => write(&path, |path| write_trace(path, trace)),
+            trace => output::write_file(&path, |path| write_trace(path, trace)),
         };
         kept.and(traced).map_err(|error| {
             Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume"))

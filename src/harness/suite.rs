@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use remat_core::io::read_text;
-use remat_formulations::Spec;
+use remat_formulations::{Spec, find as find_method};
 use serde::Deserialize;
 
 use crate::ground::duration::limit;
@@ -167,6 +167,9 @@ pub struct SuiteDevice {
 pub struct SuiteMethod {
     /// Id of the method.
     pub id: String,
+    /// The program that is the method, with its words; empty: a registered one has the id.
+    #[serde(default)]
+    pub command: Vec<String>,
     /// A value, or a list of values, per parameter.
     #[serde(default)]
     pub parameters: BTreeMap<String, Values>,
@@ -213,6 +216,7 @@ impl SuiteMethod {
         let one = |(name, value): (&String, &String)| (name.clone(), Values::One(Value::Text(value.clone())));
         Self {
             id: spec.id.clone(),
+            command: vec![],
             parameters: spec.parameters.iter().map(one).collect(),
             sweep: false,
             instances: vec![],
@@ -276,7 +280,7 @@ pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
     let text = read_text(path).map_err(|error| {
         Failure::input(format!("{error}; name a suite under instances/suites/ or a .toml file that is there"))
     })?;
-    let suite: Suite = toml::from_str(&text).map_err(|error| {
+    let mut suite: Suite = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         Failure::input(format!(
             "{name}: line {line}: {}; instances/suites/smoke.toml shows every field",
@@ -284,6 +288,10 @@ pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
         ))
     })?;
     check(&suite).map_err(|rule| Failure::input(format!("{name}: {rule}")))?;
+    let folder = path.parent().unwrap_or(path);
+    for method in &mut suite.methods {
+        method.command = located(&method.command, folder);
+    }
     Ok(SuiteFile { suite, text })
 }
 
@@ -292,9 +300,44 @@ pub fn kept_in(results: &Path) -> Option<Suite> {
     read_file(&crate::harness::records::folder_of(results).join("suite.toml")).ok().map(|file| file.suite)
 }
 
-fn check(suite: &Suite) -> Result<(), String> {
+/// Whether a name can stand in paths and lists as it is.
+fn plain(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if suite.name.is_empty() || suite.name.starts_with('.') || !suite.name.chars().all(plain) {
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(plain)
+}
+
+/// The rules for programs that are methods.
+fn check_programs(suite: &Suite) -> Result<(), String> {
+    for (at, method) in suite.methods.iter().enumerate().filter(|(_, method)| !method.command.is_empty()) {
+        let id = &method.id;
+        if find_method(id).is_some() || !plain(id) || suite.methods[..at].iter().any(|other| other.id == *id) {
+            return Err(format!(
+                "method {id:?} has a command: expected an id of letters, digits and hyphens that no other method has"
+            ));
+        }
+        if !method.parameters.is_empty() || method.sweep {
+            return Err(format!("method {id} has a command: put its settings there, instead of parameters and sweep"));
+        }
+    }
+    let searched = suite.max_batch.iter().flat_map(|search| &search.methods);
+    match searched.into_iter().find(|method| !method.command.is_empty()) {
+        Some(method) => Err(format!("max_batch: {} has a command; searches take registered methods", method.id)),
+        None => Ok(()),
+    }
+}
+
+/// The words of a command, those that name a file in a folder with their whole path.
+fn located(command: &[String], folder: &Path) -> Vec<String> {
+    let whole = |word: &String| {
+        let path = std::path::absolute(folder.join(word)).ok().filter(|path| path.is_file());
+        path.and_then(|path| path.into_os_string().into_string().ok()).unwrap_or_else(|| word.clone())
+    };
+    command.iter().map(whole).collect()
+}
+
+fn check(suite: &Suite) -> Result<(), String> {
+    check_programs(suite)?;
+    if !plain(&suite.name) {
         return Err(format!("name {:?}: expected letters, digits and hyphens, for it names a folder", suite.name));
     }
     let empty = [

@@ -127,7 +127,7 @@ fn any_table_of_values_is_read_or_refused() {
     let few = best.lines().take(6).collect::<Vec<_>>().join("\n");
     any_file("best-known", &[("case".into(), few.into_bytes())], "best-known.csv", |folder| {
         let entries = best::read(folder).map_err(words)?;
-        best::render(&entries, Format::Text);
+        crate::views::best::render(&entries, Format::Text);
         Ok(())
     });
     let executed = tempfile::tempdir().unwrap();

@@ -18,13 +18,13 @@ mod export;
 #[cfg(debug_assertions)]
 mod faults;
 mod floors;
-mod floors;
 mod help;
 mod hostile;
 mod instances;
 #[cfg(debug_assertions)]
 mod interruptions;
 mod limits;
+mod own_method;
 mod replay;
 mod report;
 mod reproduce;

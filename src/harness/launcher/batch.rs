@@ -16,6 +16,7 @@ use crate::harness::max_batch::campaign::Search;
 use crate::harness::records::Key;
 use crate::harness::run::Run;
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
+use crate::harness::run::program;
 
 /// What is submitted at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,6 +75,9 @@ pub struct Item {
     pub instance_hash: String,
     /// Id of the method.
     pub method: String,
+    /// The program that is the method; empty: a registered one has the id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Parameters given.
     pub given: BTreeMap<String, String>,
     /// Every parameter.
@@ -98,6 +102,7 @@ impl Item {
             instance,
             instance_hash: run.subject.instance.hash().to_string(),
             method: run.method.id().into(),
+            command: run.command.clone(),
             given: run.given.clone(),
             parameters: run.parameters.to_string(),
             budgets: run.budgets.clone(),
@@ -132,11 +137,12 @@ impl Item {
                 self.instance_hash
             )));
         }
-        let method = method(&self.method)?;
+        let method = if self.command.is_empty() { method(&self.method)? } else { program::method(&self.method) };
         Ok(Run {
             suite: suite.into(),
             subject: Arc::new(subject),
             method,
+            command: self.command.clone(),
             given: self.given.clone(),
             parameters: parameters(method, &self.given)?,
             budgets: self.budgets.clone(),

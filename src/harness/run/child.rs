@@ -117,7 +117,7 @@ pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
         let words = words.join().unwrap_or_default();
         let mut death = cause(usage.status, killed, &words, job);
         if death.is_none() {
-            death = incomplete(&heard);
+            death = incomplete(&heard, if job.command.is_empty() { "the worker" } else { "the program" });
         }
         Ok(Outcome {
             heard,
@@ -282,10 +282,10 @@ pub fn starved(words: &str) -> bool {
 }
 
 /// What is wrong with the messages of a worker that ended well.
-fn incomplete(heard: &Heard) -> Option<(Termination, String)> {
+fn incomplete(heard: &Heard, who: &str) -> Option<(Termination, String)> {
     if let Some(error) = &heard.nonsense {
-        return Some((Termination::Error, format!("the worker wrote something that is no message: {error}")));
+        return Some((Termination::Error, format!("{who} wrote something that is no message: {error}")));
     }
     let done = matches!(heard.messages.last(), Some(Message::Done));
-    (!done).then(|| (Termination::Error, "the worker ended early without a word".into()))
+    (!done).then(|| (Termination::Error, format!("{who} ended early without a word")))
 }

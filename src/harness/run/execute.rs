@@ -14,6 +14,7 @@ use super::job::{AnswerDocument, Job, Message, Point};
 use super::judge::{Verdict, judge};
 use super::logs;
 use super::plan::{Run, RunBudget};
+use super::program;
 use crate::ground::host::{Host, SOURCES, VERSION, timestamp};
 use crate::harness::baseline::overhead;
 use crate::harness::records::{Ending, Record, SCHEMA_VERSION, Skipped, one_line};
@@ -78,6 +79,7 @@ fn attempt_all(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
         parent: std::process::id(),
         instance: run.subject.path.clone(),
         method: run.method.id().into(),
+        command: run.command.clone(),
         parameters: run.given.clone(),
         budgets: budgets.iter().map(|budget| budget.bytes).collect(),
         limits: Limits { seed: run.seed, ..conditions.limits },
@@ -110,7 +112,11 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
     let Heard { messages, mut traces, mut incumbents, .. } = outcome.heard;
     for message in messages {
         match message {
-            Message::Answer(answer) => drop(answers.insert(answer.index, *answer)),
+            Message::Answer(answer) if answer.index >= budgets.len() => {
+                let words = format!("{} answers budget {} of {}", run.who(), answer.index, budgets.len());
+                otherwise = Some((Ending::Ran(Termination::Error), words));
+            }
+            Message::Answer(answer) => drop(answers.insert(answer.index, checked(run, *answer))),
             Message::Skipped { reason } => otherwise = Some((Ending::Skipped(Skipped::Skipped), reason)),
             Message::Failed { message } => {
                 let starved = child::starved(&message);
@@ -121,7 +127,8 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         }
     }
     let given: Vec<f64> = answers.values().filter_map(|answer| answer.given_after).collect();
-    let (ending, words) = otherwise.unwrap_or((Ending::Ran(Termination::Error), "the worker gave no answer".into()));
+    let (ending, words) =
+        otherwise.unwrap_or((Ending::Ran(Termination::Error), format!("{} gave no answer", run.who())));
     let attempt = |(index, budget): (usize, &RunBudget)| {
         let trace = since_begun(traces.remove(&index).unwrap_or_default(), &given);
         if let Some(answer) = answers.remove(&index) {
@@ -137,6 +144,14 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
     };
     budgets.iter().enumerate().map(attempt).collect()
+}
+
+/// An answer; of a program that says what it cannot know, an error.
+fn checked(run: &Run, answer: AnswerDocument) -> AnswerDocument {
+    match program::refused(&answer).filter(|_| !run.command.is_empty()) {
+        Some(note) => AnswerDocument { note, ..cut_short(answer.index, Termination::Error, None, &[]) },
+        None => answer,
+    }
 }
 
 /// A trace that counts from when the method turned to its budget: after the last answer to another one that was

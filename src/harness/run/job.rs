@@ -18,6 +18,9 @@ pub struct Job {
     pub instance: PathBuf,
     /// Id of the method.
     pub method: String,
+    /// The program that is the method; empty: a registered one has the id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
     /// Parameters given.
     pub parameters: BTreeMap<String, String>,
     /// Budgets in the instance's unit of memory.
@@ -77,6 +80,7 @@ pub struct AnswerDocument {
     /// Seconds of solving; likewise.
     pub solve_seconds: Option<f64>,
     /// The method's note.
+    #[serde(default)]
     pub note: String,
     /// Wall seconds from the beginning of the method until this answer; nothing from a worker that was killed.
     pub given_after: Option<f64>,

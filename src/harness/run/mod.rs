@@ -8,6 +8,7 @@ pub mod judge;
 pub mod logs;
 pub mod messenger;
 pub mod plan;
+pub mod program;
 pub mod session;
 
 pub use execute::{Conditions, Row, execute};

@@ -10,6 +10,7 @@ use remat_formulations::{BudgetUse, METHODS, Method, ParameterError, Parameters,
 
 use serde::{Deserialize, Serialize};
 
+use super::program;
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
 use crate::ground::library::{Entry, InstanceGlob, Library, distance, glob};
@@ -37,6 +38,8 @@ pub struct Run {
     pub subject: Arc<Subject>,
     /// The method.
     pub method: &'static dyn Method,
+    /// The program that is the method; empty: it is a registered one.
+    pub command: Vec<String>,
     /// Parameters given.
     pub given: BTreeMap<String, String>,
     /// Every parameter.
@@ -84,6 +87,11 @@ impl Subject {
 }
 
 impl Run {
+    /// Who answers, in messages.
+    pub fn who(&self) -> &'static str {
+        if self.command.is_empty() { "the worker" } else { "the program" }
+    }
+
     /// The setting as people write it, without what is given as the default says anyway.
     pub fn label(&self) -> String {
         let spec = Spec { id: self.method.id().into(), parameters: self.given.clone() };
@@ -115,6 +123,14 @@ pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
         let hint = nearest.map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();
         Failure::input(format!("no method {id:?}; {hint}`bench methods` lists them all"))
     })
+}
+
+/// The method that a suite names: one of the registry, or a program.
+///
+/// # Errors
+/// There is none.
+pub fn method_of(chosen: &SuiteMethod) -> Result<&'static dyn Method, Failure> {
+    if chosen.command.is_empty() { method(&chosen.id) } else { Ok(program::method(&chosen.id)) }
 }
 
 /// Checks parameters against what a method takes.
@@ -160,7 +176,7 @@ pub fn resolve_budgets(
 pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result<Vec<Run>, Failure> {
     let methods = chosen_methods(suite, &overrides.methods)?;
     for chosen in &methods {
-        let known = method(&chosen.id)?;
+        let known = method_of(chosen)?;
         for setting in chosen.settings() {
             parameters(known, &setting)?;
         }
@@ -191,7 +207,7 @@ pub fn expand_method(
     (budgets, seeds): (&[Budget], &[u64]),
     runs: &mut Vec<Run>,
 ) -> Result<(), Failure> {
-    let method = method(&chosen.id)?;
+    let method = method_of(chosen)?;
     let budgets = resolve_budgets(method, budgets, &subject.baseline)?;
     let proposals = if chosen.sweep { method.sweep(&subject.instance) } else { vec![] };
     // A method without proposals (one that does not support the instance, say) runs once and says why.
@@ -205,6 +221,7 @@ pub fn expand_method(
                 suite: suite.into(),
                 subject: subject.clone(),
                 method,
+                command: chosen.command.clone(),
                 parameters,
                 given,
                 budgets: budgets.clone(),
@@ -225,8 +242,11 @@ fn chosen_methods(suite: &Suite, asked: &[Spec]) -> Result<Vec<SuiteMethod>, Fai
     }
     let mut chosen = Vec::new();
     for spec in asked {
-        method(&spec.id)?;
         let of_suite: Vec<_> = suite.methods.iter().filter(|method| method.id == spec.id).cloned().collect();
+        match of_suite.first() {
+            Some(first) => parameters(method_of(first)?, &spec.parameters)?,
+            None => parameters(method(&spec.id)?, &spec.parameters)?,
+        };
         if spec.parameters.is_empty() && !of_suite.is_empty() {
             chosen.extend(of_suite);
         } else {

@@ -10,7 +10,7 @@ pub mod sections;
 
 use std::collections::BTreeMap;
 
-use remat_formulations::{Claim, METHODS, Termination, find};
+use remat_formulations::{Claim, Termination};
 use serde_json::{Map, Value, json};
 
 use crate::ground::format::{self, Format};

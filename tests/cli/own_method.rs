@@ -1,0 +1,93 @@
+//! Methods of one's own: programs that a suite names.
+
+use std::path::Path;
+
+use crate::checkout::{Checkout, rows};
+
+/// A checkout whose suite `own` has a program of these words on a tiny chain.
+fn checkout(command: &str) -> Checkout {
+    let checkout = Checkout::new();
+    let suite = format!(
+        "name = 'own'\ntitle = 't'\nanalysis = 'a'\ninstances = ['small/counter']\nbudgets = ['0.8x', '1.0x']\n\
+         [limits]\ntime_seconds = 20\nthreads = 1\n[[methods]]\nid = 'mine'\ncommand = [{command}]\n"
+    );
+    std::fs::write(checkout.path("instances/suites/own.toml"), suite).unwrap();
+    checkout
+}
+
+/// Endings and errors of the rows that a program comes to.
+fn endings(command: &str) -> Vec<(String, String)> {
+    let checkout = checkout(command);
+    assert_eq!(checkout.bench("run --suite own --no-plots").code, Some(1));
+    let rows = rows(&checkout.path("results/own/records.csv"));
+    rows.into_iter().map(|row| (row["termination"].clone(), row["error"].clone())).collect()
+}
+
+#[test]
+fn the_example_in_python_meets_budgets_and_the_simulator_says_so() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let checkout = checkout("'python3', 'own_method.py'");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/programs/own_method.py");
+    std::fs::copy(shipped, checkout.path("instances/suites/own_method.py")).unwrap();
+    let text = std::fs::read_to_string(checkout.path("instances/suites/own.toml")).unwrap();
+    std::fs::write(checkout.path("instances/suites/own.toml"), text.replace("small/counter", "small/*")).unwrap();
+    // Nobody knows whether the program is the same as the last time: its rows are not cached.
+    for flag in ["", " --force"] {
+        let run = format!("run --suite own --no-plots{flag}");
+        let done = checkout.command(&run).env("BENCH_CACHE", checkout.path("cache")).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let rows = rows(&checkout.path("results/own/records.csv"));
+        let solved: Vec<_> = rows.iter().filter(|row| row["termination"] == "feasible").collect();
+        assert!(solved.len() >= 3 && rows.len() == 4, "{rows:?}");
+        assert!(solved.iter().all(|row| row["claimed_peak"] == row["simulated_peak"]), "{rows:?}");
+        assert!(rows.iter().all(|row| row["error"].is_empty() && row["cached"] == "false"), "{rows:?}");
+        assert!(solved.iter().any(|row| row["recomputations"] != "0"), "{rows:?}");
+    }
+}
+
+#[test]
+fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
+    let done = r#"{"kind": "done"}"#;
+    let said = |lines: &str| format!("'sh', '-c', '''cat > /dev/null; echo '{lines}' '''");
+    let optimal = format!(r#"{{"kind": "answer", "index": 0, "termination": "optimal"}}'; echo '{done}"#);
+    let empty = format!(r#"{{"kind": "answer", "index": 0, "termination": "feasible"}}'; echo '{done}"#);
+    let beyond = format!(r#"{{"kind": "answer", "index": 7, "termination": "not_found"}}'; echo '{done}"#);
+    let cases = [
+        ("'no-such-program'".to_owned(), "cannot start \"no-such-program\": No such file or directory"),
+        ("'sh', '-c', 'echo oh dear >&2; exit 3'".into(), "ended with exit code 3: oh dear"),
+        (said("hello"), "the program wrote something that is no message: expected"),
+        (said("{}"), "the program wrote something that is no message: missing field `kind`"),
+        ("'true'".into(), "the program ended early without a word"),
+        (said(done), "the program gave no answer"),
+        (said(&optimal), "a program of one's own proves nothing"),
+        (said(&empty), "says that it has a schedule, but returns none"),
+        (said(&beyond), "the program answers budget 7 of"),
+    ];
+    for (command, words) in cases {
+        let endings = endings(&command);
+        assert_eq!(endings.len(), 2, "{command}");
+        for (ending, error) in endings {
+            assert_eq!(ending, "error", "{command}: {error}");
+            assert!(error.starts_with(words), "{command}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_suite_gives_a_program_an_id_of_its_own_and_no_parameters() {
+    for (wrong, words) in [
+        ("id = 'revolve'", "expected an id of letters, digits and hyphens that no other method has"),
+        ("id = 'a b'", "expected an id of letters, digits and hyphens that no other method has"),
+        ("id = 'mine'\nparameters = { depth = 3 }", "put its settings there, instead of parameters and sweep"),
+    ] {
+        let checkout = checkout("'true'");
+        let path = checkout.path("instances/suites/own.toml");
+        let text = std::fs::read_to_string(&path).unwrap().replace("id = 'mine'", wrong);
+        std::fs::write(&path, text).unwrap();
+        let refused = checkout.bench("run --suite own");
+        assert!(refused.code == Some(2) && refused.stderr.contains(words), "{}", refused.stderr);
+    }
+}
