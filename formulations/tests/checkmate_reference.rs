@@ -1,15 +1,12 @@
-//! The public training graphs of Checkmate's authors against optima that the original formulation
-//! reached. The graphs are not part of this repository: BENCH_REFERENCE_DATA names the folder with
-//! `checkmate/`, and without it this says that it did nothing. CHECKMATE_STRATEGY chooses another
-//! strategy than the default, CHECKMATE_GRAPH one graph; times are printed (`--nocapture`).
-#![allow(clippy::print_stderr, reason = "what is skipped is said aloud, and times are of interest")]
+//! The public training graphs of Checkmate's authors (`instances/published/checkmate/`) against optima that the
+//! original formulation reached. CHECKMATE_STRATEGY chooses another strategy than the default, CHECKMATE_GRAPH one
+//! graph; times are printed (`--nocapture`).
+#![allow(clippy::print_stderr, reason = "times are of interest")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
-use remat_core::format::Origin;
-use remat_core::io::read_json;
-use remat_core::node_link::{NodeLinkFile, instance_of};
+use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
@@ -24,12 +21,9 @@ const OPTIMA: [(&str, Cells); 3] = [
     ("unet", &[(90, Some(1.1289)), (80, Some(1.9836)), (70, Some(2.9673)), (60, Some(4.4509)), (50, Some(6.9666))]),
 ];
 
-fn read(name: &str) -> Option<Instance> {
-    let folder = PathBuf::from(std::env::var_os("BENCH_REFERENCE_DATA")?);
-    let path = folder.join("checkmate").join(format!("{name}-train.json"));
-    let file: NodeLinkFile = serde_json::from_value(read_json(&path).ok()?).expect("node-link JSON");
-    let document = instance_of(name, &file, &Origin::Exact).expect("a graph");
-    Some(Instance::new(&document).expect("valid"))
+fn read(name: &str) -> Instance {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/published/checkmate");
+    read_instance(&folder.join(format!("{name}-train.json.zst"))).expect("shipped")
 }
 
 #[test]
@@ -37,10 +31,7 @@ fn the_optima_of_the_public_graphs_are_those_of_the_original_program() {
     let strategy = std::env::var("CHECKMATE_STRATEGY").unwrap_or_else(|_| "coarse".into());
     let only = std::env::var("CHECKMATE_GRAPH").ok();
     for (name, cells) in OPTIMA.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)) {
-        let Some(instance) = read(name) else {
-            eprintln!("SKIPPED: BENCH_REFERENCE_DATA holds no checkmate/{name}-train.json; optima not compared");
-            continue;
-        };
+        let instance = read(name);
         let joint = Joint::new(&instance).expect("supported");
         let store_all = Stages::store_all(&joint).claim(&joint, true);
         let method = find("checkmate-ilp").expect("registered");

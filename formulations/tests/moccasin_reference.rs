@@ -1,20 +1,17 @@
-//! The public graphs of Checkmate's and Moccasin's authors against optima that the original programs
-//! reached. The graphs are not part of this repository: BENCH_REFERENCE_DATA names the folder with
-//! `checkmate/` and `moccasin/`, and without it this says that it did nothing. MOCCASIN_CELLS chooses
-//! others than the quick ones (`rl3-n500:90,fcn8:80`), MOCCASIN_PARAMETERS adds parameters
-//! (`solver=cp-sat,copies=3`), MOCCASIN_SECONDS limits each cell; figures are printed (`--nocapture`).
-#![allow(clippy::print_stderr, reason = "what is skipped is said aloud, and times are of interest")]
+//! The public graphs of Checkmate's and Moccasin's authors (`instances/published/`) against optima that the original
+//! programs reached. MOCCASIN_CELLS chooses others than the quick ones (`rl3-n500:90,fcn8-train:80`),
+//! MOCCASIN_PARAMETERS adds parameters (`solver=cp-sat,copies=3`), MOCCASIN_SECONDS limits each cell; figures are
+//! printed (`--nocapture`).
+#![allow(clippy::print_stderr, reason = "times are of interest")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use remat_core::format::Origin;
 use remat_core::generate::layered::{Layered, layered};
-use remat_core::io::read_json;
-use remat_core::node_link::{NodeLinkFile, instance_of};
+use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
 use remat_formulations::method::report::{Progress, Reporter};
 use remat_formulations::staged::joint::Joint;
@@ -23,35 +20,31 @@ use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find}
 
 /// Graph, percent of the peak of the given order, percent of time added by the optimum.
 const OPTIMA: [(&str, u64, f64); 6] = [
-    ("fcn8", 90, 0.0294),
-    ("fcn8", 80, 0.1361),
+    ("fcn8-train", 90, 0.0294),
+    ("fcn8-train", 80, 0.1361),
     ("rl1-n100", 90, 0.7892),
     ("rl1-n100", 80, 2.2965),
-    ("unet", 90, 1.1289),
-    ("unet", 50, 6.9666),
+    ("unet-train", 90, 1.1289),
+    ("unet-train", 50, 6.9666),
 ];
 
 /// Those that the embedded solver proves within seconds.
-const QUICK: &str = "fcn8:90,fcn8:80,rl1-n100:90";
+const QUICK: &str = "fcn8-train:90,fcn8-train:80,rl1-n100:90";
 
-fn read(name: &str) -> Option<Instance> {
+fn read(name: &str) -> Instance {
     // `layered-250-1`: a generated graph of 250 operators, seed 1, with the published width.
     if let Some((nodes, seed)) = name.strip_prefix("layered-").and_then(|rest| rest.split_once('-')) {
         let width = [("100", 0.27), ("250", 0.43), ("500", 0.36), ("1000", 0.31)].into_iter().find(|w| w.0 == nodes);
         let parameters = Layered::moccasin(nodes.parse().expect("a number"), width.map_or(0.35, |width| width.1));
-        return Some(Instance::new(&layered(name, &parameters, seed.parse().expect("a seed"))).expect("valid"));
+        return Instance::new(&layered(name, &parameters, seed.parse().expect("a seed"))).expect("valid");
     }
-    let folder = PathBuf::from(std::env::var_os("BENCH_REFERENCE_DATA")?);
-    let places = [format!("checkmate/{name}-train.json"), format!("moccasin/{name}.json")];
-    let path = places.iter().map(|place| folder.join(place)).find(|path| path.exists());
-    let Some(path) = path else {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../instances");
-        let shipped = [format!("resnet/{name}.json.zst"), format!("small/{name}.json")].map(|file| folder.join(file));
-        return shipped.iter().find_map(|path| remat_core::io::read_instance(path).ok());
-    };
-    let file: NodeLinkFile = serde_json::from_value(read_json(&path).ok()?).expect("node-link JSON");
-    let document = instance_of(name, &file, &Origin::Exact).expect("a graph");
-    Some(Instance::new(&document).expect("valid"))
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");
+    let places = ["published/moccasin", "published/checkmate", "resnet", "small"];
+    let files = places
+        .iter()
+        .flat_map(|place| ["json.zst", "json"].map(|end| folder.join(place).join(format!("{name}.{end}"))));
+    let path = files.into_iter().find(|path| path.exists()).unwrap_or_else(|| panic!("no graph {name}"));
+    read_instance(&path).expect("shipped")
 }
 
 /// When incumbents came, in seconds of wall and of this process's processor time.
@@ -76,10 +69,7 @@ fn processor_seconds() -> f64 {
 }
 
 fn cell(name: &str, percent: u64, given: &BTreeMap<String, String>, time: Option<Duration>) {
-    let Some(instance) = read(name) else {
-        eprintln!("skipped {name}: BENCH_REFERENCE_DATA does not name a folder with it");
-        return;
-    };
+    let instance = read(name);
     let joint = Joint::new(&instance).expect("supported");
     let store_all = Stages::store_all(&joint).claim(&joint, true);
     let method = find("moccasin").expect("registered");

@@ -3,12 +3,11 @@
 #![expect(clippy::print_stderr, reason = "tests say what they skip, measurements what they find")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use remat_core::format::Origin;
-use remat_core::io::read_json;
-use remat_core::monet_file::{MonetFile, instance_of};
+use remat_core::io::{read_instance, read_json};
+use remat_core::monet_file::MonetFile;
 use remat_core::{Instance, simulate};
 use remat_formulations::monet::released::decisions::Decisions;
 use remat_formulations::monet::released::problem::{Problem, TIME_UNIT};
@@ -18,16 +17,24 @@ use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter
 
 const GIB: u64 = 1 << 30;
 
-/// An instance of the authors' profiles, where they are at hand.
-fn profile(name: &str) -> Option<Instance> {
-    let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
-        eprintln!("SKIPPED: BENCH_REFERENCE_DATA is not set, so MONeT is not compared with what Gurobi reached");
-        return None;
-    };
-    let path = Path::new(&folder).join("monet-p100").join(format!("{name}.json.gz"));
-    let file: MonetFile = read_json(&path).expect("a profile");
-    let document = instance_of(name, &file, &Origin::Exact).expect("an instance");
-    Some(Instance::new(&document).expect("valid"))
+/// An instance of the authors' profiles: `p100-vgg16-176-noop`.
+fn profile(name: &str) -> Instance {
+    read_instance(&instances().join(format!("{name}.json.zst"))).expect("shipped")
+}
+
+fn instances() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/published/monet")
+}
+
+/// Rows of `results/published/FILE`, by the names of the columns.
+fn published(file: &str) -> Vec<BTreeMap<String, String>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/published").join(file);
+    let text = std::fs::read_to_string(path).expect("shipped");
+    let mut lines = text.lines();
+    let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
+    let row =
+        |line: &str| header.iter().map(|name| (*name).to_owned()).zip(line.split(',').map(str::to_owned)).collect();
+    lines.map(row).collect()
 }
 
 fn solve(instance: &Instance, budget: u64, given: &[(&str, &str)]) -> Answer {
@@ -55,7 +62,7 @@ impl Reporter for Printer {
     }
 }
 
-/// `MONET_CELL='resnet50_184_inplace_normal 8 strategy=relaxed' cargo test --test monet_reference -- --ignored --nocapture`
+/// `MONET_CELL='p100-resnet50-184-noop 8 strategy=relaxed' cargo test --test monet_reference -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement: it asserts nothing"]
 fn measure_one_cell() {
@@ -64,7 +71,7 @@ fn measure_one_cell() {
         return;
     };
     let words: Vec<&str> = cell.split_whitespace().collect();
-    let Some(instance) = profile(words[0]) else { return };
+    let instance = profile(words[0]);
     let method = find("monet").expect("registered");
     let mut given: BTreeMap<String, String> = [("rules".to_owned(), "as-released".to_owned())].into();
     given.extend(
@@ -80,7 +87,7 @@ fn measure_one_cell() {
 }
 
 /// Prints lines of `results/paper-monet-sizes.csv`: the exact model with every memory row that can bind, and the bound
-/// of its relaxation. `MONET_SIZES='vgg16_176_inplace_normal 8 bound'` (or `no-bound` at the end).
+/// of its relaxation. `MONET_SIZES='p100-vgg16-176-noop 8 bound'` (or `no-bound` at the end).
 #[test]
 #[ignore = "a measurement: it asserts nothing"]
 fn measure_one_size() {
@@ -90,7 +97,7 @@ fn measure_one_size() {
     };
     let words: Vec<&str> = asked.split_whitespace().collect();
     let &[name, gib, wanted] = words.as_slice() else { panic!("three words, not {asked:?}") };
-    let Some(instance) = profile(name) else { return };
+    let instance = profile(name);
     let given = [("rules".to_owned(), "as-released".to_owned())].into();
     let method = find("monet-lp").expect("registered");
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet-lp");
@@ -115,7 +122,7 @@ fn measure_one_size() {
 }
 
 fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {
-    let Some(instance) = profile(name) else { return };
+    let instance = profile(name);
     let answer = solve(&instance, gib * GIB, &[("rules", "as-released"), ("strategy", strategy)]);
     eprintln!("{name} {gib} GiB: {:?}, {} in {:?}", answer.termination, answer.note, answer.solve);
     assert_eq!(answer.termination, Termination::Optimal, "{}", answer.note);
@@ -128,23 +135,19 @@ fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {
 #[test]
 fn vgg16_at_8_9_and_10_gib_without_alternatives() {
     for (gib, objective) in [(8, 266_436), (9, 261_959), (10, 249_840)] {
-        assert_optimum("vgg16_176_inplace_normal", gib, objective, "lazy");
+        assert_optimum("p100-vgg16-176-noop", gib, objective, "lazy");
     }
 }
 
 #[test]
 fn keeping_everything_costs_the_sums_of_the_authors_profiles() {
-    for name in
-        ["vgg16_176_normal", "un_11_normal", "resnet50_184_normal", "resnet50_184_inplace_conv_multiway_newnode"]
-    {
-        let Some(instance) = profile(name) else { return };
+    for row in published("monet-profiles.csv") {
+        let name = &row["instance"];
+        let instance = profile(name);
         let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: false, recompute: true };
         let problem = Problem::new(&instance, modes).expect("MONeT's view");
-        let folder = std::env::var_os("BENCH_REFERENCE_DATA").expect("checked by profile");
-        let path = Path::new(&folder).join("monet-p100").join(format!("{name}.json.gz"));
-        let value: serde_json::Value = read_json(&path).expect("a profile");
-        let sum = |field: &str| value["no_recompute"][field].as_i64().expect("a sum");
-        assert_eq!(problem.least_time(), sum("fwd_cost") + sum("bwd_cost_best"), "{name}");
+        let sum = |column: &str| row[column].parse::<i64>().expect("a sum");
+        assert_eq!(problem.least_time(), sum("forward") + sum("backward_best"), "{name}");
         let kept = Decisions::store_all(&problem, i64::MAX / 4).expect("everything can be kept");
         assert_eq!(kept.time(), problem.least_time(), "{name}");
     }
@@ -154,14 +157,14 @@ fn keeping_everything_costs_the_sums_of_the_authors_profiles() {
 #[ignore = "minutes of branch and bound"]
 fn vgg16_at_8_9_and_10_gib_with_convolution_algorithms() {
     for (gib, objective) in [(8, 140_419), (9, 137_065), (10, 133_314)] {
-        assert_optimum("vgg16_176_inplace_conv_normal", gib, objective, "lazy");
+        assert_optimum("p100-vgg16-176-conv", gib, objective, "lazy");
     }
 }
 
 #[test]
 #[ignore = "minutes of branch and bound"]
 fn u_net_at_10_gib_without_alternatives() {
-    assert_optimum("un_11_inplace_normal", 10, 190_944, "lazy");
+    assert_optimum("p100-unet-11-noop", 10, 190_944, "lazy");
 }
 
 /// Rows and columns of the authors' program for a profile, counted family by family as their modelling
@@ -210,27 +213,30 @@ fn released_size(file: &MonetFile) -> (usize, usize) {
     (rows + 2 * cells + stages - 1, columns)
 }
 
+/// The only test here that needs the authors' own files: an instance says less than a profile about their program.
 #[test]
 fn the_authors_program_has_the_sizes_of_their_logs() {
     let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
         eprintln!("SKIPPED: BENCH_REFERENCE_DATA is not set, so sizes are not compared with the logs");
         return;
     };
-    let folder = Path::new(&folder).join("monet-p100");
-    let table = std::fs::read_to_string(folder.join("gurobi_reference.csv")).expect("the table");
+    let sources = std::fs::read_to_string(instances().join("../sources.csv")).expect("shipped");
+    let source = |name: &str| {
+        let line = sources.lines().find(|line| line.starts_with(&format!("published/monet/{name},")));
+        line.and_then(|line| line.split(',').nth(2)).expect("every instance has its source").to_owned()
+    };
     let (mut equal, mut other) = (0, 0);
-    for line in table.lines().filter(|line| line.starts_with("monet,")) {
-        let fields: Vec<&str> = line.split(',').collect();
-        let (Ok(rows), Ok(columns)) = (fields[5].parse::<usize>(), fields[6].parse::<usize>()) else { continue };
-        let name = fields.last().expect("the last field is the file");
-        let file: MonetFile = read_json(&folder.join(name)).expect("a profile");
+    for row in published("monet-gurobi.csv").iter().filter(|row| row["method"] == "monet") {
+        let (Ok(rows), Ok(columns)) = (row["rows"].parse::<usize>(), row["columns"].parse::<usize>()) else { continue };
+        let name = &row["instance"];
+        let file: MonetFile = read_json(&Path::new(&folder).join(source(name))).expect("a profile");
         let (counted_rows, counted_columns) = released_size(&file);
-        if name.starts_with("vgg16_176_inplace_conv_multiway_newnode.alt1") {
+        if name == "p100-vgg16-176-all" {
             // Logged without the products' columns: an earlier version of the program.
             assert_eq!(counted_columns - columns, 3 * 57 * 61);
             other += 1;
         } else {
-            assert_eq!((counted_rows, counted_columns), (rows, columns), "{line}");
+            assert_eq!((counted_rows, counted_columns), (rows, columns), "{name} {}", row["budget"]);
             equal += 1;
         }
     }

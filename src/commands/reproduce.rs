@@ -157,7 +157,7 @@ fn draw(
     records: &[crate::harness::records::Record],
 ) -> Result<(), Failure> {
     let Some(cells) = entry.runs.first() else { return Ok(()) };
-    let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
+    let suite = suite::read(library, &cells.suite)?.suite;
     let folder = outcome::path_of(library, &entry.id, pass).with_extension("");
     let written = plot::write(&plot::curves(records, curves, suite.device.as_ref()), &folder)?;
     output::info(&format!("{} in {}", count(written, "plot"), folder.display()));

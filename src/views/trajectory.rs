@@ -53,6 +53,18 @@ impl Trajectory {
         }
     }
 
+    /// When it was first proved that the best schedule takes at most such a share longer than any can.
+    pub fn seconds_to_gap(&self, gap: f64) -> Option<f64> {
+        let mut moments: Vec<f64> = self.incumbents.iter().chain(&self.bounds).map(|&(at, _)| at).collect();
+        moments.sort_by(f64::total_cmp);
+        let last =
+            |steps: &[Step], at: f64| steps.iter().take_while(|(step, _)| *step <= at).last().map(|&(_, value)| value);
+        moments.into_iter().find(|&at| {
+            let known = last(&self.incumbents, at).zip(last(&self.bounds, at));
+            known.is_some_and(|(time, bound)| 1.0 - bound as f64 / time.max(1) as f64 <= gap)
+        })
+    }
+
     /// The best time known after so many seconds.
     pub fn incumbent_at(&self, seconds: f64) -> Option<u64> {
         self.incumbents.iter().take_while(|(at, _)| *at <= seconds).last().map(|&(_, time)| time)
@@ -105,6 +117,17 @@ mod tests {
         assert_eq!(trajectory.bounds, [(0.1, 700), (0.2, 800), (0.5, 900)]);
         let at = [0.0, 0.1, 0.29, 9.0].map(|seconds| trajectory.incumbent_at(seconds));
         assert_eq!(at, [None, Some(1500), Some(1500), Some(1000)]);
+    }
+
+    #[test]
+    fn a_gap_is_reached_as_soon_as_schedule_and_bound_are_so_close() {
+        let record = Record { lower_bound: Some(980), simulated_time: Some(1000), ..example("m", None) };
+        let trace = [point(1.0, Some(1100), None), point(2.0, None, Some(900)), point(4.0, Some(1000), Some(960))];
+        let trajectory = Trajectory::new(&record, Some(9.0), &trace);
+        let reached = [0.2, 0.05, 0.02, 0.01].map(|gap| trajectory.seconds_to_gap(gap));
+        assert_eq!(reached, [Some(2.0), Some(4.0), Some(9.0), None]);
+        let none = Trajectory { incumbents: vec![], ..trajectory };
+        assert_eq!(none.seconds_to_gap(1.0), None);
     }
 
     #[test]

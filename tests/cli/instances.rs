@@ -1,6 +1,6 @@
 //! `bench instances`: list, show, validate, import, generate, schema.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::checkout::Checkout;
 
@@ -126,22 +126,11 @@ fn the_committed_schemas_are_current() {
     }
 }
 
-/// The reference data, if this machine has it.
-fn reference_chains() -> Option<Vec<PathBuf>> {
-    let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
-        eprintln!(
-            "SKIPPED: BENCH_REFERENCE_DATA is not set, so generated chains are not compared with the reference ones"
-        );
-        return None;
-    };
-    let files = std::fs::read_dir(Path::new(&folder).join("rotor")).unwrap().flatten().map(|file| file.path());
-    let chains = files.filter(|path| path.file_name().unwrap().to_string_lossy().contains("seed"));
-    Some(chains.collect())
-}
-
 #[test]
 fn generated_chains_equal_the_reference_chains() {
-    let Some(files) = reference_chains() else { return };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("formulations/tests/data/rotor");
+    let files = std::fs::read_dir(folder).unwrap().flatten().map(|file| file.path());
+    let files: Vec<_> = files.filter(|path| path.file_name().unwrap().to_string_lossy().contains("seed")).collect();
     assert!(files.len() >= 10);
     let checkout = Checkout::new();
     for file in files {
@@ -158,5 +147,66 @@ fn generated_chains_equal_the_reference_chains() {
             (document["tensors"].clone(), document["operators"].clone())
         };
         assert_eq!(tensors("g.json"), tensors("i.json"), "{}", file.display());
+    }
+}
+
+/// What `instances/published/sources.csv` says of an instance.
+#[derive(serde::Deserialize)]
+struct Source {
+    instance: String,
+    importer: String,
+    file: String,
+    paper: String,
+    note: String,
+}
+
+fn sources() -> Vec<Source> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/published/sources.csv");
+    csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
+}
+
+#[test]
+fn every_published_instance_names_its_paper_its_repository_and_the_licence() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances");
+    let mut listed: Vec<_> = sources().into_iter().map(|source| root.join(source.instance + ".json.zst")).collect();
+    let folders = std::fs::read_dir(root.join("published")).unwrap().flatten().map(|folder| folder.path());
+    let files = folders.filter(|path| path.is_dir()).flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
+    let mut found: Vec<_> = files.map(|file| file.path()).collect();
+    listed.sort();
+    found.sort();
+    assert_eq!(listed, found);
+    for source in sources() {
+        let path = root.join(source.instance + ".json.zst");
+        let document: remat_core::format::InstanceDocument = remat_core::io::read_json(&path).unwrap();
+        let published = format!("{:?}", document.provenance.sizes);
+        assert!(published.contains(&source.paper), "{published}");
+        assert!(document.provenance.notes.contains(&source.note), "{}", path.display());
+        assert!(source.note.contains("https://github.com/") && source.note.contains("licence"), "{}", source.note);
+    }
+}
+
+/// Needs the authors' own files. UPDATE_PUBLISHED=1 writes the instances anew.
+#[test]
+fn published_instances_are_what_the_importers_make_of_the_authors_files() {
+    let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
+        eprintln!("SKIPPED: BENCH_REFERENCE_DATA is not set, so instances/published/ is not imported again");
+        return;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances");
+    let checkout = Checkout::new();
+    for source in sources() {
+        let committed = root.join(format!("{}.json.zst", source.instance));
+        let made = checkout.path(&format!("{}.json.zst", source.instance));
+        std::fs::create_dir_all(made.parent().unwrap()).unwrap();
+        let mut command = checkout.command(&format!("instances {}", source.importer));
+        command.arg(Path::new(&folder).join(&source.file)).arg("--output").arg(&made);
+        let output = command.args(["--paper", &source.paper, "--note", &source.note]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        if std::env::var_os("UPDATE_PUBLISHED").is_some() {
+            std::fs::create_dir_all(committed.parent().unwrap()).unwrap();
+            std::fs::copy(&made, &committed).unwrap();
+        }
+        let read = |path: &Path| remat_core::io::read_json::<remat_core::format::InstanceDocument>(path).unwrap();
+        assert!(read(&made) == read(&committed), "{}: UPDATE_PUBLISHED=1 writes it anew", source.instance);
     }
 }

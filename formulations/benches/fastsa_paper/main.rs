@@ -3,9 +3,7 @@
 //! `cargo bench -p remat-formulations --bench fastsa_paper -- PART...` with the parts `models`, `long`, `hybrid`, `tables`, `stability`,
 //! `convergence`, `quality` and `times` measures and writes results/fastsa/PART.csv; without parts it draws what is
 //! there: results/fastsa/*.svg and results/paper-fastsa.md. Rows that are there are not measured again: remove a
-//! file to measure it anew. One thread; CPU seconds of this process. The public
-//! graphs of Checkmate and Moccasin are read from the folder that BENCH_REFERENCE_DATA names; without it
-//! their rows are missing, and that is said.
+//! file to measure it anew. One thread; CPU seconds of this process.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -3,13 +3,10 @@
 
 use crate::common::cpu_seconds;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
-use remat_core::format::Origin;
 use remat_core::generate::layered::{Layered, layered};
-use remat_core::io::{read_instance, read_json};
-use remat_core::node_link::{NodeLinkFile, instance_of};
+use remat_core::io::read_instance;
 use remat_core::{Instance, Simulation, simulate};
 use remat_formulations::Parameters;
 use remat_formulations::fastsa::anneal::{Best, Observer, Rank, Trace};
@@ -177,41 +174,26 @@ pub fn models(part: &str, ending: &str, seeds: u64, (variant, spec): (&str, &str
 }
 
 /// A graph of Tables 1 and 2, by the name of the paper's row.
-fn table_graph(name: &str) -> Option<Instance> {
-    let generated = |nodes, width| {
-        let document = layered("layered", &Layered::moccasin(nodes, width), 1);
-        Some(Instance::new(&document).expect("the generator makes valid instances"))
-    };
-    match name {
-        "RL 1" => public("moccasin/rl1-n100.json"),
-        "RL 2" => generated(250, 0.43),
-        "RL 3" => public("moccasin/rl3-n500.json"),
-        "RL 4" => generated(1000, 0.31),
-        "CM 1" => public("checkmate/fcn8-train.json"),
-        "CM 2" => Some(shipped("resnet/resnet50-224-b32.json.zst")),
-        "VGG11" => Some(shipped("fastsa/vgg11-224-b512-unit.json.zst")),
-        "ResNet18" => Some(shipped("fastsa/resnet18-224-b512-unit.json.zst")),
+fn table_graph(name: &str) -> Instance {
+    let key = match name {
+        "RL 1" => "published/moccasin/rl1-n100",
+        "RL 2" => "published/moccasin/rl2-n250",
+        "RL 3" => "published/moccasin/rl3-n500",
+        "RL 4" => "published/moccasin/rl4-n1000",
+        "CM 1" => "published/checkmate/fcn8-train",
+        "CM 2" => "published/checkmate/resnet50-train",
+        "VGG11" => "fastsa/vgg11-224-b512-unit",
+        "ResNet18" => "fastsa/resnet18-224-b512-unit",
         other => panic!("{other} is no graph of the tables"),
-    }
-}
-
-fn public(path: &str) -> Option<Instance> {
-    let Some(folder) = std::env::var_os("BENCH_REFERENCE_DATA") else {
-        eprintln!("skipped: {path} is not in the repository, and BENCH_REFERENCE_DATA names no folder with it");
-        return None;
     };
-    let file: NodeLinkFile = read_json(&Path::new(&folder).join(path)).expect("the public graphs can be read");
-    let origin = Origin::Published { paper: "moccasin-icml-2023".into(), location: path.into() };
-    let name = path.trim_end_matches(".json").replace('/', "-");
-    let document = instance_of(&name, &file, &origin).expect("a graph with costs");
-    Some(Instance::new(&document).expect("valid"))
+    shipped(&format!("{key}.json.zst"))
 }
 
 /// Tables 1 and 2.
 pub fn tables() {
     let cells = read("published/fastsa-tables.csv");
-    let instance = |name: String| table_graph(&name).map(|instance| (name, instance));
-    let instances: Vec<(String, Instance)> = distinct(&cells, "graph").into_iter().filter_map(instance).collect();
+    let graphs = distinct(&cells, "graph").into_iter();
+    let instances: Vec<(String, Instance)> = graphs.map(|name| (name.clone(), table_graph(&name))).collect();
     for seed in 0..5 {
         for (name, instance) in &instances {
             let variants = if name == "RL 4" { [PAPER, AIMED, HEAVY].as_slice() } else { &[PAPER, AIMED] };

@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Publication that the numbers are from
     #[arg(long, value_name = "TEXT", default_value = "imported chain file")]
     paper: String,
+    /// Add this to the instance's notes, say the repository and its licence (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    note: Vec<String>,
 }
 
 /// Imports a chain or a graph.
@@ -61,7 +64,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
     let origin = Origin::Published { paper: arguments.paper.clone(), location: format!("{file_name}, {location}") };
-    let document = instance_of(&name, &chain, units_of(scale), &origin);
+    let mut document = instance_of(&name, &chain, units_of(scale), &origin);
+    document.provenance.notes.extend(arguments.note.iter().cloned());
     let instance = Instance::new(&document).map_err(|error| bad(format!("is a chain, but no instance: {error}")))?;
     write_json(&arguments.output, &document).map_err(Failure::writing)?;
     output::info(&format!("{}: {} stages, hash {}", arguments.output.display(), chain.len(), instance.hash()));
@@ -77,7 +81,8 @@ fn graph(arguments: &Arguments, bytes: &[u8], bad: &dyn Fn(String) -> Failure) -
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
     let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name.into_owned() };
-    let document = node_link::instance_of(&name, &file, &origin).map_err(|error| bad(error.to_string()))?;
+    let mut document = node_link::instance_of(&name, &file, &origin).map_err(|error| bad(error.to_string()))?;
+    document.provenance.notes.extend(arguments.note.iter().cloned());
     let instance = Instance::new(&document).map_err(|error| bad(format!("is a graph, but no instance: {error}")))?;
     write_json(&arguments.output, &document).map_err(Failure::writing)?;
     let (nodes, edges) = (file.nodes.len(), file.links.len());

@@ -29,6 +29,9 @@ pub struct Arguments {
     /// Publication that the sizes are from
     #[arg(long, value_name = "TEXT", default_value = "MONeT (Shah et al., ICLR 2021), the authors' profiles")]
     paper: String,
+    /// Add this to the instance's notes, say the repository and its licence (repeatable)
+    #[arg(long, value_name = "TEXT")]
+    note: Vec<String>,
 }
 
 /// Imports a profile.
@@ -41,7 +44,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let location = arguments.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let origin = Origin::Published { paper: arguments.paper.clone(), location };
-    let document = instance_of(&name, &file, &origin).map_err(|error| Failure::input(format!("{path}: {error}")))?;
+    let mut document =
+        instance_of(&name, &file, &origin).map_err(|error| Failure::input(format!("{path}: {error}")))?;
+    document.provenance.notes.extend(arguments.note.iter().cloned());
     let instance = Instance::new(&document)
         .map_err(|error| Failure::input(format!("{path}: is a profile, but no instance: {error}")))?;
     write_json(&arguments.output, &document).map_err(Failure::writing)?;

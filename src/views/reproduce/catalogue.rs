@@ -2,7 +2,7 @@
 //! One file per paper, `instances/reproduce/*.toml`.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -162,10 +162,6 @@ pub struct Cells {
     /// Whether the suite's searches for the largest batch belong to it.
     #[serde(default)]
     pub batches: bool,
-    /// Files of the reference data to import first, by the name of the instance: MONeT's P100 profiles and
-    /// public graphs, which a checkout does not contain. The suite is then one of `instances/reproduce/data/`.
-    #[serde(default)]
-    pub imports: BTreeMap<String, String>,
 }
 
 /// What of a suite a pass runs.
@@ -187,15 +183,6 @@ pub struct Part {
 }
 
 impl Cells {
-    /// The suite as `bench run --suite` takes it, from the checkout's folder.
-    pub fn suite_argument(&self, library: &Library) -> PathBuf {
-        if self.imports.is_empty() {
-            PathBuf::from(&self.suite)
-        } else {
-            library.folder().join("reproduce/data").join(format!("{}.toml", self.suite))
-        }
-    }
-
     /// What a pass runs; none for nothing.
     pub fn part(&self, pass: Pass) -> Option<Part> {
         let quick = if pass == Pass::Quick { self.quick.clone() } else { Part::default() };
@@ -383,13 +370,10 @@ mod tests {
         let (library, catalogue) = shipped();
         for entry in catalogue.entries() {
             for cells in &entry.runs {
-                let argument = cells.suite_argument(&library);
-                let file = crate::harness::suite::read(&library, &argument.to_string_lossy()).unwrap();
+                let file = crate::harness::suite::read(&library, &cells.suite).unwrap();
                 let parts: Vec<_> = [Pass::Full, Pass::Quick].iter().filter_map(|&pass| cells.part(pass)).collect();
                 for pattern in parts.iter().flat_map(|part| &part.instances) {
-                    if cells.imports.is_empty() {
-                        assert!(!library.matching(std::slice::from_ref(pattern)).unwrap().is_empty());
-                    }
+                    assert!(!library.matching(std::slice::from_ref(pattern)).unwrap().is_empty());
                 }
                 assert_eq!(file.suite.name, cells.suite);
             }

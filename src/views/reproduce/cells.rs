@@ -17,6 +17,7 @@ use crate::ground::output;
 use crate::harness::records::batches;
 use crate::harness::records::{self, Record};
 use crate::harness::suite;
+use crate::views::trajectory;
 
 /// How much is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -47,11 +48,6 @@ pub struct Extent {
     pub most_seconds: Option<f64>,
 }
 
-/// The folder of the reference data, where there is one.
-pub fn reference_data() -> Option<PathBuf> {
-    std::env::var_os("BENCH_REFERENCE_DATA").map(PathBuf::from).filter(|folder| folder.is_dir())
-}
-
 /// Where the rows of a suite are: those of a full pass are those of `bench run --suite`, unless its runs are cut short.
 pub fn folder(library: &Library, suite: &str, extent: Extent) -> PathBuf {
     let results = library.root.join("results");
@@ -65,21 +61,20 @@ pub fn folder(library: &Library, suite: &str, extent: Extent) -> PathBuf {
 /// Runs what an entry needs and has no row yet; returns whether a row ended in an error.
 ///
 /// # Errors
-/// `bench run` refuses its arguments or is interrupted, or a profile cannot be imported.
+/// `bench run` refuses its arguments or is interrupted, or a suite cannot be read.
 pub fn run(library: &Library, entry: &Entry, extent: Extent, stop: &AtomicBool) -> Result<bool, Failure> {
     let mut failed = false;
     for cells in &entry.runs {
         let Some(mut part) = cells.part(extent.pass) else { continue };
-        let Some(place) = Place::of(library, cells)? else { continue };
         if let Some(most) = extent.most_seconds {
-            let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
+            let suite = suite::read(library, &cells.suite)?.suite;
             let given = part.time_seconds.or(suite.limits.time_seconds);
             part.time_seconds = Some(given.map_or(most, |seconds| seconds.min(most)));
         }
-        let arguments = arguments(cells, &part, &place, &folder(library, &cells.suite, extent))?;
+        let arguments = arguments(cells, &part, &folder(library, &cells.suite, extent));
         let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
         output::info(&format!("{}: bench {}", entry.id, words.join(" ")));
-        failed |= call(&place.root, &arguments, stop)?;
+        failed |= call(&library.root, &arguments, stop)?;
     }
     Ok(failed)
 }
@@ -103,8 +98,11 @@ pub fn evidence(library: &Library, entry: &Entry, extent: Extent) -> Result<Evid
         let chosen = |row: &Record| methods.is_empty() || methods.iter().any(|method| is_of(row, method));
         let budgets = if part.budgets.is_empty() { budgets_of(library, cells)? } else { part.budgets.clone() };
         let asked = |budget: &str| budget.is_empty() || budgets.iter().any(|other| other == budget);
-        let rows = records::read(&folder)?.into_iter();
-        evidence.records.extend(rows.filter(|row| wanted(&row.instance) && chosen(row) && asked(&row.budget)));
+        let mut rows = records::read(&folder)?;
+        rows.retain(|row| wanted(&row.instance) && chosen(row) && asked(&row.budget));
+        let trajectories = trajectory::read_all(&rows, &folder)?;
+        evidence.trajectories.extend(rows.iter().map(Record::key).zip(trajectories));
+        evidence.records.extend(rows);
         evidence.batches.extend(batches::read(&folder)?);
     }
     Ok(evidence)
@@ -116,7 +114,7 @@ fn spec(words: &str) -> Result<Spec, Failure> {
 
 /// The budgets of a suite, as rows have them.
 fn budgets_of(library: &Library, cells: &Cells) -> Result<Vec<String>, Failure> {
-    let suite = suite::read(library, &cells.suite_argument(library).to_string_lossy())?.suite;
+    let suite = suite::read(library, &cells.suite)?.suite;
     Ok(suite.budgets.iter().map(ToString::to_string).collect())
 }
 
@@ -125,65 +123,14 @@ pub fn last_part(pattern: &str) -> &str {
     pattern.rsplit('/').next().unwrap_or(pattern)
 }
 
-/// The checkout in which `bench run` works: this one, or one with imported instances.
-struct Place {
-    root: PathBuf,
-    suite: PathBuf,
-}
-
-impl Place {
-    /// None where the reference data are not at hand, which is said aloud.
-    fn of(library: &Library, cells: &Cells) -> Result<Option<Self>, Failure> {
-        let suite = cells.suite_argument(library);
-        if cells.imports.is_empty() {
-            return Ok(Some(Self { root: library.root.clone(), suite }));
-        }
-        let Some(data) = reference_data() else {
-            output::info(&format!(
-                "{}: left out: it needs files of the reference data, whose folder BENCH_REFERENCE_DATA does not name",
-                cells.suite
-            ));
-            return Ok(None);
-        };
-        let root = absolute(&library.root.join("results/reproduce-quick/imports"))?;
-        let instances = root.join("instances/data");
-        for folder in [&instances, &root.join("instances/suites")] {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", folder.display())))?;
-        }
-        for (name, file) in &cells.imports {
-            let target = instances.join(format!("{name}.json.zst"));
-            if !target.is_file() {
-                import(&data.join(file), &target)?;
-            }
-        }
-        Ok(Some(Self { root, suite: absolute(&suite)? }))
-    }
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
-}
-
-/// Profiles of MONeT's authors lie in a folder of their own; everything else is a graph or a chain.
-fn import(file: &Path, target: &Path) -> Result<(), Failure> {
-    let profile = file.parent().is_some_and(|folder| folder.ends_with("monet-p100"));
-    let command = if profile { "import-monet" } else { "import" };
-    let words: [OsString; 5] = ["instances".into(), command.into(), file.into(), "--output".into(), target.into()];
-    match program()?.args(&words).stdout(Stdio::null()).status() {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(Failure::input(format!("{}: cannot be imported; the line above says why", file.display()))),
-    }
-}
-
 fn program() -> Result<Command, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("cannot find the running program: {error}")))?;
     Ok(Command::new(program))
 }
 
-fn arguments(cells: &Cells, part: &Part, place: &Place, out: &Path) -> Result<Vec<OsString>, Failure> {
-    let mut words: Vec<OsString> = vec!["run".into(), "--suite".into(), place.suite.clone().into()];
+fn arguments(cells: &Cells, part: &Part, out: &Path) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec!["run".into(), "--suite".into(), cells.suite.clone().into()];
     let seeds: Vec<_> = part.seeds.iter().map(u64::to_string).collect();
     let lists: [(&str, &[String]); 4] = [
         ("--instances", &part.instances),
@@ -203,10 +150,8 @@ fn arguments(cells: &Cells, part: &Part, place: &Place, out: &Path) -> Result<Ve
     if !cells.batches {
         words.push("--no-batches".into());
     }
-    // The child may work in another folder.
-    let out = if cells.imports.is_empty() { out.to_owned() } else { absolute(out)? };
     words.extend(["--no-plots".into(), "--resume".into(), "--out".into(), out.into()]);
-    Ok(words)
+    words
 }
 
 /// Runs `bench`; returns whether rows ended in errors.

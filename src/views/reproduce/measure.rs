@@ -1,6 +1,6 @@
 //! Our figure for a printed one, read off the records of runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use remat_core::Operator;
 use remat_core::format::Phase;
@@ -15,9 +15,10 @@ use crate::ground::library::{Library, glob};
 use crate::ground::size::Budget;
 use crate::harness::records::batches::BatchRow;
 use crate::harness::records::select::{median, series_label};
-use crate::harness::records::{Ending, Record};
+use crate::harness::records::{Ending, Key, Record};
 use crate::views::published::Figure;
 use crate::views::table::{ratios, reason};
+use crate::views::trajectory::Trajectory;
 
 /// What ours is.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +64,8 @@ pub struct Evidence {
     library: Library,
     /// Rows.
     pub records: Vec<Record>,
+    /// What was known when, of each row.
+    pub trajectories: HashMap<Key, Trajectory>,
     /// Largest batches.
     pub batches: Vec<BatchRow>,
 }
@@ -73,7 +76,7 @@ const STATISTICS: &str = "remat_profiler.batch_norm_statistics";
 impl Evidence {
     /// Nothing yet.
     pub fn new(library: Library) -> Self {
-        Self { library, records: vec![], batches: vec![] }
+        Self { library, records: vec![], trajectories: HashMap::new(), batches: vec![] }
     }
 
     /// The rows of a method at its setting, by instance: of the settings that agree with what is given the one
@@ -134,12 +137,12 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
     if let Some(ours) = over_all {
         return Ok(vec![(figure.instance.clone(), ours)]);
     }
-    let each = instances.into_iter().map(|(name, rows)| Ok((name.to_owned(), of_rows(figure, quantity, &rows)?)));
+    let each = instances.into_iter().map(|(name, rows)| Ok((name.to_owned(), of_rows(figure, quantity, &rows, evidence)?)));
     each.collect()
 }
 
 /// A figure of one instance.
-fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Ours, Failure> {
+fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record], evidence: &Evidence) -> Result<Ours, Failure> {
     // A method that does not take the instance says nothing of how good it is.
     if let Some(row) = rows.first().filter(|_| rows.iter().all(|row| matches!(row.termination, Ending::Skipped(_)))) {
         return Ok(Ours::Missing(format!("skipped: {}", row.note)));
@@ -158,7 +161,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Our
             Ok(Ours::Value { value: seconds, note: "all budgets together".into() })
         }
         _ => match cell(rows, &figure.budget)? {
-            Cell::Row(row) => of_row(figure, quantity, row),
+            Cell::Row(row) => of_row(figure, quantity, row, evidence),
             Cell::None(why) => Ok(Ours::None(why)),
             Cell::Missing => Ok(Ours::NotRun),
         },
@@ -166,7 +169,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record]) -> Result<Our
 }
 
 /// A figure of one row.
-fn of_row(figure: &Figure, quantity: &Quantity, row: &Record) -> Result<Ours, Failure> {
+fn of_row(figure: &Figure, quantity: &Quantity, row: &Record, evidence: &Evidence) -> Result<Ours, Failure> {
     let time = row.simulated_time.unwrap_or(0) as f64;
     let peak = row.simulated_peak.unwrap_or(0);
     let percent = |share: Option<f64>| share.map_or(Ours::Missing("no such share".into()), |o| Ours::plain(100.0 * o));
@@ -180,21 +183,23 @@ fn of_row(figure: &Figure, quantity: &Quantity, row: &Record) -> Result<Ours, Fa
             Some(batch) if time > 0.0 => Ours::plain(batch as f64 * 1e9 / time),
             _ => Ours::Missing("the instance does not say how many samples it has".into()),
         },
-        Quantity::HoursToGap(percent) => hours(row, f64::from(*percent) / 100.0),
+        Quantity::HoursToGap(percent) => hours(row, evidence.trajectories.get(&row.key()), f64::from(*percent) / 100.0),
         _ => Ours::Missing("no figure of one row".into()),
     })
 }
 
-/// Planning time where the answer is proved to be within a gap of the best; at most that much was needed.
-fn hours(row: &Record, gap: f64) -> Ours {
-    let seconds = row.build_seconds.unwrap_or(0.0) + row.solve_seconds.unwrap_or(0.0);
-    let proved = row.simulated_time.zip(row.lower_bound);
-    let left = proved.map_or(1.0, |(time, bound)| 1.0 - bound as f64 / time.max(1) as f64);
-    if row.termination == Ending::Ran(Termination::Optimal) || left <= gap {
-        Ours::Value { value: seconds / 3600.0, note: format!("{} s", three_digits(seconds)) }
-    } else {
-        Ours::None(format!("a gap of {} % is left after {} s", three_digits(100.0 * left), three_digits(seconds)))
+/// Planning time until schedule and bound were so close, from the trace of the run.
+fn hours(row: &Record, trajectory: Option<&Trajectory>, gap: f64) -> Ours {
+    let planned = row.build_seconds.unwrap_or(0.0) + row.solve_seconds.unwrap_or(0.0);
+    let optimal = (row.termination == Ending::Ran(Termination::Optimal)).then_some(planned);
+    if let Some(seconds) = trajectory.and_then(|trajectory| trajectory.seconds_to_gap(gap)).or(optimal) {
+        return Ours::Value { value: seconds / 3600.0, note: format!("{} s", three_digits(seconds)) };
     }
+    let left = row.simulated_time.zip(row.lower_bound).map(|(time, bound)| 1.0 - bound as f64 / time.max(1) as f64);
+    Ours::None(left.map_or_else(
+        || format!("no schedule or no bound after {} s", three_digits(planned)),
+        |left| format!("a gap of {} % is left after {} s", three_digits(100.0 * left), three_digits(planned)),
+    ))
 }
 
 /// What a method has at a budget.
