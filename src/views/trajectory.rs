@@ -61,7 +61,7 @@ impl Trajectory {
             |steps: &[Step], at: f64| steps.iter().take_while(|(step, _)| *step <= at).last().map(|&(_, value)| value);
         moments.into_iter().find(|&at| {
             let known = last(&self.incumbents, at).zip(last(&self.bounds, at));
-            known.is_some_and(|(time, bound)| 1.0 - bound as f64 / time.max(1) as f64 <= gap)
+            known.is_some_and(|(time, bound)| time.saturating_sub(bound) as f64 <= gap * time as f64)
         })
     }
 

@@ -137,7 +137,8 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
     if let Some(ours) = over_all {
         return Ok(vec![(figure.instance.clone(), ours)]);
     }
-    let each = instances.into_iter().map(|(name, rows)| Ok((name.to_owned(), of_rows(figure, quantity, &rows, evidence)?)));
+    let each =
+        instances.into_iter().map(|(name, rows)| Ok((name.to_owned(), of_rows(figure, quantity, &rows, evidence)?)));
     each.collect()
 }
 
