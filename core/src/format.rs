@@ -2,7 +2,7 @@
 //!
 //! Everything here is a document: ids are the file's own, nothing is checked beyond its JSON type.
 //! [`crate::instance::Instance`] is what a checked document becomes; [`crate::io`] reads and writes.
-//! The JSON Schema in `instances/instance.schema.json` is generated from these types, and FORMAT.md
+//! The JSON Schema in `instances/instance.schema.json` is generated from these types, and docs/reference/formats.md
 //! explains them with examples. This file must not know of methods, schedules or the simulator.
 
 use std::collections::BTreeMap;

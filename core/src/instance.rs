@@ -1,4 +1,4 @@
-//! A checked instance: dense ids, views folded, every rule of FORMAT.md known to hold.
+//! A checked instance: dense ids, views folded, every rule of docs/reference/formats.md known to hold.
 //!
 //! Built from a [`InstanceDocument`] by [`Instance::new`] (the rules are in `validate.rs`). Everything
 //! downstream indexes tensors and operators by position and never checks an id again.

@@ -60,7 +60,7 @@ pub enum FileError {
         found: Found,
     },
     /// The text is not JSON, or not of the expected shape.
-    #[error("{path}: at {element}: {message}; FORMAT.md describes every field")]
+    #[error("{path}: at {element}: {message}; docs/reference/formats.md describes every field")]
     Json {
         /// The file.
         path: PathBuf,

@@ -1,4 +1,4 @@
-//! The rules of an instance file (FORMAT.md, "Rules"), each a function that names what breaks it.
+//! The rules of an instance file (docs/reference/formats.md, "Rules"), each a function that names what breaks it.
 //!
 //! Turns an [`InstanceDocument`] into an [`Instance`]. Knows nothing of files: [`crate::io`] adds the path.
 

@@ -1,4 +1,4 @@
-//! Instance and schedule files: what is written is read again, and what FORMAT.md shows is valid.
+//! Instance and schedule files: what is written is read again, and what docs/reference/formats.md shows is valid.
 
 mod common;
 
@@ -136,9 +136,9 @@ fn a_hundred_thousand_views_of_each_other_are_followed_once() {
 }
 
 #[test]
-fn the_example_in_format_md_is_valid() {
-    let text =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../FORMAT.md")).expect("it is there");
+fn the_example_on_the_page_of_formats_is_valid() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/formats.md"))
+        .expect("it is there");
     let example = text.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("it has an example");
     let document: InstanceDocument = serde_json::from_str(example).expect("of the right shape");
     Instance::new(&document).expect("valid");

@@ -1,6 +1,6 @@
 """A method of one's own: the largest activations leave memory after the forward pass, and are made again where they are read.
 
-The suite own-method runs it. FORMAT.md, "A method of one's own", says what a program reads and writes."""
+The suite own-method runs it. docs/reference/formats.md, "A method of one's own", says what a program reads and writes."""
 import json
 import sys
 

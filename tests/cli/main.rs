@@ -7,6 +7,7 @@
 
 mod batches;
 mod best;
+mod book;
 mod cache;
 mod check;
 mod checkout;

@@ -144,8 +144,9 @@ fn sections_of_a_text_are_made_anew_and_checked() {
 }
 
 #[test]
-fn the_results_in_the_readme_are_what_the_command_would_write() {
-    let done = here(&["reproduce", "--splice", "README.md", "results/reproduce/README.md", "--check"]);
+fn the_results_on_the_pages_are_what_the_command_would_write() {
+    let pages = ["README.md", "docs/results/overview.md", "results/reproduce/README.md"];
+    let done = here(&[&["reproduce", "--splice"], &pages[..], &["--check"]].concat());
     assert_eq!(done.code, Some(0), "{}", done.stderr);
 }
 

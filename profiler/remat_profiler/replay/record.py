@@ -1,4 +1,4 @@
-"""RECORD.json: what one replay, or one of the framework's own ways, came to. FORMAT.md has the fields."""
+"""RECORD.json: what one replay, or one of the framework's own ways, came to. docs/reference/formats.md has the fields."""
 
 from __future__ import annotations
 

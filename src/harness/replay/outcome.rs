@@ -1,4 +1,4 @@
-//! The executor's records, as far as rows of `executed.csv` are made of them (FORMAT.md has all fields).
+//! The executor's records, as far as rows of `executed.csv` are made of them (docs/reference/formats.md has all fields).
 
 use std::path::Path;
 
