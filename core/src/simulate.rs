@@ -1,5 +1,5 @@
 //! The simulator: an instance and a schedule in; time, peak and what fills it out, or the first
-//! illegal step. The execution semantics are METHODOLOGY.md, "What a schedule means".
+//! illegal step. The execution semantics are docs/reference/model.md, "What a schedule means".
 //!
 //! Trusts no method and knows none. O(steps + reads), exact integers. A second, quadratic simulator
 //! written from the same rules (`core/tests/`) is run against this one on random schedules.

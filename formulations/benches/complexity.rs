@@ -74,7 +74,7 @@ fn main() {
     std::fs::write(results.join("complexity.svg"), svg).expect("results can be written");
 }
 
-/// The table of METHODOLOGY: 500 slots.
+/// The table of docs/findings/chains.md: 500 slots.
 fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "| stages | Algorithm 3 | table | peak, bytes per cell | Algorithm 1 | table | peak, bytes per cell |\n\

@@ -105,10 +105,11 @@ fn theorem_4_7(chain: &Chain, limit: u64) -> Option<u64> {
                 }
             }
         }
-        if s == t && m >= x.m_all(s, l, true) {
-            if let Some(rest) = c_fl(x, (s + 1, s + 1, l), m - x.w_abar[s], known) {
-                offer(x.u_f[s] + rest + x.u_b[s]);
-            }
+        if s == t
+            && m >= x.m_all(s, l, true)
+            && let Some(rest) = c_fl(x, (s + 1, s + 1, l), m - x.w_abar[s], known)
+        {
+            offer(x.u_f[s] + rest + x.u_b[s]);
         }
         known.insert((s, t, l, m), least);
         least
@@ -153,10 +154,11 @@ fn persistent(chain: &Chain, limit: u64, made: bool) -> Option<(u64, Vec<ChainSt
                 }
             }
         }
-        if s < t && m >= x.m_all(s, t, made) {
-            if let Some(rest) = c(x, (s + 1, t), m - x.w_abar[s], made, known) {
-                offer(x.u_f[s] + rest.0 + x.u_b[s], [vec![save], rest.1, vec![backward]].concat());
-            }
+        if s < t
+            && m >= x.m_all(s, t, made)
+            && let Some(rest) = c(x, (s + 1, t), m - x.w_abar[s], made, known)
+        {
+            offer(x.u_f[s] + rest.0 + x.u_b[s], [vec![save], rest.1, vec![backward]].concat());
         }
         known.insert((s, t, m), least.clone());
         least

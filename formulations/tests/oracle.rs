@@ -42,7 +42,7 @@ fn oracle(instance: &Instance, budgets: &[Option<u64>], order: &str) -> Vec<Answ
 }
 
 /// The slow twin: Dijkstra over sets of resident tensors and of operators that ran, one compute or one
-/// free at a time, each rule of METHODOLOGY.md where it is needed. `None`: no schedule.
+/// free at a time, each rule of docs/reference/model.md where it is needed. `None`: no schedule.
 fn least_time(instance: &Instance, budget: u64, fixed_order: bool) -> Option<u64> {
     let inputs: BTreeSet<usize> =
         (0..instance.tensors().len()).filter(|&t| instance.tensors()[t].kind == TensorKind::Input).collect();

@@ -156,7 +156,7 @@ fn every_kind_of_vectors_computes_the_same_table() {
 }
 
 /// The authors' weakly persistent program is never better than ours, and on the third of the random
-/// chains worse at four limits: the case that Theorem 4.7 leaves out (METHODOLOGY.md).
+/// chains worse at four limits: the case that Theorem 4.7 leaves out (docs/errata.md).
 #[test]
 fn the_weakly_persistent_program_equals_the_authors_or_beats_them() {
     let weak = |chain: &Chain, capacity: usize| -> Vec<Option<u64>> {

@@ -154,7 +154,7 @@ fn the_papers_counterexample_for_every_length_that_can_be_searched() {
 }
 
 /// Lemma 4.4 of the paper says that there is always an optimal sequence that is weakly persistent. Here a^2 is
-/// made anew before B^4, while a^3 is there: afterwards w_delta^3 leaves no room for it. METHODOLOGY.md.
+/// made anew before B^4, while a^3 is there: afterwards w_delta^3 leaves no room for it (docs/errata.md).
 #[test]
 fn a_chain_whose_best_sequence_is_not_weakly_persistent() {
     use ChainStep::{Backward, Checkpoint, Pass, Save};
@@ -206,7 +206,7 @@ fn a_chain_with_gradients_like_its_activations_whose_best_sequence_is_not_weakly
     compare(&chain);
 }
 
-/// METHODOLOGY.md, "What the weakly persistent program misses".
+/// docs/errata.md, "An operation is missing from Table 1".
 #[test]
 fn deleting_the_input_of_a_saved_stage_may_pay() {
     let mut stages = vec![plain([1, 0], 3, 5, 0), plain([0, 0], 0, 1, 0), plain([0, 0], 1, 4, 0)];

@@ -1,7 +1,7 @@
 """A self-check of a written instance, quadratic nowhere and trusting nothing that made it.
 
 Works on the JSON object alone, as the Rust validator does, and simulates store-all by liveness as
-`model.md` section 2 defines it: fixed bytes and inputs always, a tensor from its production to its
+docs/reference/model.md defines it: fixed bytes and inputs always, a tensor from its production to its
 last use, parameter gradients and outputs to the end; the workspace on top while an operator runs.
 """
 

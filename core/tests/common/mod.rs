@@ -12,7 +12,7 @@ use remat_core::{Instance, OperatorId, Schedule, Step, TensorId};
 /// illegal step (the number of steps if the end is what is wrong).
 pub type Verdict = Result<(u64, u64, Vec<u64>), usize>;
 
-/// The rules of METHODOLOGY.md, "What a schedule means", read aloud: what is resident is found out
+/// The rules of docs/reference/model.md, "What a schedule means", read aloud: what is resident is found out
 /// anew before every step by replaying all steps before it.
 pub fn slow_simulation(instance: &Instance, schedule: &Schedule) -> Verdict {
     let fixed = instance.fixed_bytes();

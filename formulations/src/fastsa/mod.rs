@@ -41,7 +41,7 @@ use settings::{PARAMETERS, Settings};
 /// # Constraints
 /// Section 2.2: a node is added where its inputs are produced before; removed where its outputs are produced
 /// before or not read before they are produced again; and moved where both hold. What may not be
-/// recomputed is only moved. METHODOLOGY.md, "What a schedule means", beyond that: state is updated in
+/// recomputed is only moved. docs/reference/model.md, "What a schedule means", beyond that: state is updated in
 /// the first run and in no other; a buffer that is taken over is not read again.
 ///
 /// # Size
@@ -56,7 +56,7 @@ use settings::{PARAMETERS, Settings};
 /// * T follows the number of steps, which are spread evenly anew every 32 T mutations: memory stays
 ///   proportional to the graph. The paper's 1048576 were measured 1.4 to 2.5 times as slow, for cache misses.
 ///   The temperature changes every 1024 mutations. The dynamic tree of appendix C.3 was built and dropped:
-///   half to three quarters of the speed (METHODOLOGY.md).
+///   half to three quarters of the speed (docs/findings/annealing.md).
 /// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
 ///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it;
 ///   results are not fused away, and what may not be recomputed goes into one group only; the operators

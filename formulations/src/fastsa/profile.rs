@@ -3,7 +3,7 @@
 //! [`Peak`] is the range-add/range-max segment tree of section 2.1.1, bottom-up and without lazy
 //! pushes: every node holds its subtree's maximum *less its parent's*, so that each pair of siblings has
 //! a 0 for its maximum, an update climbs two paths that join, and the root holds the peak. [`Soft`] adds the
-//! logaddexp tree of appendix C.2, in the same form. METHODOLOGY.md says which other trees were tried.
+//! logaddexp tree of appendix C.2, in the same form. docs/findings/annealing.md says which other trees were tried.
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 

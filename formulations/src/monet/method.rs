@@ -53,7 +53,7 @@ use crate::{settings, staged};
 /// * `rules=exact`, the default: stages before every operator, where the paper has the forward pass as one; memory as the
 ///   simulator counts it, where the paper bounds what is local from above (Appendix B, L-bar and L-dot); s for each tensor,
 ///   where the paper keeps or drops the outputs of an operator together; any operator that may runs again.
-///   METHODOLOGY.md says what each of these brings.
+///   docs/findings/monet.md says what each of these brings.
 /// * `rules=as-released` is the authors' program in its own units, KiB and 0.01 ms, each number rounded up: an implementation
 ///   that saves something extra (a mask) is a node that runs with its parent, and the parent's inputs are not counted beside
 ///   it; what the backward operator needs is counted beside the local set (L-bar), too; the loss counts as a gradient. A

@@ -33,7 +33,7 @@ use search::{Bounds, End, Search, search};
 /// one ran again last since the last first run.
 ///
 /// # Constraints
-/// METHODOLOGY.md, "What a schedule means". With `order=fixed` also: every operator runs, the first
+/// docs/reference/model.md, "What a schedule means". With `order=fixed` also: every operator runs, the first
 /// runs of all operators happen in the instance's order (so do the backwards, which run once), and
 /// between them operators that have run already and may run again do so in any order and number. With
 /// `order=stages` they do so in the instance's order, each once between two first runs, as in Checkmate's stages. With

@@ -104,7 +104,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether `F_none` of stage `l` is in the class. After `F_all` of the same stage it would only delete the
-    /// input: see "What the weakly persistent program misses" in METHODOLOGY.md.
+    /// input: see "An operation is missing from Table 1" in docs/errata.md.
     fn may_drop(&self, state: &State, l: usize) -> bool {
         let locked = state.locked >> l & 1 == 1;
         let allowed = !locked || self.class == Class::WeaklyPersistent;

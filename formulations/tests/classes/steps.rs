@@ -1,4 +1,4 @@
-//! Dijkstra over single steps: each rule of METHODOLOGY.md and of the class where it is needed, nothing else.
+//! Dijkstra over single steps: each rule of docs/reference/model.md and of the class where it is needed, nothing else.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};

@@ -1,6 +1,6 @@
 """A schedule file against its instance: the steps, and what the instance's own numbers say of them.
 
-Expectations are counted as the simulator of `bench` counts (METHODOLOGY.md, "What a schedule means"), which a
+Expectations are counted as the simulator of `bench` counts (docs/reference/model.md, "What a schedule means"), which a
 test compares step by step. Legality is found out by running: this file only refuses what names nothing.
 """
 

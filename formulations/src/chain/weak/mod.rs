@@ -33,7 +33,7 @@ use crate::method::claim::Kept;
 /// The printed recurrence never gives a floating activation up on the way to the backward that it serves,
 /// and is not optimal without that; the memory of the forwards between r and s' counts the moved
 /// activation, which the printed m_none does not. Both were found by an exhaustive search and are described
-/// in METHODOLOGY.md. The rest as `rotor-persistent`, with whose sequence
+/// in docs/errata.md. The rest as `rotor-persistent`, with whose sequence
 /// refining starts; it stops before a table of more than 1.5 10^10 min-plus operations.
 ///
 /// # Claim

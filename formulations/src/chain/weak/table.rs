@@ -11,7 +11,7 @@
 //!   where the floating activation may be; for s = t, of H and of saving stage s.
 //!
 //! That a floating activation may be given up altogether on the way to backward t (the move to r = t,
-//! whatever stage t does then) is missing from the printed recurrence (METHODOLOGY.md).
+//! whatever stage t does then) is missing from the printed recurrence (docs/errata.md).
 //!
 //! As in `persistent/table.rs`, entries carry the passing forwards before their start, so that the sums over
 //! forwards disappear. Starts go down; for one start the tiles of the memory axis are independent.
