@@ -1,8 +1,5 @@
 # Recipes of the project; `just --list` shows them. scripts/setup.sh installs what they need.
 
-# CBC is built in where its system library is (scripts/setup.sh installs it where apt is).
-cbc := if path_exists("/usr/include/coin/Cbc_C_Interface.h") == "true" { "--features cbc" } else { "" }
-
 export RUSTDOCFLAGS := "-D warnings"
 
 # Show the recipes
@@ -11,7 +8,7 @@ default:
 
 # Run the main job: the ResNet suite, its digest, tables and plots
 resnet *flags:
-    cargo run --release {{ cbc }} -- run --suite resnet {{ flags }}
+    cargo run --release -- run --suite resnet {{ flags }}
 
 # Run the main job anew and take its overall figure over for the README (an idle machine)
 resnet-figure: (resnet "--fresh --force")
@@ -44,9 +41,9 @@ test-rust:
 fuzz seconds="60":
     cargo run --quiet -- fuzz --seconds {{ seconds }}
 
-# Test the solvers with CBC, which once in a while never comes back: not part of `just test`
-test-cbc:
-    timeout 600 cargo test --workspace {{ cbc }} --test conformance --test export
+# Test CBC's library too, linked (apt install coinor-libcbc-dev); it once in a while never comes back, so not part of `just test`
+test-cbc-linked:
+    timeout 600 cargo test --workspace --features cbc --test conformance --test export
 
 # Build the documentation; warnings are errors
 doc:
@@ -84,13 +81,13 @@ notebooks *files:
 
 # Write the pages of the methods from their doc comments, and that of the command line from its help
 pages:
-    cargo run --quiet {{ cbc }} -- methods --pages docs/methods
-    cargo run --quiet {{ cbc }} -- man --page docs/reference/command-line.md
+    cargo run --quiet -- methods --pages docs/methods
+    cargo run --quiet -- man --page docs/reference/command-line.md
 
 # Compare the papers' tables and figures with ours (minutes; --full as long as it takes), and fill the texts that say so
 reproduce *flags="--quick":
-    cargo run --release {{ cbc }} -- reproduce --all {{ flags }}
-    cargo run --release {{ cbc }} -- reproduce --splice README.md docs/results/overview.md results/reproduce/README.md
+    cargo run --release -- reproduce --all {{ flags }}
+    cargo run --release -- reproduce --splice README.md docs/results/overview.md results/reproduce/README.md
 
 # Measure Rotor's and Kusumoto's programs: docs/findings' tables, and results/complexity.*
 bench-programs profile="bench":
@@ -130,7 +127,7 @@ bench-checkmate seconds="600":
     #!/usr/bin/env bash
     set -euo pipefail
     mkdir -p results/checkmate
-    run() { cargo bench -q -p remat-formulations --features cbc --bench checkmate -- "$@"; }
+    run() { cargo bench -q -p remat-formulations --bench checkmate -- "$@"; }
     graphs=$(ls "${BENCH_REFERENCE_DATA:?names the folder with checkmate/*-train.json}"/checkmate/*-train.json)
     networks=$(ls "$PWD"/instances/checkmate/*.json.zst "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst | grep -v flops)
     run sizes $graphs "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst > results/checkmate/sizes.csv
@@ -146,7 +143,7 @@ paper-moccasin seconds="300" jobs="1":
 
 # Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/ (a quiet machine, 20 minutes)
 replay-cpu:
-    cargo build --release {{ cbc }}
+    cargo build --release
     scripts/replay-cpu.sh target/release/bench
 
 # Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (half an hour of CPU time; parts by name)

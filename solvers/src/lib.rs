@@ -4,7 +4,7 @@
 //! * [`request`] and [`outcome`]: what a solver may use, and what became of it, with why it stopped,
 //!   what it found and what it said kept apart;
 //! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
-//! * [`highs`], [`microlp`] and (feature `cbc`) `cbc`: the backends;
+//! * [`highs`], [`cbc`] (a program, run where it is installed) and [`microlp`]: the backends;
 //! * [`cp`]: a constraint program beside it, with backends of its own;
 //! * [`fn@safe_bound`]: a lower bound that holds in exact arithmetic, from any multipliers;
 //! * [`log`]: whether solvers write their own logs;
@@ -13,7 +13,6 @@
 //! Nothing here has ever heard of tensors.
 
 pub mod backend;
-#[cfg(feature = "cbc")]
 pub mod cbc;
 pub mod cp;
 pub mod export;

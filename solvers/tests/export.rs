@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use remat_solvers::export::{write_lp, write_mps};
 use remat_solvers::model::Numbered;
-use remat_solvers::{BACKENDS, Kind, Model, Request};
+use remat_solvers::{BACKENDS, Backend, Kind, Model, Request};
 
 /// Every kind of row and of bound.
 #[expect(clippy::many_single_char_names, reason = "the names of the columns are of no interest")]
@@ -37,6 +37,16 @@ fn lp_text_shows_every_kind_of_row_and_bound() {
 #[test]
 fn mps_text_shows_every_kind_of_row_and_bound() {
     insta::assert_snapshot!(written(|out| write_mps(out, &zoo(), &Numbered, &[])));
+}
+
+#[test]
+fn every_backend_solves_every_kind_of_row_and_bound_alike() {
+    let solve = |backend: &dyn Backend| backend.solve(&zoo(), &mut Request::default()).expect("solves").objective;
+    let expected = solve(BACKENDS[0]).expect("feasible");
+    for backend in BACKENDS.iter().filter(|backend| backend.available().is_ok()) {
+        let found = solve(*backend);
+        assert!(found.is_some_and(|found| (found - expected).abs() < 1e-5), "{}: {found:?}", backend.id());
+    }
 }
 
 #[test]

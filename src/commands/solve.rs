@@ -1,6 +1,6 @@
 //! `bench solve`: a schedule for one instance and one budget, checked by the simulator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use crate::ground::size::{Budget, Size};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
 use crate::harness::run::{Conditions, Row, Run, execute};
+use crate::views::plot;
 
 const AFTER_HELP: &str = "\
 INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the \
@@ -28,7 +29,7 @@ Without --method several methods work together for the seconds of --time-limit (
 found the schedule, and how far it may be from the best of which class of schedules.
 
 Examples:
-  bench solve resnet50-224-b32 --budget 0.5x -o schedule.json
+  bench solve resnet50-224-b32 --budget 0.5x -o schedule.json --trace quality.svg
   bench solve resnet50-224-b32 --method rotor-persistent --budget 0.5x -o schedule.json
   bench solve instance.json --method 'rotor-persistent[slots=1000]' --budget 8GiB --format json";
 
@@ -47,6 +48,9 @@ pub struct Arguments {
     /// Write the schedule to this file (.json, .json.zst or .json.gz)
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Draw quality over time: incumbents and who found them, and the bound, against seconds
+    #[arg(long, value_name = "FILE.svg")]
+    trace: Option<PathBuf>,
     /// Wall limit in seconds [default: 30 with auto, none otherwise]
     #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
@@ -75,6 +79,13 @@ const AUTO_TIME: Duration = Duration::from_secs(30);
 /// # Errors
 /// Arguments or files do not fit, or there is no schedule.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let is_svg = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "svg");
+    if let Some(path) = arguments.trace.as_ref().filter(|path| !is_svg(path)) {
+        return Err(Failure::input(format!(
+            "--trace {}: the figure is an SVG; name a file that ends in .svg",
+            path.display()
+        )));
+    }
     let library = Library::locate();
     let method = method(&arguments.method.id)?;
     let given = arguments.method.parameters.clone();
@@ -98,12 +109,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ReportFormat::Text => text(record),
     };
     output::result(&text)?;
+    if let Some(path) = &arguments.trace {
+        draw(path, &row)?;
+    }
     if !record.is_solved() {
         return Err(Failure::failed(why_unsolved(record)));
     }
     match (&arguments.output, &row.schedule) {
         (Some(path), Some(schedule)) => write_json(path, schedule).map_err(Failure::writing),
         _ => Ok(()),
+    }
+}
+
+/// Draws what was known when, where anything was.
+fn draw(path: &Path, row: &Row) -> Result<(), Failure> {
+    let failed = |error: String| Failure::failed(format!("{}: cannot draw: {error}", path.display()));
+    match plot::progress_of(&row.record, &row.trace) {
+        Some(svg) => std::fs::write(path, svg.map_err(failed)?).map_err(|error| failed(error.to_string())),
+        None => Err(failed(why_unsolved(&row.record))),
     }
 }
 

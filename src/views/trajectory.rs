@@ -76,8 +76,12 @@ impl Trajectory {
 /// # Errors
 /// A trace is there and cannot be read.
 pub fn read_all(records: &[Record], folder: &Path) -> Result<Vec<Trajectory>, Failure> {
-    let one = |record| Ok(Trajectory::new(record, answer_seconds(record), &read_trace(folder, record)?));
-    records.iter().map(one).collect()
+    records.iter().map(|record| Ok(of_row(record, &read_trace(folder, record)?))).collect()
+}
+
+/// The trajectory of a row with its trace.
+pub fn of_row(record: &Record, trace: &[Point]) -> Trajectory {
+    Trajectory::new(record, answer_seconds(record), trace)
 }
 
 /// The trace of a row; empty where the method reported nothing.

@@ -1,8 +1,7 @@
 //! A small checkout in a temporary folder, and ways to run `bench` in it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
 
 /// The suite that most tests run: three methods on two instances.
 pub const SUITE: &str = r#"
@@ -21,9 +20,6 @@ sweep = true
 [[methods]]
 id = "rotor-persistent"
 "#;
-
-/// Rows of the first instance that a run of [`SUITE`] writes before it comes to `rotor-persistent`.
-const ROWS_BEFORE_ROTOR: usize = 5;
 
 /// What a command did.
 pub struct Done {
@@ -94,51 +90,6 @@ impl Checkout {
         let done = self.bench(arguments);
         assert_eq!(done.code, Some(0), "bench {arguments}\n{}", done.stderr);
         done
-    }
-
-    /// Runs a command in which a method misbehaves.
-    pub fn with_fault(&self, fault: &str, arguments: &str) -> Done {
-        self.command(arguments).env("BENCH_TEST_FAULT", fault).output().unwrap().into()
-    }
-
-    /// Starts a run in which `rotor-persistent` never returns, and waits until it has begun to.
-    pub fn start_hanging(&self, arguments: &str, records: &str) -> Hanging {
-        let mut command = self.command(arguments);
-        let child =
-            command.env("BENCH_TEST_FAULT", "rotor-persistent:hang").stdout(Stdio::piped()).stderr(Stdio::piped());
-        let hanging = Hanging { child: child.spawn().unwrap() };
-        // store-all and the sweep of sequential come first.
-        let settled = || rows(&self.path(records)).len() == ROWS_BEFORE_ROTOR && hanging.worker().is_some();
-        wait_until("the method hangs", settled);
-        hanging
-    }
-}
-
-/// A run whose worker hangs.
-pub struct Hanging {
-    pub child: Child,
-}
-
-impl Hanging {
-    /// Process id of the worker.
-    pub fn worker(&self) -> Option<u32> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
-        let children = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-        children.collect::<String>().split_whitespace().next()?.parse().ok()
-    }
-}
-
-/// Whether a process is gone, or a zombie that nobody has buried.
-pub fn is_gone(process: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{process}/stat")).map_or(true, |stat| stat.contains(") Z "))
-}
-
-/// Waits for something that must happen, for two minutes.
-pub fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !happened() {
-        assert!(started.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -206,3 +206,10 @@ fn memory_that_is_lacking_while_the_instance_is_decompressed_is_its_limit() {
     let row: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
     assert_eq!(row["termination"], "memory_limit", "{row}");
 }
+
+#[test]
+fn a_method_that_dies_is_the_error_of_solve() {
+    let done = Checkout::new().with_fault("revolve:abort", "solve counter --method revolve");
+    assert_eq!(done.code, Some(1));
+    assert!(done.last_error().contains("SIGABRT"), "{}", done.stderr);
+}

@@ -3,7 +3,8 @@
 use std::io::BufRead;
 use std::process::Command;
 
-use crate::checkout::{Checkout, is_gone, rows, wait_until};
+use crate::checkout::{Checkout, rows};
+use crate::misbehaviour::{is_gone, wait_until};
 
 const RECORDS: &str = "results/mini/records.csv";
 

@@ -25,6 +25,8 @@ mod instances;
 #[cfg(debug_assertions)]
 mod interruptions;
 mod limits;
+#[cfg(debug_assertions)]
+mod misbehaviour;
 mod own_method;
 mod replay;
 mod report;

@@ -145,7 +145,7 @@ impl<'a> Board<'a> {
         if best.as_ref().is_none_or(|best| claimed.time < best.claimed.time) {
             *best = Some(Best { schedule: schedule.clone(), claimed, whose });
             // Under the lock, so that schedules are reported in their order.
-            self.context.reporter.report(self.index, Progress::incumbent(schedule.clone(), claimed));
+            self.context.reporter.report(self.index, Progress::incumbent(schedule.clone(), claimed).by(whose));
         }
         drop(best);
         self.look();
@@ -263,7 +263,10 @@ impl Reporter for Listener<'_, '_> {
         }
         if let Some(bound) = progress.lower_bound.filter(|_| self.proves()) {
             self.prove(bound, false);
-            self.board.context.reporter.report(self.board.index, Progress::bound(bound));
+            // Bounds of a smaller class may lie above schedules of others; a trace knows no classes.
+            if self.role == Role::Last {
+                self.board.context.reporter.report(self.board.index, Progress::bound(bound));
+            }
         }
     }
 

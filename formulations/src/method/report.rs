@@ -35,6 +35,8 @@ pub struct Progress {
     pub lower_bound: Option<u64>,
     /// Nodes, iterations or states so far: what the method counts as its effort.
     pub effort: Option<u64>,
+    /// The method that found the schedule, where a method lets others search.
+    pub finder: Option<&'static str>,
 }
 
 impl Progress {
@@ -46,6 +48,12 @@ impl Progress {
     /// A better bound.
     pub fn bound(lower_bound: u64) -> Self {
         Self { lower_bound: Some(lower_bound), ..Self::default() }
+    }
+
+    /// The same, found by another method.
+    #[must_use]
+    pub fn by(self, finder: &'static str) -> Self {
+        Self { finder: Some(finder), ..self }
     }
 
     /// The same, with the effort so far.

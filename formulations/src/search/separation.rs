@@ -41,8 +41,8 @@ pub trait Relaxation {
 }
 
 setting! {
-    /// the solver; cbc only where bench was built with it
-    pub enum Solver("solver") = Highs { Highs = "highs", Cbc = "cbc", Microlp = "microlp" }
+    /// the solver; cbc only where it is installed, cbc-linked only where bench was built with it
+    pub enum Solver("solver") = Highs { Highs = "highs", Cbc = "cbc", CbcLinked = "cbc-linked", Microlp = "microlp" }
 }
 
 /// A solver and what it may use.

@@ -98,7 +98,7 @@ pub struct ProgressDocument {
 }
 
 /// A point of a run's trace: what was known when.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Wall seconds: in messages since the method began, in traces since it began work on this budget.
     pub seconds: f64,
@@ -110,4 +110,7 @@ pub struct Point {
     pub lower_bound: Option<u64>,
     /// Nodes, iterations or states so far.
     pub effort: Option<u64>,
+    /// The method that found that schedule, where the run's method lets others search.
+    #[serde(default)]
+    pub found_by: Option<String>,
 }

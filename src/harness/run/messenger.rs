@@ -107,6 +107,7 @@ impl Unsaid {
         if let Some((schedule, claimed)) = progress.incumbent {
             self.point.claimed_time = Some(claimed.time);
             self.point.claimed_peak = Some(claimed.peak_bytes);
+            self.point.found_by = progress.finder.map(Into::into);
             self.schedule = Some((schedule, claimed));
         }
     }
@@ -135,7 +136,8 @@ impl<W: Write> Pace<'_, W> {
             (unsaid.fresh, unsaid.point_written) = (false, now);
             let schedule =
                 schedule.map(|(schedule, claimed)| document(self.job, self.instance, index, &schedule, Some(claimed)));
-            let message = Message::Progress(Box::new(ProgressDocument { index, point: unsaid.point, schedule }));
+            let message =
+                Message::Progress(Box::new(ProgressDocument { index, point: unsaid.point.clone(), schedule }));
             line(&mut self.out, &message)?;
         }
         Ok(())

@@ -45,10 +45,8 @@ impl Session {
 }
 
 fn solvers() -> BTreeMap<String, String> {
-    let (id, version) = remat_formulations::constraint_solver();
-    let installed = version.ok().map(|version| (id, version));
-    let all = remat_formulations::solvers().into_iter().chain(installed);
-    all.map(|(id, version)| (id.to_owned(), version)).collect()
+    let all = remat_formulations::solvers().into_iter().chain([remat_formulations::constraint_solver()]);
+    all.filter_map(|(id, version)| Some((id.to_owned(), version.ok()?))).collect()
 }
 
 /// What the lock file says of the dependencies that the workspace's own packages name.

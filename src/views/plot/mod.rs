@@ -22,6 +22,7 @@ use crate::ground::failure::Failure;
 use crate::ground::names::figure_name;
 use crate::harness::records::Record;
 use crate::harness::records::select::{by_instance, median, rank, series_label};
+use crate::harness::run::job::Point;
 use crate::harness::suite::{Curves, Suite, SuiteDevice};
 use crate::views::aggregate::Arena;
 use crate::views::trajectory;
@@ -80,6 +81,15 @@ pub fn curves(records: &[Record], curves: Curves, device: Option<&SuiteDevice>) 
         Some(Named { file: figure_name(&name), instance: name, figure })
     };
     by_instance(records).into_iter().filter_map(figure).collect()
+}
+
+/// Quality over the seconds of one run, as SVG; none where no schedule and no bound is known.
+///
+/// # Errors
+/// What the drawing library says.
+pub fn progress_of(row: &Record, trace: &[Point]) -> Option<Result<String, String>> {
+    let figure = progress::of_run(row, &trajectory::of_row(row, trace), trace)?;
+    Some(figure.svg())
 }
 
 /// Writes every figure as SVG and PNG; returns how many.

@@ -11,6 +11,7 @@ use super::{Named, SLOW, set_apart, style};
 use crate::ground::names::file_name;
 use crate::harness::records::Record;
 use crate::harness::records::select::{median, rank, series_label};
+use crate::harness::run::job::Point;
 use crate::views::trajectory::{Step, Trajectory};
 
 /// Nothing on a logarithmic axis lies left of this many seconds.
@@ -33,20 +34,46 @@ pub fn figures(name: &str, rows: &[(&Record, &Trajectory)]) -> Vec<Named> {
     figures.collect()
 }
 
+/// The figure of one run, with the method that found each incumbent where it was another one; none where nothing is known.
+pub fn of_run(row: &Record, trajectory: &Trajectory, trace: &[Point]) -> Option<Figure> {
+    let mut figure = drawn(&row.instance, &row.budget, &[(row, trajectory)])?;
+    let heights = figure.vertical.range.clone();
+    let mut finders: Vec<Series> = Vec::new();
+    let mut best = u64::MAX;
+    for point in trace {
+        let (Some(finder), Some(time)) = (&point.found_by, point.claimed_time) else { continue };
+        let height = percent_over(row.store_all_time)(time);
+        if time >= best || !heights.contains(&height) {
+            continue;
+        }
+        best = time;
+        let at = finders.iter().position(|series| series.label == *finder).unwrap_or_else(|| {
+            finders.push(Series::new(finder.clone(), rank(finder), style::of(finder, finders.len()), Joined::No));
+            finders.len() - 1
+        });
+        finders[at].points.push((point.seconds.max(FIRST_SECOND), height));
+    }
+    figure.series.extend(finders);
+    Some(figure)
+}
+
 fn figure(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Figure> {
     let progress = |t: &Trajectory| t.incumbents.len() > 1 || t.bounds.len() > 1;
-    if !rows.iter().any(|(_, trajectory)| progress(trajectory)) {
-        return None;
-    }
+    rows.iter().any(|(_, trajectory)| progress(trajectory)).then(|| drawn(name, budget, rows))?
+}
+
+fn drawn(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Figure> {
     let first = rows.first()?.0;
     let (series, low, high) = in_range(&series(rows), first.store_all_time)?;
     let seconds = || series.iter().flat_map(|series| series.points.iter().chain(&series.bound)).map(|point| point.0);
     let begin = seconds().fold(f64::INFINITY, f64::min) * 0.8;
     let end = seconds().fold(FIRST_SECOND, f64::max) * 1.25;
-    let bytes = first.budget_size.map_or(String::new(), |bytes| crate::ground::format::bytes(bytes, first.memory_unit));
+    let bytes =
+        first.budget_size.map(|bytes| format!("budget {}; ", crate::ground::format::bytes(bytes, first.memory_unit)));
+    let bytes = bytes.unwrap_or_default();
     Some(Figure {
-        title: format!("{name} at {budget}"),
-        subtitle: format!("{} times; budget {bytes}; incumbents as claimed, the last as simulated", first.times),
+        title: if budget.is_empty() { name.into() } else { format!("{name} at {budget}") },
+        subtitle: format!("{} times; {bytes}incumbents as claimed, the last as simulated", first.times),
         horizontal: Axis::fixed("Planning time (s)", begin..end, Scale::Logarithmic),
         vertical: Axis::fixed("Overhead over store-all (%)", low..high, Scale::Linear),
         device: None,
@@ -75,12 +102,17 @@ fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
     series
 }
 
+/// A time in per cent above store-all's.
+fn percent_over(store_all: u64) -> impl Fn(u64) -> f64 + Copy {
+    move |time: u64| 100.0 * (time as f64 / store_all as f64 - 1.0)
+}
+
 /// The series in per cent above store-all, cut to a range that shows their differences, and that range.
 fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
     if store_all == 0 {
         return None;
     }
-    let percent = |time: u64| 100.0 * (time as f64 / store_all as f64 - 1.0);
+    let percent = percent_over(store_all);
     let all = |pick: fn(&Trajectory) -> &[Step]| {
         series.iter().flat_map(move |(_, t)| pick(t)).map(|step| percent(step.1)).collect::<Vec<_>>()
     };
@@ -164,6 +196,23 @@ mod tests {
         assert!(svg.contains("Planning time (s)") && svg.contains("proved lower bound"), "{svg}");
         let nothing_moves = super::figures("net", &[(&quiet, &still)]);
         assert!(nothing_moves.is_empty());
+    }
+
+    #[test]
+    fn the_figure_of_one_run_names_who_found_what() {
+        let row = example("auto", Some(("0.5x", 5)));
+        let point = |seconds: f64, time: u64, finder: &str| Point {
+            seconds,
+            claimed_time: Some(time),
+            found_by: Some(finder.into()),
+            ..Point::default()
+        };
+        let trace =
+            [point(0.1, 1_900_000, "revolve"), point(0.2, 1_900_000, "revolve"), point(3.0, 1_200_000, "fastsa")];
+        let figure = of_run(&row, &trajectory(&[(0.1, 1_900_000), (3.0, 1_200_000)], &[]), &trace).unwrap();
+        let found: Vec<_> = figure.series.iter().map(|series| (series.label.as_str(), series.points.len())).collect();
+        assert_eq!(found, [("auto", 3), ("revolve", 1), ("fastsa", 1)]);
+        assert!(of_run(&row, &trajectory(&[], &[]), &[]).is_none());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! CBC through its C interface, behind the cargo feature `cbc` (system library coinor-libcbc-dev).
+//! CBC's library through its C interface, behind the cargo feature `cbc` (system library coinor-libcbc-dev): what the
+//! program of the same name ([`super::Cbc`]) is measured against. No watchdog reaches into it.
 //!
 //! What it does otherwise than one might think: its seconds are CPU seconds unless told otherwise; a
 //! limit without an incumbent still leaves a fractional vector behind; it forgets a start when a
@@ -10,23 +11,24 @@ use std::time::{Duration, Instant};
 
 use coin_cbc::raw::{self, SecondaryStatus, Status};
 
+use super::opinion;
 use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, StartVerdict, Stop};
 use crate::request::{LpAlgorithm, Request};
 
-/// CBC.
-pub struct Cbc;
+/// CBC, the library.
+pub struct Linked;
 
-const ID: &str = "cbc";
+const ID: &str = "cbc-linked";
 
-impl Backend for Cbc {
+impl Backend for Linked {
     fn id(&self) -> &'static str {
         ID
     }
 
     fn version(&self) -> String {
-        format!("CBC {}", raw::Model::version())
+        format!("CBC {}, linked", raw::Model::version())
     }
 
     fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
@@ -58,13 +60,14 @@ impl Backend for Cbc {
         let start = check_start(model, request);
         let began = Instant::now();
         let mut cbc = load(model, request, request.time);
-        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
+        let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));
+        if let Some(values) = given {
             cbc.set_initial_solution(values);
         }
         let build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         cbc.solve();
-        let beyond_the_start = matches!(start, StartVerdict::Accepted { .. }) && cbc.is_proven_infeasible();
+        let beyond_the_start = given.is_some() && cbc.is_proven_infeasible();
         if beyond_the_start {
             // The start, which was checked, is a cutoff to CBC, and "infeasible" is what it may call the rest.
             let left = request.time.map(|time| time.saturating_sub(began.elapsed()));
@@ -74,8 +77,10 @@ impl Backend for Cbc {
         let solve_seconds = began.elapsed().as_secs_f64();
         let mixed = model.has_integers() && !request.relaxation;
         let in_time = request.time.is_none_or(|time| solve_seconds < time.as_secs_f64());
-        let (stop, raw_status) = stop(&cbc, mixed, in_time);
-        let incumbent = best(model, request, &start, incumbent(&cbc, model, request, stop));
+        let (claimed, words) = stop(&cbc, mixed, in_time);
+        let left = request.time.map(|time| time.saturating_sub(began.elapsed()));
+        let (stop, raw_status) = opinion::checked(model, request, left, claimed, &words, beyond_the_start);
+        let incumbent = super::better(model, given, incumbent(&cbc, model, request, stop));
         let objective = incumbent.as_deref().map(|values| model.objective(values));
         let bound = match stop {
             Stop::Infeasible | Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => None,
@@ -231,13 +236,4 @@ fn incumbent(cbc: &raw::Model, model: &Model, request: &Request<'_>, stop: Stop)
     // Twice: CBC measures violations of the scaled model.
     let worst = violation.bound.max(violation.row).max(integrality);
     (worst <= 2.0 * request.tolerance.max(1e-6)).then_some(values)
-}
-
-/// The better one of what CBC found and an accepted start, which CBC forgets when a limit comes early.
-fn best(model: &Model, request: &Request<'_>, start: &StartVerdict, found: Option<Vec<f64>>) -> Option<Vec<f64>> {
-    let (StartVerdict::Accepted { objective }, Some(values)) = (start, request.start) else { return found };
-    match found {
-        Some(found) if model.objective(&found) <= *objective => Some(found),
-        _ => Some(values.to_vec()),
-    }
 }

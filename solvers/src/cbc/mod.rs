@@ -1,0 +1,161 @@
+//! CBC as a process: the program is found when it is asked for, so that no build depends on it.
+//!
+//! What it does otherwise than one might think: it overruns its time limit where a linear program is slow, so it is
+//! watched and killed; after a limit it leaves a fractional vector behind where it has found no other; and it has called
+//! feasible models infeasible, so its word for that is not taken ([`opinion`]). The program rather than the library: it
+//! can be killed, it ends alone where it crashes, and its library is not safe to use from two threads.
+//!
+//! Model, start and solution travel through memory that the system shares (memfd), so nothing is left on a disk.
+
+#[cfg(feature = "cbc")]
+pub mod linked;
+mod opinion;
+mod program;
+mod said;
+
+use std::time::Instant;
+
+use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::model::{Kind, Model};
+use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::request::{LpAlgorithm, Request};
+use program::{Ended, Program};
+use said::Said;
+
+/// CBC, the program.
+pub struct Cbc;
+
+const ID: &str = "cbc";
+
+impl Backend for Cbc {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn available(&self) -> Result<(), String> {
+        Program::get().map(drop).map_err(Clone::clone)
+    }
+
+    fn version(&self) -> String {
+        Program::get().map_or_else(|_| "CBC, not installed".into(), |program| program.version.clone())
+    }
+
+    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
+        let reason = match capability {
+            Capability::DualBound
+            | Capability::NodeCount
+            | Capability::NodeLimit
+            | Capability::ToldApart
+            | Capability::TimeLimit
+            | Capability::Interrupt
+            | Capability::Start
+            | Capability::OutOfMemory
+            | Capability::Threads
+            | Capability::Seed
+            | Capability::Lp(LpAlgorithm::Automatic) => return Ok(()),
+            Capability::Progress => "its log has numbers, but no vectors",
+            Capability::PresolvedSize => "its log says it in words that differ from version to version",
+            Capability::Priorities => "they are not handed over; they are ignored",
+            Capability::Sessions => "every solve is a process of its own",
+            Capability::Lp(_) => "the choice is not handed over",
+        };
+        Err(Unsupported { solver: ID, capability, reason })
+    }
+
+    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+        if request.lp_algorithm != LpAlgorithm::Automatic {
+            self.supports(Capability::Lp(request.lp_algorithm))?;
+        }
+        let failed = |what: String| SolverError::Rejected { solver: ID, what, status: -1 };
+        let program = Program::get().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
+        let start = check_start(model, request);
+        let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));
+        let began = Instant::now();
+        // The constant is added here: readers disagree on its sign.
+        let bare = Model { offset: 0.0, ..relaxed(model, request) };
+        let call = program.prepare(&bare, given).map_err(|error| failed(format!("the model ({error})")))?;
+        let build_seconds = began.elapsed().as_secs_f64();
+        let began = Instant::now();
+        let left = |began: Instant| request.time.map(|time| time.saturating_sub(began.elapsed()));
+        let ended = call.run(&options(request), left(began), request.interrupt);
+        let ended = ended.map_err(|error| failed(format!("to start ({error})")))?;
+        let said = Said::of(&ended);
+        let (stop, raw_status) = opinion::checked(model, request, left(began), said.stop, &said.words, given.is_some());
+        let found = vector(&ended, model, request).filter(|_| stop != Stop::Infeasible);
+        let incumbent = better(model, given, found);
+        let objective = incumbent.as_deref().map(|values| model.objective(values));
+        let mixed = bare.has_integers();
+        let dual_bound = match stop {
+            Stop::Infeasible | Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error | Stop::MemoryLimit => None,
+            Stop::Optimal if !mixed => objective,
+            // Within these it stops.
+            Stop::Optimal => {
+                objective.map(|value| value - request.absolute_gap.max(request.relative_gap * value.abs()))
+            }
+            _ if mixed => said.bound.map(|bound| bound + model.offset),
+            _ => None,
+        };
+        let stop = match (stop, objective) {
+            (Stop::Optimal, None) => Stop::Error,
+            (Stop::Optimal, Some(objective)) => Outcome::finished(objective, dual_bound, request.absolute_gap),
+            (stop, _) => stop,
+        };
+        Ok(Outcome {
+            linear: None,
+            stop,
+            objective,
+            incumbent,
+            dual_bound,
+            raw_status,
+            nodes: said.nodes.filter(|_| mixed),
+            build_seconds,
+            presolve_seconds: None,
+            solve_seconds: began.elapsed().as_secs_f64(),
+            size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
+            presolved: None,
+            start,
+            solver: self.version(),
+            tolerance: request.tolerance,
+            threads: request.threads,
+            seed: Some(request.seed & 0x7fff_ffff),
+        })
+    }
+}
+
+/// The model without integrality, where that is asked for.
+fn relaxed(model: &Model, request: &Request<'_>) -> Model {
+    let kinds = if request.relaxation { vec![Kind::Continuous; model.columns()] } else { model.kinds.clone() };
+    Model { kinds, ..model.clone() }
+}
+
+fn options(request: &Request<'_>) -> Vec<(&'static str, String)> {
+    let mut options = vec![
+        ("ratioGap", request.relative_gap.to_string()),
+        ("allowableGap", request.absolute_gap.to_string()),
+        ("primalTolerance", request.tolerance.to_string()),
+        ("integerTolerance", request.tolerance.to_string()),
+        ("threads", if request.threads > 1 { request.threads } else { 0 }.to_string()),
+        ("randomCbcSeed", (request.seed & 0x7fff_ffff).to_string()),
+    ];
+    options.extend(request.nodes.map(|nodes| ("maxNodes", nodes.min(2_147_483_647).to_string())));
+    options
+}
+
+/// The vector, if it is one: after a limit CBC leaves a fractional one behind when it has found none.
+fn vector(ended: &Ended, model: &Model, request: &Request<'_>) -> Option<Vec<f64>> {
+    let values = ended.values.as_ref()?;
+    let violation = model.violation(values);
+    let integrality = if request.relaxation { 0.0 } else { violation.integrality };
+    // Twice: CBC measures violations of the scaled model.
+    let worst = violation.bound.max(violation.row).max(integrality);
+    (worst <= 2.0 * request.tolerance.max(1e-6)).then(|| values.clone())
+}
+
+/// The better one of what CBC found and an accepted start.
+fn better(model: &Model, start: Option<&[f64]>, found: Option<Vec<f64>>) -> Option<Vec<f64>> {
+    match (start, found) {
+        (Some(start), Some(found)) if model.objective(start) < model.objective(&found) => Some(start.to_vec()),
+        (Some(start), None) => Some(start.to_vec()),
+        (_, found) => found,
+    }
+}
