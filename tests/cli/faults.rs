@@ -150,7 +150,7 @@ fn what_a_worker_reported_before_it_was_killed_is_kept() {
         assert!(checkout.path(&format!("results/mini/schedules/{file}.json.zst")).exists(), "{file}");
         let trace = std::fs::read_to_string(checkout.path(&format!("results/mini/traces/{file}.csv"))).unwrap();
         let last = trace.lines().last().unwrap();
-        let numbers = format!("{},{},1,1", row["claimed_time"], row["claimed_peak"]);
+        let numbers = format!("{},{},1,1,", row["claimed_time"], row["claimed_peak"]);
         assert!(trace.starts_with("seconds,claimed_time,"), "{trace}");
         assert!(last.ends_with(&numbers), "{last} is not {numbers}");
     }

@@ -1,5 +1,6 @@
 //! CBC's library through its C interface, behind the cargo feature `cbc` (system library coinor-libcbc-dev): what the
-//! program of the same name ([`super::Cbc`]) is measured against. No watchdog reaches into it.
+//! program of the same name ([`super::Cbc`]) is measured against. No watchdog reaches into it. One solve at a time: of five
+//! threads that solve at once under a time limit, one may stay in the dual simplex for ever (CBC 2.10.8).
 //!
 //! What it does otherwise than one might think: its seconds are CPU seconds unless told otherwise; a
 //! limit without an incumbent still leaves a fractional vector behind; it forgets a start when a
@@ -7,6 +8,7 @@
 //! start, so then it is asked again without. It prints a few words even when silent, so standard output is not safe from it.
 
 use std::ffi::{CString, c_int};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use coin_cbc::raw::{self, SecondaryStatus, Status};
@@ -21,6 +23,9 @@ use crate::request::{LpAlgorithm, Request};
 pub struct Linked;
 
 const ID: &str = "cbc-linked";
+
+/// Held while the library works.
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Backend for Linked {
     fn id(&self) -> &'static str {
@@ -58,6 +63,7 @@ impl Backend for Linked {
             self.supports(Capability::Lp(request.lp_algorithm))?;
         }
         let start = check_start(model, request);
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();
         let mut cbc = load(model, request, request.time);
         let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));

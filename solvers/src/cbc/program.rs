@@ -6,7 +6,7 @@ use std::ffi::{CStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -182,7 +182,9 @@ fn watch(child: &mut Child, time: Option<Duration>, interrupt: Option<&AtomicBoo
     let (mut told, mut interrupted) = (false, false);
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok((Exit::Itself(status), interrupted));
+            // Before its search it does not listen, and dies of the signal.
+            let of_signal = told && status.signal() == Some(Signal::SIGINT as i32);
+            return Ok((if of_signal { Exit::Killed } else { Exit::Itself(status) }, interrupted));
         }
         let now = began.elapsed();
         if !interrupted && interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
