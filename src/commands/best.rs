@@ -13,10 +13,10 @@ use crate::harness::best;
 use crate::views::best as table;
 
 const AFTER_HELP: &str = "\
-A value is about an instance, a class of schedules and a budget in bytes: times of classes within it and bounds of \
-classes around it count. status: optimal, if it is proved that no schedule of the class is faster; best, if not; \
-infeasible, if it is proved that the class has none; unknown, if there is only a bound. An update takes nothing that is worse, and \
-no schedule that the simulator does not confirm.
+A value belongs to an instance, a class of schedules and a budget in bytes. Times of classes within the class count, and bounds of \
+classes around it. The status is optimal if no schedule of the class can be faster (proved), best if that is not proved, infeasible \
+if the class has no schedule (proved), and unknown if there is only a bound. An update takes nothing that is worse, and no schedule \
+that the simulator does not confirm.
 
 Examples:
   bench best --instance 'resnet*'

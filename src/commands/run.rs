@@ -32,12 +32,13 @@ use crate::views::report::{self, Embedding};
 use crate::views::table::sections::{self, Section};
 
 const AFTER_HELP: &str = "\
-Each run (instance, method, parameters; all budgets together) is a process of its own: a crash, a lack \
-of memory or a time-out is a row, not the end, and budgets that it leaves open are asked again, one by one. Rows are appended to OUT/records.csv one by one; \
-schedules are kept under OUT/schedules, what was known when under OUT/traces, what solvers printed under \
-OUT/logs, plots under OUT/plots, tables in OUT/tables.md, all of it on one page in OUT/report.html. What a method reported before it was killed counts. A row whose instance, \
-method, parameters, budget, seed, limits and sources are those of an earlier one is taken from the cache. Every schedule is checked by the \
-simulator here. Press Ctrl-C to stop; --resume continues.
+Each run (instance, method, parameters; all budgets together) is a process of its own. A crash, a lack of memory or a time-out \
+becomes a row, and the budgets that it leaves open are asked again, one by one. What a method reported before it was killed \
+counts. The simulator checks every schedule.
+
+OUT gets records.csv (row by row), schedules/, traces/ (what was known when), logs/ (what solvers printed), tables.md, plots/ \
+and report.html (everything on one page). A row whose instance, method, parameters, budget, seed, limits and sources are those of an \
+earlier one is taken from the cache. Press Ctrl-C to stop; --resume continues.
 
 Examples:
   bench run --suite smoke

@@ -25,8 +25,8 @@ const AFTER_HELP: &str = "\
 INSTANCE is a file, or a name under instances/. The exit code is 0 only if there is a schedule that the \
 simulator accepts within the budget.
 
-Without --method several methods work together for the seconds of --time-limit (30 without it), and the answer says who \
-found the schedule, and how far it may be from the best of which class of schedules.
+Without --method, several methods work together for 30 seconds, or for those of --time-limit. The answer says who found the schedule, \
+and gives a lower bound with the class of schedules that it holds for.
 
 Examples:
   bench solve resnet50-224-b32 --budget 0.5x -o schedule.json --trace quality.svg
