@@ -15,7 +15,7 @@ resnet-figure: (resnet "--fresh --force")
     cp results/resnet/plots/overhead-against-budget.svg results/resnet-overhead.svg
 
 # Check format, lints, documentation and the book; warnings are errors
-check: fmt-check clippy doc book
+check: fmt-check clippy doc book check-profiler
 
 # Run all tests; with --profiler also those of the Python profiler (needs torch)
 test *flags: test-rust

@@ -1,6 +1,6 @@
 #!/bin/sh
-# One slice on a GPU that is lent for minutes: replays what OUT/replay holds, measures other implementations, then harvests
-# with the time that is left.
+# One slice on a GPU that is lent for minutes: replays what OUT/replay holds, measures other implementations, trains within
+# budgets (rematplan) where OUT/bin/bench is, then harvests operators and cuDNN's algorithms with the time that is left.
 #   profiler/gpu.sh cuda|cpu OUT [SECONDS]
 # OUT/replay is a folder of `bench replay ... --pack`, made on a machine with cargo; OUT/harvest is the harvest's
 # (HARVEST.md). Networks: the suite resnet (REMAT_GPU_NETWORKS names another list). Exit code 0: all is done; 75: run
@@ -27,6 +27,25 @@ for instance in "$out"/alternatives/*.json.zst; do
     PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH} timeout "$((left - 60))" "${PYTHON:-python3}" -u -m remat_profiler alternatives \
         --instance "$instance" --device "$device" -o "$out/alternatives.csv" || echo "alternatives of $instance: not all measured" >&2
 done
+left=$((seconds - $(date +%s) + started))
+# Training within budgets; one row (compilation, planning, measuring) may take two minutes on top of its slice.
+unfinished=
+if [ -x "$out/bin/bench" ]; then
+    if [ "$left" -lt 240 ]; then
+        unfinished=1
+    else
+        code=0
+        PYTHONPATH=$here${PYTHONPATH:+:$PYTHONPATH} REMAT_BENCH=$out/bin/bench LD_LIBRARY_PATH=$out/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \
+            REMATPLAN_CACHE=$out/plans timeout "$((left - 20))" "${PYTHON:-python3}" -u -m rematplan.page "$out/compiled" \
+            --device "$device" --slice-seconds "$((left - 140))" ${REMAT_GPU_PAGE:-} || code=$?
+        case $code in
+            0) ;;
+            75 | 124) unfinished=1 ;;
+            *) exit "$code" ;;
+        esac
+    fi
+    if [ -n "$unfinished" ]; then exit 75; fi
+fi
 left=$((seconds - $(date +%s) + started))
 # The harvest needs some seconds to start and to pack.
 if [ "$left" -lt 60 ]; then

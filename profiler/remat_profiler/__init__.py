@@ -11,16 +11,21 @@ storages with their roles), `costs` (a time and a workspace per operator), `inst
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .capture import Example
     from .replay.scheduled import Scheduled
     from .replay.tracing import trace_module
 
-__all__ = ["Scheduled", "trace_module"]
+__all__ = ["Example", "Scheduled", "trace_module"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     """Loads what needs torch when it is asked for: `--version` does without."""
+    if name == "Example":
+        from .capture import Example
+
+        return Example
     if name == "Scheduled":
         from .replay.scheduled import Scheduled
 

@@ -56,26 +56,37 @@ class _JointGraph(Exception):
 
 
 @dataclass(frozen=True)
+class Example:
+    """An iteration of the user's: `loss(module, *inputs)` runs the module and gives a scalar; `inputs` are tensors."""
+
+    loss: Callable[..., torch.Tensor]
+    inputs: tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
 class Request:
-    """What to trace (in float32)."""
+    """What to trace (in float32); an `example` takes the place of random images, labels and cross-entropy."""
 
     build: Callable[[], nn.Module]
     batch: int
     shape: tuple[int, ...]
+    example: Example | None = None
 
 
 class TrainingStep(nn.Module):
     """The network and its loss; outputs are a tuple, as AOTAutograd wants them."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, loss: Callable[..., torch.Tensor] | None = None) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.loss = model, loss or training_loss
         _mark_modules(model)
 
-    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor]:
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor]:
         """The loss, as a tuple."""
         with _marked(module=""):
-            loss = training_loss(self.model, images, labels)
+            loss = self.loss(self.model, *inputs)
+            if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+                raise ProfilerError("the loss must be a tensor of one element")
         _mark_autograd(loss)
         return (loss,)
 
@@ -102,13 +113,19 @@ def capture(request: Request, device: str) -> Capture:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     model = _built(request.build, mode, device)
     with mode, _quiet(), _native_upsampling():
-        step = TrainingStep(model)
-        images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
-        step.train()
-        labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
+        example = request.example
+        step = TrainingStep(model, None if example is None else example.loss).train()
+        if example is None:
+            images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
+            labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
+            inputs: tuple[torch.Tensor, ...] = (images, labels)
+            names = ["tokens" if _takes_tokens(model) else "images", "labels"]
+        else:
+            inputs = tuple(mode.from_tensor(tensor.detach()).to(device) for tensor in example.inputs)
+            names = [f"input{index}" for index in range(len(inputs))]
         with fx_traceback.preserve_node_meta():
-            joint = _joint_graph(step, (images, labels))
-    return _describe(joint, step, device)
+            joint = _joint_graph(step, inputs)
+    return _describe(joint, step, names, device)
 
 
 def _joint_graph(step: TrainingStep, inputs: tuple[torch.Tensor, ...]) -> _JointGraph:
@@ -134,14 +151,14 @@ def _joint_graph(step: TrainingStep, inputs: tuple[torch.Tensor, ...]) -> _Joint
     raise ProfilerError("AOTAutograd made no joint graph: does the network have parameters?")
 
 
-def _describe(joint: _JointGraph, step: TrainingStep, device: str) -> Capture:
+def _describe(joint: _JointGraph, step: TrainingStep, inputs: list[str], device: str) -> Capture:
     """Names inputs and outputs: parameters, buffers and inputs come in this order, then tangents;
     mutated buffers and the loss come out, then one gradient (or None) for each input."""
     graph = joint.graph_module.graph
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     parameters = [name.removeprefix(MODEL + ".") for name, _ in step.named_parameters()]
     buffers = [name.removeprefix(MODEL + ".") for name, _ in step.named_buffers()]
-    names = parameters + buffers + ["tokens" if _takes_tokens(step.model) else "images", "labels"]
+    names = parameters + buffers + inputs
     primals, tangents = placeholders[: len(names)], placeholders[len(names) :]
     by_name = list(zip(primals, names))
     first_input = len(parameters) + len(buffers)
@@ -173,7 +190,7 @@ def capture_for(request: Request, devices: list[str]) -> Capture:
     except Exception as error:  # the tracer and the network raise anything; users get one line
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ProfilerError(
-            f"cannot trace the network with input {request.batch}x{'x'.join(map(str, request.shape))} "
+            f"cannot trace the network with input {'x'.join(map(str, (request.batch, *request.shape)))} "
             f"on fake {device} tensors: {first_line}"
         ) from error
     result.notes += [_fallback_note(tried, device) for tried in devices[: devices.index(device)]]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+    from .capture import Example
     from .costs import CostSource
     from .trace import TracedIteration
 
@@ -90,15 +91,16 @@ def traced(job: Job) -> TracedIteration:
     return traced_with(job, None)
 
 
-def traced_with(job: Job, build: Callable[[], nn.Module] | None) -> TracedIteration:
-    """The same of what `build` makes, where it is not None, whatever the job calls the network."""
+def traced_with(job: Job, build: Callable[[], nn.Module] | None, example: Example | None = None) -> TracedIteration:
+    """The same of what `build` makes, where it is not None, whatever the job calls the network; with a loss and
+    inputs of the user's where there is an example."""
     from .capture import Request, capture_for
     from .costs import trace_devices
     from .models import builder
     from .trace import graph_size, trace
 
     devices = trace_devices(job.device) if job.trace_device == "auto" else [job.trace_device]
-    captured = capture_for(Request(build or builder(job.model), job.batch, job.shape), devices)
+    captured = capture_for(Request(build or builder(job.model), job.batch, job.shape, example), devices)
     if job.split_convolution_backward or job.split_batch_norm:
         from .alternatives import rewrite
 

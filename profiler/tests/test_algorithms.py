@@ -22,7 +22,7 @@ def profiles():
 
 
 def test_every_algorithm_of_every_direction_is_modelled():
-    modelled = {key for key in model.COEFFICIENTS}
+    modelled = set(model.COEFFICIENTS)
     for direction in DIRECTIONS:
         for algorithm in cudnn.ALGORITHMS[direction]:
             applies = model.applies(replace(FIGURE_7, direction=direction), algorithm)

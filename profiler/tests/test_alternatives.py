@@ -16,7 +16,6 @@ from remat_profiler.cli import main
 from remat_profiler.costs import cost_source
 from remat_profiler.job import Job, traced
 from remat_profiler.models import builder
-from remat_profiler.trace import trace
 
 from . import monet
 from .conftest import document_of, trace_of

@@ -19,7 +19,7 @@ from remat_profiler.harvest import networks, slices
 from remat_profiler.harvest.deadline import Deadline
 from remat_profiler.job import Job
 
-from .conftest import document_of, trace_of
+from .conftest import document_of
 
 ROOT = Path(__file__).parents[2]
 TINY = Convolution(FORWARD, (2, 3, 8, 8), (8, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1, "float32")
@@ -253,7 +253,8 @@ def test_a_harvested_table_joins_a_harvested_network(tmp_path, capsys):
     device = made["provenance"]["device"]["name"]
     rows = [table.Row(device, "test", wanted, math, "GEMM", "ok", 100, 1, 5, 64) for math in ("fp32", "tf32")]
     table.write(rows, tmp_path / "cudnn.csv")
-    command = ["join", str(tmp_path / "tiny.json.gz"), "--convolutions", str(tmp_path / "cudnn.csv"), "-o", str(tmp_path / "joined.json.gz")]
+    command = ["join", str(tmp_path / "tiny.json.gz"), "--convolutions", str(tmp_path / "cudnn.csv"),
+               "-o", str(tmp_path / "joined.json.gz")]
     assert main(command) == 0
     joined = instance.read(tmp_path / "joined.json.gz")
     (found,) = [i for o in joined["operators"] for i in o["implementations"] if i["name"] == "cudnn:GEMM"]

@@ -11,9 +11,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remat_profiler import instance as files
 from remat_profiler.capture import training_loss
+from remat_profiler.costs import cost_source
 from remat_profiler.errors import ProfilerError
 from remat_profiler.instance import Header, document
-from remat_profiler.costs import cost_source
 from remat_profiler.job import Job, traced_with
 from remat_profiler.replay import baselines, job, plan
 from remat_profiler.replay.machine import Account, Machine

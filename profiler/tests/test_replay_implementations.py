@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from remat_profiler.instance import Header, document
 from remat_profiler.alternatives.attach import attach
 from remat_profiler.costs import cost_source
+from remat_profiler.instance import Header, document
 from remat_profiler.job import Job, traced_with
 from remat_profiler.replay import job, reference
 from remat_profiler.replay.machine import Account, Machine

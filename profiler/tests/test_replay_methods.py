@@ -39,7 +39,7 @@ def test_every_schedule_gives_the_frameworks_gradients_and_the_simulators_memory
         schedule = instance.read(file)
         chosen = plan(bench.instance, schedule)
         machine, account = Machine(chosen, bench.trace, bench.module, bench.device), Account()
-        outcome = bench.outcome(lambda: machine.run(bench.inputs, account))
+        outcome = bench.outcome(lambda machine=machine, account=account: machine.run(bench.inputs, account))
         compared = reference.compare(bench.expected, outcome, job.tolerance_of(chosen))
         assert compared.equal, (file.name, compared.beyond[:3], compared.missing[:3])
         assert not account.odd_sizes, (file.name, account.odd_sizes)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from remat_profiler import Scheduled, trace_module
+from remat_profiler import Example, Scheduled, trace_module
 from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import plan, preferring
@@ -128,3 +128,35 @@ def test_a_state_that_is_loaded_later_is_used(traced):
         module[9].weight = nn.Parameter(torch.zeros_like(module[9].weight))
         module[9].bias.zero_()
     assert step(images, labels).item() == pytest.approx(torch.log(torch.tensor(5.0)).item(), rel=1e-5)
+
+
+class Pair(nn.Module):
+    """Two inputs, and no logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.out = nn.Linear(6, 8), nn.Linear(4, 8), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        return self.out(torch.tanh(self.left(x)) * torch.tanh(self.right(y)))
+
+
+@pytest.mark.parametrize("make", [preferring.store_all, recomputing])
+def test_a_loss_and_inputs_of_the_user_are_scheduled_to_the_bit(make, tmp_path):
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    module, inputs = Pair().train(), (torch.randn(5, 6), torch.randn(5, 4), torch.randn(5, 3))
+    example = Example(lambda net, x, y, wanted: nn.functional.mse_loss(net(x, y), wanted), inputs)
+    path = tmp_path / "pair.json"
+    trace_module(module, 5, (6,), path, device="model:v100", trace_device="cpu", example=example)
+    instance = plan.read_document(path, "instance")
+    step = Scheduled(module, instance, make(instance), example=example)
+    found = []
+    for run in (lambda: example.loss(module, *inputs), lambda: step(*inputs)):
+        module.zero_grad()
+        loss = run()
+        loss.backward()
+        found.append([loss.detach(), *(p.grad.clone() for p in module.parameters())])
+    assert all(map(torch.equal, *found))
+    with pytest.raises(ProfilerError, match="for 3 inputs, not 2"):
+        step(*inputs[:2])

@@ -299,7 +299,7 @@ def _indices_are_saved(a: _Attachment, forward: Operator) -> None:
 
 _OFFERS: dict[str, tuple[Callable[[_Attachment, Operator], None], ...]] = {
     FORWARD_RELU: (_relu,), FORWARD_HARDTANH: (_hardtanh,), FORWARD_DROPOUT: (_dropout,), FORWARD_POOL: (_pool,),
-    **{kind: (_norm,) for kind in NORMS},
+    **dict.fromkeys(NORMS, (_norm,)),
 }
 
 

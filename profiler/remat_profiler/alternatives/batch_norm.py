@@ -8,6 +8,7 @@ operators, registered here with torch, in the place of the framework's one.
 """
 
 # No `from __future__ import annotations`: torch reads the schema of an operator from real annotations.
+# ruff: noqa: UP045
 from typing import Optional
 
 import torch

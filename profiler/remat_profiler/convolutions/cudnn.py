@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
-from ctypes import byref, c_char_p, c_float, c_double, c_int, c_size_t, c_void_p
+from ctypes import byref, c_char_p, c_double, c_float, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 

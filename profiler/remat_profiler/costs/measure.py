@@ -158,7 +158,7 @@ class _Spec:
         """A tensor in a storage of its own: normal numbers, or integers below `upper` (else 0)."""
         if self.dtype.is_floating_point:
             storage = torch.randn(self.elements, device=device).to(self.dtype)
-        elif upper is not None and not self.dtype == torch.bool:
+        elif upper is not None and self.dtype != torch.bool:
             storage = torch.randint(0, upper, (self.elements,), device=device, dtype=self.dtype)
         else:
             storage = torch.zeros(self.elements, device=device, dtype=self.dtype)

@@ -30,7 +30,8 @@ def add_parser(commands) -> None:
 
     networks = verbs.add_parser("networks", help="trace whole networks with measured operators")
     _device(networks)
-    networks.add_argument("--list", dest="jobs", type=Path, help="lines NAME MODEL BATCH SHAPE (default: the suites resnet, monet, kusumoto and checkmate)")
+    networks.add_argument("--list", dest="jobs", type=Path,
+                          help="lines NAME MODEL BATCH SHAPE (default: the suites resnet, monet, kusumoto and checkmate)")
     networks.add_argument("--plain", action="store_true", help="without alternatives and Gist's encodings")
     networks.add_argument("--split", action="store_true", help="each network once more with split operators (NAME-split)")
     networks.add_argument("-o", "--output", type=Path, required=True, help="folder")

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from torch import fx, nn
 
+from ..capture import Example
 from ..costs import Call, Cost, Description
 from ..errors import ProfilerError
 from ..job import Job, traced_with
@@ -60,10 +61,10 @@ def request_of(instance: dict) -> Job:
     return replace(job, trace_device=found)
 
 
-def retrace(instance: dict, build: Callable[[], nn.Module] | None = None) -> TracedIteration:
+def retrace(instance: dict, build: Callable[[], nn.Module] | None = None, example: Example | None = None) -> TracedIteration:
     """The trace again, of the named network or of what `build` makes; refuses one that differs."""
     job = request_of(instance)
-    trace = traced_with(job, build)
+    trace = traced_with(job, build, example)
     found = differences(instance, trace, job)
     if found:
         more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""

@@ -5,8 +5,9 @@
     loss.backward()                  # hands the gradients that it found to the parameters
     optimizer.step()
 
-The instance contains the loss (cross-entropy of the module's logits), so a call takes inputs and labels and gives
-the loss. Parameters and buffers stay the module's own: optimizers, checkpoints and evaluation use `module`.
+The instance contains the loss, so a call takes inputs and labels and gives the loss: the cross-entropy of the module's
+logits, or with the `example` that the instance was traced with, a loss and inputs of the user's. Parameters and buffers
+stay the module's own: optimizers, checkpoints and evaluation use `module`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from ..capture import Example
 from ..errors import ProfilerError
 from . import agreement
 from .machine import Machine
@@ -26,25 +28,28 @@ from .plan import plan, read_document
 class Scheduled(nn.Module):
     """A module whose training iteration follows a schedule. `instance` and `schedule` are files or read ones."""
 
-    def __init__(self, module: nn.Module, instance: dict | str | Path, schedule: dict | str | Path) -> None:
+    def __init__(self, module: nn.Module, instance: dict | str | Path, schedule: dict | str | Path, *,
+                 example: Example | None = None) -> None:
         super().__init__()
         self.module = module
         read = read_document(Path(instance), "instance") if isinstance(instance, (str, Path)) else instance
         steps = read_document(Path(schedule), "schedule") if isinstance(schedule, (str, Path)) else schedule
         self._plan = plan(read, steps)
-        self._trace = agreement.retrace(read, lambda: traceable_copy(module))
+        self._trace = agreement.retrace(read, lambda: traceable_copy(module), example)
         self._machine: Machine | None = None
         self._tensors: list[int] = []
 
-    def forward(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         """The loss; its backward hands out the gradients. Without gradients (`no_grad`) an iteration makes no sense."""
         if not self.training:
             raise ProfilerError("Scheduled runs training iterations only: call .train(), or use .module to evaluate")
-        self._check((images, labels))
+        self._check(inputs)
         parameters = dict(self.module.named_parameters())
-        return _Iteration.apply(self._ready(), (images, labels), list(parameters), *parameters.values())
+        return _Iteration.apply(self._ready(), inputs, list(parameters), *parameters.values())
 
     def _check(self, inputs: tuple[torch.Tensor, ...]) -> None:
+        if len(inputs) != len(self._trace.capture.inputs):
+            raise ProfilerError(f"the schedule is for {len(self._trace.capture.inputs)} inputs, not {len(inputs)}")
         for node, tensor in zip(self._trace.capture.inputs, inputs, strict=True):
             fake = node.meta["val"]
             if tensor.shape != fake.shape or tensor.dtype != fake.dtype:

@@ -1,0 +1,177 @@
+"""From a plan to the two graphs that the compiler compiles.
+
+*schedule*: the joint graph is unrolled in the order of the plan, every repetition a node of its own, free nodes made
+anew where they are read; what is computed before the cut and read after it is saved. Any schedule can be applied.
+*sets*: forward values that the plan keeps at the cut are tagged to be saved and all others to be recomputed, and
+PyTorch's own min-cut partitioner does the rest. Uses one private function of PyTorch,
+`_extract_fwd_bwd_modules`, whose callers in 2.9, 2.11 and 2.15 look the same.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch import partitioners
+from torch.utils.checkpoint import CheckpointPolicy
+
+from .graph import BATCH_NORM, BATCH_NORM_BACKWARD, Joint, is_call, is_mutation, is_symbolic, is_view, schema_name
+
+aten = torch.ops.aten
+Graphs = tuple[fx.GraphModule, fx.GraphModule]
+# Outputs of a batch norm that are no new running statistics.
+_REPEATED_OUTPUTS = 3
+
+
+class Unrolled:
+    """A joint graph in the order of a plan. `early` are the nodes before the cut."""
+
+    def __init__(self, joint: Joint, before: Sequence[int], after: Sequence[int]) -> None:
+        self.joint = joint
+        self.graph = fx.Graph(joint.module)
+        self._copy: dict[fx.Node, fx.Node] = {}
+        self._age: dict[fx.Node, int] = {}
+        self._clock = 0
+        for node in joint.nodes:
+            if node.op in ("placeholder", "get_attr"):
+                self._emit(node)
+        self._run(before)
+        first = self._values(joint.outputs[: joint.forward_outputs], joint, 0)
+        for node in joint.mutations:
+            for source in node.all_input_nodes:
+                self._value(source)
+            self._emit(node)
+        self.early = set(self.graph.nodes)
+        for node in list(self._copy):  # made again behind the cut, from what is saved
+            if node in joint.free and not is_symbolic(node) and not self._is_output(node):
+                del self._copy[node]
+        self._run(after)
+        rest = self._values(joint.outputs[joint.forward_outputs :], joint, joint.forward_outputs)
+        end = joint.graph.output_node()
+        self.graph.output((*first, *rest)).meta.update(end.meta)
+        self.graph.lint()
+        self.module = fx.GraphModule(joint.module, self.graph)
+
+    def _run(self, units: Iterable[int]) -> None:
+        for index in units:
+            node = self.joint.units[index].node
+            for source in node.all_input_nodes:
+                self._value(source)
+            copy = self._emit(node)
+            for user in node.users:  # tuples may not cross the cut: they are taken apart at once
+                if user.target is operator.getitem and not self._is_gone(copy, user):
+                    self._emit(user)
+
+    def _is_gone(self, copy: fx.Node, user: fx.Node) -> bool:
+        """New running statistics, which a repeated batch norm does not make."""
+        index = user.args[1]
+        return copy.target is aten._native_batch_norm_legit.no_stats and isinstance(index, int) and index >= _REPEATED_OUTPUTS
+
+    def _emit(self, node: fx.Node) -> fx.Node:
+        again = node in self._copy
+        copy = self.graph.node_copy(node, lambda source: self._copy[source])
+        copy.meta = dict(node.meta)
+        name = schema_name(node) if is_call(node) else ""
+        if name == BATCH_NORM_BACKWARD and node.args[7]:  # of training: the statistics are not read
+            copy.args = (*copy.args[:3], None, None, *copy.args[5:])
+        if name == BATCH_NORM and again:
+            # The running statistics have moved on meanwhile, and must not move again: the same result without them.
+            x, weight, bias, _, _, training, momentum, epsilon = copy.args
+            copy.target, copy.args = aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, epsilon)
+            copy.meta["val"] = node.meta["val"][:_REPEATED_OUTPUTS]
+        self._copy[node] = copy
+        self._clock += 1
+        self._age[node] = self._clock
+        return copy
+
+    def _value(self, node: fx.Node) -> fx.Node:
+        """The newest copy; what is free is made again when something that it is made from is newer."""
+        if node in self.joint.free:
+            for source in node.all_input_nodes:
+                self._value(source)
+            made = self._age[node] if node in self._copy else -1
+            if made < 0 or not self._is_output(node) and any(self._age[source] > made for source in node.all_input_nodes):
+                self._emit(node)
+        return self._copy[node]
+
+    def _is_output(self, node: fx.Node) -> bool:
+        """One of several outputs of a unit, which comes and stays with it."""
+        return node.target is operator.getitem and node.args[0] not in self.joint.free
+
+    def _values(self, nodes: Iterable[fx.Node | None], joint: Joint, offset: int) -> list[Any]:
+        raw = joint.graph.output_node().args[0]
+        assert isinstance(raw, Sequence)
+        return [raw[offset + i] if node is None else self._value(node) for i, node in enumerate(nodes)]
+
+    def saved(self) -> list[fx.Node]:
+        """What is made before the cut and read behind it."""
+        outputs = self.graph.output_node().args[0]
+        assert isinstance(outputs, Sequence)
+        gradients = {node for node in outputs[self.joint.forward_outputs :] if isinstance(node, fx.Node)}
+        return [node for node in self.graph.nodes
+                if node in self.early and "tangents" not in node.name and node.op != "get_attr"
+                and (node in gradients or any(user not in self.early and user.op != "output" for user in node.users))]
+
+
+def scheduled(joint: Joint, before: Sequence[int], after: Sequence[int]) -> Graphs:
+    """The two graphs of a schedule."""
+    unrolled = Unrolled(joint, before, after)
+    saved = unrolled.saved()
+    static_names = {node.name for node in joint.static}
+    static = partitioners.OrderedSet(
+        n for n in unrolled.graph.nodes if n.op == "placeholder" and n.name in static_names)
+    return partitioners._extract_fwd_bwd_modules(
+        unrolled.module, [node for node in saved if not is_symbolic(node)],
+        saved_sym_nodes=[node for node in saved if is_symbolic(node)],
+        num_fwd_outputs=joint.forward_outputs, static_lifetime_input_nodes=static)
+
+
+def tagged(joint: Joint, keep: set[int], stock: Callable[[], Graphs]) -> Graphs:
+    """The two graphs of a set: units in `keep` are saved, the rest of the forward pass runs again where it is read."""
+    kept = {joint.units[index].node for index in keep}
+    for node in joint.forward_nodes:
+        if is_call(node) and not is_symbolic(node) and not is_mutation(node):
+            source = node.args[0] if node.target is operator.getitem else node
+            saved = source in kept and not (is_view(node) and node.target is not operator.getitem)
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
+    return stock()
+
+
+def kept_at_the_cut(joint: Joint, before: Sequence[int], after: Sequence[int]) -> set[int]:
+    """Units of which the backward pass reads something made before the cut."""
+    made_again: set[int] = set()
+    kept: set[int] = set()
+    for index in after:
+        for tensor in joint.units[index].reads:
+            maker = joint.maker.get(tensor)
+            if maker is not None and maker.index not in made_again and maker.index in set(before):
+                kept.add(maker.index)
+        made_again.add(index)
+    for tensor in joint.gradients():
+        maker = joint.maker.get(tensor)
+        if maker is not None and maker.forward and maker.index not in made_again:
+            kept.add(maker.index)
+    return kept
+
+
+def order_of_set(joint: Joint, keep: set[int]) -> tuple[list[int], list[int]]:
+    """The schedule that a set means: what is not kept runs again when the backward pass first reads it."""
+    forward = [unit.index for unit in joint.units if unit.forward]
+    have, after = keep | {unit.index for unit in joint.units if unit.forward and not unit.repeatable}, []
+    for unit in joint.units:
+        if unit.forward:
+            continue
+        missing: set[int] = set()
+        todo = [unit.index]
+        while todo:
+            for tensor in joint.units[todo.pop()].reads:
+                maker = joint.maker.get(tensor)
+                if maker is not None and maker.forward and maker.index not in have and maker.index not in missing:
+                    missing.add(maker.index)
+                    todo.append(maker.index)
+        after += [*sorted(missing), unit.index]
+        have |= missing | {unit.index}
+    return forward, after

@@ -1,0 +1,144 @@
+"""`compile`: `torch.compile` with a bound on the peak."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.fx.graph import _BoxedCodeGen
+
+from .budget import Budget
+from .errors import PlanError, Refused
+from .partition import GraphPlan, Partitioner, Settings
+from .store import digest
+
+BACKENDS = ("inductor", "eager")
+# The partitioners of this process, the latest last; `explain` speaks of them.
+_KNOWN: list[weakref.ref[Partitioner]] = []
+
+
+def compile(  # noqa: A001 - as in torch
+        target: Callable[..., Any], *, budget: str | int | Budget, cost: str = "roofline", apply: str = "schedule",
+        seconds: float = 30.0, backend: str = "inductor", fullgraph: bool = False, dynamic: bool | None = None,
+        options: dict[str, Any] | None = None) -> Callable[..., Any]:
+    """A module or function compiled so that a training iteration stays within a budget; used as `torch.compile`'s result.
+
+    `budget`: "60%" of the peak of keeping everything, or bytes ("8GiB"); parameters, inputs, gradients, saved values
+    and temporaries of the compiled graphs count, optimizer state and what runs outside do not. `cost`: what a
+    repetition costs (`roofline`, `flops`, `measured`). `apply`: `schedule` (any order, any number of repetitions) or
+    `sets` (PyTorch's own partitioner, told what to save). `seconds`: how long the planner may look for each graph.
+    `backend`: `inductor`, or `eager`, which runs the graphs uncompiled (for tests). `options` are inductor's.
+    """
+    refuse(target)
+    compiled, _ = compiled_by(target, Partitioner(settings(budget, cost, apply, seconds, backend)), backend,
+                              fullgraph=fullgraph, dynamic=dynamic, options=options)
+    return compiled
+
+
+def settings(budget: str | int | Budget, cost: str, apply: str, seconds: float, backend: str) -> Settings:
+    """The settings that the arguments make; `eager` fuses nothing."""
+    if backend not in BACKENDS:
+        raise PlanError(f"unknown backend {backend!r}: expected one of {', '.join(BACKENDS)}")
+    if not seconds > 0:
+        raise PlanError(f"the planner needs time: seconds={seconds!r} is not above 0")
+    return Settings(Budget.parse(budget), cost, apply, float(seconds), fuse=backend == "inductor")
+
+
+def refuse(target: object) -> None:
+    """Raises `Refused` for what plans are known not to work with."""
+    modules = target.modules() if isinstance(target, nn.Module) else ()
+    for module in modules:
+        kinds = {kind.__name__ for kind in type(module).__mro__}
+        if kinds & {"FullyShardedDataParallel", "FSDPModule"}:
+            raise Refused("fully sharded training (FSDP) is not supported: a plan would gather shards again on its own schedule. "
+                          "Compile the blocks inside of it, or train with DistributedDataParallel")
+
+
+def compiled_by(target: Callable[..., Any], partitioner: Partitioner, backend: str, *, fullgraph: bool = False,
+                dynamic: bool | None = None, options: dict[str, Any] | None = None) -> tuple[Callable[..., Any], Partitioner]:
+    """The target with this partitioner in the compiler."""
+    chosen = _inductor(partitioner, options or {}) if backend == "inductor" else _eager(partitioner)
+    compiled = torch.compile(target, backend=chosen, fullgraph=fullgraph, dynamic=dynamic)
+    _KNOWN.append(weakref.ref(partitioner))
+    compiled._rematplan = partitioner  # type: ignore[attr-defined]
+    return compiled, partitioner
+
+
+def plans_of(compiled: object | None) -> list[GraphPlan]:
+    """The plans of one compiled target, or of all of this process."""
+    if compiled is None:
+        alive = [partitioner for reference in _KNOWN if (partitioner := reference()) is not None]
+        return [plan for partitioner in alive for plan in partitioner.plans]
+    partitioner = getattr(compiled, "_rematplan", None)
+    if not isinstance(partitioner, Partitioner):
+        raise PlanError("this was not made by rematplan.compile")
+    return partitioner.plans
+
+
+def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[..., Any]:
+    from torch._functorch import config as functorch_config
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+    from torch._inductor.custom_graph_pass import CustomPartitionerFn
+    from torch._inductor.virtualized import V
+
+    key = digest(partitioner.settings.key() + Path(__file__).read_text(encoding="utf-8"))
+
+    class Planned(CustomPartitionerFn):
+        """Inductor caches generated code by graph and by this uuid (settings, and what this file decides). The graphs say
+        what the plan did, so another plan is another entry. The cache in front of the partitioner is off: it would skip
+        planning and reporting."""
+
+        def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **kwargs: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+            return partitioner(gm, joint_inputs, **kwargs)
+
+        def uuid(self) -> str:
+            return key
+
+        def __reduce__(self) -> tuple[type[str], tuple[str]]:  # inductor pickles its configuration
+            return str, (self.uuid(),)
+
+    class Apart(InductorChoices):
+        """Without fusions of operators that do not read each other: they bring together what the plan keeps apart (a
+        repetition, and what reads the same tensor), and all operands are there at once. Cost 10 % of a peak on an MLP."""
+
+        @staticmethod
+        def can_fuse_horizontal(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:
+            if partitioner.plans and partitioner.plans[-1].status == "planned":
+                return False
+            return InductorChoices.can_fuse_horizontal(scheduler, node1, node2, shared_data_score)
+
+        def uuid(self) -> str:
+            return key
+
+    def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
+        with V.set_choices_handler(Apart()):
+            return compile_fx_inner(*arguments, **keywords)
+
+    def backend(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:
+        with functorch_config.patch(enable_autograd_cache=False):
+            return compile_fx(module, inputs, inner, config_patches={**options, "custom_partitioner_fn": Planned()})
+
+    return backend
+
+
+def _eager(partitioner: Partitioner) -> Callable[..., Any]:
+    from torch._dynamo.backends.common import aot_autograd
+
+    def as_python(module: fx.GraphModule, _inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+        # Boxed: otherwise the caller's list keeps every saved tensor alive to the end.
+        module.graph.set_codegen(_BoxedCodeGen())
+        module.recompile()
+
+        def run(arguments: list[Any]) -> Any:
+            return module(arguments)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    chosen: Callable[..., Any] = aot_autograd(fw_compiler=as_python, bw_compiler=as_python, partition_fn=partitioner)
+    return chosen

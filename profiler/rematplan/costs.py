@@ -1,0 +1,192 @@
+"""What a unit costs, in nanoseconds: `roofline`, `flops` or `measured`.
+
+Matrix products, convolutions and attention are counted by `torch.utils.flop_counter`; every unit moves the bytes that
+it reads and makes, once, whatever is fused into it. `roofline` takes the larger of both times, at the speeds that this
+device reaches on one matrix product and one copy (measured once and kept on disk). `flops` counts operations and a
+thousandth of an operation for every byte, and asks no clock: the same on every machine. `measured` runs operators of
+more than bytes alone on this device, and takes the roofline for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import fx
+from torch.utils.flop_counter import flop_registry
+
+from . import store
+from .errors import PlanError
+from .graph import Unit, hint, storage_bytes, tensors_of
+
+MODELS = ("roofline", "flops", "measured")
+LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
+_PRODUCT, _COPIED_BYTES, _SAMPLES = 768, 64 << 20, 7
+
+
+class Costs(Protocol):
+    """A time for each unit."""
+
+    name: str
+
+    def time(self, unit: Unit) -> int:
+        """Nanoseconds of one run, at least 1."""
+        ...
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a device reaches: operations and bytes per nanosecond."""
+
+    flops: float
+    bytes: float
+
+
+class Roofline:
+    """The larger of arithmetic and traffic, after a launch."""
+
+    name = "roofline"
+
+    def __init__(self, device: torch.device) -> None:
+        self.launch = LAUNCH_NS.get(device.type, 0)
+        self.speed = speed_of(device)
+
+    def time(self, unit: Unit) -> int:
+        """Of one run."""
+        return max(1, round(self.launch + max(flops(unit.node) / self.speed.flops, moved(unit) / self.speed.bytes)))
+
+
+class Flops:
+    """Operations, and a thousandth of one for every byte."""
+
+    name = "flops"
+
+    def time(self, unit: Unit) -> int:
+        """Of one run; a picosecond an operation would be as good."""
+        return max(1, round((flops(unit.node) + moved(unit) / 1000) / 1000))
+
+
+class Measured:
+    """Operators that the counter knows run alone on real tensors; everything else as `Roofline`."""
+
+    name = "measured"
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.roofline = device, Roofline(device)
+        self.known: dict[str, int] = {}
+
+    def time(self, unit: Unit) -> int:
+        """Median of a few runs."""
+        if not flops(unit.node):
+            return self.roofline.time(unit)
+        key = f"{unit.node.target} {[_described(value) for value in unit.node.args]} {unit.node.kwargs}"
+        if key not in self.known:
+            self.known[key] = self._measure(unit.node)
+        return self.known[key]
+
+    def _measure(self, node: fx.Node) -> int:
+        def real(value: object) -> object:
+            if isinstance(value, fx.Node):
+                fake = value.meta["val"]
+                if not isinstance(fake, torch.Tensor):
+                    return hint(fake)
+                shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
+                return torch.empty_strided(shape, stride, dtype=fake.dtype, device=self.device).zero_()
+            return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+        with without_fakes(), torch.no_grad():
+            arguments, target = [real(value) for value in node.args], node.target
+            assert callable(target)
+            return max(1, _median(lambda: target(*arguments, **node.kwargs), self.device, 3))
+
+
+def costs_for(model: str, device: torch.device) -> Costs:
+    """The model of that name."""
+    if model == "roofline":
+        return Roofline(device)
+    if model == "flops":
+        return Flops()
+    if model == "measured":
+        return Measured(device)
+    raise PlanError(f"unknown cost model {model!r}: expected one of {', '.join(MODELS)}")
+
+
+def flops(node: fx.Node) -> int:
+    """Operations of a product, a convolution or attention; 0 of everything else."""
+    formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    if formula is None:
+        return 0
+    arguments = [_shape(value) for value in node.args]
+    made: object = [_shape_of(tensor) for tensor in tensors_of(node)]
+    made = made[0] if isinstance(made, list) and len(made) == 1 else made
+    return int(formula(*arguments, out_val=made, **{k: _shape(v) for k, v in node.kwargs.items()}))
+
+
+def moved(unit: Unit) -> int:
+    """Bytes read and made."""
+    return sum(map(storage_bytes, unit.reads)) + sum(map(storage_bytes, unit.makes))
+
+
+def _shape_of(tensor: torch.Tensor | None) -> tuple[int, ...]:
+    return () if tensor is None else tuple(hint(size) for size in tensor.shape)
+
+
+def _shape(value: object) -> object:
+    if isinstance(value, fx.Node):
+        fake = value.meta["val"]
+        return _shape_of(fake) if isinstance(fake, torch.Tensor) else hint(fake)
+    return [_shape(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _described(value: object) -> object:
+    if isinstance(value, fx.Node):
+        fake = value.meta["val"]
+        return (str(fake.dtype), _shape_of(fake), [hint(s) for s in fake.stride()]) if isinstance(fake, torch.Tensor) else fake
+    return [_described(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def without_fakes() -> AbstractContextManager[Any]:
+    """Real tensors inside of a compiler's tracing."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    entered: AbstractContextManager[Any] = unset_fake_temporarily()
+    return entered
+
+
+def speed_of(device: torch.device) -> Speed:
+    """From the disk, or measured in less than a second and kept there."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu with {torch.get_num_threads()} threads"
+    file = store.folder("speeds") / f"{store.digest(name)}.json"
+    try:
+        return Speed(**json.loads(file.read_text(encoding="utf-8"))["speed"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    with without_fakes(), torch.no_grad():
+        matrix = torch.ones(_PRODUCT, _PRODUCT, device=device)
+        source = torch.ones(_COPIED_BYTES // 4, device=device)
+        target = torch.empty_like(source)
+        product = _median(lambda: torch.mm(matrix, matrix), device, _SAMPLES)
+        copy = _median(lambda: target.copy_(source), device, _SAMPLES)
+    found = Speed(2 * _PRODUCT**3 / product, 2 * _COPIED_BYTES / copy)
+    store.write(file, {"device": name, "speed": asdict(found)})
+    return found
+
+
+def _median(call: Callable[[], object], device: torch.device, samples: int) -> int:
+    call()
+    taken = []
+    for _ in range(samples):
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        started = time.perf_counter_ns()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        taken.append(time.perf_counter_ns() - started)
+    return max(1, round(statistics.median(taken)))

@@ -1,0 +1,318 @@
+"""What a planner sees of the graph that a partitioner is given: units, and the tensors that they read and make.
+
+A *unit* is what a schedule runs: one operator, or a chain of pointwise operators that a compiler fuses. Nodes that
+are no unit are *free*: views, tuple access, arithmetic of sizes, constants, and pointwise operators that their
+readers take in. Free nodes are made anew wherever they are read, so they occupy nothing. A *tensor* is one output of
+a unit, or an input of the graph; `leaves` says which ones a node reads through free nodes.
+
+Which pointwise values are tensors (`fuse`): those that leave the graph, those that an operator reads which is neither
+pointwise nor a reduction, those with several readers that are computed from several large tensors, and those narrower
+than what they are computed from if the other pass reads them. This file knows fx graphs and ATen's schemas, and must
+not know of instances, costs or schedules.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from .errors import Refused
+
+aten = torch.ops.aten
+# One output of a node; 0 where it has only one.
+Tensor = tuple[fx.Node, int]
+
+_REDUCTIONS = {"sum", "mean", "amax", "amin", "var_mean", "var", "prod", "any", "all", "max", "min", "argmax", "argmin"}
+_POINTWISE = {"prims::convert_element_type", "aten::_to_copy", "aten::where", "aten::clone", "aten::copy",
+              "prims::inductor_lookup_seed", "prims::inductor_random", "prims::inductor_randint",
+              "prims::iota", "aten::full", "aten::full_like", "aten::zeros_like", "aten::ones_like",
+              "aten::scalar_tensor", "aten::arange", "aten::zeros", "aten::ones", "aten::tril", "aten::triu"}
+_COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d", "fsdp")
+BATCH_NORM = "aten::_native_batch_norm_legit_functional"
+BATCH_NORM_BACKWARD = "aten::native_batch_norm_backward"
+
+
+def schema_name(node: fx.Node) -> str:
+    """`aten::mm`; the target's own name where it is no ATen operator."""
+    target = node.target
+    return target._schema.name if isinstance(target, torch._ops.OpOverload) else str(target)
+
+
+def is_call(node: fx.Node) -> bool:
+    """Whether it computes anything."""
+    return node.op == "call_function"
+
+
+def is_symbolic(node: fx.Node) -> bool:
+    """Sizes of dynamic shapes, and arithmetic of them."""
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
+
+
+def is_view(node: fx.Node) -> bool:
+    """Whether all that it gives shares the storage of its operand."""
+    if node.target is aten._unsafe_view.default:
+        return True
+    returns = node.target._schema.returns if isinstance(node.target, torch._ops.OpOverload) else ()
+    return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+
+
+def is_random(node: fx.Node) -> bool:
+    """Whether it moves a generator: a second run would draw other numbers."""
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def is_mutation(node: fx.Node) -> bool:
+    """Whether it writes to an operand."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def is_pointwise(node: fx.Node) -> bool:
+    """Whether a compiler can compute it where it is read."""
+    if not isinstance(node.target, torch._ops.OpOverload) or is_random(node) or is_mutation(node):
+        return False
+    name = schema_name(node)
+    return name in _POINTWISE or torch.Tag.pointwise in node.target.tags
+
+
+def is_reduction(node: fx.Node) -> bool:
+    """Whether a compiler fuses what it reads into it."""
+    return schema_name(node).partition("::")[2] in _REDUCTIONS
+
+
+def hint(size: int | torch.SymInt) -> int:
+    """A size as a number: that of the example input where it is symbolic; nothing is learnt about the symbol."""
+    if isinstance(size, int):
+        return size
+    value = size.node.hint
+    return int(value) if value is not None else 1
+
+
+def dense_bytes(tensor: torch.Tensor) -> int:
+    """Bytes of its elements, each once."""
+    count = 1
+    for size in tensor.shape:
+        count *= hint(size)
+    return count * tensor.element_size()
+
+
+def tensors_of(node: fx.Node) -> list[torch.Tensor | None]:
+    """What a node makes, by position; None for what is no tensor."""
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return [item if isinstance(item, torch.Tensor) else None for item in values]
+
+
+def storage_bytes(tensor: Tensor) -> int:
+    """Bytes of a tensor's storage."""
+    made = tensors_of(tensor[0])[tensor[1]]
+    if made is None:
+        return 0
+    extent = made.element_size() * (1 + sum((hint(size) - 1) * hint(stride) for size, stride in zip(made.shape, made.stride())))
+    return max(dense_bytes(made), extent) if dense_bytes(made) else 0
+
+
+@dataclass
+class Unit:
+    """One operator of a plan. `inlined` are the free pointwise nodes that it computes on the way."""
+
+    index: int
+    node: fx.Node
+    forward: bool
+    reads: tuple[Tensor, ...]
+    makes: tuple[Tensor, ...]
+    inlined: tuple[fx.Node, ...]
+    repeatable: bool
+
+    @property
+    def name(self) -> str:
+        """The node's."""
+        return self.node.name
+
+
+class Joint:
+    """A joint graph, analysed. `static` are positions of inputs that outlive the iteration (parameters, buffers)."""
+
+    def __init__(self, module: fx.GraphModule, forward_outputs: int, static: Iterable[int], *, fuse: bool = True,
+                 repeat_batch_norm: bool = True) -> None:
+        self.module, self.graph, self.forward_outputs, self.fuse = module, module.graph, forward_outputs, fuse
+        self.repeat_batch_norm = repeat_batch_norm
+        self.nodes = list(self.graph.nodes)
+        self.position = {node: index for index, node in enumerate(self.nodes)}
+        placeholders = [node for node in self.nodes if node.op == "placeholder"]
+        self.tangents = [node for node in placeholders if "tangents" in node.name]
+        self.primals = [node for node in placeholders if "tangents" not in node.name]
+        wanted = set(static)
+        self.static = [node for i, node in enumerate(self.primals) if i in wanted]
+        outputs = self.graph.output_node().args[0]
+        assert isinstance(outputs, Sequence)
+        self.outputs = [node if isinstance(node, fx.Node) else None for node in outputs]
+        self.mutations = [node for node in self.nodes if is_call(node) and is_mutation(node)]
+        self._refuse()
+        self.forward_nodes = self._ancestors([*self.outputs[:forward_outputs], *self.mutations])
+        self.late = self._descendants(self.tangents)
+        if self.late & self.forward_nodes:
+            raise Refused("the backward pass writes to an input of the graph, which plans cannot order")
+        self.mutated = {node.args[0] for node in self.mutations}
+        self.free = {node for node in self.nodes if is_call(node) and self._always_free(node)}
+        self._leaves: dict[fx.Node, tuple[Tensor, ...]] = {}
+        if fuse:
+            self._inline()
+        self._leaves.clear()
+        self.units = self._make_units()
+        self.maker = {tensor: unit for unit in self.units for tensor in unit.makes}
+
+    # What a graph must be.
+
+    def _refuse(self) -> None:
+        for node in self.nodes:
+            if node.op == "placeholder" and ("fwd_seed" in node.name or "bwd_seed" in node.name):
+                raise Refused("the graph's random numbers are functionalised already (graph-safe random states)")
+            if node.op in ("call_module", "call_method"):
+                raise Refused(f"the graph calls {node.target}, which is no operator")
+            if is_call(node) and isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _COLLECTIVES:
+                raise Refused(f"the graph communicates ({schema_name(node)}): a plan would repeat it on some ranks and not on others. "
+                              "Fully sharded training (FSDP) and tensor parallelism are not supported; compile the blocks inside of it")
+
+    def _ancestors(self, roots: Iterable[fx.Node | None]) -> set[fx.Node]:
+        needed = {node for node in roots if node is not None}
+        for node in reversed(self.nodes):
+            if node in needed:
+                needed.update(node.all_input_nodes)
+        return needed
+
+    def _descendants(self, roots: Iterable[fx.Node]) -> set[fx.Node]:
+        found = set(roots)
+        for node in self.nodes:
+            if node.op != "output" and any(source in found for source in node.all_input_nodes):
+                found.add(node)
+        return found - set(self.tangents)
+
+    # Which nodes are free.
+
+    def _always_free(self, node: fx.Node) -> bool:
+        return node.target is operator.getitem or is_symbolic(node) or is_view(node)
+
+    def _inline(self) -> None:
+        """Forward in the graph's order: whether a pointwise value is a tensor depends on what it is computed from."""
+        leaving = {source for node in self.outputs if node is not None for source in self._looked_at(node)}
+        for node in self.nodes:
+            if not is_call(node) or node in self.free or not is_pointwise(node) or node in leaving:
+                continue
+            readers = list(self._readers(node))
+            if all(is_pointwise(reader) or is_reduction(reader) for reader in readers) and not self._worth_keeping(node, readers):
+                self.free.add(node)
+
+    def _worth_keeping(self, node: fx.Node, readers: list[fx.Node]) -> bool:
+        sizes = {leaf: storage_bytes(leaf) for operand in node.all_input_nodes for leaf in self.leaves(operand)}
+        made = sum(dense_bytes(t) for t in tensors_of(node) if t is not None)
+        if len(set(readers)) > 1 and sum(2 * size >= made for size in sizes.values()) > 1:
+            return True
+        crosses = node in self.forward_nodes and any(reader not in self.forward_nodes for reader in readers)
+        return crosses and 2 * made <= max(sizes.values(), default=0)
+
+    def _looked_at(self, node: fx.Node) -> Iterator[fx.Node]:
+        """The node, and what it is a view of."""
+        yield node
+        while is_call(node) and self._always_free(node) and node.all_input_nodes:
+            node = node.all_input_nodes[0]
+            yield node
+
+    def _readers(self, node: fx.Node) -> Iterator[fx.Node]:
+        """Who reads it, through views and tuple access."""
+        for user in node.users:
+            if is_call(user) and self._always_free(user):
+                yield from self._readers(user)
+            elif user.op != "output":
+                yield user
+
+    def leaves(self, node: fx.Node) -> tuple[Tensor, ...]:
+        """Tensors whose contents a node shows, through free nodes; a unit's own outputs for a unit."""
+        if node not in self._leaves:
+            self._leaves[node] = self._find_leaves(node)
+        return self._leaves[node]
+
+    def _find_leaves(self, node: fx.Node) -> tuple[Tensor, ...]:
+        if node.op == "placeholder":
+            return () if is_symbolic(node) else ((node, 0),)
+        if not is_call(node) or is_symbolic(node):
+            return ()
+        if node not in self.free:
+            return tuple((node, i) for i, tensor in enumerate(tensors_of(node)) if tensor is not None)
+        if node.target is operator.getitem:
+            source, index = node.args
+            assert isinstance(source, fx.Node) and isinstance(index, int)
+            if source not in self.free:
+                return ((source, index),) if tensors_of(source)[index] is not None else ()
+        return tuple(dict.fromkeys(leaf for operand in node.all_input_nodes for leaf in self.leaves(operand)))
+
+    # Units.
+
+    def _make_units(self) -> list[Unit]:
+        """In the graph's order, the forward pass first."""
+        live = self._ancestors([*self.outputs, *self.mutations])
+        nodes = [n for n in self.nodes if is_call(n) and n in live and n not in self.free and n not in self.mutated_calls]
+        nodes.sort(key=lambda node: (node not in self.forward_nodes, self.position[node]))
+        return [self._unit(index, node) for index, node in enumerate(nodes)]
+
+    @property
+    def mutated_calls(self) -> set[fx.Node]:
+        """Writes to inputs: they happen once, at the end of the forward pass, and are no units."""
+        return set(self.mutations)
+
+    def _unit(self, index: int, node: fx.Node) -> Unit:
+        inlined: dict[fx.Node, None] = {}
+        todo = list(node.all_input_nodes)
+        while todo:
+            source = todo.pop()
+            if source in self.free and source not in inlined:
+                inlined[source] = None
+                todo += source.all_input_nodes
+        reads = dict.fromkeys(leaf for operand in node.all_input_nodes for leaf in self.leaves(operand))
+        makes = tuple((node, i) for i, tensor in enumerate(tensors_of(node)) if tensor is not None)
+        known = isinstance(node.target, torch._ops.OpOverload) and (self.repeat_batch_norm or schema_name(node) != BATCH_NORM)
+        reads_mutated = any(leaf[0] in self.mutated for leaf in reads)
+        repeatable = node not in self.late and known and not is_random(node) and not reads_mutated
+        return Unit(index, node, node in self.forward_nodes, tuple(reads), makes,
+                    tuple(n for n in inlined if not self._always_free(n)), repeatable)
+
+    # What leaves the graph.
+
+    def kept_at_the_cut(self) -> tuple[Tensor, ...]:
+        """Tensors that must be there when the forward pass ends: its outputs, and what is written to inputs."""
+        nodes = [*self.outputs[: self.forward_outputs], *(source for node in self.mutations for source in node.all_input_nodes)]
+        return tuple(dict.fromkeys(leaf for node in nodes if node is not None for leaf in self.leaves(node)))
+
+    def gradients(self) -> tuple[Tensor, ...]:
+        """Tensors that the backward pass gives back."""
+        nodes = self.outputs[self.forward_outputs :]
+        return tuple(dict.fromkeys(leaf for node in nodes if node is not None for leaf in self.leaves(node)))
+
+
+def canonical(joint: Joint) -> str:
+    """The graph as text without names: the same for graphs that compute the same in the same order."""
+    number = {node: index for index, node in enumerate(joint.nodes)}
+
+    def told(value: object) -> str:
+        if isinstance(value, fx.Node):
+            return f"%{number[value]}"
+        if isinstance(value, (list, tuple)):
+            return "[" + ",".join(map(told, value)) + "]"
+        return repr(value)
+
+    def shape(tensor: torch.Tensor | None) -> str:
+        if tensor is None:
+            return "-"
+        return f"{tensor.dtype}{[hint(s) for s in tensor.shape]}{[hint(s) for s in tensor.stride()]}{tensor.device.type}"
+
+    static = set(joint.static)
+    lines = [f"forward outputs {joint.forward_outputs}, fused {joint.fuse}"]
+    for node in joint.nodes:
+        kind = "static" if node in static else node.op
+        target = "" if node.op == "placeholder" else str(node.target)
+        keywords = ",".join(f"{name}={told(value)}" for name, value in sorted(node.kwargs.items()))
+        lines.append(f"{kind} {target} {told(node.args)} {keywords} {'|'.join(map(shape, tensors_of(node)))}")
+    return "\n".join(lines)

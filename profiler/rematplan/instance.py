@@ -1,0 +1,153 @@
+"""A joint graph as an instance of `bench` (FORMAT.md): units are operators, leaves are tensors.
+
+The end of the forward pass is an operator, too: it reads what must be there then (outputs, new values of buffers),
+and makes the tangents, from which the gradients are computed. So a schedule cuts itself into the two passes, and a
+method that knows nothing of passes keeps them apart. Parameters and buffers are fixed bytes; other inputs stay
+resident, since the caller holds them; tangents are freed after their last use, as compiled graphs free them.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import torch
+from torch import fx
+
+from .costs import Costs
+from .graph import Joint, Tensor, storage_bytes
+
+CUT = "end of the forward pass"
+
+
+class TensorEntry(TypedDict):
+    """A tensor of an instance."""
+
+    id: int
+    name: str
+    bytes: int
+    kind: str
+
+
+class Implementation(TypedDict):
+    """A way to run an operator."""
+
+    name: str
+    time: int
+
+
+class OperatorEntry(TypedDict):
+    """An operator of an instance; `recomputable` is stated always."""
+
+    id: int
+    name: str
+    op_type: str
+    phase: str
+    inputs: list[int]
+    outputs: list[int]
+    recomputable: bool
+    implementations: list[Implementation]
+
+
+class Instance(TypedDict):
+    """An instance file."""
+
+    format: str
+    version: int
+    name: str
+    provenance: dict[str, object]
+    fixed_bytes: dict[str, int]
+    tensors: list[TensorEntry]
+    operators: list[OperatorEntry]
+    order: list[int]
+
+
+class Ids:
+    """Which operator of the instance is which unit; the cut has an id of its own, after the forward pass."""
+
+    def __init__(self, joint: Joint) -> None:
+        self.cut = sum(unit.forward for unit in joint.units)
+
+    def of(self, unit: int) -> int:
+        """The operator of a unit."""
+        return unit if unit < self.cut else unit + 1
+
+    def unit(self, operator: int) -> int | None:
+        """The unit of an operator; None for the cut."""
+        return None if operator == self.cut else operator - (operator > self.cut)
+
+
+def document(joint: Joint, costs: Costs, name: str) -> Instance:
+    """The instance file, as a JSON object."""
+    ids = Ids(joint)
+    static = set(joint.static)
+    numbers: dict[Tensor, int] = {}
+    entries: list[TensorEntry] = []
+
+    def add(tensor: Tensor, kind: str) -> None:
+        label = tensor[0].name + (f".{tensor[1]}" if tensor[1] else "")
+        numbers[tensor] = len(entries)
+        entries.append({"id": len(entries), "name": label, "bytes": storage_bytes(tensor), "kind": kind})
+
+    for node in joint.primals:
+        if node not in static and isinstance(node.meta.get("val"), torch.Tensor):
+            add((node, 0), "input")
+    for node in joint.tangents:
+        add((node, 0), "gradient")
+    kinds = _Kinds(joint)
+    for unit in joint.units:
+        for tensor in unit.makes:
+            add(tensor, kinds.of(tensor, unit.forward))
+    operators: list[OperatorEntry] = []
+
+    def operator(id: int, name: str, kind: str, phase: str, reads: tuple[Tensor, ...], makes: tuple[Tensor, ...],
+                 recomputable: bool, time: int) -> None:
+        operators.append({
+            "id": id, "name": name, "op_type": kind, "phase": phase,
+            "inputs": sorted(numbers[t] for t in reads if t in numbers), "outputs": [numbers[t] for t in makes],
+            "recomputable": recomputable, "implementations": [{"name": "default", "time": time}],
+        })
+
+    def cut() -> None:
+        operator(ids.cut, CUT, "cut", "backward", joint.kept_at_the_cut(), tuple((n, 0) for n in joint.tangents), False, 0)
+
+    for unit in joint.units:
+        if unit.index == ids.cut:
+            cut()
+        operator(ids.of(unit.index), unit.name, str(unit.node.target), "forward" if unit.forward else "backward",
+                 unit.reads, unit.makes, unit.repeatable, costs.time(unit))
+    if ids.cut == len(joint.units):
+        cut()
+    origin = {"kind": "modelled", "model": costs.name}
+    return {
+        "format": "remat-instance", "version": 1, "name": name,
+        "provenance": {
+            "model": "graph of torch.compile", "batch_size": 1, "framework": {"name": "pytorch", "version": torch.__version__},
+            "sizes": {"kind": "exact"}, "times": origin, "workspaces": {"kind": "generated", "generator": "none are counted"},
+            "notes": ["units of pointwise operators that a compiler fuses; what a unit computes on the way is not materialised"],
+        },
+        "fixed_bytes": {"parameters": _static_bytes(joint.static)},
+        "tensors": entries, "operators": operators, "order": [entry["id"] for entry in operators],
+    }
+
+
+def _static_bytes(nodes: list[fx.Node]) -> int:
+    return sum(storage_bytes((node, 0)) for node in nodes if isinstance(node.meta.get("val"), torch.Tensor))
+
+
+class _Kinds:
+    """Kinds of tensors by who needs them."""
+
+    def __init__(self, joint: Joint) -> None:
+        self.outputs = set(joint.kept_at_the_cut()) & {
+            leaf for node in joint.outputs[: joint.forward_outputs] if node is not None for leaf in joint.leaves(node)}
+        self.gradients = set(joint.gradients())
+        self.read_forward = {tensor for unit in joint.units if unit.forward for tensor in unit.reads}
+
+    def of(self, tensor: Tensor, forward: bool) -> str:
+        if tensor in self.outputs:
+            return "output"
+        if tensor in self.gradients:
+            return "param_gradient"
+        if not forward:
+            return "gradient"
+        return "activation" if tensor in self.read_forward else "saved"

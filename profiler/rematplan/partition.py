@@ -1,0 +1,254 @@
+"""The partition function: analyses the graph that it is given, plans it, applies the plan, and keeps a report.
+
+A graph without a plan goes to PyTorch's own partitioner with a `PlanWarning` that says why.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from . import planner, store
+from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
+from .budget import Budget
+from .costs import MODELS, costs_for
+from .errors import PlanError, PlanWarning
+from .graph import Joint, canonical, storage_bytes
+from .instance import Ids, Instance, document
+from .planner import Solution
+
+APPLY = ("schedule", "sets")
+# Sets are looked for at these shares of the budget: a schedule within it may need more when it is cut down to a set.
+_SET_TRIES = (1.0, 0.9, 0.8, 0.7)
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What plans are made for, and how."""
+
+    budget: Budget
+    cost: str = "roofline"
+    apply: str = "schedule"
+    seconds: float = 30.0
+    fuse: bool = True
+
+    def key(self) -> str:
+        """Of everything that decides a plan besides the graph: settings, torch, the planner, this package."""
+        from . import __version__
+
+        try:
+            bench = planner.version()
+        except PlanError:
+            bench = "none"
+        return f"{_FORMAT} {__version__} {torch.__version__} {bench} {self}"
+
+
+@dataclass(frozen=True)
+class GraphPlan:
+    """What was planned for one graph. Times and peaks are those of the planner's model; bytes include parameters.
+
+    `status` is `planned`, `kept` (everything fits, nothing runs again) or `stock` (PyTorch's own partitioner, because
+    of `reason`)."""
+
+    status: str
+    units: int = 0
+    budget_bytes: int = 0
+    time_ns: int = 0
+    peak_bytes: int = 0
+    plain_time_ns: int = 0
+    plain_peak_bytes: int = 0
+    fixed_bytes: int = 0
+    saved_bytes: int = 0
+    again: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    note: str = ""
+    cached: bool = False
+    frame: tuple[int, int] = (0, 0)
+    instance: Instance | None = field(default=None, repr=False)
+    operators: list[int] = field(default_factory=list, repr=False)
+
+    @property
+    def overhead(self) -> float:
+        """Planned time over that of keeping everything, minus 1."""
+        return self.time_ns / self.plain_time_ns - 1 if self.plain_time_ns else 0.0
+
+    @property
+    def runs_again(self) -> int:
+        """Repetitions, all units together."""
+        return sum(self.again.values())
+
+
+class Partitioner:
+    """The partition function of one `compile`; `plans` has a `GraphPlan` for each graph that came."""
+
+    def __init__(self, settings: Settings, observer: Callable[[GraphPlan], None] | None = None) -> None:
+        if settings.apply not in APPLY:
+            raise PlanError(f"unknown way to apply a plan {settings.apply!r}: expected one of {', '.join(APPLY)}")
+        if settings.cost not in MODELS:
+            raise PlanError(f"unknown cost model {settings.cost!r}: expected one of {', '.join(MODELS)}")
+        self.settings, self.plans, self._observer = settings, list[GraphPlan](), observer
+
+    def __call__(self, module: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int,
+                 static_lifetime_input_indices: Sequence[int] | None = None, **options: Any) -> Graphs:
+        """The forward and the backward graph."""
+        def stock() -> Graphs:
+            return min_cut_rematerialization_partition(
+                module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
+                static_lifetime_input_indices=list(static_lifetime_input_indices or ()), **options)
+
+        frame = _frame()
+        try:
+            joint = Joint(module, num_fwd_outputs, static_lifetime_input_indices or (), fuse=self.settings.fuse,
+                          # Repeated by PyTorch's partitioner, it reads running statistics that have moved on.
+                          repeat_batch_norm=self.settings.apply == "schedule")
+            plan = replace(self._planned(joint, frame), frame=frame)
+            graphs = self._applied(joint, plan, stock)
+        except PlanError as error:
+            plan, graphs = GraphPlan("stock", reason=str(error), frame=frame), None
+        except Exception as error:  # whatever the graph holds that was not thought of: training goes on, and says why
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            words = f"internal error, {type(error).__name__}: {str(error)[:200]} ({where.name}:{where.lineno})"
+            plan, graphs = GraphPlan("stock", reason=words, frame=frame), None
+        self.plans.append(plan)
+        if self._observer is not None:
+            self._observer(plan)
+        if graphs is None:
+            warnings.warn(f"no plan for graph {len(self.plans)}, PyTorch's own partitioner takes it: {plan.reason}",
+                          PlanWarning, stacklevel=2)
+            return stock()
+        return graphs
+
+    def _planned(self, joint: Joint, frame: tuple[int, int]) -> GraphPlan:
+        """On one rank where there are several: a plan found elsewhere might be another one."""
+        instance = document(joint, costs_for(self.settings.cost, _device(joint)), "graph")
+        plain = planner.plain(instance)
+        budget = self._share(self.settings.budget.resolve(plain.peak_bytes), frame)
+        key = store.digest(f"{self.settings.key()} {budget}\n{canonical(joint)}")
+        solution = _agreed(lambda: self._solved(joint, instance, budget, key))
+        ids = Ids(joint)
+        names = {entry["id"]: entry["name"] for entry in instance["operators"]}
+        before, after = planner.units_of(ids, solution.operators)
+        saved = {t for i in kept_at_the_cut(joint, before, after) for t in joint.units[i].makes}
+        return GraphPlan(
+            "planned" if solution.again else "kept", len(joint.units), budget, solution.time_ns, solution.peak_bytes,
+            plain.time_ns, plain.peak_bytes, sum(instance["fixed_bytes"].values()), sum(map(storage_bytes, saved)),
+            {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached,
+            instance=instance, operators=solution.operators)
+
+    def _share(self, budget: int, frame: tuple[int, int]) -> int:
+        """Bytes that are left where other graphs of the same iteration (graph breaks, parts of DDP) came before."""
+        if self.settings.budget.bytes is None:
+            return budget
+        latest: dict[tuple[int, int, int], GraphPlan] = {}
+        for index, plan in enumerate(self.plans):
+            if plan.frame[0] == frame[0] and plan.frame != frame:
+                continue  # the same code compiled for other shapes: not there at the same time
+            same = plan.frame == frame
+            latest[(plan.frame[0], plan.frame[1] if same else -1, index if same else -1)] = plan
+        left = budget - sum(plan.saved_bytes + plan.fixed_bytes for plan in latest.values())
+        if latest:
+            warnings.warn(f"the network is compiled in several graphs: {max(left, 0)} of {budget} bytes are left for this one. "
+                          "A budget in percent is shared evenly", PlanWarning, stacklevel=2)
+        if left <= 0:
+            raise PlanError("the graphs before this one take the whole budget")
+        return left
+
+    def _solved(self, joint: Joint, instance: Instance, budget: int, key: str) -> Solution:
+        seconds = self.settings.seconds
+        if self.settings.apply == "schedule":
+            return planner.solve(instance, budget, seconds, key)
+        needs = []
+        for share in _SET_TRIES:
+            found = planner.solve(instance, int(budget * share), seconds, f"{key}-{share}")
+            as_set = self._as_set(joint, instance, found)
+            if as_set.peak_bytes <= budget:
+                return replace(as_set, budget_bytes=budget)
+            needs.append(as_set.peak_bytes)
+        raise PlanError(f"no set of saved values was found within {budget} bytes (the best needs {min(needs)}); "
+                        "apply='schedule' can use any schedule")
+
+    def _as_set(self, joint: Joint, instance: Instance, found: Solution) -> Solution:
+        ids = Ids(joint)
+        keep = kept_at_the_cut(joint, *planner.units_of(ids, found.operators))
+        before, after = order_of_set(joint, keep)
+        order = [*(ids.of(u) for u in before), ids.cut, *(ids.of(u) for u in after)]
+        time, peak, runs = simulate(instance, order)
+        again = {operator: times - 1 for operator, times in sorted(runs.items()) if times > 1}
+        return replace(found, operators=order, time_ns=time, peak_bytes=peak, again=again)
+
+    def _applied(self, joint: Joint, plan: GraphPlan, stock: Callable[[], Graphs]) -> Graphs:
+        before, after = planner.units_of(Ids(joint), plan.operators)
+        if self.settings.apply == "schedule":
+            return scheduled(joint, before, after)
+        return tagged(joint, kept_at_the_cut(joint, before, after), stock)
+
+
+def simulate(instance: Instance, order: Sequence[int]) -> tuple[int, int, dict[int, int]]:
+    """Time, peak and runs of each operator, where a copy of a tensor goes after its last reader before the next copy."""
+    operators = {entry["id"]: entry for entry in instance["operators"]}
+    size = {entry["id"]: entry["bytes"] for entry in instance["tensors"]}
+    lasting = {entry["id"] for entry in instance["tensors"] if entry["kind"] in ("input", "output", "param_gradient")}
+    resident = {entry["id"] for entry in instance["tensors"] if entry["kind"] == "input"}
+    wanted, leaves_at = set(lasting), dict[int, list[int]]()
+    for step in range(len(order) - 1, -1, -1):
+        entry = operators[order[step]]
+        touched = {*entry["inputs"], *entry["outputs"]}
+        leaves_at[step] = [tensor for tensor in touched if tensor not in wanted]
+        wanted |= touched
+        wanted -= {tensor for tensor in entry["outputs"] if tensor not in entry["inputs"]}
+    memory = sum(instance["fixed_bytes"].values()) + sum(size[tensor] for tensor in resident)
+    time, peak, runs = 0, memory, dict[int, int]()
+    for step, operator in enumerate(order):
+        entry = operators[operator]
+        missing = set(entry["inputs"]) - resident
+        if missing:
+            raise PlanError(f"the plan is illegal: step {step} ({entry['name']}) reads what is not there")
+        made = set(entry["outputs"]) - resident
+        resident |= made
+        memory += sum(size[tensor] for tensor in made)
+        peak, time = max(peak, memory), time + entry["implementations"][0]["time"]
+        runs[operator] = runs.get(operator, 0) + 1
+        for tensor in leaves_at[step]:
+            if tensor in resident and tensor not in lasting:
+                resident.discard(tensor)
+                memory -= size[tensor]
+    return time, peak, runs
+
+
+def _agreed(find: Callable[[], Solution]) -> Solution:
+    """What rank 0 finds, on every rank."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+        return find()
+    told: list[object] = [None]
+    if distributed.get_rank() == 0:
+        try:
+            told = [asdict(find())]
+        except PlanError as error:
+            told = [str(error)]
+    distributed.broadcast_object_list(told, src=0)
+    if not isinstance(told[0], dict):
+        raise PlanError(str(told[0]))
+    return Solution(**told[0])
+
+
+def _frame() -> tuple[int, int]:
+    """Which code is compiled, and the how-manieth time."""
+    identity = torch._guards.CompileContext.current_compile_id()
+    return (int(identity.frame_id or 0), int(identity.frame_compile_id or 0)) if identity is not None else (0, 0)
+
+
+def _device(joint: Joint) -> torch.device:
+    for node in joint.primals:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            return value.device
+    return torch.device("cpu")

@@ -1,0 +1,127 @@
+"""Asks `bench` for a schedule of an instance, and says what is in it.
+
+`bench` comes with the package (`pip install .` builds it) or is named by REMAT_BENCH. The method is `auto`: several
+methods work together for the seconds given, less where they prove their schedule optimal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from remat_profiler import check
+
+from . import store
+from .errors import PlanError
+from .instance import Ids, Instance
+
+_GRACE_SECONDS = 30
+
+
+def binary() -> Path:
+    """Where `bench` is."""
+    named = os.environ.get("REMAT_BENCH")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise PlanError(f"REMAT_BENCH names no program: {named}")
+        return Path(named)
+    beside = Path(sys.executable).parent / "bench"
+    found = str(beside) if beside.is_file() else shutil.which("bench")
+    if found is None:
+        raise PlanError("the planner `bench` is not installed: `pip install ./profiler` brings it, or name it in REMAT_BENCH")
+    return Path(found)
+
+
+def version() -> str:
+    """Of the planner; a plan of another version is another plan."""
+    path = binary()
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=_GRACE_SECONDS).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise PlanError(f"the planner {path} does not run: {error}") from error
+    return said.strip()
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A schedule by ids of operators, and what the simulator says of it. Bytes include parameters and inputs."""
+
+    operators: list[int]
+    time_ns: int
+    peak_bytes: int
+    plain_time_ns: int
+    plain_peak_bytes: int
+    budget_bytes: int
+    note: str
+    cached: bool = False
+    again: dict[int, int] = field(default_factory=dict)
+
+
+def plain(instance: Instance) -> Solution:
+    """Every operator once, in order, everything kept until its last use."""
+    summary = check.store_all(dict(instance))
+    return Solution(instance["order"], summary.time_ns, summary.peak_bytes, summary.time_ns, summary.peak_bytes,
+                    summary.peak_bytes, "nothing runs again")
+
+
+def solve(instance: Instance, budget_bytes: int, seconds: float, key: str) -> Solution:
+    """A schedule within the budget: from the disk where the same was asked before, else by `bench`."""
+    kept = plain(instance)
+    if kept.peak_bytes <= budget_bytes:
+        return Solution(**(asdict(kept) | {"budget_bytes": budget_bytes}))
+    file = store.folder("plans") / f"{key}.json"
+    known = _known(file, instance, budget_bytes)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="rematplan-") as scratch:
+        solution = _ask(instance, kept, budget_bytes, seconds, Path(scratch))
+    store.write(file, asdict(solution))
+    return solution
+
+
+def _known(file: Path, instance: Instance, budget_bytes: int) -> Solution | None:
+    """A kept plan, if it still is one: a damaged file is as good as none."""
+    found = store.read(file)
+    if not isinstance(found, dict):
+        return None
+    try:
+        solution = Solution(**(found | {"again": {int(k): v for k, v in found["again"].items()}, "cached": True}))
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+    fits = set(solution.operators) == set(instance["order"]) and solution.peak_bytes <= budget_bytes
+    return solution if fits else None
+
+
+def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, scratch: Path) -> Solution:
+    made, answer = scratch / "instance.json", scratch / "schedule.json"
+    made.write_text(json.dumps(instance), encoding="utf-8")
+    command = [str(binary()), "solve", str(made), "--budget", f"{budget_bytes}B", "--time-limit", f"{seconds:g}",
+               "--format", "json", "--output", str(answer)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * seconds + _GRACE_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise PlanError(f"the planner did not end within {error.timeout:g} seconds") from error
+    if done.returncode:
+        words = (done.stderr.strip() or "no message").splitlines()[-1].removeprefix("error: ")
+        raise PlanError(f"no plan within {budget_bytes} bytes (keeping everything needs {kept.peak_bytes}): {words[:400]}")
+    record = json.loads(done.stdout)
+    steps = [step["compute"] for step in json.loads(answer.read_text(encoding="utf-8"))["steps"] if "compute" in step]
+    runs = Counter(steps)
+    return Solution(steps, record["simulated_time"], record["simulated_peak"], kept.time_ns, kept.peak_bytes, budget_bytes,
+                    record["note"], again={operator: times - 1 for operator, times in sorted(runs.items()) if times > 1})
+
+
+def units_of(ids: Ids, operators: list[int]) -> tuple[list[int], list[int]]:
+    """Units before and after the cut, in the order of the schedule."""
+    if operators.count(ids.cut) != 1:
+        raise PlanError("the schedule ends the forward pass more than once, or never")
+    at = operators.index(ids.cut)
+    before, after = ([ids.unit(o) for o in part] for part in (operators[:at], operators[at + 1 :]))
+    return [u for u in before if u is not None], [u for u in after if u is not None]

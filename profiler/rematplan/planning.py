@@ -1,0 +1,270 @@
+"""`plan`: what a budget costs, without training; and `explain`, what was planned for what has run."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import torch
+from torch import nn
+
+from remat_profiler.costs.measure import cpu_allocations
+
+from .budget import Budget
+from .compiling import compiled_by, plans_of, refuse, settings
+from .errors import PlanError
+from .instance import CUT
+from .partition import GraphPlan, Partitioner
+
+Loss = Callable[[Any], torch.Tensor]
+_WARM_UP, _SAMPLES = 2, 7
+
+
+@dataclass(frozen=True)
+class Executed:
+    """One iteration as it ran: the allocator's peak above what was there before, and the median time of a few."""
+
+    peak_bytes: int
+    time_ns: int
+
+
+@dataclass
+class Plan:
+    """What the planner found for a module, a loss and inputs. `graph` has the figures; bytes include parameters."""
+
+    graph: GraphPlan
+    budget: str
+    _replay: Callable[[], tuple[Executed, Executed, float]] = field(repr=False)
+
+    def __str__(self) -> str:
+        return words(self.graph, f"budget {self.budget}")
+
+    def save(self, folder: str | Path) -> None:
+        """Writes `instance.json` and `schedule.json`, which `bench verify` and every other tool of bench reads."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "instance.json").write_text(json.dumps(self.graph.instance), encoding="utf-8")
+        (folder / "schedule.json").write_text(json.dumps(self.schedule()), encoding="utf-8")
+
+    def schedule(self) -> dict[str, object]:
+        """The schedule with its frees, as FORMAT.md describes it."""
+        assert self.graph.instance is not None
+        steps: list[dict[str, int]] = []
+        for operator, frees in _steps(self.graph):
+            steps += [{"compute": operator}, *({"free": tensor} for tensor in frees)]
+        return {"format": "remat-schedule", "version": 1, "instance": self.graph.instance["name"], "method": "auto",
+                "budget_bytes": self.graph.budget_bytes, "steps": steps}
+
+    def draw(self, path: str | Path) -> None:
+        """An SVG of the memory over the steps: keeping everything, the plan, and the budget."""
+        Path(path).write_text(_drawing(self.graph, self.budget), encoding="utf-8")
+
+    def replay(self) -> Replay:
+        """Runs the module plainly and with the plan, as the plan's backend runs it, and compares gradients."""
+        plain, planned, difference = self._replay()
+        return Replay(plain, planned, difference)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Both as they ran, and the largest difference of a gradient over the largest magnitude of all gradients."""
+
+    plain: Executed
+    planned: Executed
+    difference: float
+
+
+def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget: str | int | Budget, cost: str = "roofline",
+         apply: str = "schedule", seconds: float = 30.0, backend: str = "inductor") -> Plan:
+    """Plans one training iteration, forward, loss and backward; nothing is compiled or run. `loss` takes the model's output.
+
+    Raises `PlanError` with the planner's words where there is no plan, and torch's own error where the network cannot be
+    captured in one graph.
+    """
+    refuse(model)
+    inputs = tuple(example_inputs)
+    chosen = settings(budget, cost, apply, seconds, backend)
+
+    def iteration(*arguments: Any) -> torch.Tensor:
+        return loss(model(*arguments))
+
+    def stop(found: GraphPlan) -> None:
+        raise _Found(found)
+
+    found = _captured(iteration, inputs, Partitioner(chosen, stop), backend)
+    if found.status == "stock":
+        raise PlanError(found.reason)
+
+    def replay() -> tuple[Executed, Executed, float]:
+        def step(run: Callable[..., torch.Tensor]) -> Callable[[], object]:
+            def once() -> object:
+                model.zero_grad(set_to_none=True)
+                run(*inputs).backward()
+                return None
+            return once
+
+        compiled, _ = compiled_by(iteration, Partitioner(chosen), backend, fullgraph=True)
+        state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        gradients = []
+        for run in (iteration, compiled):
+            torch.manual_seed(0)
+            step(run)()
+            gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+            model.load_state_dict(state)
+        largest = max((g.abs().max().item() for g in gradients[0].values()), default=0.0) or 1.0
+        difference = max(((g - gradients[1][name]).abs().max().item() / largest for name, g in gradients[0].items()), default=0.0)
+        measured = executed(step(iteration)), executed(step(compiled))
+        model.zero_grad(set_to_none=True)
+        model.load_state_dict(state)
+        return *measured, difference
+
+    return Plan(found, str(chosen.budget), replay)
+
+
+class _Found(BaseException):
+    """Carries a plan out of the compiler; no error, so that nothing on the way takes it for one."""
+
+    def __init__(self, plan: GraphPlan) -> None:
+        super().__init__("planned")
+        self.plan = plan
+
+
+def _captured(iteration: Callable[..., torch.Tensor], inputs: tuple[Any, ...], partitioner: Partitioner, backend: str) -> GraphPlan:
+    torch._dynamo.reset()
+    compiled, _ = compiled_by(iteration, partitioner, backend, fullgraph=True)
+    try:
+        compiled(*inputs)
+    except _Found as found:
+        return found.plan
+    finally:
+        torch._dynamo.reset()
+    raise PlanError("nothing was compiled for training: does the loss depend on a parameter, and is gradient mode on?")
+
+
+def executed(iteration: Callable[[], object], samples: int = _SAMPLES) -> Executed:
+    """Peak and median time of an iteration, after two for warming up. On CUDA the allocator's peak, above what was there."""
+    for _ in range(_WARM_UP):
+        iteration()
+    gc.collect()
+    cuda = torch.cuda.is_available() and torch.cuda.memory_allocated() > 0
+    if cuda:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        iteration()
+        torch.cuda.synchronize()
+        peak = torch.cuda.max_memory_allocated() - before
+    else:
+        peak, _ = cpu_allocations(iteration)
+    taken = []
+    for _ in range(samples):
+        if cuda:
+            torch.cuda.synchronize()
+        started = time.perf_counter_ns()
+        iteration()
+        if cuda:
+            torch.cuda.synchronize()
+        taken.append(time.perf_counter_ns() - started)
+    return Executed(peak, sorted(taken)[len(taken) // 2])
+
+
+def explain(compiled: object | None = None, *, run: Callable[[], object] | None = None) -> str:
+    """Prints, and gives back, what was planned for each graph of `compiled` (of all of this process without it): budget,
+    planned peak and time, what runs again. `run`, one training iteration, is executed for the peak and time that it takes."""
+    plans = plans_of(compiled)
+    text = "\n".join(words(plan, f"graph {number}") for number, plan in enumerate(plans, 1)) or "nothing was compiled for training yet"
+    if run is not None:
+        found = executed(run)
+        fixed = max((plan.fixed_bytes for plan in plans), default=0)
+        text += (f"\nexecuted: peak {_mb(found.peak_bytes)} above what was there before ({_mb(found.peak_bytes + fixed)} with "
+                 f"parameters), {found.time_ns / 1e6:.1f} ms an iteration")
+    print(text)
+    return text
+
+
+def words(plan: GraphPlan, title: str) -> str:
+    """A plan in a few lines."""
+    if plan.status == "stock":
+        return f"{title}: PyTorch's own partitioner, because {plan.reason}"
+    lines = [
+        f"{title}: {plan.units} units, budget {_mb(plan.budget_bytes)}, {_mb(plan.fixed_bytes)} of parameters and buffers in it",
+        f"  keeping everything: peak {_mb(plan.plain_peak_bytes)}, {plan.plain_time_ns / 1e6:.2f} ms (modelled)",
+    ]
+    if plan.status == "kept":
+        return "\n".join([*lines, "  that is within the budget: nothing runs again"])
+    lines.append(f"  plan:               peak {_mb(plan.peak_bytes)}, {plan.time_ns / 1e6:.2f} ms (+{plan.overhead:.1%}), "
+                 f"{_mb(plan.saved_bytes)} kept between the passes{', from the cache' if plan.cached else ''}")
+    most = sorted(plan.again.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(name + (f" ({times} times)" if times > 1 else "") for name, times in most[:12])
+    lines.append(f"  {plan.runs_again} repetitions of {len(plan.again)} units: {shown}{', ...' if len(most) > 12 else ''}")
+    return "\n".join(lines)
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:.2f} MB"
+
+
+def _steps(plan: GraphPlan, order: list[int] | None = None) -> list[tuple[int, list[int]]]:
+    """Operators in order, each with the tensors that go after it: a copy goes after its last reader."""
+    assert plan.instance is not None
+    operators = {entry["id"]: entry for entry in plan.instance["operators"]}
+    order = plan.operators if order is None else order
+    wanted = {t["id"] for t in plan.instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
+    lasting, steps = set(wanted), []
+    for operator in reversed(order):
+        entry = operators[operator]
+        touched = {*entry["inputs"], *entry["outputs"]}
+        steps.append((operator, sorted(touched - wanted)))
+        wanted |= touched
+        wanted -= set(entry["outputs"]) - set(entry["inputs"]) - lasting
+    return steps[::-1]
+
+
+def _timeline(plan: GraphPlan, order: list[int]) -> list[int]:
+    assert plan.instance is not None
+    size = {t["id"]: t["bytes"] for t in plan.instance["tensors"]}
+    makes = {entry["id"]: entry["outputs"] for entry in plan.instance["operators"]}
+    resident = {t["id"] for t in plan.instance["tensors"] if t["kind"] == "input"}
+    found = []
+    for operator, frees in _steps(plan, order):
+        resident |= set(makes[operator])
+        found.append(plan.fixed_bytes + sum(size[t] for t in resident))
+        resident -= set(frees)
+    return found
+
+
+def _drawing(plan: GraphPlan, budget: str) -> str:
+    """Time runs to the right, by the model; the backward pass begins at the dashed line."""
+    assert plan.instance is not None
+    width, height, left, top = 720, 320, 70, 30
+    times = {entry["id"]: entry["implementations"][0]["time"] for entry in plan.instance["operators"]}
+    cut = next(entry["id"] for entry in plan.instance["operators"] if entry["name"] == CUT)
+    orders = {"#999999": plan.instance["order"], "#0072b2": plan.operators}
+    longest = max(sum(times[o] for o in order) for order in orders.values()) or 1
+    highest = max(plan.plain_peak_bytes, plan.budget_bytes) * 1.05
+    def x(at: float) -> float: return left + at / longest * (width - left - 20)
+    def y(size: float) -> float: return top + (1 - size / highest) * (height - top - 40)
+    parts = []
+    for colour, order in orders.items():
+        at, points = 0, []
+        for operator, memory in zip(order, _timeline(plan, order), strict=True):
+            if operator == cut and colour != "#999999":
+                parts.append(f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{top}" y2="{y(0):.1f}" stroke="{colour}" '
+                             'stroke-dasharray="2 3"/>')
+            points += [f"{x(at):.1f},{y(memory):.1f}", f"{x(at + times[operator]):.1f},{y(memory):.1f}"]
+            at += times[operator]
+        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{" ".join(points)}"/>')
+    line = y(plan.budget_bytes)
+    parts.append(f'<line x1="{left}" x2="{width - 20}" y1="{line:.1f}" y2="{line:.1f}" stroke="#d55e00" stroke-dasharray="6 4"/>')
+    parts.append(f'<text x="{left}" y="{line - 4:.1f}" fill="#d55e00">budget {escape(budget)}: {_mb(plan.budget_bytes)}</text>')
+    parts.append(f'<text x="{left}" y="18">memory: keeping everything (grey, {_mb(plan.plain_peak_bytes)}), '
+                 f'the plan (blue, {_mb(plan.peak_bytes)})</text>')
+    parts.append(f'<text x="{left}" y="{height - 12}">time (modelled), {longest / 1e6:.2f} ms; dashed: the backward pass begins</text>')
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
+            f'<rect width="{width}" height="{height}" fill="white"/>{"".join(parts)}</svg>\n')

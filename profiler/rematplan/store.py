@@ -1,0 +1,39 @@
+"""What is kept on disk between runs: plans, and the speeds of devices. REMATPLAN_CACHE names another folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+
+def folder(kind: str) -> Path:
+    """The folder for one kind of thing, which need not be there."""
+    named = os.environ.get("REMATPLAN_CACHE")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return (Path(named) if named else home / "rematplan") / kind
+
+
+def digest(text: str) -> str:
+    """A short name for a text."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def write(path: Path, value: object) -> None:
+    """Whole or not at all; a folder that cannot be written keeps nothing."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        unfinished.write_text(json.dumps(value), encoding="utf-8")
+        unfinished.replace(path)
+    except OSError:
+        return
+
+
+def read(path: Path) -> object:
+    """None where there is nothing that can be read."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
