@@ -3,6 +3,7 @@
 //! Built from a [`InstanceDocument`] by [`Instance::new`] (the rules are in `validate.rs`). Everything
 //! downstream indexes tensors and operators by position and never checks an id again.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::format::{FixedBytes, InstanceDocument, Origin, Phase, Provenance, TensorKind, Units};
@@ -47,6 +48,8 @@ pub struct Tensor {
     pub bytes: u64,
     /// Role.
     pub kind: TensorKind,
+    /// Shape, where the file gives one.
+    pub shape: Option<Vec<u64>>,
     /// The operator that makes it; none for inputs.
     pub producer: Option<OperatorId>,
 }
@@ -72,6 +75,8 @@ pub struct Operator {
     pub random: bool,
     /// Whether its first run changes state that outlives the iteration.
     pub updates_state: bool,
+    /// Shapes, strides and the like, as the file has them.
+    pub attributes: BTreeMap<String, serde_json::Value>,
     /// Ways to run it, the framework's default first.
     pub implementations: Vec<Implementation>,
 }

@@ -115,6 +115,7 @@ fn tensors(document: &InstanceDocument) -> Vec<Tensor> {
         name: t.name.clone(),
         bytes: t.bytes,
         kind: t.kind,
+        shape: t.shape.clone(),
         producer: None,
     };
     document.tensors.iter().map(tensor).collect()
@@ -270,6 +271,7 @@ impl Names {
             recomputable: document.recomputable.unwrap_or(document.phase.is_forward()),
             random: document.random,
             updates_state: document.updates_state,
+            attributes: document.attributes.clone(),
             implementations,
         })
     }

@@ -18,6 +18,7 @@ pub mod kusumoto;
 pub mod moccasin;
 pub mod monet;
 pub mod oracle;
+pub mod planners;
 pub mod search;
 pub mod staged;
 pub mod store_all;

@@ -26,6 +26,8 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::chain::weak::RotorWeak,
     &crate::kusumoto::Kusumoto,
     &crate::kusumoto::chen::KusumotoChen,
+    &crate::planners::torch::TorchMincut,
+    &crate::planners::torch::TorchBudget,
     &crate::oracle::Oracle,
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,

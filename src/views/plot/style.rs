@@ -83,6 +83,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("linearized-greedy", GREY, Marker::Triangle),
     ("kusumoto-2019", PURPLE, Marker::Diamond),
     ("kusumoto-chen", PURPLE, Marker::Triangle),
+    ("torch-mincut", GREEN, Marker::Cross),
+    ("torch-budget", GREEN, Marker::Triangle),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Plus),
