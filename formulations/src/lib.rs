@@ -13,6 +13,7 @@ pub mod chain;
 pub mod checkmate;
 pub mod chen;
 pub mod fastsa;
+pub mod free_order;
 pub mod gist;
 pub mod kusumoto;
 pub mod moccasin;

@@ -37,6 +37,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::fastsa::FastSa,
     &crate::monet::Monet,
     &crate::monet::MonetLp,
+    &crate::free_order::FreeOrderBound,
     &crate::auto::Auto,
 ];
 

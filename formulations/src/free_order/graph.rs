@@ -1,0 +1,217 @@
+//! An instance as the bound sees it: operators with all their implementations, what every run of them needs, and a path of
+//! operators whose first runs are ordered alike in every legal schedule.
+
+use remat_core::Instance;
+use remat_core::format::Phase;
+
+/// One implementation of an operator.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// Duration.
+    pub time: u64,
+    /// Tensors read, inputs of the iteration left out; ascending.
+    pub reads: Vec<usize>,
+    /// Tensors made.
+    pub makes: Vec<usize>,
+    /// The tensor whose buffer is taken over.
+    pub overwrites: Option<usize>,
+    /// Bytes during a run: what is read and made, what shares a buffer once, and the workspace.
+    pub touched_bytes: u64,
+    /// Of these what is beyond the tensors themselves: the workspace, less what shares a buffer.
+    pub beside: i128,
+    /// Whether it is for later runs only, since it does not update state.
+    pub recompute: bool,
+}
+
+impl Way {
+    /// Whether a run reads or makes a tensor.
+    pub fn touches(&self, tensor: usize) -> bool {
+        self.reads.binary_search(&tensor).is_ok() || self.makes.contains(&tensor)
+    }
+}
+
+/// An operator.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Implementations that some run may use.
+    pub ways: Vec<Way>,
+    /// Whether it may run once only.
+    pub once: bool,
+    /// Whether a run that is not a `recompute` one may take place once only.
+    pub updates_state: bool,
+    /// Whether every legal schedule runs it.
+    pub must: bool,
+    /// Operators of which every first run needs something.
+    needs: Vec<usize>,
+    /// One more than the position on the path of the last operator there that runs before it in every legal schedule.
+    pub after: usize,
+    /// Position on the path of the first operator there that it is or that needs it; the path's length where there is none.
+    pub before: usize,
+}
+
+/// A tensor that is made.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Size.
+    pub bytes: u64,
+    /// Its operator.
+    pub producer: usize,
+    /// Whether it must be there in the end.
+    pub result: bool,
+    /// Operators that read it in some implementation.
+    pub readers: Vec<usize>,
+}
+
+/// Operators by their position in the instance's order.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// The operators.
+    pub nodes: Vec<Node>,
+    /// Everything that some of them makes.
+    pub tensors: Vec<Made>,
+    /// A longest path of operators that must run, each of which needs the one before.
+    pub path: Vec<usize>,
+    /// Fixed bytes and inputs.
+    pub base_bytes: u64,
+}
+
+impl Graph {
+    /// The graph of an instance.
+    pub fn new(instance: &Instance) -> Self {
+        let mut number = vec![None; instance.tensors().len()];
+        let mut position = vec![0; instance.operators().len()];
+        for (at, id) in instance.order().iter().enumerate() {
+            position[id.index()] = at;
+        }
+        let mut tensors = Vec::new();
+        for id in instance.tensor_ids() {
+            let tensor = instance.tensor(id);
+            if let Some(producer) = tensor.producer {
+                number[id.index()] = Some(tensors.len());
+                let producer = position[producer.index()];
+                tensors.push(Made { bytes: tensor.bytes, producer, result: instance.is_result(id), readers: vec![] });
+            }
+        }
+        let mut graph = Self {
+            nodes: Vec::new(),
+            tensors,
+            path: Vec::new(),
+            base_bytes: instance.fixed_bytes() + instance.input_bytes(),
+        };
+        for id in instance.order() {
+            let operator = instance.operator(*id);
+            let once = !operator.recomputable;
+            let ways = (0..operator.implementations.len())
+                .filter(|&at| !operator.implementations[at].recompute || operator.updates_state && !once)
+                .map(|at| {
+                    let way = &operator.implementations[at];
+                    let mut reads: Vec<usize> = way.reads.iter().filter_map(|id| number[id.index()]).collect();
+                    reads.sort_unstable();
+                    reads.dedup();
+                    let makes: Vec<usize> = operator.makes(at).filter_map(|id| number[id.index()]).collect();
+                    let shared = way.in_place.map_or(0, |pair| instance.tensor(pair.output).bytes);
+                    let touched = reads.iter().chain(makes.iter().filter(|made| !reads.contains(made)));
+                    let bytes: u64 = touched.map(|&at| graph.tensors[at].bytes).sum();
+                    Way {
+                        time: way.time,
+                        overwrites: way.in_place.and_then(|pair| number[pair.input.index()]),
+                        touched_bytes: bytes - shared + way.workspace_bytes,
+                        beside: i128::from(way.workspace_bytes) - i128::from(shared),
+                        recompute: way.recompute,
+                        reads,
+                        makes,
+                    }
+                });
+            let ways: Vec<Way> = ways.collect();
+            let must = operator.phase == Phase::Backward || operator.updates_state;
+            let needs = needs(&graph.tensors, &ways);
+            let updates_state = operator.updates_state;
+            graph.nodes.push(Node { ways, once, updates_state, must, needs, after: 0, before: 0 });
+        }
+        graph.connect();
+        graph
+    }
+
+    fn connect(&mut self) {
+        for (at, node) in self.nodes.iter().enumerate() {
+            let mut read: Vec<usize> = node.ways.iter().flat_map(|way| &way.reads).copied().collect();
+            read.sort_unstable();
+            read.dedup();
+            read.into_iter().for_each(|tensor| self.tensors[tensor].readers.push(at));
+        }
+        for tensor in &self.tensors {
+            self.nodes[tensor.producer].must |= tensor.result;
+        }
+        for at in (0..self.nodes.len()).rev().filter(|&at| self.nodes[at].must).collect::<Vec<_>>() {
+            self.require(at);
+        }
+        self.path = self.longest_path();
+        let mut place = vec![None; self.nodes.len()];
+        for (index, &at) in self.path.iter().enumerate() {
+            place[at] = Some(index);
+        }
+        for at in 0..self.nodes.len() {
+            let own = |need: &usize| place[*need].map_or(self.nodes[*need].after, |index| index + 1);
+            self.nodes[at].after = self.nodes[at].needs.iter().map(own).max().unwrap_or(0);
+        }
+        self.nodes.iter_mut().for_each(|node| node.before = self.path.len());
+        for at in (0..self.nodes.len()).rev() {
+            let before = place[at].unwrap_or(self.nodes[at].before);
+            self.nodes[at].before = before;
+            for need in self.nodes[at].needs.clone() {
+                self.nodes[need].before = self.nodes[need].before.min(before);
+            }
+        }
+    }
+
+    /// Whoever must run needs others to have run.
+    fn require(&mut self, at: usize) {
+        let mut open = vec![at];
+        while let Some(at) = open.pop() {
+            self.nodes[at].must = true;
+            for need in self.nodes[at].needs.clone() {
+                if !self.nodes[need].must {
+                    open.push(need);
+                }
+            }
+        }
+    }
+
+    fn longest_path(&self) -> Vec<usize> {
+        let mut longest: Vec<(usize, Option<usize>)> = Vec::with_capacity(self.nodes.len());
+        for node in &self.nodes {
+            let best = node.needs.iter().copied().max_by_key(|&need| (longest[need].0, std::cmp::Reverse(need)));
+            longest.push((best.map_or(0, |need| longest[need].0) + 1, best));
+        }
+        let must = (0..self.nodes.len()).filter(|&at| self.nodes[at].must);
+        let mut next = must.max_by_key(|&at| (longest[at].0, std::cmp::Reverse(at)));
+        let mut path = Vec::new();
+        while let Some(at) = next {
+            path.push(at);
+            next = longest[at].1;
+        }
+        path.reverse();
+        path
+    }
+
+    /// Least time of one run of all that must run.
+    pub fn least_time(&self) -> u64 {
+        let fastest = |node: &Node| node.ways.iter().filter(|way| !way.recompute).map(|way| way.time).min();
+        self.nodes.iter().filter(|node| node.must).filter_map(fastest).sum()
+    }
+}
+
+/// Operators of which every first run needs something.
+fn needs(tensors: &[Made], ways: &[Way]) -> Vec<usize> {
+    let mut common: Option<Vec<usize>> = None;
+    for way in ways.iter().filter(|way| !way.recompute) {
+        let mut makers: Vec<usize> = way.reads.iter().map(|&tensor| tensors[tensor].producer).collect();
+        makers.sort_unstable();
+        makers.dedup();
+        common = Some(match common {
+            None => makers,
+            Some(common) => common.into_iter().filter(|maker| makers.binary_search(maker).is_ok()).collect(),
+        });
+    }
+    common.unwrap_or_default()
+}

@@ -1,0 +1,291 @@
+//! `free-order-bound`: a lower bound on the time of every legal schedule, in any order.
+//!
+//! [`graph`] is the instance and the path whose first runs are ordered alike in all schedules, [`model`] the relaxation over the
+//! intervals between some of them. This file makes the intervals shorter where a solution, run as it says, does not fit.
+
+pub mod graph;
+pub mod model;
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use remat_core::Instance;
+use remat_solvers::{Outcome, Progress, Stop};
+
+use crate::free_order::graph::Graph;
+use crate::free_order::model::Intervals;
+use crate::method::report::Progress as Report;
+use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
+use crate::search::clock::{Clock, Pace};
+use crate::search::incumbent::TOLERANCE;
+use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solver, Solving, Terms, separate};
+use crate::settings;
+use crate::staged::joint::is_within_reach;
+
+/// A lower bound on the time of every legal schedule: any order, any number of runs, any implementations.
+///
+/// # Problem
+/// Bounds of other methods hold for a class: the instance's order, a chain, a number of runs. This one holds for
+/// whatever the simulator accepts, transfers aside.
+///
+/// Take operators u_1, ..., u_K such that every implementation of each reads, directly or through others, something that
+/// the one before makes. In every legal schedule they run for the *first* time in this order, since an operator runs only
+/// after what it reads was made. These first runs cut the schedule into intervals: interval k ends with the first run of
+/// u_k, and the last one is the rest. All other runs are free to move between the points that bracket them.
+///
+/// # Variables
+/// All 0/1. x\[a,k\]: tensor a is resident during the first run of u_k. r\[i,p,k\]: operator i runs with implementation
+/// p in interval k, once or more often. y\[a,k\], continuous: a is resident all through interval k.
+///
+/// # Constraints
+/// Each is a necessary condition of a legal schedule, so its schedule is a solution that costs no more.
+/// 1. x\[a,k\] <= y\[a,k\] + r\[.,k\] over the runs that make a; y\[a,k\] <= x\[a,k-1\], less the run of u_(k-1) that takes over a's
+///    buffer: what is resident at the end of an interval was there all the time, or was made in it.
+/// 2. r\[i,p,k\] <= x\[a,k-1\] + r\[.,k\] over the runs that make a, for each a that p reads (less the same run).
+/// 3. u_k runs with one implementation in interval k and not before; what that run touches is resident. What needs u_k
+///    does not run before, and what u_k needs and runs once only does not run later.
+/// 4. Operators that must run do: backward ones, those that update state, makers of results, and whatever those need;
+///    once where the instance says so. A run that does not update state again follows one that does.
+/// 5. Memory at u_k: fixed bytes, inputs, the x, the workspace; what is overwritten in place counts once.
+/// 6. Memory inside an interval, for each run there: what stays (y) beside what the run touches. Added where violated.
+///
+/// Runs of an interval are counted once, and the order within it is left open: that is what is relaxed.
+/// It begins with two points and adds those where a solution, its runs in the instance's order, does not fit.
+///
+/// # Size
+/// About two columns per tensor and one per implementation in each interval, where they are possible and of use.
+///
+/// # Departures from the paper
+/// None: the construction is this project's.
+///
+/// # Claim
+/// A lower bound on the time of every schedule that meets the budget; `infeasible` where there is none at all.
+///
+/// # Reference
+/// This project. The blocks of stages that `checkmate-ilp` searches, with first runs no longer tied to a stage.
+pub struct FreeOrderBound;
+
+/// Branch-and-bound nodes of the first round; each round may use twice as many as the last.
+const NODES: u64 = 50;
+/// Points of the first round.
+const FIRST: usize = 2;
+
+impl Method for FreeOrderBound {
+    fn id(&self) -> &'static str {
+        "free-order-bound"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "lower bound over every legal schedule, in any order",
+            reference: "this project",
+            parameters: settings![Solver],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn claim(&self, _: &crate::method::parameters::Parameters) -> Claim {
+        Claim::bound(Class::ALL)
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        is_within_reach(instance)
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
+        let solving = Solving::new(context)?;
+        let graph = Graph::new(context.instance);
+        context.answer_each(|index, budget| {
+            let clock = Clock::start(context.limits.time);
+            Search { context, index, graph: &graph, solving, clock, bound: graph.least_time(), note: String::new() }
+                .run(budget)
+        });
+        Ok(())
+    }
+}
+
+/// The search for the bound of one budget.
+struct Search<'s, 'c> {
+    context: &'s Context<'c>,
+    index: usize,
+    graph: &'s Graph,
+    solving: Solving,
+    clock: Clock,
+    bound: u64,
+    note: String,
+}
+
+impl<'g> Follower<Intervals<'g>> for Search<'_, '_> {
+    fn gap(&self) -> f64 {
+        TOLERANCE * self.bound as f64
+    }
+
+    fn start(&self, _: &Intervals<'g>) -> Option<Vec<f64>> {
+        None
+    }
+
+    fn hear(&mut self, relaxation: &Intervals<'g>, event: &Progress<'_>) -> ControlFlow<()> {
+        event.bound.into_iter().for_each(|bound| self.raise(relaxation, bound));
+        if self.context.reporter.wants_more(self.index) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn solved(
+        &mut self,
+        relaxation: &Intervals<'g>,
+        outcome: &Outcome,
+        _: Pass,
+    ) -> Result<ControlFlow<()>, MethodError> {
+        outcome.dual_bound.into_iter().for_each(|bound| self.raise(relaxation, bound));
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Search<'_, '_> {
+    fn raise(&mut self, relaxation: &Intervals<'_>, objective: f64) {
+        let bound = relaxation.bound(objective);
+        if bound > self.bound {
+            self.bound = bound;
+            self.context.reporter.report(self.index, Report::bound(bound));
+        }
+    }
+
+    fn run(mut self, budget: Option<u64>) -> Result<Answer, MethodError> {
+        let began = Instant::now();
+        let stop = match budget {
+            Some(budget) if !self.graph.path.is_empty() => self.refine(budget)?,
+            Some(budget) if self.graph.base_bytes > budget => Stop::Infeasible,
+            _ => Stop::Optimal,
+        };
+        let termination = match stop {
+            Stop::Optimal | Stop::GapReached | Stop::NodeLimit => Termination::BoundOnly,
+            stop => stop.into(),
+        };
+        let lower_bound = (termination != Termination::Infeasible).then_some(self.bound);
+        let answer = Answer::without_schedule(budget, termination);
+        Ok(Answer { lower_bound, solve: began.elapsed(), note: self.note, ..answer })
+    }
+
+    /// Raises the bound with more and more points until the solution fits as it stands or the time is up.
+    fn refine(&mut self, budget: u64) -> Result<Stop, MethodError> {
+        let graph = self.graph;
+        let mut points = first_points(graph.path.len());
+        let mut pace = Pace::of_models();
+        let mut nodes = NODES;
+        loop {
+            let size = (points.len() + 1) * (graph.tensors.len() + graph.nodes.len());
+            if !pace.allows(size, &self.clock) {
+                return Ok(Stop::TimeLimit);
+            }
+            let built = Instant::now();
+            let mut relaxation = Intervals::new(graph, budget, points.clone());
+            let terms = Terms {
+                clock: self.clock,
+                nodes: Some(nodes),
+                from: Pass::Relaxed,
+                until: Pass::Whole,
+                interrupt: None,
+            };
+            let solving = self.solving;
+            let Separated { outcome, solving: solved, .. } = separate(&solving, &mut relaxation, terms, self)?;
+            pace.learn(size, built.elapsed().saturating_sub(solved));
+            self.note = format!(
+                "{}: {}; {} of {} points of the path; {}",
+                outcome.solver,
+                outcome.raw_status,
+                points.len(),
+                graph.path.len(),
+                outcome.size
+            );
+            let limited = matches!(outcome.stop, Stop::NodeLimit);
+            if outcome.stop == Stop::Infeasible
+                || !matches!(outcome.stop, Stop::Optimal | Stop::GapReached | Stop::NodeLimit)
+            {
+                return Ok(outcome.stop);
+            }
+            if self.clock.is_over() {
+                return Ok(Stop::TimeLimit);
+            }
+            let finer =
+                outcome.incumbent.as_ref().map(|values| finer(graph, &relaxation, budget, values)).unwrap_or_default();
+            nodes = nodes.saturating_mul(2);
+            match finer.is_empty() {
+                true if limited => {}
+                true => return Ok(outcome.stop),
+                false => {
+                    points.extend(finer);
+                    points.sort_unstable();
+                    points.dedup();
+                }
+            }
+        }
+    }
+}
+
+/// Points spread over the path.
+fn first_points(length: usize) -> Vec<usize> {
+    let count = FIRST.min(length);
+    let mut points: Vec<usize> = (1..=count).map(|part| (part * length / (count + 1)).min(length - 1)).collect();
+    points.dedup();
+    points
+}
+
+/// Points of the path, at most one in each interval, where what a solution runs there exceeds the budget most.
+fn finer(graph: &Graph, relaxation: &Intervals<'_>, budget: u64, values: &[f64]) -> Vec<usize> {
+    let mut finer = Vec::new();
+    for interval in 0..=relaxation.points.len() {
+        let from = interval.checked_sub(1).map_or(0, |before| relaxation.points[before] + 1);
+        let until = relaxation.points.get(interval).copied().unwrap_or(graph.path.len());
+        if from >= until {
+            continue;
+        }
+        let chosen = relaxation.chosen(interval, values);
+        if chosen.is_empty() {
+            continue;
+        }
+        let needs = needs(graph, relaxation, interval, &chosen, values);
+        let worst = (0..needs.len()).max_by_key(|&at| (needs[at], std::cmp::Reverse(at)));
+        let Some(worst) = worst.filter(|&worst| needs[worst] > i128::from(budget)) else { continue };
+        // The last operator of the path that runs no later than that, or else the first.
+        let position = chosen[worst].0;
+        let point = from + graph.path[from..until].partition_point(|&at| at <= position).saturating_sub(1);
+        finer.push(point);
+    }
+    finer
+}
+
+/// Memory during each of the runs of an interval, one after the other; what is read no more in it and not there at its end is
+/// freed, and so is what is made again.
+fn needs(
+    graph: &Graph,
+    relaxation: &Intervals<'_>,
+    interval: usize,
+    chosen: &[(usize, usize)],
+    values: &[f64],
+) -> Vec<i128> {
+    let count = chosen.len();
+    let mut needs = vec![i128::from(graph.base_bytes); count];
+    for (tensor, made) in graph.tensors.iter().enumerate() {
+        let carried = interval.checked_sub(1).is_some_and(|before| relaxation.is_there(before, tensor, values));
+        let stays = relaxation.is_there(interval, tensor, values);
+        let makes = chosen.iter().position(|&(at, way)| graph.nodes[at].ways[way].makes.contains(&tensor));
+        let read = |at: &usize| {
+            let (operator, way) = chosen[*at];
+            graph.nodes[operator].ways[way].reads.binary_search(&tensor).is_ok()
+        };
+        let from = if carried { Some(0) } else { makes };
+        let Some(from) = from else { continue };
+        let until = if stays { Some(count - 1) } else { (from..count).rev().find(read).or(makes) };
+        let Some(until) = until else { continue };
+        // Dropped between its last read before it is made again and that run.
+        let gap = makes.filter(|_| carried).map(|makes| ((0..makes).rev().find(read).map_or(0, |at| at + 1), makes));
+        for (at, need) in needs.iter_mut().enumerate().take(until + 1).skip(from) {
+            if gap.is_none_or(|(begin, end)| at < begin || at >= end) {
+                *need += i128::from(made.bytes);
+            }
+        }
+    }
+    for (need, &(at, way)) in needs.iter_mut().zip(chosen) {
+        *need += graph.nodes[at].ways[way].beside;
+    }
+    needs
+}

@@ -1,0 +1,49 @@
+//! `free-order-bound` against the exhaustive search over all schedules, on random networks with everything that the format
+//! knows.
+
+use remat_core::Instance;
+use remat_core::generate::random::random;
+use remat_formulations::contradiction::budgets;
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+
+fn answers(id: &str, instance: &Instance, budgets: &[Option<u64>]) -> Vec<Answer> {
+    let method = find(id).expect("registered");
+    let parameters = Parameters::defaults(method.about().parameters);
+    let limits = Limits { time: None, threads: 1, seed: 0 };
+    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("answers")
+}
+
+#[test]
+fn no_schedule_in_any_order_undercuts_the_bound() {
+    let seeds: u64 = std::env::var("FREE_ORDER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(120);
+    let (mut cases, mut equal, mut refuted, mut infeasible, mut short) = (0, 0, 0, 0, 0.0);
+    for seed in 0..seeds {
+        let layers = 2 + u32::try_from(seed % 4).expect("small");
+        let instance = Instance::new(&random("random", layers, 7_000 + seed)).expect("valid");
+        if instance.operators().len() > 12 {
+            continue;
+        }
+        let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
+        let truth = answers("oracle", &instance, &budgets);
+        for (truth, bound) in truth.iter().zip(answers("free-order-bound", &instance, &budgets)) {
+            let case = format!("seed {seed}, budget {:?}, {}", truth.budget, bound.note);
+            match (truth.claimed, bound.lower_bound) {
+                (Some(optimum), Some(bound)) => {
+                    assert!(bound <= optimum.time, "{case}: {bound} > {}", optimum.time);
+                    cases += 1;
+                    equal += usize::from(bound == optimum.time);
+                    short += 1.0 - bound as f64 / optimum.time as f64;
+                }
+                (Some(optimum), None) => panic!("{case}: {:?}, and there is one of {}", bound.termination, optimum.time),
+                (None, known) => {
+                    assert_eq!(truth.termination, Termination::Infeasible, "{case}");
+                    infeasible += 1;
+                    refuted += usize::from(known.is_none());
+                }
+            }
+        }
+    }
+    let short = 100.0 * short / f64::from(u32::try_from(cases).expect("few"));
+    println!("{cases} cases, equal in {equal}, {short:.2} % short; {infeasible} infeasible, {refuted} of them proved");
+    assert!(2 * equal > cases && 10 * refuted > 9 * infeasible, "{equal} of {cases}, {refuted} of {infeasible}");
+}
