@@ -18,8 +18,17 @@ use remat_formulations::{
 const VIOLATORS: [(&str, &str); 0] = [];
 
 /// Methods that prove what they say, which takes long on a network.
-const SLOW: [&str; 8] =
-    ["auto", "checkmate-ilp", "checkmate-lp", "checkmate-rounding", "monet", "monet-lp", "moccasin", "oracle"];
+const SLOW: [&str; 9] = [
+    "auto",
+    "checkmate-ilp",
+    "checkmate-lp",
+    "checkmate-rounding",
+    "free-order-bound",
+    "monet",
+    "monet-lp",
+    "moccasin",
+    "oracle",
+];
 
 /// Settings that keep a search without a time limit short.
 fn settings(method: &str) -> Vec<BTreeMap<String, String>> {

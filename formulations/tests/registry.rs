@@ -11,11 +11,12 @@ use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 8] = [
+const SOLVER_BACKED: [&str; 9] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
     "checkmate-rounding",
+    "free-order-bound",
     "monet",
     "monet-lp",
     "moccasin",

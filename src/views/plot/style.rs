@@ -95,6 +95,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("gist", PURPLE, Marker::Plus),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),
+    ("free-order-bound", GREEN, Marker::Cross),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
