@@ -34,7 +34,9 @@ fn no_schedule_in_any_order_undercuts_the_bound() {
                     equal += usize::from(bound == optimum.time);
                     short += 1.0 - bound as f64 / optimum.time as f64;
                 }
-                (Some(optimum), None) => panic!("{case}: {:?}, and there is one of {}", bound.termination, optimum.time),
+                (Some(optimum), None) => {
+                    panic!("{case}: {:?}, and there is one of {}", bound.termination, optimum.time)
+                }
                 (None, known) => {
                     assert_eq!(truth.termination, Termination::Infeasible, "{case}");
                     infeasible += 1;
