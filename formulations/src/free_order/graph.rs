@@ -137,7 +137,9 @@ impl Graph {
             let mut read: Vec<usize> = node.ways.iter().flat_map(|way| &way.reads).copied().collect();
             read.sort_unstable();
             read.dedup();
-            read.into_iter().for_each(|tensor| self.tensors[tensor].readers.push(at));
+            for tensor in read {
+                self.tensors[tensor].readers.push(at);
+            }
         }
         for tensor in &self.tensors {
             self.nodes[tensor.producer].must |= tensor.result;

@@ -232,31 +232,27 @@ impl<'g> Intervals<'g> {
         sum
     }
 
-    /// How often operators run in all.
+    /// The runs of an operator that update state as its first run does, in the intervals up to one.
+    fn first_runs(&self, at: usize, until: usize) -> Sum {
+        let ways = &self.graph.nodes[at].ways;
+        let runs = self.runs[..=until].iter().flat_map(|runs| ways.iter().zip(&runs[at]));
+        Sum::of(runs.filter(|(way, _)| !way.recompute).map(|(_, &runs)| (1.0, runs)))
+    }
+
+    /// How often operators run in all, and that a run which does not update state follows one that does.
     fn counts(&mut self) {
-        for (at, node) in self.graph.nodes.iter().enumerate() {
-            let way = |recompute: bool| {
-                let runs = &self.runs;
-                let ways = move |interval: usize| {
-                    let terms = node.ways.iter().zip(&runs[interval][at]);
-                    terms.filter(move |(way, _)| way.recompute == recompute).map(|(_, &runs)| (1.0, runs))
-                };
-                ways
-            };
-            let first = way(false);
-            let all = Sum::of((0..self.runs.len()).flat_map(&first));
-            let again: Vec<(usize, Term)> = (0..self.runs.len())
-                .flat_map(|interval| way(true)(interval).map(move |(_, term)| (interval, term)))
-                .filter(|(_, term)| term.column().is_some())
-                .collect();
-            let before: Vec<Sum> =
-                again.iter().map(|&(interval, _)| Sum::of((0..=interval).flat_map(&first))).collect();
-            for (&(_, runs), before) in again.iter().zip(&before) {
-                self.at_most(Sum::of([(1.0, runs)]), &[before]);
+        let graph = self.graph;
+        let rest = self.points.len();
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for (index, _) in node.ways.iter().enumerate().filter(|(_, way)| way.recompute) {
+                for interval in 0..=rest {
+                    let again = self.runs[interval][at][index];
+                    self.at_most(Sum::of([(1.0, again)]), &[&self.first_runs(at, interval)]);
+                }
             }
-            let at_most_once = node.once || node.updates_state;
+            let all = self.first_runs(at, rest);
             let lower = if node.must { 1.0 - all.constant } else { f64::NEG_INFINITY };
-            let upper = if at_most_once { 1.0 - all.constant } else { f64::INFINITY };
+            let upper = if node.once || node.updates_state { 1.0 - all.constant } else { f64::INFINITY };
             if lower > 0.0 || upper < all.terms.len() as f64 {
                 self.model.rows.push(lower, upper, all.terms);
             }
