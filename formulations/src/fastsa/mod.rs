@@ -49,35 +49,34 @@ use settings::{PARAMETERS, Settings};
 /// one, as in the paper (and 2 million in its second stage).
 ///
 /// # Departures from the paper
-/// * A value is in memory while it is produced (L_S as printed leaves that step out); this is the
-///   simulator's rule. What is not needed is left out first (the paper's dead code elimination).
-/// * Workspace counts, and a fifth mutation runs a step with another implementation, in-place ones
-///   included; `implementations=fastest` is the paper's model.
-/// * T follows the number of steps, which are spread evenly anew every 32 T mutations: memory stays
-///   proportional to the graph. The paper's 1048576 were measured 1.4 to 2.5 times as slow, for cache misses.
-///   The temperature changes every 1024 mutations. The dynamic tree of appendix C.3 was built and dropped:
-///   half to three quarters of the speed (docs/findings/annealing.md).
-/// * Algorithm 1: a node is fused only if every reader of its outputs takes part in it (as printed, a
-///   reader of one of two outputs would lose its input); outputs that nobody reads do not prevent it;
-///   results are not fused away, and what may not be recomputed goes into one group only; the operators
-///   of all groups are at most 16 times those of the graph.
-/// * Stage two begins with the final temperature of the schedule of stage one, even where that ended
-///   early. The best schedule seen within the budget is returned, not the last one, and a budget that
-///   store-all meets needs no annealing.
-/// * `preset=best`, the default, is not in the paper: half of the proposals are drawn where they may be of use, and the
-///   objective is that of footnote 2. A tenth of the whole is a short annealing of the operators in the given order.
-///   Where it misses the budget, at most as much goes to groups, until they meet it, and half as much to their
-///   operators (not beyond 2,000 operators; 20,000 with `start=order`). Where both miss it, the annealing goes on from the
-///   schedule that a search with prices finds (`staged/prices.rs`); without one, a byte beyond the budget counts six times. Then comes
-///   one long annealing, of the given order or of what came of the groups if that was better, and a tenth for a descent
-///   from the best schedule. Temperatures follow the share of the time limit that is over, or of the mutations where
-///   there is no limit or `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
-/// * `reheats=k` anneals the best schedule k more times, and `start=METHOD` or `start=prices` starts from another
-///   schedule instead of the first stage; neither is in the paper.
-/// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
-///   right before a reader as F_i is; "flip fetch" adds it there, other mutations move it. Sequential, as
-///   in the paper's example of a cost: transfers overlap with nothing.
+/// * A value is in memory while it is produced, as in the simulator. L_S as printed leaves that step out (docs/errata.md).
+/// * What is not needed is left out first: the paper's dead code elimination.
+/// * Workspace counts. A fifth mutation runs a step with another implementation, in-place ones included;
+///   `implementations=fastest` is the paper's model.
+/// * T follows the number of steps, which are spread evenly anew every 32 T mutations, so that memory stays proportional to the
+///   graph. The paper's 1048576 were measured 1.4 to 2.5 times as slow, for cache misses. The temperature changes every 1024
+///   mutations. The dynamic tree of appendix C.3 had half to three quarters of the speed (docs/findings/annealing.md).
+/// * Algorithm 1 fuses a node only if every reader of its outputs takes part. As printed, a reader of one of two outputs would
+///   lose its input (docs/errata.md). Outputs that nobody reads do not prevent it. Results are not fused away, what may not be
+///   recomputed goes into one group only, and the operators of all groups are at most 16 times those of the graph.
+/// * Stage two begins with the final temperature of the schedule of stage one, even where that ended early. The best schedule
+///   seen within the budget is returned, not the last one. A budget that store-all meets needs no annealing.
+/// * `preset=best`, the default, is not in the paper. Half of the proposals are drawn where they may be of use, and the
+///   objective is that of footnote 2. It has four parts:
+///   1. A short annealing of the operators in the given order, a tenth of the whole.
+///   2. Where that misses the budget: groups, at most a tenth, until they meet it, and their operators, half as much. Not
+///      beyond 2,000 operators (20,000 with `start=order`).
+///   3. Where both miss it: the schedule that a search with prices finds (`staged/prices.rs`). Without one, a byte beyond the
+///      budget counts six times.
+///   4. One long annealing of the best of these, and a descent from the best schedule, a tenth.
 ///
+///   Temperatures follow the share of the time limit that is over, or of the mutations where there is no limit or
+///   `iterations` is given. `preset=paper` has the stages and values of appendix D.4.
+/// * `reheats=k` anneals the best schedule k more times. `start=METHOD` and `start=prices` start from another schedule instead
+///   of the first stage. Neither is in the paper.
+/// * Offloading (B.3, `offload=RATE`): a fetch is a step of its own that may be anywhere after the value was made, not only
+///   right before a reader as F_i is. "Flip fetch" adds it there, other mutations move it. Transfers overlap with nothing, as in
+///   the paper's example of a cost.
 /// # Claim
 /// Heuristic. `infeasible` is proved: some operator that must run, or the results, need more by themselves.
 ///

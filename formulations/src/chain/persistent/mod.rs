@@ -30,20 +30,21 @@ use crate::method::claim::Kept;
 /// makespans exceed 2^31.
 ///
 /// # Departures from the paper
-/// The number of slots is not given: tables on grids aligned to the stages (`slots.rs`), rounded up for
-/// sequences and down for bounds, are refined until the two are `loss` apart, or until the next table would take more
-/// than 6 10^10 min-plus operations: then refining no longer pays, and the note says what is proved (`refine.rs`). With
-/// `slots=500`, as published: one table answers every budget of a sweep, slots are fractions of what saving everything
-/// needs (the paper: of the budget), sizes are rounded up (the paper says down, its code up). With `fit=exact` a budget is answered by the table's
-/// sequence for the most slots whose peak in bytes meets it, not by the one for the budget's own slots,
-/// which leaves unused what rounding up adds. Each stage may offer several savings. Parameter gradients, which the paper leaves out, count from the backward that makes them.
+/// * The number of slots is not given (`slots=auto`). Tables on grids aligned to the stages (`slots.rs`) are rounded up for
+///   sequences and down for bounds, and refined until the two are `loss` apart (`refine.rs`). Refining ends early where the
+///   next table would take more than 6 10^10 min-plus operations; the note then says what is proved.
+/// * With a given number of slots, as published, one table answers every budget of a sweep. Slots are fractions of what saving
+///   everything needs (the paper: of the budget), and sizes are rounded up (the paper says down, its code up).
+/// * With `fit=exact` a budget is answered by the table's sequence for the most slots whose peak in bytes meets it. The
+///   sequence for the budget's own slots (`fit=rounded`) leaves unused what rounding up adds.
+/// * Each stage may offer several savings.
+/// * Parameter gradients, which the paper leaves out, count from the backward that makes them.
 ///
 /// # Claim
-/// `optimal`: no memory-persistent sequence of the chain view that meets the budget is faster, in exact bytes;
-/// `gap_reached`: none is faster by more than `loss`, the note has the figure. With a number of slots: no
-/// slower than the optimum when sizes are rounded up to whole slots (what saving everything needs over `slots`);
-/// that optimum itself with `fit=rounded`. `infeasible` is decided in exact bytes.
-///
+/// `optimal`: no memory-persistent sequence of the chain view that meets the budget is faster, in exact bytes.
+/// `gap_reached`: none is faster by more than `loss`; the note has the figure. With a number of slots: no slower than the
+/// optimum when sizes are rounded up to whole slots (what saving everything needs over `slots`), and that optimum itself with
+/// `fit=rounded`. `infeasible` is decided in exact bytes.
 /// # Reference
 /// Beaumont et al., "Optimal Re-Materialization Strategies for Heterogeneous Chains", ACM TOMS 2024
 /// (rotor-toms-2024), section 4.4, Algorithms 3 and 4.

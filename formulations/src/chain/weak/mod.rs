@@ -30,17 +30,18 @@ use crate::method::claim::Kept;
 /// at worst, where they grow, L^4 S / 12 min-plus operations and 4 L^3 S / 6 bytes.
 ///
 /// # Departures from the paper
-/// The printed recurrence never gives a floating activation up on the way to the backward that it serves,
-/// and is not optimal without that; the memory of the forwards between r and s' counts the moved
-/// activation, which the printed m_none does not. Both were found by an exhaustive search and are described
-/// in docs/errata.md. The rest as `rotor-persistent`, with whose sequence
-/// refining starts; it stops before a table of more than 1.5 10^10 min-plus operations.
+/// * The printed recurrence never gives a floating activation up on the way to the backward that it serves, and is not optimal
+///   without that. Here it may.
+/// * The forwards between r and s' run beside the moved activation. They are checked so; the printed m_none leaves that out.
+/// * Refining starts with the sequence of `rotor-persistent`, and stops before a table of more than 1.5 10^10 min-plus
+///   operations. Everything else is as in `rotor-persistent`.
+///
+/// The first two are in docs/errata.md, with a counterexample and the search that found it.
 ///
 /// # Claim
-/// As `rotor-persistent`, over weakly persistent sequences of the chain view; never slower than it. The paper claims the optimum of all sequences: its Lemma
-/// 4.4, that some optimal sequence is weakly persistent, fails where a gradient is larger than the
-/// activation that it belongs to, or overheads are large (tests have both counterexamples).
-///
+/// As `rotor-persistent`, over weakly persistent sequences of the chain view; never slower than it. The paper claims the
+/// optimum of all sequences. That rests on its Lemma 4.4, which does not hold: docs/errata.md has two chains on which a
+/// sequence that is not weakly persistent is faster.
 /// # Reference
 /// rotor-toms-2024, section 4.3, Algorithms 1 and 2.
 pub struct RotorWeak;
