@@ -89,38 +89,29 @@ reproduce *flags="--quick":
     cargo run --release -- reproduce --all {{ flags }}
     cargo run --release -- reproduce --splice README.md docs/results/overview.md results/reproduce/README.md
 
-# Measure Rotor's and Kusumoto's programs: docs/findings' tables, and results/complexity.*
+# Measure Rotor's and Kusumoto's programs: docs/findings' tables, and results/complexity.csv
 bench-programs profile="bench":
     cargo bench --profile {{ profile }} -p remat-formulations --bench rotor
     cargo bench --profile {{ profile }} -p remat-formulations --bench complexity
     cargo bench --profile {{ profile }} -p remat-formulations --bench kusumoto -- kusumoto/ unit
 
-# Measure makespan and time against slots into results/slots.csv and results/slots.svg (three minutes; rotor-weak on ResNet-1001, by hand, many more)
+# Measure makespan and time against slots into results/slots.csv (three minutes; rotor-weak on ResNet-1001, by hand, many more)
 bench-slots profile="bench":
     #!/usr/bin/env bash
     set -euo pipefail
     run() { cargo bench -q --profile {{ profile }} -p remat-formulations --bench slots -- "$@"; }
     { run persistent L100 resnet101 resnet1001; run weak L100 resnet101 | tail -n +2; } > results/slots.csv
-    scripts/slots-plot.py
+
+# Draw the figures of results/figures.toml from the tables that it names
+figures:
+    cargo run --quiet -- plot --figures results/figures.toml
 
 # Measure all that takes minutes at most: the programs, Checkmate's, FastSA's and the simulator
 bench: bench-programs
     cargo bench -p remat-formulations --bench checkmate
     cargo bench -p remat-formulations --bench fastsa
+    cargo bench -p remat-formulations --bench convergence
     cargo bench -p remat-core --bench simulator
-
-# Measure monet on its authors' P100 profiles into results/paper-monet.csv and write results/paper-monet.md (an hour and more)
-bench-monet seconds="300" *flags:
-    #!/usr/bin/env bash
-    set -euo pipefail
-    : "${BENCH_REFERENCE_DATA:?names the folder with monet-p100/}"
-    binary=$(cargo test -p bench -p remat-core -p remat-formulations -p remat-solvers --test monet_reference --no-run 2>&1 |
-        sed -n 's/.*Executable.*(\(.*\))/\1/p')
-    scripts/measure-monet.py "$binary" results/paper-monet.csv --seconds {{ seconds }} {{ flags }}
-    scripts/measure-monet.py "$binary" results/paper-monet.csv --no-recomputation
-    cargo build -p bench -p remat-core -p remat-formulations -p remat-solvers
-    scripts/measure-gist.py target/debug/bench results/paper-monet-gist.csv
-    scripts/paper-monet.py
 
 # Measure Checkmate's models and strategies into results/checkmate/ (hours with the ten-minute limits that it sets)
 bench-checkmate seconds="600":
@@ -136,20 +127,10 @@ bench-checkmate seconds="600":
     run solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs > results/checkmate/public-strategies.csv
     run solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks > results/checkmate/networks.csv
 
-# Moccasin's table into results/paper-moccasin.md, in hours with the five minutes per budget that it gives
-paper-moccasin seconds="300" jobs="1":
-    cargo build --release
-    scripts/paper-moccasin.sh target/release/bench {{ seconds }} {{ jobs }}
-
-# Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/ (a quiet machine, 20 minutes)
+# Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/*.csv (a quiet machine, 20 minutes)
 replay-cpu:
     cargo build --release
     scripts/replay-cpu.sh target/release/bench
-
-# Measure FastSA's tables and figures into results/fastsa/ and results/paper-fastsa.md (half an hour of CPU time; parts by name)
-fastsa *parts="models long hybrid times tables convergence stability quality":
-    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper -- {{ parts }}
-    cargo bench -q --profile dev -p remat-formulations --bench fastsa_paper
 
 # Everything that CI runs
 ci:

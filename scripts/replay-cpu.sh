@@ -42,4 +42,4 @@ for name in resnet18-224-b4 gpt2-64-b1; do
             --repeat 5 -o "$record"
     done
 done
-"$python" scripts/replay-cpu-page.py
+"$bench" table --show replay-networks $results

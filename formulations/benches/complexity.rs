@@ -1,6 +1,5 @@
 //! Running time of Rotor's Algorithms 1 and 3 against the length of the chain (Figure 5 of rotor-toms-2024) and
-//! the number of slots: `cargo bench -p remat-formulations --bench complexity` writes results/complexity.csv and
-//! results/complexity.svg.
+//! the number of slots: `cargo bench -p remat-formulations --bench complexity` writes results/complexity.csv.
 //!
 //! Chains are the first stages of the longest reference chain; one budget, 0.7 of what saving everything
 //! needs; CPU seconds of the program with the table's bytes, the most that the process had in memory for it, and the
@@ -13,7 +12,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use common::{cpu_seconds, peak_bytes, reference_chain};
-use plotters::prelude::*;
 use remat_core::chain::Chain;
 use remat_formulations::chain::persistent::ranges::Ranges;
 use remat_formulations::chain::persistent::table::{self, Table};
@@ -70,8 +68,6 @@ fn main() {
         writeln!(text, "original-c-persistent,{stages},500,,,,{seconds}").expect("strings can be written to");
     }
     std::fs::write(results.join("complexity.csv"), text).expect("results can be written");
-    let svg = draw(&rows).expect("SVG needs nothing but memory");
-    std::fs::write(results.join("complexity.svg"), svg).expect("results can be written");
 }
 
 /// The table of docs/findings/chains.md: 500 slots.
@@ -126,67 +122,4 @@ fn measure(program: &'static str, chain: &Chain, slots: u64, rule: Rule) -> Row 
         spent += took.max(0.01);
     }
     Row { program, stages, slots, bytes, peak_bytes, cells, seconds }
-}
-
-type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
-type Points = Vec<(f64, f64)>;
-
-/// Two panels with logarithmic axes: seconds against stages, and against slots.
-fn draw(rows: &[Row]) -> Drawn<String> {
-    let font = include_bytes!("../../src/views/plot/DejaVuSans.ttf");
-    plotters::style::register_font("sans-serif", FontStyle::Normal, font).map_err(|_| "the font is damaged")?;
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, (980, 430)).into_drawing_area();
-        root.fill(&WHITE)?;
-        let (left, right) = root.split_horizontally(500);
-        let points = |program: &str, x: &dyn Fn(&Row) -> Option<f64>| -> Points {
-            let of = rows.iter().filter(|row| row.program == program);
-            let mut points: Points = of.filter_map(|row| Some((x(row)?, row.seconds))).collect();
-            // What belongs to both panels is measured twice: the faster one counts.
-            points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            points.dedup_by_key(|point| point.0);
-            points
-        };
-        let by_stages = |row: &Row| (row.slots == 500).then_some(row.stages as f64);
-        let by_slots = |row: &Row| (row.stages == 100).then_some(row.slots as f64);
-        let original = C_PROGRAM.map(|(stages, seconds)| (stages as f64, seconds)).to_vec();
-        let names = ["algorithm-1-weak", "algorithm-3-persistent"];
-        let stages: Vec<_> = names.iter().map(|name| (*name, points(name, &by_stages))).collect();
-        let with_original = [stages, vec![("original C, persistent", original)]].concat();
-        panel(&left, "500 slots", "stages", 10.0..400.0, &with_original)?;
-        let slots: Vec<_> = names.iter().map(|name| (*name, points(name, &by_slots))).collect();
-        panel(&right, "100 stages", "slots", 100.0..10_000.0, &slots)?;
-        root.present()?;
-    }
-    Ok(svg)
-}
-
-fn panel(
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    title: &str,
-    axis: &str,
-    range: std::ops::Range<f64>,
-    series: &[(&str, Points)],
-) -> Drawn<()> {
-    let colours = [RGBColor(86, 180, 233), RGBColor(0, 114, 178), RGBColor(213, 94, 0)];
-    let mut chart = ChartBuilder::on(area)
-        .caption(format!("CPU seconds, {title}"), ("sans-serif", 17))
-        .margin(10)
-        .margin_right(24)
-        .x_label_area_size(42)
-        .y_label_area_size(58)
-        .build_cartesian_2d(range.log_scale(), (0.0001..20.0).log_scale())?;
-    let mut mesh = chart.configure_mesh();
-    let mesh = mesh.x_desc(axis).y_desc("CPU seconds").label_style(("sans-serif", 13));
-    mesh.x_labels(4).max_light_lines(1).x_label_formatter(&|x| format!("{x:.0}")).draw()?;
-    for ((name, points), colour) in series.iter().zip(colours) {
-        chart
-            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)).point_size(3))?
-            .label(*name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-    }
-    let place = SeriesLabelPosition::UpperLeft;
-    chart.configure_series_labels().position(place).label_font(("sans-serif", 13)).background_style(WHITE).draw()?;
-    Ok(())
 }

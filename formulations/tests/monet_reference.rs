@@ -1,6 +1,6 @@
 //! MONeT on the authors' P100 profiles: what Gurobi proved optimal there is found here.
 
-#![expect(clippy::print_stderr, reason = "tests say what they skip, measurements what they find")]
+#![expect(clippy::print_stderr, reason = "tests say what they skip, and what they find")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,9 @@ use remat_core::io::{read_instance, read_json};
 use remat_core::monet_file::MonetFile;
 use remat_core::{Instance, simulate};
 use remat_formulations::monet::released::decisions::Decisions;
-use remat_formulations::monet::released::problem::{Problem, TIME_UNIT};
-use remat_formulations::monet::released::relaxation::Linear;
+use remat_formulations::monet::released::problem::Problem;
 use remat_formulations::monet::settings::Modes;
-use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter, Termination, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
 const GIB: u64 = 1 << 30;
 
@@ -45,80 +44,6 @@ fn solve(instance: &Instance, budget: u64, given: &[(&str, &str)]) -> Answer {
     let budgets = [Some(budget)];
     let answers = method.answers(&Context::new(instance, &parameters, &budgets, limits)).expect("solved");
     answers.into_iter().next().expect("one answer per budget")
-}
-
-/// Prints what comes, with the time.
-struct Printer(std::time::Instant);
-
-impl Reporter for Printer {
-    fn report(&self, _index: usize, progress: Progress) {
-        let seconds = self.0.elapsed().as_secs_f64();
-        let time = progress.incumbent.map(|(_, claimed)| claimed.time);
-        eprintln!("{seconds:8.1} s  schedule {time:?}  bound {:?} {:?}", progress.lower_bound, progress.effort);
-    }
-
-    fn answer(&self, _index: usize, answer: &Answer) {
-        eprintln!("{:8.1} s  {:?}: {}", self.0.elapsed().as_secs_f64(), answer.termination, answer.note);
-    }
-}
-
-/// `MONET_CELL='p100-resnet50-184-noop 8 strategy=relaxed' cargo test --test monet_reference -- --ignored --nocapture`
-#[test]
-#[ignore = "a measurement: it asserts nothing"]
-fn measure_one_cell() {
-    let Ok(cell) = std::env::var("MONET_CELL") else {
-        eprintln!("SKIPPED: MONET_CELL names no cell");
-        return;
-    };
-    let words: Vec<&str> = cell.split_whitespace().collect();
-    let instance = profile(words[0]);
-    let method = find("monet").expect("registered");
-    let mut given: BTreeMap<String, String> = [("rules".to_owned(), "as-released".to_owned())].into();
-    given.extend(
-        words[2..].iter().filter_map(|word| word.split_once('=')).map(|(name, value)| (name.into(), value.into())),
-    );
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet");
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few gibibytes")]
-    let budgets = [Some((words[1].parse::<f64>().expect("GiB") * GIB as f64) as u64)];
-    let limits = Limits { time: Some(Duration::from_secs(840)), threads: 2, seed: 0 };
-    let printer = Printer(std::time::Instant::now());
-    let context = Context { reporter: &printer, ..Context::new(&instance, &parameters, &budgets, limits) };
-    method.answers(&context).expect("solved");
-}
-
-/// Prints lines of `results/paper-monet-sizes.csv`: the exact model with every memory row that can bind, and the bound
-/// of its relaxation. `MONET_SIZES='p100-vgg16-176-noop 8 bound'` (or `no-bound` at the end).
-#[test]
-#[ignore = "a measurement: it asserts nothing"]
-fn measure_one_size() {
-    let Ok(asked) = std::env::var("MONET_SIZES") else {
-        eprintln!("SKIPPED: MONET_SIZES names no model");
-        return;
-    };
-    let words: Vec<&str> = asked.split_whitespace().collect();
-    let &[name, gib, wanted] = words.as_slice() else { panic!("three words, not {asked:?}") };
-    let instance = profile(name);
-    let given = [("rules".to_owned(), "as-released".to_owned())].into();
-    let method = find("monet-lp").expect("registered");
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet-lp");
-    let budget = gib.parse::<u64>().expect("whole GiB") * GIB;
-    let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
-    let problem = Problem::new(&instance, modes).expect("a view");
-    let capacity = problem.capacity(Some(budget)).expect("a budget");
-    let mut formulation = Linear::new(&problem, capacity);
-    formulation.add_all();
-    let rows = &formulation.layout.model.rows;
-    let sizes = format!("{},{},{}", rows.len(), formulation.layout.model.columns(), rows.values.len());
-    let limits = Limits { time: Some(Duration::from_secs(300)), threads: 2, seed: 0 };
-    let budgets = [Some(budget)];
-    let bound = (wanted == "bound").then(|| {
-        let answers = method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solved");
-        let bound = answers[0].note.split_once("bound ").and_then(|(_, rest)| rest.split(';').next()).expect("said");
-        // In units of 0.01 ms.
-        bound.parse::<f64>().expect("a number") * TIME_UNIT as f64 / 10_000.0
-    });
-    let bound = bound.map_or_else(String::new, |bound| format!("{bound:.2}"));
-    eprintln!("SIZE {name},{gib},as-released,bar,{sizes},{bound}");
 }
 
 fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {

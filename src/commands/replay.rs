@@ -54,5 +54,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         _ => pass::replay(&rows, &folder, device, arguments.repeat)?,
     }
-    output::result(&table::render(&rows, &replay::read(&folder)?, arguments.format))
+    let table = table::table(&rows, &replay::read(&folder)?, table::Group::Method);
+    output::result(&table.render(arguments.format))
 }

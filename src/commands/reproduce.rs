@@ -1,20 +1,26 @@
 //! `bench reproduce`: the tables and figures of the papers, each beside ours.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
 
 use crate::commands::values::seconds;
+use crate::ground::duration::limit;
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::text::count;
+use crate::harness::records::{self, Existing, Record};
 use crate::harness::run::interrupts;
+use crate::harness::run::plan::Overrides;
 use crate::harness::suite;
+use crate::harness::sweep::{Grants, Sweep, rows_of};
 use crate::views::plot;
-use crate::views::reproduce::catalogue::{Catalogue, Entry};
+use crate::views::reproduce::catalogue::{Catalogue, Entry, Part};
 use crate::views::reproduce::cells::{self, Extent, Pass};
 use crate::views::reproduce::{compare, list, outcome};
 
@@ -92,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = interrupts()?;
     let mut failed = Vec::new();
     for entry in entries {
-        if !arguments.no_run && cells::run(&library, entry, extent, &stop)? {
+        if !arguments.no_run && perform(&library, entry, extent, &stop)? {
             failed.push(entry.id.as_str());
         }
         report(&library, entry, extent, arguments.format)?;
@@ -104,6 +110,46 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         "rows of {} ended in an error; `bench table` of their runs shows it",
         failed.join(", ")
     )))
+}
+
+/// Runs what an entry needs and has no row yet; returns whether a row ended in an error.
+fn perform(library: &Library, entry: &Entry, extent: Extent, stop: &Arc<AtomicBool>) -> Result<bool, Failure> {
+    let mut failed = false;
+    for cells in &entry.runs {
+        let Some(part) = cells.part(extent.pass) else { continue };
+        let file = suite::read(library, &cells.suite)?;
+        let given = part.time_seconds.or(file.suite.limits.time_seconds);
+        let most = extent.most_seconds.map(|most| given.map_or(most, |seconds| seconds.min(most)));
+        let sweep = Sweep {
+            library,
+            file: &file,
+            overrides: overrides(&part)?,
+            grants: Grants { time: most.or(part.time_seconds).and_then(limit), ..Grants::default() },
+            batches: cells.batches,
+            fresh: false,
+            folder: cells::folder(library, &cells.suite, extent),
+            existing: Existing::Resume,
+        };
+        output::info(&format!("{}: suite {}", entry.id, cells.suite));
+        let runs = sweep.runs()?;
+        sweep.perform(&runs, stop).map_err(|failure| match failure {
+            Failure::Interrupted(_) => Failure::Interrupted("interrupted; the same command goes on".into()),
+            other => other,
+        })?;
+        failed |= records::errors(&rows_of(&runs, &sweep.folder)?) > 0;
+    }
+    Ok(failed)
+}
+
+/// What a part runs instead of what its suite says.
+fn overrides(part: &Part) -> Result<Overrides, Failure> {
+    let budget = |text: &String| text.parse().map_err(|error| Failure::input(format!("budget {text:?}: {error}")));
+    Ok(Overrides {
+        methods: part.methods.iter().map(|words| cells::spec(words)).collect::<Result<_, _>>()?,
+        instances: part.instances.clone(),
+        budgets: part.budgets.iter().map(budget).collect::<Result<_, Failure>>()?,
+        seeds: part.seeds.clone(),
+    })
 }
 
 /// The entries asked for; of two that are the same, the one that is compared.
@@ -154,7 +200,7 @@ fn draw(
     entry: &Entry,
     curves: suite::Curves,
     pass: Pass,
-    records: &[crate::harness::records::Record],
+    records: &[Record],
 ) -> Result<(), Failure> {
     let Some(cells) = entry.runs.first() else { return Ok(()) };
     let suite = suite::read(library, &cells.suite)?.suite;

@@ -10,26 +10,24 @@ use crate::commands::report::write as write_page;
 use crate::commands::values::{positive, seconds, specs};
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
-use crate::ground::host::{Host, cores};
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::{Budget, Size};
 use crate::ground::text::count;
-use crate::harness::cache::Cache;
 use crate::harness::launcher::Launcher;
 use crate::harness::launcher::slurm::Request;
 use crate::harness::launcher::submit::{self, Order, Submitted};
 use crate::harness::max_batch::campaign::Campaign;
-use crate::harness::pool;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::{self, Existing, Record, Writer};
 use crate::harness::replay::{self, pass};
-use crate::harness::run::plan::{self, Overrides};
+use crate::harness::run::plan::Overrides;
 use crate::harness::run::{Conditions, Run, interrupts};
-use crate::harness::suite::{self, Suite, SuiteFile, SuiteSlurm};
+use crate::harness::suite::{self, Suite, SuiteSlurm};
+use crate::harness::sweep::{Grants, Sweep, rows_of, write_suite};
+use crate::views::list::Material;
 use crate::views::plot;
 use crate::views::report::{self, Embedding};
-use crate::views::table::sections::{self, Section};
 
 const AFTER_HELP: &str = "\
 Each run (instance, method, parameters; all budgets together) is a process of its own. A crash, a lack of memory or a time-out \
@@ -182,70 +180,58 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budgets: arguments.budgets.clone(),
         seeds: arguments.seeds.clone(),
     };
-    let runs = plan::expand(&library, &file.suite, &overrides)?;
-    let ids: Vec<_> = overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
-    let campaign = Campaign::of(&file.suite, &ids, &arguments.instances)?.filter(|_| !arguments.no_batches);
+    let folder = arguments.out.clone().unwrap_or_else(|| library.root.join("results").join(&file.suite.name));
+    let sweep = Sweep {
+        library: &library,
+        file: &file,
+        overrides,
+        grants: Grants {
+            time: arguments.time_limit,
+            cpu: arguments.cpu_limit,
+            memory: arguments.memory_limit,
+            threads: arguments.threads,
+            jobs: arguments.jobs,
+        },
+        batches: !arguments.no_batches,
+        fresh: arguments.fresh,
+        existing: existing(arguments),
+        folder,
+    };
+    let runs = sweep.runs()?;
     if arguments.list {
-        let searches = campaign.as_ref().map_or(String::new(), Campaign::listing);
+        let searches = sweep.campaign()?.as_ref().map_or(String::new(), Campaign::listing);
         return output::result(&format!("{searches}{}", listing(&runs)));
     }
-    let folder = arguments.out.clone().unwrap_or_else(|| library.root.join("results").join(&file.suite.name));
-    let existing = existing(arguments);
     if arguments.launcher == Launcher::Slurm {
-        let sweep = Sweep { library: &library, suite: &file, folder: &folder, runs, campaign };
-        return on_slurm(arguments, sweep, existing);
+        return on_slurm(arguments, &sweep, &runs);
     }
-    let stop = interrupts()?;
-    let mut writer = Writer::open(&folder, existing)?;
-    write_suite(&folder, &file.text)?;
-    let conditions = conditions(arguments, &library, &file.suite, &folder);
-    Session::new(&runs, &conditions).append(&folder)?;
-    let missing = pool::missing(runs.clone(), |key| writer.contains(key));
-    output::info(&format!("{}: {}", file.suite.name, file.suite.title));
-    announce(&runs, &missing, &folder);
-    let cache = Cache::locate(&library.root, arguments.fresh);
-    let jobs = jobs(arguments, &file.suite);
-    let summary = pool::run_all(missing, jobs, &mut writer, &folder, &conditions, cache.as_ref(), &stop)?;
-    tell_of(cache.as_ref(), summary.cached);
-    if let Some(campaign) = &campaign {
-        let time = search_time(arguments, campaign, &conditions);
-        let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
-        campaign.run(&library, &folder, &folder, existing, &conditions, &stop)?;
-    }
-    report(arguments, &runs, &folder, &library, &file.suite)
-}
-
-/// A suite with what of it is to be done.
-struct Sweep<'a> {
-    library: &'a Library,
-    suite: &'a SuiteFile,
-    folder: &'a Path,
-    runs: Vec<Run>,
-    campaign: Option<Campaign<'a>>,
+    sweep.perform(&runs, &interrupts()?)?;
+    report(arguments, &sweep, &runs)
 }
 
 /// Submits what is missing, and waits for it if asked to.
-fn on_slurm(arguments: &Arguments, sweep: Sweep<'_>, existing: Existing) -> Result<(), Failure> {
-    let Sweep { library, suite, folder, runs, campaign } = sweep;
+fn on_slurm(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
+    let (folder, suite) = (&sweep.folder, sweep.suite());
     let turn = submit::turn(folder)?;
-    submit::prepare(folder, existing)?;
-    write_suite(folder, &suite.text)?;
-    let asked = arguments.threads.or(suite.suite.limits.threads);
-    let (request, chunk) = arguments.slurm.request(suite.suite.slurm.as_ref(), asked);
-    let local = conditions(arguments, library, &suite.suite, folder);
+    submit::prepare(folder, sweep.existing)?;
+    write_suite(folder, &sweep.file.text)?;
+    let asked = arguments.threads.or(suite.limits.threads);
+    let (request, chunk) = arguments.slurm.request(suite.slurm.as_ref(), asked);
+    let local = sweep.conditions();
     let threads = asked.unwrap_or(request.cpus_per_task);
     let conditions = Conditions { limits: Limits { threads, ..local.limits }, ..local };
-    Session::new(&runs, &conditions).append(folder)?;
-    output::info(&format!("{}: {}", suite.suite.name, suite.suite.title));
+    Session::new(runs, &conditions).append(folder)?;
+    output::info(&format!("{}: {}", suite.name, suite.title));
+    let campaign = sweep.campaign()?;
     let submitted = submit::submit(Order {
-        runs: runs.clone(),
+        runs: runs.to_vec(),
         campaign: campaign.as_ref(),
-        suite: &suite.suite.name,
-        root: &library.root,
+        suite: &suite.name,
+        root: &sweep.library.root,
         results: folder,
         conditions: &conditions,
-        search_time: campaign.as_ref().and_then(|campaign| search_time(arguments, campaign, &conditions)),
-        fresh: arguments.fresh,
+        search_time: campaign.as_ref().and_then(|campaign| sweep.search_time(campaign, &conditions)),
+        fresh: sweep.fresh,
         retry: arguments.retry_errors,
         chunk,
         request,
@@ -266,7 +252,7 @@ fn on_slurm(arguments: &Arguments, sweep: Sweep<'_>, existing: Existing) -> Resu
             folder.display()
         )));
     }
-    report(arguments, &runs, folder, library, &suite.suite)
+    report(arguments, sweep, runs)
 }
 
 fn tell(submitted: &Submitted, folder: &Path) {
@@ -276,11 +262,6 @@ fn tell(submitted: &Submitted, folder: &Path) {
     let jobs = if jobs.is_empty() { String::new() } else { format!(" as {}", jobs.join(", ")) };
     output::info(&format!("submitted {}{jobs}{already}{way}", count(*tasks, "task")));
     output::info(&format!("`bench status {}` shows how far they are", folder.display()));
-}
-
-/// Wall limit of each run of a search, which has one budget.
-fn search_time(arguments: &Arguments, campaign: &Campaign<'_>, conditions: &Conditions) -> Option<Duration> {
-    arguments.time_limit.or(campaign.time_limit()).or(conditions.limits.time)
 }
 
 /// What becomes of the rows that are there.
@@ -294,19 +275,18 @@ fn existing(arguments: &Arguments) -> Existing {
 }
 
 /// Table, plots, and the verdict on all rows of the suite, earlier ones included.
-fn report(arguments: &Arguments, runs: &[Run], folder: &Path, library: &Library, suite: &Suite) -> Result<(), Failure> {
-    let wanted: std::collections::HashSet<_> =
-        runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
-    let mut rows = records::read(folder)?;
+fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
+    let (library, folder, suite) = (sweep.library, &sweep.folder, sweep.suite());
     if let Some(device) = arguments.replay {
-        pass::replay(&rows, folder, device, replay::REPEATS)?;
+        pass::replay(&records::read(folder)?, folder, device, replay::REPEATS)?;
     }
-    rows.retain(|record| wanted.contains(&record.key()));
+    let rows = rows_of(runs, folder)?;
+    let material = Material::new(library, &rows, folder, Some(suite));
     if arguments.details || arguments.format != Format::Text {
-        output::result(&sections::all(library, &rows, folder, arguments.format, Some(suite))?)?;
+        output::result(&material.all(arguments.format)?)?;
     }
     if arguments.format == Format::Text {
-        output::result(&sections::one(Section::Digest, library, &rows, folder, Format::Text, Some(suite))?)?;
+        output::result(&material.digest(Format::Text)?)?;
     }
     keep(arguments, &rows, folder, library, suite)?;
     let failed = records::errors(&rows);
@@ -330,8 +310,9 @@ fn keep(
     suite: &Suite,
 ) -> Result<(), Failure> {
     let tables = folder.join("tables.md");
-    let digest = sections::one(Section::Digest, library, rows, folder, Format::Md, Some(suite))?;
-    let text = sections::all(library, rows, folder, Format::Md, Some(suite))?;
+    let material = Material::new(library, rows, folder, Some(suite));
+    let digest = material.digest(Format::Md)?;
+    let text = material.all(Format::Md)?;
     std::fs::write(&tables, format!("{digest}\n{text}"))
         .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", tables.display())))?;
     let more = if arguments.details { "" } else { " (--details prints them)" };
@@ -347,45 +328,6 @@ fn keep(
     write_page(&page, &report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
     output::info(&format!("page: {}", page.display()));
     Ok(())
-}
-
-/// How many runs go at the same time: as many as asked for, or as the suite says and there are cores for.
-fn jobs(arguments: &Arguments, suite: &Suite) -> usize {
-    arguments.jobs.or(suite.limits.jobs.map(|jobs| jobs.min(cores()))).unwrap_or(1)
-}
-
-fn tell_of(cache: Option<&Cache>, rows: usize) {
-    if let Some(cache) = cache.filter(|_| rows > 0) {
-        let (rows, folder) = (count(rows, "row"), cache.folder().display());
-        output::info(&format!("{rows} taken from {folder}; --fresh computes them anew"));
-    }
-}
-
-fn conditions(arguments: &Arguments, library: &Library, suite: &Suite, folder: &Path) -> Conditions {
-    let suite_time = suite.limits.time_seconds.map(Duration::from_secs_f64);
-    let suite_cpu = suite.limits.cpu_seconds.map(Duration::from_secs_f64);
-    let threads = arguments.threads.or(suite.limits.threads).unwrap_or((cores() / jobs(arguments, suite)).max(1));
-    Conditions {
-        limits: Limits { time: arguments.time_limit.or(suite_time), threads, seed: 0 },
-        memory_limit_bytes: arguments.memory_limit.or(suite.limits.memory).map(|size| size.0),
-        cpu_limit: arguments.cpu_limit.or(suite_cpu),
-        logs: Some(folder.join("logs")),
-        host: Host::new(&library.root),
-    }
-}
-
-/// What was run is kept beside what came out.
-fn write_suite(folder: &Path, text: &str) -> Result<(), Failure> {
-    let path = folder.join("suite.toml");
-    std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
-}
-
-fn announce(runs: &[Run], missing: &[Run], folder: &Path) {
-    let rows = |runs: &[Run]| runs.iter().map(|run| run.budgets.len()).sum::<usize>();
-    let there = rows(runs) - rows(missing);
-    let already = if there > 0 { format!("; {} there already", count(there, "row")) } else { String::new() };
-    let (runs, rows) = (count(missing.len(), "run"), count(rows(missing), "row"));
-    output::info(&format!("{runs} for {rows}, to {}{already}", folder.display()));
 }
 
 fn listing(runs: &[Run]) -> String {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
@@ -11,7 +12,7 @@ use crate::ground::output;
 use crate::harness::records::{self, COLUMNS};
 use crate::harness::replay;
 use crate::harness::suite;
-use crate::views::table::sections::{self, Section};
+use crate::views::list::{self, Material, VIEWS};
 
 /// Arguments of `bench table`.
 #[derive(Debug, Args)]
@@ -25,12 +26,17 @@ pub struct Arguments {
     /// Format of the table
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Show one section instead of all that the suite has; formats for machines show one at a time
-    #[arg(long, value_enum)]
-    show: Option<Section>,
+    /// Show one view instead of all that the suite has; formats for machines show one at a time
+    #[arg(long, value_name = "VIEW", value_parser = views())]
+    show: Option<String>,
     /// Explain the columns of records.csv and executed.csv instead
     #[arg(long)]
     columns: bool,
+}
+
+/// The names of the views, with what they show.
+fn views() -> PossibleValuesParser {
+    VIEWS.iter().map(|view| PossibleValue::new(view.name).help(view.help)).collect::<Vec<_>>().into()
 }
 
 /// Prints the table.
@@ -43,9 +49,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             let rows = records::read(results)?;
             let suite = suite::kept_in(results);
             let (library, folder) = (Library::locate(), records::folder_of(results));
-            let text = match arguments.show {
-                None => sections::all(&library, &rows, &folder, arguments.format, suite.as_ref()),
-                Some(section) => sections::one(section, &library, &rows, &folder, arguments.format, suite.as_ref()),
+            let material = Material::new(&library, &rows, &folder, suite.as_ref());
+            let text = match arguments.show.as_deref().and_then(list::find) {
+                None => material.all(arguments.format),
+                Some(view) => material.one(view, arguments.format),
             };
             output::result(&text?)
         }

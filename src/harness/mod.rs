@@ -14,3 +14,4 @@ pub mod records;
 pub mod replay;
 pub mod run;
 pub mod suite;
+pub mod sweep;

@@ -18,8 +18,8 @@ use crate::harness::records::tests::example;
 use crate::harness::records::{COLUMNS, Existing, Record, Writer};
 use crate::harness::records::{manifest, paths};
 use crate::harness::{best, launcher, records, replay, suite};
+use crate::views::list::Material;
 use crate::views::plot;
-use crate::views::table::sections;
 
 fn words(error: impl std::fmt::Display) -> String {
     crate::ground::text::line(&error.to_string())
@@ -83,7 +83,7 @@ fn any_rows_are_read_or_refused_and_make_tables_and_figures() {
         std::fs::write(folder.path().join("records.csv"), [header.as_bytes(), bytes].concat()).unwrap();
         let records = records::read(folder.path()).map_err(words)?;
         let format = [Format::Text, Format::Csv, Format::Latex, Format::Json][cases.get() % 4];
-        sections::all(&library, &records, folder.path(), format, None).map_err(words)?;
+        Material::new(&library, &records, folder.path(), None).all(format).map_err(words)?;
         cases.set(cases.get() + 1);
         // Drawing takes a hundred times as long.
         let figures = plot::figures(&records, None, folder.path()).map_err(words)?;

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod batches;
 pub mod best;
 mod fuzz;
+pub mod list;
 pub mod method_pages;
 pub mod plot;
 pub mod published;

@@ -79,6 +79,18 @@ impl Published {
         self.rows.iter().find(asked).map_or("", |(row, _)| &row.printed)
     }
 
+    /// What is printed of a method on an instance at a budget, in one line.
+    pub fn beside(&self, instance: &str, method: &str, budget: &str) -> String {
+        let asked = |(row, glob): &&(Figure, GlobMatcher)| {
+            row.method == method && row.budget == budget && glob.is_match(instance)
+        };
+        let said = |(row, _): &(Figure, GlobMatcher)| {
+            let Figure { quantity, printed, unit, .. } = row;
+            format!("{quantity} {printed} {unit}").trim_end().to_owned()
+        };
+        self.rows.iter().filter(asked).map(said).collect::<Vec<_>>().join("; ")
+    }
+
     /// Where the figures of a quantity come from.
     pub fn sources(&self, quantity: &str) -> Vec<String> {
         let rows = self.rows.iter().filter(|(row, _)| row.quantity == quantity);

@@ -70,7 +70,10 @@ fn here(arguments: &[&str]) -> Done {
 fn printed_figures_stand_beside_ours_and_are_kept() {
     let checkout = checkout();
     let done = checkout.ok("reproduce mini-table-1");
-    assert!(done.stderr.contains("bench run --suite mini --instances small/counter --budgets 15"), "{}", done.stderr);
+    assert!(done.stderr.contains("mini-table-1: suite mini"), "{}", done.stderr);
+    let run = rows(&checkout.path("results/reproduce-quick/mini/records.csv"));
+    assert!(run.iter().all(|row| row["instance"] == "counter" || row["instance"].contains("n5")), "{run:?}");
+    assert!(run.iter().all(|row| row["budget"].is_empty() || row["budget"] == "15"), "{run:?}");
     assert!(done.stdout.contains("1 match exactly, 1 worse, 2 not run (quick pass)"), "{}", done.stdout);
     let kept = rows(&checkout.path("results/reproduce/mini-table-1-quick.csv"));
     let columns = |column: &str| kept.iter().map(|row| row[column].clone()).collect::<Vec<_>>();

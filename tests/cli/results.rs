@@ -1,5 +1,7 @@
 //! What a run leaves behind: records, schedules, tables, plots.
 
+use std::path::Path;
+
 use crate::checkout::{Checkout, rows};
 
 #[test]
@@ -260,4 +262,30 @@ fn random_methods_run_once_per_seed_and_the_table_shows_their_median() {
     assert_eq!(row["solved"], 3);
     let schedules = std::fs::read_dir(checkout.path("results/mini/schedules/random")).unwrap().count();
     assert_eq!(schedules, 4, "one for store-all and one per seed");
+}
+
+#[test]
+fn figures_of_tables_are_drawn_where_they_are_listed_and_compared() {
+    let checkout = Checkout::new();
+    let file = checkout.path("results/figures.toml");
+    std::fs::create_dir_all(checkout.path("results")).unwrap();
+    std::fs::write(checkout.path("results/t.csv"), "who,at,time\na,1,110\na,2,100\n").unwrap();
+    std::fs::write(
+        &file,
+        "[[figure]]\nfile = 'drawn/f.svg'\nsource = 't.csv'\ntitle = 't'\nby = ['who']\n\
+         horizontal = { column = 'at', label = 'x' }\nvertical = { column = 'time', label = 'y' }\n",
+    )
+    .unwrap();
+    let check = "plot --figures results/figures.toml --check";
+    assert_eq!(checkout.bench(check).code, Some(1));
+    checkout.ok("plot --figures results/figures.toml");
+    assert!(std::fs::read_to_string(checkout.path("results/drawn/f.svg")).unwrap().contains("<svg"));
+    checkout.ok(check);
+}
+
+#[test]
+fn the_committed_figures_are_what_their_file_says() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/figures.toml");
+    let done = Checkout::new().bench(&format!("plot --figures {} --check", file.display()));
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
 }

@@ -4,7 +4,7 @@
 //! `measures.rs` has the formulas, `arena.rs` pairs methods and cases, the others are the tables.
 
 pub mod arena;
-mod claims;
+pub mod claims;
 pub mod digest;
 pub mod findings;
 pub mod measures;
@@ -13,16 +13,10 @@ pub mod planning;
 
 pub use arena::Arena;
 
-use std::path::Path;
-
-use crate::ground::failure::Failure;
 use crate::ground::format::Format;
 use crate::ground::grid::Grid;
 use crate::ground::output;
 use crate::ground::text::wrap;
-use crate::harness::records::Record;
-use crate::harness::replay::Execution;
-use crate::views::trajectory;
 
 /// A table and what the reader must know to read it.
 pub struct Table {
@@ -32,59 +26,6 @@ pub struct Table {
     pub caption: String,
     /// Rows grouped by the class of the methods' claims.
     pub grid: Grid,
-}
-
-/// One of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aggregate {
-    /// Means over all cases.
-    Summary,
-    /// Counts per status.
-    Statuses,
-    /// The fastest schedule of each case, and whose.
-    VirtualBest,
-    /// Performance profiles at round ratios.
-    Profile,
-    /// Quality after planning for so long.
-    Quality,
-    /// Planning time to a gap.
-    Gaps,
-    /// Claimed, simulated and, where there is any, executed time and peak.
-    Claims,
-}
-
-/// All of them, in the order of reports.
-pub const ALL: [Aggregate; 7] = [
-    Aggregate::Summary,
-    Aggregate::Statuses,
-    Aggregate::VirtualBest,
-    Aggregate::Profile,
-    Aggregate::Quality,
-    Aggregate::Gaps,
-    Aggregate::Claims,
-];
-
-/// The arena of some rows, with the traces in their folder.
-///
-/// # Errors
-/// A trace cannot be read.
-pub fn arena(records: &[Record], folder: &Path) -> Result<Arena, Failure> {
-    Ok(Arena::new(records, &trajectory::read_all(records, folder)?))
-}
-
-impl Aggregate {
-    /// Makes the table; executions of the rows' schedules may be there or not.
-    pub fn table(self, arena: &Arena, records: &[Record], executed: &[Execution]) -> Table {
-        match self {
-            Self::Summary => overview::summary(arena),
-            Self::Statuses => overview::statuses(records),
-            Self::VirtualBest => overview::virtual_best(arena),
-            Self::Profile => overview::profiles(arena),
-            Self::Quality => planning::quality(arena),
-            Self::Gaps => planning::gaps(arena),
-            Self::Claims => claims::table(records, executed),
-        }
-    }
 }
 
 impl Table {

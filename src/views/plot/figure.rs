@@ -18,8 +18,8 @@ const FONT_FILE: &[u8] = include_bytes!("DejaVuSans.ttf");
 /// Width and least height of the SVG in its own units; the PNG has `PNG_SCALE` pixels for each.
 const SIZE: (u32, u32) = (790, 470);
 const PNG_SCALE: u32 = 3;
-/// Space to the right of the axes, for the legend, and above them, for the title.
-const LEGEND_WIDTH: u32 = 220;
+/// Space to the right of the axes, for the legend; above them, for the title.
+pub const LEGEND_WIDTH: u32 = 220;
 const TITLE_HEIGHT: u32 = 62;
 /// Left of the axes: for numbers, and for names.
 const NUMBERS_WIDTH: u32 = 74;
@@ -109,6 +109,7 @@ impl Figure {
     /// # Errors
     /// What the operating system or the drawing library says.
     pub fn write(&self, base: &Path) -> Result<(), String> {
+        register()?;
         let with = |ending: &str| {
             let mut path = base.as_os_str().to_owned();
             path.push(ending);
@@ -145,12 +146,20 @@ impl Figure {
     fn draw<B: DrawingBackend>(&self, area: &Area<'_, B>, scale: u32) -> Drawn<B> {
         area.fill(&WHITE)?;
         let pixels = |units: u32| (units * scale).cast_signed();
-        let text = |size: u32, colour: RGBColor| (FONT, f64::from(size * scale)).into_font().color(&colour);
-        area.draw(&Text::new(self.title.clone(), (pixels(14), pixels(12)), text(20, INK)))?;
-        area.draw(&Text::new(self.subtitle.clone(), (pixels(14), pixels(40)), text(14, GREY)))?;
+        let fitted = |words: &str, size: u32, room: u32| (FONT, fitting(words, size * scale, room * scale)).into_font();
+        let (title, subtitle) = (fitted(&self.title, 20, SIZE.0 - 28), fitted(&self.subtitle, 14, SIZE.0 - 28));
+        area.draw(&Text::new(self.title.clone(), (pixels(14), pixels(12)), title.color(&INK)))?;
+        area.draw(&Text::new(self.subtitle.clone(), (pixels(14), pixels(40)), subtitle.color(&GREY)))?;
         let (_, below) = area.split_vertically(TITLE_HEIGHT * scale);
         let (axes, beside) = below.split_horizontally((SIZE.0 - LEGEND_WIDTH) * scale);
         let named = !self.vertical.names.is_empty();
+        let least = |sizes: &mut dyn Iterator<Item = f64>, size: u32| sizes.fold(f64::from(size * scale), f64::min);
+        let size = if named { 13 } else { 15 };
+        let names = &mut self.vertical.names.iter().map(|name| fitting(name, size * scale, (NAMES_WIDTH - 12) * scale));
+        let labels = least(names, size);
+        let axes_width = SIZE.0 - LEGEND_WIDTH - NUMBERS_WIDTH - 24;
+        let rooms = [(&self.horizontal.label, axes_width), (&self.vertical.label, SIZE.1 - TITLE_HEIGHT - 66)];
+        let described = least(&mut rooms.into_iter().map(|(words, room)| fitting(words, 16 * scale, room * scale)), 16);
         let mut chart = ChartBuilder::on(&axes)
             .x_label_area_size(52 * scale)
             .y_label_area_size(if named { NAMES_WIDTH } else { NUMBERS_WIDTH } * scale)
@@ -166,8 +175,8 @@ impl Figure {
             .max_light_lines(0)
             .bold_line_style(GRID)
             .axis_style(GREY)
-            .label_style(text(if named { 13 } else { 15 }, INK))
-            .axis_desc_style(text(16, INK))
+            .label_style((FONT, labels).into_font().color(&INK))
+            .axis_desc_style((FONT, described).into_font().color(&INK))
             .x_desc(&self.horizontal.label)
             .y_desc(&self.vertical.label)
             .x_label_formatter(&|value| tick(*value))
@@ -193,6 +202,21 @@ impl Figure {
         let dashes = DashedLineSeries::new(line, 6 * scale, 5 * scale, GREY.stroke_width(scale));
         chart.draw_series(dashes).map(|_| ())
     }
+}
+
+/// The size of a text that is as wide as there is room, but no larger than wanted.
+pub fn fitting(text: &str, size: u32, room: u32) -> f64 {
+    let (size, room) = (f64::from(size), f64::from(room));
+    let width = width_of(text, size);
+    if width <= room { size } else { size * room / width }
+}
+
+/// The width of a text at a size.
+pub fn width_of(text: &str, size: f64) -> f64 {
+    if register().is_err() {
+        return 0.0;
+    }
+    (FONT, size).into_font().box_size(text).map_or(0.0, |(width, _)| f64::from(width))
 }
 
 /// Makes the embedded font known, once.

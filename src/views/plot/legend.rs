@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::figure::{Device, FONT, Figure, GREY, INK, Joined, Series};
+use super::figure::{Device, FONT, Figure, GREY, INK, Joined, LEGEND_WIDTH, Series, fitting};
 use super::marks::{Area, Drawn, bar_fill, draw_marker};
 
 /// From an entry to the next, and from a line within an entry to the next.
@@ -11,8 +11,13 @@ const ENTRY: i32 = 27;
 const LINE: i32 = 17;
 /// Above the first entry.
 const TOP: i32 = 22;
-/// Characters of a small line that fit.
-const LINE_CHARACTERS: usize = 28;
+/// Left end of the words.
+const WORDS: i32 = 46;
+/// Size of a name, and of a line below it.
+const NAME_SIZE: u32 = 15;
+const LINE_SIZE: u32 = 12;
+/// Room for words.
+const ROOM: u32 = LEGEND_WIDTH - WORDS.cast_unsigned() - 6;
 
 /// Height that the legend takes, in units of the SVG.
 pub fn height(figure: &Figure) -> u32 {
@@ -43,13 +48,13 @@ pub fn draw<B: DrawingBackend>(figure: &Figure, area: &Area<'_, B>, scale: u32) 
     };
     if has_bounds(figure) {
         dashes(y, &[8, 14, 20, 26, 32], 2)?;
-        text(area, "proved lower bound", (46, y), false, scale)?;
+        text(area, "proved lower bound", (WORDS, y), false, scale)?;
         y += ENTRY;
     }
     if let Some(Device { name, size, .. }) = figure.visible_device() {
         dashes(y, &[8, 20, 32], 7)?;
-        text(area, name, (46, y), true, scale)?;
-        text(area, size, (46, y + 18), false, scale)?;
+        text(area, name, (WORDS, y), true, scale)?;
+        text(area, size, (WORDS, y + 18), false, scale)?;
     }
     Ok(())
 }
@@ -84,17 +89,20 @@ fn words<B: DrawingBackend>(
     mut y: i32,
     scale: u32,
 ) -> Result<i32, DrawingAreaErrorKind<B::ErrorType>> {
-    text(area, &parts_of(&series.label).0, (46, y), true, scale)?;
+    text(area, &parts_of(&series.label).0, (WORDS, y), true, scale)?;
     for line in small_lines(series) {
         y += LINE;
-        text(area, &line, (46, y), false, scale)?;
+        text(area, &line, (WORDS, y), false, scale)?;
     }
     Ok(y + ENTRY)
 }
 
 fn text<B: DrawingBackend>(area: &Area<'_, B>, words: &str, (x, y): (i32, i32), main: bool, scale: u32) -> Drawn<B> {
-    let (size, colour) = if main { (15, INK) } else { (12, GREY) };
-    let font = (FONT, f64::from(size * scale)).into_font().color(&colour).pos(Pos::new(HPos::Left, VPos::Center));
+    let (size, colour) = if main { (NAME_SIZE, INK) } else { (LINE_SIZE, GREY) };
+    let font = (FONT, fitting(words, size * scale, ROOM * scale))
+        .into_font()
+        .color(&colour)
+        .pos(Pos::new(HPos::Left, VPos::Center));
     let unit = scale.cast_signed();
     area.draw(&Text::new(words.to_owned(), (x * unit, (y + 2) * unit), font))
 }
@@ -110,7 +118,8 @@ fn small_lines(series: &Series) -> Vec<String> {
 fn broken(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for part in text.replace('[', "\0[").replace(',', ",\0").split('\0').filter(|part| !part.is_empty()) {
-        if lines.last().is_some_and(|line| !line.is_empty() && line.len() + part.len() > LINE_CHARACTERS) {
+        let with = |line: &String| fitting(&format!("{line}{part}"), LINE_SIZE, ROOM) < f64::from(LINE_SIZE);
+        if lines.last().is_some_and(|line| !line.is_empty() && with(line)) {
             lines.push(String::new());
         }
         if let Some(line) = lines.last_mut() {

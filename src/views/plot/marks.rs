@@ -16,6 +16,8 @@ pub type Drawn<B> = Result<(), DrawingAreaErrorKind<<B as DrawingBackend>::Error
 
 /// A line of steps with more points than this has markers at some of them only.
 const MARKED_STEPS: usize = 8;
+/// The same of lines from point to point, where each point is a measurement.
+const MARKED_POINTS: usize = 60;
 
 /// Draws a series with its bounds.
 ///
@@ -72,6 +74,9 @@ pub fn bar_fill(series: &Series) -> ShapeStyle {
 fn marked(series: &Series) -> Vec<&(f64, f64)> {
     // A bound alone shows whose it is where it begins.
     let points = if series.points.is_empty() { &series.bound[..series.bound.len().min(1)] } else { &series.points[..] };
+    if series.joined == Joined::Lines && points.len() > MARKED_POINTS {
+        return points.iter().step_by(points.len().div_ceil(MARKED_STEPS)).collect();
+    }
     if series.joined != Joined::Steps {
         return points.iter().collect();
     }

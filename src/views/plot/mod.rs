@@ -5,6 +5,7 @@
 mod axis;
 mod bars;
 mod batches;
+pub mod drawn;
 pub mod executed;
 mod figure;
 mod legend;

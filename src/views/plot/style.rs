@@ -101,6 +101,24 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
 const OTHERS: &[(RGBColor, Marker)] =
     &[(SKY, Marker::Plus), (BLACK, Marker::Plus), (SKY, Marker::Cross), (BLACK, Marker::Circle)];
 
+/// Looks of series that are no methods, in turn.
+const TURNS: &[(RGBColor, Marker)] = &[
+    (BLUE, Marker::Circle),
+    (VERMILLION, Marker::Square),
+    (GREEN, Marker::Triangle),
+    (PURPLE, Marker::Diamond),
+    (ORANGE, Marker::Plus),
+    (BLACK, Marker::Cross),
+    (SKY, Marker::Circle),
+    (WINE, Marker::Square),
+];
+
+/// The look of a series that is no method.
+pub fn turn(order: usize) -> Style {
+    let (colour, marker) = TURNS[order % TURNS.len()];
+    Style { colour, marker }
+}
+
 /// The look of a method; `order` tells apart those that have none of their own.
 pub fn of(method: &str, order: usize) -> Style {
     let listed = STYLES.iter().find(|(id, ..)| *id == method).map(|&(_, colour, marker)| Style { colour, marker });

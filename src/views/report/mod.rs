@@ -15,16 +15,13 @@ use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::text;
 use crate::harness::records::Record;
-use crate::harness::records::batches as searches;
 use crate::harness::records::manifest::{self, Session};
 use crate::harness::records::select::by_instance;
-use crate::harness::replay;
 use crate::harness::suite::Suite;
 use crate::views::aggregate::digest::Digest;
-use crate::views::aggregate::{self, Aggregate, Arena, findings};
-use crate::views::batches;
+use crate::views::aggregate::{self, findings};
+use crate::views::list::Material;
 use crate::views::plot::{self, Named};
-use crate::views::table::{self, ratios, sections};
 
 const STYLE: &str = include_str!("assets/report.css");
 const TABLES: &str = include_str!("assets/tables.js");
@@ -72,14 +69,15 @@ pub fn page(
     embedding: Embedding,
 ) -> Result<String, Failure> {
     let rows: Vec<&Record> = by_instance(records).into_iter().flat_map(|(_, rows)| rows).collect();
-    let arena = aggregate::arena(records, folder)?;
+    let material = Material::new(library, records, folder, suite);
+    let arena = material.arena()?;
     let mut figures = plot::figures(records, suite, folder)?;
     let hidden_figures = cut_progress(&mut figures, embedding.progress_plots);
     let report = Report {
         suite,
         sessions: manifest::read(folder),
-        tables: tables(library, records, &arena, suite, folder)?,
-        findings: findings::sentences(&arena, &Digest::new(&arena)),
+        tables: material.page()?,
+        findings: findings::sentences(arena, &Digest::new(arena)),
         schedules: schedules::embed(&rows, folder, embedding.schedule_steps),
         rows,
         figures,
@@ -106,41 +104,6 @@ fn cut_progress(figures: &mut Vec<Named>, most: usize) -> usize {
     dropped.sort_unstable();
     dropped.iter().rev().for_each(|&at| drop(figures.remove(at)));
     dropped.len()
-}
-
-/// Overheads, ratios where the suite asks for them, and every aggregate.
-fn tables(
-    library: &Library,
-    records: &[Record],
-    arena: &Arena,
-    suite: Option<&Suite>,
-    folder: &Path,
-) -> Result<Vec<aggregate::Table>, Failure> {
-    let executed = replay::read(folder)?;
-    let overheads = aggregate::Table {
-        title: "Overhead per budget",
-        caption: table::CAPTION.into(),
-        grid: table::grid(&table::summarise(records)),
-    };
-    let mut tables = vec![Aggregate::Summary.table(arena, records, &executed), overheads];
-    if suite.is_some_and(|suite| suite.ratios) {
-        let ratios = ratios::table(records, &sections::published(library, suite)?);
-        let title = "Ratios to the optimum of the fixed order";
-        tables.extend(ratios.map(|(caption, grid)| aggregate::Table { title, caption, grid }));
-    }
-    let searches = searches::read(folder)?;
-    if !searches.is_empty() {
-        let published = sections::published(library, suite)?;
-        tables.push(aggregate::Table {
-            title: "Largest batches",
-            caption: batches::caption(&searches, &published),
-            grid: batches::grid(&searches, &published, true),
-        });
-    }
-    tables.push(table::digest::table(arena));
-    let others = aggregate::ALL.into_iter().filter(|which| *which != Aggregate::Summary);
-    tables.extend(others.map(|which| which.table(arena, records, &executed)));
-    Ok(tables)
 }
 
 impl Report<'_> {

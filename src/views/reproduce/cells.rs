@@ -1,19 +1,14 @@
-//! Running what an entry needs: `bench run` in a child process, one call for each of its parts, which
-//! resumes where an earlier call stopped.
+//! What of a suite an entry needs, and the rows that are there of it.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::PathBuf;
 
 use remat_formulations::Spec;
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::{Cells, Entry, Part};
+use super::catalogue::{Cells, Entry};
 use super::measure::{Evidence, is_of};
 use crate::ground::failure::Failure;
 use crate::ground::library::{Library, glob};
-use crate::ground::output;
 use crate::harness::records::batches;
 use crate::harness::records::{self, Record};
 use crate::harness::suite;
@@ -58,27 +53,6 @@ pub fn folder(library: &Library, suite: &str, extent: Extent) -> PathBuf {
     }
 }
 
-/// Runs what an entry needs and has no row yet; returns whether a row ended in an error.
-///
-/// # Errors
-/// `bench run` refuses its arguments or is interrupted, or a suite cannot be read.
-pub fn run(library: &Library, entry: &Entry, extent: Extent, stop: &AtomicBool) -> Result<bool, Failure> {
-    let mut failed = false;
-    for cells in &entry.runs {
-        let Some(mut part) = cells.part(extent.pass) else { continue };
-        if let Some(most) = extent.most_seconds {
-            let suite = suite::read(library, &cells.suite)?.suite;
-            let given = part.time_seconds.or(suite.limits.time_seconds);
-            part.time_seconds = Some(given.map_or(most, |seconds| seconds.min(most)));
-        }
-        let arguments = arguments(cells, &part, &folder(library, &cells.suite, extent));
-        let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
-        output::info(&format!("{}: bench {}", entry.id, words.join(" ")));
-        failed |= call(&library.root, &arguments, stop)?;
-    }
-    Ok(failed)
-}
-
 /// Rows that the cells of an entry left.
 ///
 /// # Errors
@@ -108,7 +82,11 @@ pub fn evidence(library: &Library, entry: &Entry, extent: Extent) -> Result<Evid
     Ok(evidence)
 }
 
-fn spec(words: &str) -> Result<Spec, Failure> {
+/// A method as the catalogue writes it.
+///
+/// # Errors
+/// It is no spec.
+pub fn spec(words: &str) -> Result<Spec, Failure> {
     words.parse().map_err(|error| Failure::input(format!("method {words:?}: {error}")))
 }
 
@@ -121,50 +99,4 @@ fn budgets_of(library: &Library, cells: &Cells) -> Result<Vec<String>, Failure> 
 /// A pattern without folders, for rows have the instance's name alone.
 pub fn last_part(pattern: &str) -> &str {
     pattern.rsplit('/').next().unwrap_or(pattern)
-}
-
-fn program() -> Result<Command, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::failed(format!("cannot find the running program: {error}")))?;
-    Ok(Command::new(program))
-}
-
-fn arguments(cells: &Cells, part: &Part, out: &Path) -> Vec<OsString> {
-    let mut words: Vec<OsString> = vec!["run".into(), "--suite".into(), cells.suite.clone().into()];
-    let seeds: Vec<_> = part.seeds.iter().map(u64::to_string).collect();
-    let lists: [(&str, &[String]); 4] = [
-        ("--instances", &part.instances),
-        ("--methods", &part.methods),
-        ("--budgets", &part.budgets),
-        ("--seeds", &seeds),
-    ];
-    for (flag, values) in lists {
-        if !values.is_empty() {
-            words.push(flag.into());
-            words.extend(values.iter().map(OsString::from));
-        }
-    }
-    if let Some(seconds) = part.time_seconds {
-        words.extend(["--time-limit".into(), seconds.to_string().into()]);
-    }
-    if !cells.batches {
-        words.push("--no-batches".into());
-    }
-    words.extend(["--no-plots".into(), "--resume".into(), "--out".into(), out.into()]);
-    words
-}
-
-/// Runs `bench`; returns whether rows ended in errors.
-fn call(root: &Path, arguments: &[OsString], stop: &AtomicBool) -> Result<bool, Failure> {
-    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
-    // An interrupt reaches the child as well, which keeps what it has.
-    let status = program()?.args(arguments).current_dir(root).stdout(Stdio::null()).status();
-    let status = status.map_err(|error| Failure::failed(format!("cannot start `bench run`: {error}")))?;
-    match status.code() {
-        _ if stop.load(Ordering::Relaxed) => Err(Failure::Interrupted("interrupted; the same command goes on".into())),
-        Some(0) => Ok(false),
-        Some(1) => Ok(true),
-        Some(2) => Err(Failure::input("`bench run` refused what the catalogue asks; the line above says why")),
-        _ => Err(Failure::Interrupted("`bench run` was stopped; the same command goes on".into())),
-    }
 }

@@ -1,7 +1,7 @@
 //! `bench reproduce`: the tables and figures of the papers, each beside what comes out here.
 //!
-//! [`catalogue`] says what there is and how it is compared (`instances/reproduce/*.toml`), [`cells`] runs what an
-//! entry needs through `bench run`, [`measure`] reads our figure off the records, [`verdict`] compares it with
+//! [`catalogue`] says what there is and how it is compared (`instances/reproduce/*.toml`), [`cells`] finds the
+//! rows that an entry needs, [`measure`] reads our figure off the records, [`verdict`] compares it with
 //! the printed one, [`outcome`] keeps the comparison under `results/reproduce/`, and [`list`] prints
 //! catalogue and verdicts. Nothing here knows a method, or what a network is.
 

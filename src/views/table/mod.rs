@@ -6,7 +6,7 @@
 pub mod digest;
 pub mod ratios;
 pub mod replay;
-pub mod sections;
+pub mod rows;
 
 use std::collections::BTreeMap;
 

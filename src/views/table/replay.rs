@@ -4,13 +4,11 @@
 //! Errors are percentages of the measured value: the mean of their magnitudes, and with their signs (above 0: the
 //! simulator says more than was measured). Executions that failed or differ are counted, and have no errors.
 
-use crate::ground::format::Format;
 use crate::ground::grid::Grid;
-use crate::ground::output;
-use crate::ground::text::wrap;
 use crate::harness::records::Record;
 use crate::harness::records::select::{label, rank};
 use crate::harness::replay::Execution;
+use crate::views::aggregate::Table;
 
 const CAPTION: &str = "Simulated against executed, in % of executed: mean of the magnitudes, and mean with sign \
 (above 0: the simulator says more). equal: gradients, loss and buffers are those of the framework's own iteration. \
@@ -31,28 +29,35 @@ struct Line {
     peak: Vec<f64>,
 }
 
-/// The text of the table.
-pub fn render(records: &[Record], executed: &[Execution], format: Format) -> String {
-    let grid = grid(&lines(records, executed));
-    match format {
-        Format::Text => grid.folded(output::width()) + &wrap(CAPTION, output::width()),
-        Format::Md => format!("{CAPTION}\n\n{}", grid.render(format)),
-        Format::Latex => format!("% {CAPTION}\n{}", grid.render(format)),
-        Format::Csv | Format::Json => grid.render(format),
-    }
+/// What a line of the table is about, on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// A method.
+    Method,
+    /// An instance, over all methods.
+    Instance,
 }
 
-fn lines(records: &[Record], executed: &[Execution]) -> Vec<Line> {
+/// The table.
+pub fn table(records: &[Record], executed: &[Execution], group: Group) -> Table {
+    let (title, head) = match group {
+        Group::Method => ("Simulated against executed, by method", "method"),
+        Group::Instance => ("Simulated against executed, by network", "network"),
+    };
+    Table { title, caption: CAPTION.into(), grid: grid(&lines(records, executed, group), head) }
+}
+
+fn lines(records: &[Record], executed: &[Execution], group: Group) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for execution in executed {
         let Some(row) = records.iter().rfind(|row| execution.is_of(row)) else { continue };
-        let label = label(&row.method, "");
+        let label = if group == Group::Method { label(&row.method, "") } else { row.instance.clone() };
         let at = lines.iter().position(|line| line.label == label && line.device == execution.device);
         let at = at.unwrap_or_else(|| {
             lines.push(Line {
                 device: execution.device.clone(),
                 label,
-                rank: rank(&row.method),
+                rank: if group == Group::Method { rank(&row.method) } else { 0 },
                 executions: 0,
                 equal: 0,
                 time: vec![],
@@ -104,10 +109,10 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> String {
     if count == 0 { String::new() } else { format!("{:.1}", values.sum::<f64>() / count as f64) }
 }
 
-fn grid(lines: &[Line]) -> Grid {
+fn grid(lines: &[Line], head: &str) -> Grid {
     let header = [
         "device",
-        "method",
+        head,
         "executions",
         "equal",
         "time MAPE",
@@ -133,6 +138,7 @@ fn grid(lines: &[Line]) -> Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ground::format::Format;
     use crate::harness::records::tests::example;
     use crate::harness::replay::tests::execution;
 
@@ -152,12 +158,13 @@ mod tests {
             execution("revolve", "0.6x", 1_000_000, peak),
             execution("pytorch:plain", "", 1, 1),
         ];
-        let lines = lines(&rows, &executed);
+        let lines = lines(&rows, &executed, Group::Method);
         assert_eq!(lines.iter().map(|line| line.label.as_str()).collect::<Vec<_>>(), ["store-all", "revolve"]);
         let expected = "device,method,executions,equal,time MAPE,time,relative time MAPE,relative time,peak MAPE,peak\n\
                         cpu,store-all,1,1,50.0,-50.0,0.0,0.0,0.0,0.0\n\
                         cpu,revolve,2,2,22.5,-2.5,95.0,95.0,25.0,-25.0\n";
-        assert_eq!(render(&rows, &executed, Format::Csv), expected);
+        assert_eq!(table(&rows, &executed, Group::Method).render(Format::Csv), expected);
+        assert_eq!(table(&rows, &executed, Group::Instance).grid.rows()[0][1..3], ["net", "3"]);
     }
 
     #[test]
@@ -165,7 +172,7 @@ mod tests {
         let rows = [example("store-all", None)];
         let mut different = execution("store-all", "", 1, 1);
         different.executed_equal = Some(false);
-        let lines = lines(&rows, &[different]);
+        let lines = lines(&rows, &[different], Group::Method);
         assert_eq!((lines[0].executions, lines[0].equal, lines[0].time.len(), lines[0].peak.len()), (1, 0, 0, 0));
     }
 }

@@ -1,0 +1,167 @@
+//! A suite from its file to rows, on this machine: what `bench run` and `bench reproduce` have in common.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use remat_formulations::Limits;
+
+use crate::ground::failure::Failure;
+use crate::ground::host::{Host, cores};
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::size::Size;
+use crate::ground::text::count;
+use crate::harness::cache::Cache;
+use crate::harness::max_batch::campaign::Campaign;
+use crate::harness::pool;
+use crate::harness::records::manifest::Session;
+use crate::harness::records::{self, Existing, Record, Writer};
+use crate::harness::run::plan::{self, Overrides};
+use crate::harness::run::{Conditions, Run};
+use crate::harness::suite::{Suite, SuiteFile};
+
+/// What of a suite is run, with what, and where its rows go.
+pub struct Sweep<'a> {
+    /// The checkout.
+    pub library: &'a Library,
+    /// The suite.
+    pub file: &'a SuiteFile,
+    /// What is run instead of what the suite says.
+    pub overrides: Overrides,
+    /// What runs may use instead of what the suite says.
+    pub grants: Grants,
+    /// Whether the suite's searches for the largest batch are done, too.
+    pub batches: bool,
+    /// Whether no row is taken from the cache.
+    pub fresh: bool,
+    /// Folder of the rows.
+    pub folder: PathBuf,
+    /// What becomes of the rows that are there.
+    pub existing: Existing,
+}
+
+/// What runs may use; nothing: as the suite says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grants {
+    /// Wall time of each row.
+    pub time: Option<Duration>,
+    /// CPU time of each row.
+    pub cpu: Option<Duration>,
+    /// Memory of each run.
+    pub memory: Option<Size>,
+    /// Threads of each run.
+    pub threads: Option<usize>,
+    /// Runs at the same time.
+    pub jobs: Option<usize>,
+}
+
+impl<'a> Sweep<'a> {
+    /// The suite.
+    pub fn suite(&self) -> &'a Suite {
+        &self.file.suite
+    }
+
+    /// The runs.
+    ///
+    /// # Errors
+    /// A file, method, parameter or budget that does not fit.
+    pub fn runs(&self) -> Result<Vec<Run>, Failure> {
+        plan::expand(self.library, self.suite(), &self.overrides)
+    }
+
+    /// The searches for the largest batch; none where there are none to do.
+    ///
+    /// # Errors
+    /// A pattern is malformed.
+    pub fn campaign(&self) -> Result<Option<Campaign<'a>>, Failure> {
+        let ids: Vec<_> = self.overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
+        Ok(Campaign::of(self.suite(), &ids, &self.overrides.instances)?.filter(|_| self.batches))
+    }
+
+    /// How many runs go at the same time: as many as asked for, or as the suite says and there are cores for.
+    fn jobs(&self) -> usize {
+        self.grants.jobs.or(self.suite().limits.jobs.map(|jobs| jobs.min(cores()))).unwrap_or(1)
+    }
+
+    /// What each run may use.
+    pub fn conditions(&self) -> Conditions {
+        let (grants, limits) = (&self.grants, &self.suite().limits);
+        let threads = grants.threads.or(limits.threads).unwrap_or((cores() / self.jobs()).max(1));
+        let time = grants.time.or(limits.time_seconds.map(Duration::from_secs_f64));
+        Conditions {
+            limits: Limits { time, threads, seed: 0 },
+            memory_limit_bytes: grants.memory.or(limits.memory).map(|size| size.0),
+            cpu_limit: grants.cpu.or(limits.cpu_seconds.map(Duration::from_secs_f64)),
+            logs: Some(self.folder.join("logs")),
+            host: Host::new(&self.library.root),
+        }
+    }
+
+    /// Wall limit of each run of a search, which has one budget.
+    pub fn search_time(&self, campaign: &Campaign<'_>, conditions: &Conditions) -> Option<Duration> {
+        self.grants.time.or(campaign.time_limit()).or(conditions.limits.time)
+    }
+
+    /// Does what has no row yet, runs before searches.
+    ///
+    /// # Errors
+    /// Results cannot be written, or interrupted. What was written stays.
+    pub fn perform(&self, runs: &[Run], stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+        let mut writer = Writer::open(&self.folder, self.existing)?;
+        write_suite(&self.folder, &self.file.text)?;
+        let conditions = self.conditions();
+        Session::new(runs, &conditions).append(&self.folder)?;
+        let missing = pool::missing(runs.to_vec(), |key| writer.contains(key));
+        announce(self.suite(), runs, &missing, &self.folder);
+        let cache = Cache::locate(&self.library.root, self.fresh);
+        let summary =
+            pool::run_all(missing, self.jobs(), &mut writer, &self.folder, &conditions, cache.as_ref(), stop)?;
+        tell_of(cache.as_ref(), summary.cached);
+        if let Some(campaign) = &self.campaign()? {
+            let time = self.search_time(campaign, &conditions);
+            let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
+            campaign.run(self.library, &self.folder, &self.folder, self.existing, &conditions, stop)?;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of some runs that are in a folder, earlier ones included.
+///
+/// # Errors
+/// There are none, or they cannot be read.
+pub fn rows_of(runs: &[Run], folder: &Path) -> Result<Vec<Record>, Failure> {
+    let keys = runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget)));
+    let wanted: HashSet<_> = keys.collect();
+    let mut rows = records::read(folder)?;
+    rows.retain(|record| wanted.contains(&record.key()));
+    Ok(rows)
+}
+
+/// What was run is kept beside what came out.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_suite(folder: &Path, text: &str) -> Result<(), Failure> {
+    let path = folder.join("suite.toml");
+    std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+}
+
+fn announce(suite: &Suite, runs: &[Run], missing: &[Run], folder: &Path) {
+    output::info(&format!("{}: {}", suite.name, suite.title));
+    let rows = |runs: &[Run]| runs.iter().map(|run| run.budgets.len()).sum::<usize>();
+    let there = rows(runs) - rows(missing);
+    let already = if there > 0 { format!("; {} there already", count(there, "row")) } else { String::new() };
+    let (runs, rows) = (count(missing.len(), "run"), count(rows(missing), "row"));
+    output::info(&format!("{runs} for {rows}, to {}{already}", folder.display()));
+}
+
+fn tell_of(cache: Option<&Cache>, rows: usize) {
+    if let Some(cache) = cache.filter(|_| rows > 0) {
+        let (rows, folder) = (count(rows, "row"), cache.folder().display());
+        output::info(&format!("{rows} taken from {folder}; --fresh computes them anew"));
+    }
+}

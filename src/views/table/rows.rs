@@ -1,0 +1,68 @@
+//! The table of rows: what each came to, when its schedules and proofs were there, and what was published.
+
+use crate::ground::grid::Grid;
+use crate::harness::records::Record;
+use crate::harness::records::select::label;
+use crate::views::aggregate::measures::time_to_proof;
+use crate::views::aggregate::{Table, seconds};
+use crate::views::published::Published;
+use crate::views::trajectory::Trajectory;
+
+const CAPTION: &str = "Overhead, peak and bound in % of store-all's (overhead and bound: what lies above). gap: between schedule and \
+proved bound, in % of the schedule. first s, best s: seconds of planning until the first and the best schedule; 5 % s, 2 % s: until \
+the schedule was at most so much above the bound; -: never. published: figures of papers on the same instance, method and budget.";
+
+/// The table; trajectories in the order of the records.
+pub fn table(records: &[Record], trajectories: &[Trajectory], published: &Published) -> Table {
+    let header = [
+        "instance",
+        "budget",
+        "method",
+        "ended",
+        "overhead",
+        "peak",
+        "bound",
+        "gap",
+        "first s",
+        "best s",
+        "5 % s",
+        "2 % s",
+        "wall s",
+        "CPU s",
+        "published",
+    ];
+    let mut grid = Grid::new(&header).numeric(4..14);
+    for (row, trajectory) in records.iter().zip(trajectories) {
+        let above = |time: Option<u64>| percent(time, row.store_all_time).map(|percent| percent - 100.0);
+        let gap = row.simulated_time.zip(row.lower_bound).filter(|(time, _)| *time > 0);
+        let gap = gap.map(|(time, bound)| 100.0 * (time as f64 - bound as f64) / time as f64);
+        let at = |step: Option<&(f64, u64)>| seconds(step.map(|step| step.0));
+        let proved = |share| seconds(time_to_proof(&trajectory.incumbents, &trajectory.bounds, share));
+        grid.row([
+            row.instance.clone(),
+            row.budget.clone(),
+            label(&row.method, &row.parameters),
+            crate::views::aggregate::overview::word(row.termination),
+            number(above(row.simulated_time)),
+            number(percent(row.simulated_peak, row.store_all_peak)),
+            number(above(row.lower_bound)),
+            number(gap),
+            at(trajectory.incumbents.first()),
+            at(trajectory.incumbents.last()),
+            proved(0.05),
+            proved(0.02),
+            seconds(Some(row.wall_seconds)),
+            seconds(Some(row.cpu_seconds)),
+            published.beside(&row.instance, &row.method, &row.budget),
+        ]);
+    }
+    Table { title: "Every row", caption: CAPTION.into(), grid }
+}
+
+fn percent(value: Option<u64>, whole: u64) -> Option<f64> {
+    value.filter(|_| whole > 0).map(|value| 100.0 * value as f64 / whole as f64)
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or("-".into(), |value| format!("{value:.2}"))
+}
