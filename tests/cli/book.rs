@@ -137,6 +137,19 @@ fn every_folder_of_instances_is_on_the_page_of_instances() {
     }
 }
 
+#[test]
+fn every_view_of_tables_is_on_the_page_of_tables() {
+    let page = read("docs/reference/tables.md");
+    let line = read("docs/reference/command-line.md");
+    let (_, rest) = line.split_once("--show <VIEW>").unwrap();
+    let (_, values) = rest.split_once("Possible values:\n").unwrap();
+    let (values, _) = values.split_once("\n\n").unwrap();
+    for value in values.lines().filter_map(|line| line.trim().strip_prefix("- ")) {
+        let name = value.split(':').next().unwrap();
+        assert!(page.contains(&format!("`{name}`")), "docs/reference/tables.md lacks {name}");
+    }
+}
+
 /// In blocks of `console`, a line that begins with `$` is a command, and the lines after it are in its output.
 #[test]
 fn the_commands_of_the_errata_print_what_the_page_says() {
