@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import statistics
 import sys
 import time
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -29,12 +31,13 @@ from .budget import Budget
 from .compiling import compile as compile_within
 from .errors import PlanError, PlanWarning
 from .networks import NETWORKS, Network
-from .planning import executed
+from .planning import executed, executed_time
 
 SHARES = (80, 60, 50, 40, 30)
 STOCK = (0.9, 0.7, 0.5, 0.3, 0.1, 0.0)
 SOLVERS = ("dp", "greedy", "ilp")
 UNFINISHED = 75
+_NUMBERS = itertools.count()
 Iteration = Callable[[], torch.Tensor]
 
 
@@ -92,12 +95,20 @@ class Bench:
         self.state = {key: value.clone() for key, value in module.state_dict().items()}
         held = [*module.parameters(), *module.buffers(), *self.network.inputs]
         self.fixed = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}.values())
+        torch._dynamo.reset()
         self.expected = self.gradients(self.iteration)
+        self.reference: Iteration = torch.compile(self.fresh())
         self.eager_peak = 0
 
     def iteration(self) -> torch.Tensor:
         """Forward and loss."""
         return self.network.loss(self.network.module(*self.network.inputs))
+
+    def fresh(self) -> Iteration:
+        """The iteration as code of its own: the compiler keeps what it compiled by code, and knows nothing of methods."""
+        code = Bench.iteration.__code__
+        again = FunctionType(code.replace(co_name=f"{code.co_name}_{next(_NUMBERS)}"), Bench.iteration.__globals__)
+        return lambda: again(self)
 
     def run(self, iteration: Iteration) -> Callable[[], None]:
         """A whole step without the optimizer's."""
@@ -119,41 +130,39 @@ class Bench:
     def row(self, method: str, setting: str) -> Row:
         """Measures one method."""
         row = Row(self.name, method, setting)
-        torch._dynamo.reset()
         try:
             with _configured(method, setting), _wrapped(self.network, method):
-                reference = torch.compile(self.iteration) if method in ("eager", "torch.compile") else None
-                iteration = self._chosen(method, setting, row, reference)
+                iteration = self._chosen(method, setting, row)
                 found = self.gradients(iteration)
                 largest = max(g.abs().max().item() for g in self.expected.values()) or 1.0
                 row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
-                once = executed(self.run(iteration), self.samples)
-                row.peak_bytes, row.time_ns = once.peak_bytes + self.fixed, once.time_ns
+                row.peak_bytes = executed(self.run(iteration), 1).peak_bytes + self.fixed
+            self._time(row, iteration, method)
             if method == "eager":
                 self.eager_peak = row.peak_bytes
-            row.reference_ns = self._reference(method, row.time_ns)
         except Exception as error:  # a method that fails is a row that says so
             row.error = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
         self.network.module.load_state_dict(self.state)
         return row
 
-    def _reference(self, method: str, taken: int) -> int:
-        if method == "torch.compile":
-            return taken
-        torch._dynamo.reset()
-        compiled = torch.compile(self.iteration)
-        return executed(self.run(compiled), self.samples).time_ns
+    def _time(self, row: Row, iteration: Iteration, method: str) -> None:
+        """In turn with the reference, so that what the machine does besides is the same for both."""
+        taken: tuple[list[int], list[int]] = [], []
+        self.run(self.reference)()
+        for _ in range(self.samples):
+            with _wrapped(self.network, method):
+                taken[0].append(executed_time(self.run(iteration)))
+            taken[1].append(executed_time(self.run(self.reference)))
+        row.time_ns, row.reference_ns = (round(statistics.median(samples)) for samples in taken)
 
-    def _chosen(self, method: str, setting: str, row: Row, compiled: Any) -> Iteration:
+    def _chosen(self, method: str, setting: str, row: Row) -> Iteration:
         if method == "eager" or setting == "eager":
             return self.iteration
-        if method == "torch.compile":
-            return compiled
         if not method.startswith("rematplan"):
-            return torch.compile(self.iteration)
+            return torch.compile(self.fresh())
         row.budget_bytes = Budget.parse(setting).resolve(self.eager_peak)
         apply = "sets" if method.endswith("sets") else "schedule"
-        ours = compile_within(self.iteration, budget=row.budget_bytes, apply=apply, seconds=self.seconds, fullgraph=True)
+        ours = compile_within(self.fresh(), budget=row.budget_bytes, apply=apply, seconds=self.seconds, fullgraph=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PlanWarning)
             self.gradients(ours)

@@ -232,8 +232,8 @@ def _agreed(find: Callable[[], Solution]) -> Solution:
     if distributed.get_rank() == 0:
         try:
             told = [asdict(find())]
-        except PlanError as error:
-            told = [str(error)]
+        except Exception as error:  # or the others wait for ever
+            told = [str(error) or type(error).__name__]
     distributed.broadcast_object_list(told, src=0)
     if not isinstance(told[0], dict):
         raise PlanError(str(told[0]))

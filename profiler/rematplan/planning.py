@@ -162,16 +162,20 @@ def executed(iteration: Callable[[], object], samples: int = _SAMPLES) -> Execut
         peak = torch.cuda.max_memory_allocated() - before
     else:
         peak, _ = cpu_allocations(iteration)
-    taken = []
-    for _ in range(samples):
-        if cuda:
-            torch.cuda.synchronize()
-        started = time.perf_counter_ns()
-        iteration()
-        if cuda:
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter_ns() - started)
-    return Executed(peak, sorted(taken)[len(taken) // 2])
+    taken = sorted(executed_time(iteration) for _ in range(samples))
+    return Executed(peak, taken[len(taken) // 2])
+
+
+def executed_time(iteration: Callable[[], object]) -> int:
+    """Nanoseconds of one iteration."""
+    cuda = torch.cuda.is_available()
+    if cuda:
+        torch.cuda.synchronize()
+    started = time.perf_counter_ns()
+    iteration()
+    if cuda:
+        torch.cuda.synchronize()
+    return time.perf_counter_ns() - started
 
 
 def explain(compiled: object | None = None, *, run: Callable[[], object] | None = None) -> str:
