@@ -110,7 +110,7 @@ def as_instance(name, cut, free_parameters):
         elif node.op == "placeholder":
             operator(node, "tangent", [tensor(node, value, "gradient")], {})
             operators[-1]["differentiates"] = next(made["id"] for made in operators if made["name"] == loss.name)
-        elif node.op == "call_function" and not (node in tensor_of):
+        elif node.op == "call_function" and node not in tensor_of:
             attributes = {}
             shapes = [list(read.meta["val"].shape) if isinstance(read, torch.fx.Node) else None for read in node.args[:3]]
             op_type = str(node.target)
