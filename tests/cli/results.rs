@@ -289,3 +289,27 @@ fn the_committed_figures_are_what_their_file_says() {
     let done = Checkout::new().bench(&format!("plot --figures {} --check", file.display()));
     assert_eq!(done.code, Some(0), "{}", done.stderr);
 }
+
+#[test]
+fn every_view_of_the_tour_is_shown_or_says_what_would_bring_something() {
+    let checkout = Checkout::new();
+    let tour = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/tour");
+    let show = |view: &str| checkout.bench(&format!("table {} --show {view} --format csv", tour.display()));
+    for view in
+        ["summary", "ratios", "overheads", "digest", "statuses", "virtual-best", "profile", "quality", "gaps", "claims"]
+    {
+        let done = show(view);
+        assert!(done.code == Some(0) && done.stdout.lines().count() > 4, "{view}: {}", done.stderr);
+    }
+    let rows = show("rows").stdout;
+    assert!(rows.starts_with("instance,budget,method,ended,overhead,peak,bound,gap,first s,best s,"), "{rows}");
+    assert!(rows.contains("resnet50-224-b32,,sequential[segments=3],feasible,26.90,68.22,"), "{rows}");
+    for (view, remedy) in [
+        ("batches", "max-batch.csv holds no row; run a suite that has [max_batch]"),
+        ("replay", "nothing was executed; run bench replay"),
+        ("replay-networks", "nothing was executed; run bench replay"),
+    ] {
+        let done = show(view);
+        assert!(done.code == Some(2) && done.last_error().ends_with(remedy), "{}", done.stderr);
+    }
+}
