@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass, field
@@ -32,7 +31,7 @@ def binary() -> Path:
         if not os.access(named, os.X_OK):
             raise PlanError(f"REMAT_BENCH names no program: {named}")
         return Path(named)
-    beside = Path(sys.executable).parent / "bench"
+    beside = Path(__file__).parent / "bin" / "bench"
     found = str(beside) if beside.is_file() else shutil.which("bench")
     if found is None:
         raise PlanError("the planner `bench` is not installed: `pip install ./profiler` brings it, or name it in REMAT_BENCH")
