@@ -4,11 +4,15 @@
 //! planner has a knob, every value of a grid is tried, and of the schedules whose simulated peak is within the budget
 //! the fastest is the answer. Peaks are those of operators that run one by one: nothing is fused.
 //!
-//! Shared here: [`saved`], from a set of saved tensors to a schedule, and [`sweep`], from a knob to answers.
+//! Shared here: [`saved`], from a set of saved tensors to a schedule, [`sweep`], from a knob to answers, and [`modules`], the
+//! blocks of a network.
 
+pub mod modules;
 pub mod saved;
 pub mod sweep;
 
+pub mod dtr;
+pub mod policies;
 pub mod torch;
 
 /// Every number from 0 to `most` once, from coarse to fine: a sweep that is cut short has then seen the whole range.

@@ -1,0 +1,434 @@
+//! The online policy: what is missing is made again, and what is in the way goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Heuristic;
+use super::program::{Event, Program};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The program is done.
+    Done,
+    /// Nothing that may go is left, and an operator has no room.
+    OutOfMemory,
+    /// Further runs took longer than they may.
+    Thrash,
+}
+
+/// What the policy did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ran an operator; whether for the first time.
+    Run(usize, bool),
+    /// Dropped a storage.
+    Drop(usize),
+}
+
+/// A run of the policy.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// Time of all runs so far.
+    pub time: u64,
+    /// Most memory at one time.
+    pub most: u64,
+    /// In order.
+    pub actions: Vec<Action>,
+}
+
+/// Runs a program within a budget. Runs beyond the first may take so much time in all.
+pub fn run(program: &Program, heuristic: Heuristic, budget: u64, most_again: u64) -> Outcome {
+    let mut policy = Policy::new(program, heuristic, budget, most_again);
+    let end = policy.program().err().unwrap_or(End::Done);
+    Outcome { end, time: policy.clock, most: policy.most, actions: policy.actions }
+}
+
+/// A storage at some moment.
+#[derive(Clone, Debug, Default)]
+struct Storage {
+    /// Tensors that have been made in it.
+    tensors: Vec<usize>,
+    /// Time of their operators: what making it again takes by itself.
+    cost: u64,
+    there: bool,
+    locks: usize,
+    references: i64,
+    pinned: bool,
+    /// When it was last wanted.
+    access: u64,
+    /// Its place among those that may go.
+    place: Option<u64>,
+    /// Cost of what is gone above and below it, until that changes.
+    above: Option<u64>,
+    below: Option<u64>,
+    /// Its class, while it is gone.
+    class: Option<usize>,
+}
+
+/// An operator that is wanted for one of its tensors, and which of its arguments were missing.
+struct Wanted {
+    tensor: usize,
+    missing: Vec<usize>,
+    first: bool,
+}
+
+struct Policy<'a> {
+    of: &'a Program,
+    heuristic: Heuristic,
+    budget: u64,
+    most_again: u64,
+    clock: u64,
+    again: u64,
+    memory: u64,
+    most: u64,
+    storages: Vec<Storage>,
+    /// Whether a tensor can be read.
+    defined: Vec<bool>,
+    /// The operators called so far that read a tensor.
+    readers: Vec<Vec<usize>>,
+    /// Storages that may go, in the order in which they came to.
+    pool: BTreeMap<u64, usize>,
+    places: u64,
+    /// Union-find over what is gone: parents, and the costs of roots.
+    parents: Vec<usize>,
+    costs: Vec<i128>,
+    actions: Vec<Action>,
+}
+
+impl<'a> Policy<'a> {
+    fn new(of: &'a Program, heuristic: Heuristic, budget: u64, most_again: u64) -> Self {
+        Self {
+            of,
+            heuristic,
+            budget,
+            most_again,
+            clock: 0,
+            again: 0,
+            memory: of.base,
+            most: of.base,
+            storages: vec![Storage::default(); of.storages.len()],
+            defined: vec![false; of.tensors.len()],
+            readers: vec![Vec::new(); of.tensors.len()],
+            pool: BTreeMap::new(),
+            places: 0,
+            parents: Vec::new(),
+            costs: Vec::new(),
+            actions: Vec::new(),
+        }
+    }
+
+    fn program(&mut self) -> Result<(), End> {
+        let of = self.of;
+        for &event in &of.events {
+            match event {
+                Event::Call(call) => self.call(call)?,
+                Event::Get(tensor) => self.storages[of.tensors[tensor].0].references += 1,
+                Event::Release(tensor) => self.release(of.tensors[tensor].0),
+                Event::Pin(tensor) => self.pin(tensor)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The first run of an operator.
+    fn call(&mut self, call: usize) -> Result<(), End> {
+        let of = self.of;
+        let called = &of.calls[call];
+        for &tensor in &called.makes {
+            let storage = &mut self.storages[of.tensors[tensor].0];
+            storage.tensors.push(tensor);
+            storage.references += 1;
+            let calls: BTreeSet<usize> = storage.tensors.iter().map(|&tensor| of.tensors[tensor].1).collect();
+            storage.cost = calls.into_iter().map(|call| of.calls[call].again.unwrap_or(of.calls[call].time)).sum();
+        }
+        for &read in &called.reads {
+            self.readers[read].push(call);
+        }
+        let Some(&first) = called.makes.first() else { return Ok(()) };
+        self.make(first, true)?;
+        for &tensor in &called.makes {
+            self.storages[of.tensors[tensor].0].access = self.clock;
+        }
+        Ok(())
+    }
+
+    /// Lets go of a reference; what has none goes at once.
+    fn release(&mut self, storage: usize) {
+        let state = &mut self.storages[storage];
+        state.references -= 1;
+        if state.references == 0 && state.there && !state.pinned {
+            self.drop(storage);
+        }
+    }
+
+    /// Makes a tensor if it is missing, and keeps it from going.
+    fn pin(&mut self, tensor: usize) -> Result<(), End> {
+        if !self.defined[tensor] {
+            self.make(tensor, false)?;
+        }
+        let storage = self.of.tensors[tensor].0;
+        if !self.storages[storage].pinned {
+            self.storages[storage].pinned = true;
+            self.lock(storage);
+        }
+        Ok(())
+    }
+
+    /// Runs the operator of a tensor, after everything that is missing before it, with an explicit stack: chains of
+    /// missing tensors are as long as the program.
+    fn make(&mut self, tensor: usize, first: bool) -> Result<(), End> {
+        let mut stack = vec![self.want(tensor, first)];
+        while let Some(wanted) = stack.last_mut() {
+            if let Some(&missing) = wanted.missing.last() {
+                if self.defined[missing] {
+                    wanted.missing.pop();
+                    self.lock(self.of.tensors[missing].0);
+                } else {
+                    stack.push(self.want(missing, false));
+                }
+                continue;
+            }
+            let Some(Wanted { tensor, first, .. }) = stack.pop() else { break };
+            let call = &self.of.calls[self.of.tensors[tensor].1];
+            self.make_room(call.bytes.saturating_add(call.workspace))?;
+            self.run(tensor, first);
+            for read in &call.reads {
+                self.unlock(self.of.tensors[*read].0);
+            }
+            if self.again > self.most_again {
+                return Err(End::Thrash);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to make a tensor: its arguments count as wanted now, and those that are there are locked.
+    fn want(&mut self, tensor: usize, first: bool) -> Wanted {
+        let of = self.of;
+        let reads = &of.calls[of.tensors[tensor].1].reads;
+        for &read in reads {
+            self.storages[of.tensors[read].0].access = self.clock;
+        }
+        let (there, mut missing): (Vec<usize>, Vec<usize>) = reads.iter().partition(|read| self.defined[**read]);
+        for read in there {
+            self.lock(of.tensors[read].0);
+        }
+        // The last one is looked at first.
+        missing.reverse();
+        Wanted { tensor, missing, first }
+    }
+
+    fn make_room(&mut self, bytes: u64) -> Result<(), End> {
+        while self.memory.saturating_add(bytes) > self.budget {
+            let storage = self.choice().ok_or(End::OutOfMemory)?;
+            self.drop(storage);
+        }
+        Ok(())
+    }
+
+    /// The storage of the least cost; of equal ones the last that came to the pool. A cost of 0 is taken at once.
+    fn choice(&mut self) -> Option<usize> {
+        let mut best: Option<(f64, usize)> = None;
+        let pool: Vec<usize> = self.pool.values().copied().collect();
+        for storage in pool {
+            let cost = self.cost(storage);
+            if best.is_none_or(|(least, _)| cost <= least) {
+                best = Some((cost, storage));
+            }
+            if cost <= 0.0 {
+                break;
+            }
+        }
+        best.map(|(_, storage)| storage)
+    }
+
+    fn cost(&mut self, storage: usize) -> f64 {
+        let state = &self.storages[storage];
+        let (own, bytes) = (u128::from(state.cost), u128::from(self.of.storages[storage]));
+        let staleness = u128::from(self.clock - state.access);
+        let per = |cost: u128, of: u128| if of > 0 { cost as f64 / of as f64 } else { f64::INFINITY };
+        match self.heuristic {
+            Heuristic::Dtr => {
+                per(own + u128::from(self.above(storage)) + u128::from(self.below(storage)), bytes * staleness)
+            }
+            Heuristic::Eq => per(own.saturating_add_signed(self.classes_around(storage)), bytes * staleness),
+            Heuristic::Local => per(own, bytes * staleness),
+            Heuristic::Msps => per(own + u128::from(self.above(storage)), bytes),
+            // The authors' clock starts at 1, so that nothing costs 0.
+            Heuristic::Lru => (state.access + 1) as f64,
+            Heuristic::Size => per(1, bytes),
+        }
+    }
+
+    fn drop(&mut self, storage: usize) {
+        let state = &mut self.storages[storage];
+        state.there = false;
+        if let Some(place) = state.place.take() {
+            self.pool.remove(&place);
+        }
+        for &tensor in &state.tensors {
+            self.defined[tensor] = false;
+        }
+        self.memory -= self.of.storages[storage];
+        self.actions.push(Action::Drop(storage));
+        match self.heuristic {
+            Heuristic::Eq => self.join_classes(storage),
+            Heuristic::Dtr | Heuristic::Msps => self.forget_around(storage),
+            Heuristic::Local | Heuristic::Lru | Heuristic::Size => {}
+        }
+    }
+
+    /// Runs the operator of a tensor, all of whose arguments are there and locked.
+    fn run(&mut self, tensor: usize, first: bool) {
+        let of = self.of;
+        let at = of.tensors[tensor].1;
+        let call = &of.calls[at];
+        let time = if first { call.time } else { call.again.unwrap_or(call.time) };
+        self.clock += time;
+        self.again += if first { 0 } else { time };
+        self.most = self.most.max(self.memory + call.bytes + call.workspace);
+        self.actions.push(Action::Run(at, first));
+        // The tensor itself comes last.
+        let others = call.makes.iter().copied().filter(|&made| made != tensor);
+        for made in others.chain([tensor]) {
+            let storage = of.tensors[made].0;
+            if !self.defined[made] && !self.storages[storage].there {
+                self.storages[storage].there = true;
+                self.memory += of.storages[storage];
+                let may_go = call.again.is_some() && !self.storages[storage].pinned;
+                if may_go {
+                    self.enter_pool(storage);
+                }
+                self.came_back(storage);
+            }
+            self.defined[made] = true;
+        }
+    }
+
+    fn enter_pool(&mut self, storage: usize) {
+        self.storages[storage].place = Some(self.places);
+        self.pool.insert(self.places, storage);
+        self.places += 1;
+    }
+
+    fn lock(&mut self, storage: usize) {
+        let state = &mut self.storages[storage];
+        state.locks += 1;
+        if let Some(place) = state.place.take() {
+            self.pool.remove(&place);
+        }
+    }
+
+    fn unlock(&mut self, storage: usize) {
+        self.storages[storage].locks -= 1;
+        let made_by = self.storages[storage].tensors.first().map(|&tensor| self.of.tensors[tensor].1);
+        let may_go = made_by.is_some_and(|call| self.of.calls[call].again.is_some());
+        if self.storages[storage].locks == 0 && may_go {
+            self.enter_pool(storage);
+        }
+    }
+
+    /// The storages that a storage's tensors are made from, or that are made from them.
+    fn neighbours(&self, storage: usize, above: bool) -> impl Iterator<Item = usize> + use<'_, 'a> {
+        let of = self.of;
+        let tensors = self.storages[storage].tensors.iter();
+        let around = move |&tensor: &usize| {
+            let calls: &[usize] =
+                if above { std::slice::from_ref(&of.tensors[tensor].1) } else { &self.readers[tensor] };
+            calls.iter().flat_map(move |&call| if above { &of.calls[call].reads } else { &of.calls[call].makes })
+        };
+        tensors.flat_map(around).map(|&tensor| of.tensors[tensor].0).filter(move |&other| other != storage)
+    }
+
+    /// What is gone and reached from a storage through what is gone, and the storages that are there around it.
+    fn region(&self, storage: usize, above: bool) -> (BTreeSet<usize>, BTreeSet<usize>) {
+        let (mut inside, mut edge, mut stack) = (BTreeSet::new(), BTreeSet::new(), vec![storage]);
+        while let Some(at) = stack.pop() {
+            for next in self.neighbours(at, above) {
+                if self.storages[next].there {
+                    edge.insert(next);
+                } else if inside.insert(next) {
+                    stack.push(next);
+                }
+            }
+        }
+        (inside, edge)
+    }
+
+    fn above(&mut self, storage: usize) -> u64 {
+        if self.storages[storage].above.is_none() {
+            let sum = self.region(storage, true).0.into_iter().map(|gone| self.storages[gone].cost).sum();
+            self.storages[storage].above = Some(sum);
+        }
+        self.storages[storage].above.unwrap_or(0)
+    }
+
+    fn below(&mut self, storage: usize) -> u64 {
+        if self.storages[storage].below.is_none() {
+            let sum = self.region(storage, false).0.into_iter().map(|gone| self.storages[gone].cost).sum();
+            self.storages[storage].below = Some(sum);
+        }
+        self.storages[storage].below.unwrap_or(0)
+    }
+
+    /// A storage went or came back: what is gone around its neighbours has another cost.
+    fn forget_around(&mut self, storage: usize) {
+        self.storages[storage].above = None;
+        self.storages[storage].below = None;
+        for edge in self.region(storage, true).1 {
+            self.storages[edge].below = None;
+        }
+        for edge in self.region(storage, false).1 {
+            self.storages[edge].above = None;
+        }
+    }
+
+    fn root(&mut self, mut class: usize) -> usize {
+        while self.parents[class] != class {
+            self.parents[class] = self.parents[self.parents[class]];
+            class = self.parents[class];
+        }
+        class
+    }
+
+    /// The classes of what is gone right beside a storage, each once.
+    fn roots_around(&mut self, storage: usize) -> BTreeSet<usize> {
+        let both = self.neighbours(storage, true).chain(self.neighbours(storage, false));
+        let classes: Vec<usize> = both.filter_map(|other| self.storages[other].class).collect();
+        classes.into_iter().map(|class| self.root(class)).collect()
+    }
+
+    fn classes_around(&mut self, storage: usize) -> i128 {
+        self.roots_around(storage).into_iter().map(|root| self.costs[root]).sum()
+    }
+
+    /// What goes is joined with what is gone beside it.
+    fn join_classes(&mut self, storage: usize) {
+        let class = self.parents.len();
+        self.parents.push(class);
+        self.costs.push(i128::from(self.storages[storage].cost));
+        for root in self.roots_around(storage) {
+            if root != class {
+                self.parents[root] = class;
+                self.costs[class] += self.costs[root];
+            }
+        }
+        self.storages[storage].class = Some(class);
+    }
+
+    /// What comes back takes its own cost out of its class, which stays joined as it was.
+    fn came_back(&mut self, storage: usize) {
+        match self.heuristic {
+            Heuristic::Eq => {
+                if let Some(class) = self.storages[storage].class.take() {
+                    let root = self.root(class);
+                    self.costs[root] -= i128::from(self.storages[storage].cost);
+                }
+            }
+            Heuristic::Dtr | Heuristic::Msps => self.forget_around(storage),
+            Heuristic::Local | Heuristic::Lru | Heuristic::Size => {}
+        }
+    }
+}
