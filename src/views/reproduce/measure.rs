@@ -189,11 +189,17 @@ fn of_row(figure: &Figure, quantity: &Quantity, row: &Record, evidence: &Evidenc
     })
 }
 
-/// Planning time until schedule and bound were so close, from the trace of the run.
+/// Planning time until schedule and bound were so close, from the trace of the run. A run that was asked for such a gap
+/// under rules of its own has no bound for others to see: then the time at which it said that it was there.
 fn hours(row: &Record, trajectory: Option<&Trajectory>, gap: f64) -> Ours {
     let planned = row.build_seconds.unwrap_or(0.0) + row.solve_seconds.unwrap_or(0.0);
-    let optimal = (row.termination == Ending::Ran(Termination::Optimal)).then_some(planned);
-    if let Some(seconds) = trajectory.and_then(|trajectory| trajectory.seconds_to_gap(gap)).or(optimal) {
+    let asked = row.parameters.split(',').find_map(|pair| pair.strip_prefix("gap-ppm=")?.parse::<f64>().ok());
+    let there = match row.termination {
+        Ending::Ran(Termination::Optimal) => true,
+        Ending::Ran(Termination::GapReached) => asked.is_some_and(|asked| asked <= 1e6 * gap),
+        _ => false,
+    };
+    if let Some(seconds) = trajectory.and_then(|known| known.seconds_to_gap(gap)).or(there.then_some(planned)) {
         return Ours::Value { value: seconds / 3600.0, note: format!("{} s", three_digits(seconds)) };
     }
     let left = row.simulated_time.zip(row.lower_bound).map(|(time, bound)| 1.0 - bound as f64 / time.max(1) as f64);

@@ -11,6 +11,7 @@ pub mod list;
 pub mod measure;
 pub mod outcome;
 pub mod quantity;
+pub mod reasons;
 pub mod verdict;
 
 use crate::ground::failure::Failure;
@@ -42,13 +43,22 @@ pub fn figures(library: &Library, entry: &Entry) -> Result<Vec<Figure>, Failure>
 /// The printed figures cannot be read, or one of them is of no known quantity.
 pub fn compare(library: &Library, entry: &Entry, extent: Extent, evidence: &Evidence) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
+    let reasons = reasons::read(library)?;
     for figure in figures(library, entry)? {
         let quantity: Quantity = figure
             .quantity
             .parse()
             .map_err(|error| Failure::input(format!("{}, {}: {error}", figure.paper, figure.location)))?;
         for (instance, ours) in measure::ours(&figure, &quantity, evidence)? {
-            rows.push(row(entry, extent, &figure, &quantity, instance, &ours)?);
+            let mut row = row(entry, extent, &figure, &quantity, instance, &ours)?;
+            if let Some(reason) = reasons.iter().find(|reason| reasons::asks(row.verdict) && reason.fits(&row)) {
+                row.note = [row.note.as_str(), &reason.why]
+                    .into_iter()
+                    .filter(|note| !note.is_empty())
+                    .collect::<Vec<_>>()
+                    .join("; ");
+            }
+            rows.push(row);
         }
     }
     Ok(rows)
