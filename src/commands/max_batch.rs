@@ -89,6 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         memory_limit_bytes: None,
         cpu_limit: arguments.cpu_limit,
         logs: None,
+        unfinished: None,
         host: Host::new(&library.root),
     };
     let stop = crate::harness::run::interrupts()?;

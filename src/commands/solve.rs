@@ -149,6 +149,7 @@ fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget
         memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
         cpu_limit: arguments.cpu_limit,
         logs: None,
+        unfinished: None,
         host: Host::new(&library.root),
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;

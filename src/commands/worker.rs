@@ -4,14 +4,14 @@
 //! over answers as it gets them. It judges nothing.
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::process::parent_id;
 use std::sync::mpsc;
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::Signal;
-use nix::unistd::dup2_stdout;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::{dup2_stdout, getpgrp, getpid};
 use remat_core::Instance;
 use remat_core::io::read_instance;
 use remat_formulations::{Context, Method, Parameters, Registered, enable_solver_logs, find};
@@ -28,18 +28,19 @@ use crate::harness::run::program;
 /// # Errors
 /// The job cannot be read, or the answers not be written: nobody is there to hear them.
 pub fn run() -> Result<(), Failure> {
-    // Should the parent be killed outright, this process goes with it.
-    set_pdeathsig(Signal::SIGKILL).map_err(Failure::failed)?;
     // A cluster that ends a job signals all of its processes; the parent decides what becomes of this one.
     interrupts()?;
-    let job: Job = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).map_err(serde_json::Error::io);
+    let job: Job = read.and_then(|_| serde_json::from_str(&line)).map_err(|error| {
         Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`"))
     })?;
-    if parent_id() != job.parent {
-        return Err(Failure::failed("the process that asked for this is gone"));
-    }
+    // Before the limits: a thread needs memory.
+    std::thread::spawn(go_with_the_parent);
     limit(&job)?;
     if !job.command.is_empty() {
+        // The program has no such thread.
+        set_pdeathsig(Signal::SIGKILL).map_err(Failure::failed)?;
         let message = program::become_it(&job);
         send(&divert(&Job { log: None, ..job })?, &Message::Failed { message })?;
         return Ok(());
@@ -49,6 +50,18 @@ pub fn run() -> Result<(), Failure> {
         send(&out, &Message::Failed { message })?;
     }
     send(&out, &Message::Done)
+}
+
+/// Waits for the end of standard input, which the parent keeps open as long as it lives, and then ends all processes of
+/// this worker's group: what it has started would go on for nobody.
+fn go_with_the_parent() {
+    let mut rest = [0; 64];
+    while matches!(std::io::stdin().read(&mut rest), Ok(1..)) {}
+    // A worker leads its group, unless somebody started it by hand.
+    if getpgrp() == getpid() {
+        let _ = killpg(getpgrp(), Signal::SIGKILL);
+    }
+    std::process::exit(1);
 }
 
 /// Puts the system's limits on this process and on all that it starts.

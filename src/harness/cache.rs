@@ -120,7 +120,7 @@ impl Cache {
 }
 
 /// Everything that decides a row, as text.
-fn key(run: &Run, budget: &RunBudget, conditions: &Conditions) -> String {
+pub fn key(run: &Run, budget: &RunBudget, conditions: &Conditions) -> String {
     let Conditions { limits, memory_limit_bytes, cpu_limit, .. } = conditions;
     format!(
         "{SCHEMA_VERSION} {SOURCES}\n{} {}[{}] {:?} seed {}\n{:?} {cpu_limit:?} {memory_limit_bytes:?} {} threads\n",

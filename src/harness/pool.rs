@@ -21,6 +21,7 @@ use crate::harness::cache::Cache;
 use crate::harness::records::paths::{schedule_path, trace_path};
 use crate::harness::records::{Ending, Key, Writer};
 use crate::harness::run::job::Point;
+use crate::harness::run::journal;
 use crate::harness::run::{Conditions, Row, Run, execute};
 
 /// From one line of progress to the next, where there is no terminal for a bar.
@@ -167,6 +168,9 @@ impl Shared<'_> {
                 self.keep(&row)?;
                 cache.inspect(|cache| cache.put(&row, &run, self.conditions));
             }
+        }
+        if let Some(folder) = &self.conditions.unfinished {
+            journal::forget(folder, &run);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::harness::pool;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::{self, Existing, Record, Writer};
 use crate::harness::run::plan::{self, Overrides};
-use crate::harness::run::{Conditions, Run};
+use crate::harness::run::{Conditions, Run, journal};
 use crate::harness::suite::{Suite, SuiteFile};
 
 /// What of a suite is run, with what, and where its rows go.
@@ -96,6 +96,7 @@ impl<'a> Sweep<'a> {
             memory_limit_bytes: grants.memory.or(limits.memory).map(|size| size.0),
             cpu_limit: grants.cpu.or(limits.cpu_seconds.map(Duration::from_secs_f64)),
             logs: Some(self.folder.join("logs")),
+            unfinished: Some(self.folder.join(journal::FOLDER)),
             host: Host::new(&self.library.root),
         }
     }

@@ -1,7 +1,7 @@
 //! Runs that end before their time, and how they are continued.
 
 use std::io::BufRead;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::checkout::{Checkout, rows};
 use crate::misbehaviour::{is_gone, wait_until};
@@ -71,6 +71,64 @@ fn after_kill_9_the_worker_is_gone_and_resume_gives_the_same_table() {
 }
 
 #[test]
+fn what_was_answered_before_kill_9_is_not_asked_again() {
+    let checkout = Checkout::new();
+    let run = "run --suite mini --methods rotor-persistent --instances counter --budgets 0.6x,0.8x,1.0x";
+    checkout.ok(&format!("{run} --out whole"));
+    let expected = rows(&checkout.path("whole/records.csv"));
+    // Hangs at the last budget; a resumed run in which the method only dies has the rows of the first two.
+    let fault = format!("rotor-persistent:hang-at-{}", expected[2]["budget_size"]);
+    let start = |arguments: &str| {
+        let mut command = checkout.command(arguments);
+        command.env("BENCH_TEST_FAULT", &fault).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let mut child = start(run);
+    let journal = checkout.path("results/mini/unfinished/counter/rotor-persistent[slots=500].jsonl");
+    let answers = || std::fs::read_to_string(&journal).unwrap_or_default().matches("\"kind\":\"answer\"").count();
+    wait_until("two budgets are answered", || answers() == 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(rows(&checkout.path(RECORDS)).is_empty());
+    let done = checkout.with_fault("rotor-persistent:abort", &format!("{run} --resume"));
+    assert!(done.stderr.contains("1 of 3 rows ended in an error"), "{}", done.stderr);
+    let found = rows(&checkout.path(RECORDS));
+    for (found, expected) in found.iter().zip(&expected).take(2) {
+        for column in ["budget", "termination", "simulated_time", "simulated_peak", "lower_bound", "note", "error"] {
+            assert_eq!(found[column], expected[column], "{column}");
+        }
+        assert!(found["wall_seconds"].parse::<f64>().unwrap() > 0.0);
+        assert!(found["peak_rss_bytes"].parse::<u64>().unwrap() > 0);
+    }
+    assert!(found[2]["error"].contains("SIGABRT"), "{}", found[2]["error"]);
+    assert!(!checkout.path("results/mini/unfinished").exists());
+    // Of another question nothing is taken up.
+    let mut child = start(&format!("{run} --force"));
+    wait_until("two budgets are answered", || answers() == 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let done = checkout.with_fault("rotor-persistent:abort", &format!("{run} --resume --time-limit 60"));
+    assert!(done.stderr.contains("3 of 3 rows ended in an error"), "{}", done.stderr);
+}
+
+#[test]
+fn after_kill_9_what_the_worker_started_is_gone_too() {
+    let checkout = Checkout::new();
+    let mut command = checkout.command("run --suite mini --methods rotor-persistent --instances counter");
+    let mut child = command.env("BENCH_TEST_FAULT", "rotor-persistent:burn").stderr(Stdio::null()).spawn().unwrap();
+    let children = |process: u32| {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        texts.collect::<String>().split_whitespace().filter_map(|id| id.parse().ok()).next()
+    };
+    let started = || children(child.id()).and_then(children);
+    wait_until("the worker has started another process", || started().is_some());
+    let (worker, other) = (children(child.id()).unwrap(), started().unwrap());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("both are gone", || is_gone(worker) && is_gone(other));
+}
+
+#[test]
 fn an_interrupt_kills_the_worker_keeps_the_rows_and_says_how_to_go_on() {
     let checkout = Checkout::new();
     let hanging = checkout.start_hanging("run --suite mini", RECORDS);
@@ -113,12 +171,8 @@ fn a_sweep_killed_twenty_times_ends_with_the_table_of_an_undisturbed_one() {
     let mut random = 1_u32;
     for _ in 0..20 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let mut child = checkout
-            .command("run --suite mini --resume")
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child =
+            checkout.command("run --suite mini --resume").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(whole.mul_f64(f64::from(random >> 16) / 65536.0));
         // It may have come to its end before.
         let _ = child.kill();

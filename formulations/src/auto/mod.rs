@@ -21,7 +21,7 @@ use board::{Board, Role};
 /// implementations, MONeT's. Beside them annealings (`fastsa`, which may change the order) start from the best
 /// schedule so far, one after the other, on a thread of their own. A schedule that one finds is a start of all that come
 /// later, and of the neighbourhoods that are searched at the time. Everything ends when the best schedule is proved optimal
-/// among the schedules that the last search covers. Without a time limit one follows the other.
+/// among the schedules that the last search covers. With a single thread, and without a time limit, one follows the other.
 ///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
@@ -93,7 +93,7 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     for (id, parts) in AT_ONCE {
         board.run(id, &[], within(clock.share(parts)), Role::Heuristic);
     }
-    let search = || {
+    let search = |clock: Clock| {
         let searches = searches(context.instance);
         for (index, id) in searches.iter().enumerate() {
             let last = index + 1 == searches.len();
@@ -109,15 +109,19 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
         let limits = Limits { threads: 1, ..within(clock.share(parts)) };
         board.run("fastsa", &[("start", start), ("iterations", iterations)], limits, Role::Heuristic);
     };
-    if clock.is_limited() {
+    if clock.is_limited() && context.limits.threads > 1 {
         std::thread::scope(|scope| {
             let annealing = scope.spawn(|| ANNEALINGS.into_iter().for_each(|parts| anneal(parts, "auto")));
-            search();
+            search(clock);
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
+    } else if let Some(left) = clock.left() {
+        anneal(4, "auto");
+        search(clock.at_most(left / 2));
+        anneal(1, "auto");
     } else {
         // What is found must not depend on who is first.
-        search();
+        search(clock);
         anneal(1, "1000000");
     }
     board.answer(clock)

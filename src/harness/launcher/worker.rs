@@ -19,7 +19,7 @@ use crate::harness::pool;
 use crate::harness::records::batches;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::{self, Existing, Writer, parts};
-use crate::harness::run::{Conditions, Run};
+use crate::harness::run::{Conditions, Run, journal};
 use crate::harness::suite;
 
 /// What a task works with.
@@ -48,6 +48,7 @@ pub fn run(plan: &Path, task: usize, stop: Arc<AtomicBool>) -> Result<(), Failur
         memory_limit_bytes: batch.memory_limit_bytes,
         cpu_limit: batch.cpu_limit,
         logs: Some(results.join("logs")),
+        unfinished: Some(results.join(journal::FOLDER)),
         host: Host::new(&batch.root),
     };
     let task = Task { batch: &batch, results, part, conditions, stop };

@@ -55,7 +55,9 @@ fn drop_all(folder: &Path) -> Result<(), Failure> {
             _ => Ok(()),
         }
     };
-    ["schedules", "traces", "logs", "plots", "max-batch.csv", "executed.csv"].into_iter().try_for_each(remove)
+    ["schedules", "traces", "logs", "unfinished", "plots", "max-batch.csv", "executed.csv"]
+        .into_iter()
+        .try_for_each(remove)
 }
 
 /// The open file; one per folder at any time.

@@ -89,11 +89,11 @@ pub fn times(limit: Duration, budgets: usize) -> Duration {
     limit.saturating_mul(u32::try_from(budgets).unwrap_or(u32::MAX))
 }
 
-/// Runs a job in a process of its own.
+/// Runs a job in a process of its own; `hear` hears every message as it comes.
 ///
 /// # Errors
 /// No process can be started.
-pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
+pub fn run(job: &Job, hear: &(dyn Fn(&Message) + Sync), interrupted: &AtomicBool) -> std::io::Result<Outcome> {
     let started = Instant::now();
     let mut child = Command::new(std::env::current_exe()?)
         .arg("worker")
@@ -102,16 +102,19 @@ pub fn run(job: &Job, interrupted: &AtomicBool) -> std::io::Result<Outcome> {
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()?;
-    if let Some(mut stdin) = child.stdin.take() {
+    // Open until the worker has ended: its end tells the worker that nobody is there any more.
+    let mut stdin = child.stdin.take();
+    if let Some(stdin) = &mut stdin {
         // A worker that died before it read its job says why by its status.
-        let _ = serde_json::to_writer(&mut stdin, job).map_err(Into::into).and_then(|()| stdin.flush());
+        let _ = serde_json::to_string(job).map_err(Into::into).and_then(|job| writeln!(stdin, "{job}"));
     }
     let stdout = child.stdout.take();
     let stderr = child.stderr.take();
     std::thread::scope(|scope| {
-        let messages = scope.spawn(|| stdout.map(read_messages).unwrap_or_default());
+        let messages = scope.spawn(|| stdout.map(|stdout| read_messages(stdout, hear)).unwrap_or_default());
         let words = scope.spawn(|| stderr.map(read_ends).unwrap_or_default());
         let Watched { usage, killed, group } = watch(child, job, interrupted)?;
+        drop(stdin);
         let wall_seconds = started.elapsed().as_secs_f64();
         let heard = messages.join().unwrap_or_default();
         let words = words.join().unwrap_or_default();
@@ -199,7 +202,7 @@ impl Watch<'_> {
     }
 }
 
-fn read_messages(stdout: ChildStdout) -> Heard {
+fn read_messages(stdout: ChildStdout, hear: &dyn Fn(&Message)) -> Heard {
     let mut reader = BufReader::new(stdout);
     let mut heard = Heard::default();
     loop {
@@ -207,7 +210,10 @@ fn read_messages(stdout: ChildStdout) -> Heard {
         match reader.by_ref().take(LINE_BYTES).read_line(&mut line) {
             Ok(0) | Err(_) => return heard,
             Ok(_) => match serde_json::from_str(&line) {
-                Ok(message) => heard.note(message),
+                Ok(message) => {
+                    hear(&message);
+                    heard.note(message);
+                }
                 Err(error) => drop(heard.nonsense.get_or_insert_with(|| error.to_string())),
             },
         }

@@ -1,7 +1,7 @@
 //! One run from its job to its rows. Whatever becomes of the child, each budget gets a row.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use remat_formulations::{BudgetUse, Limits, Termination};
 
 use super::child::{self, Heard, Outcome};
 use super::job::{AnswerDocument, Job, Message, Point};
+use super::journal::{self, Journal, Kept};
 use super::judge::{Verdict, judge};
 use super::logs;
 use super::plan::{Run, RunBudget};
@@ -30,6 +31,8 @@ pub struct Conditions {
     pub cpu_limit: Option<Duration>,
     /// Folder for the solvers' logs, where they are kept.
     pub logs: Option<PathBuf>,
+    /// Folder for the answers of runs in flight, where a later run may take them up.
+    pub unfinished: Option<PathBuf>,
     /// Where this happens.
     pub host: Host,
 }
@@ -49,13 +52,50 @@ pub struct Row {
 /// A row is what the method says when it is asked for this budget alone. Whatever ended a process that had
 /// several budgets says nothing about those that it had not answered yet: each of them is asked again, alone.
 pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
-    let again = |(budget, attempt): (&RunBudget, Attempt)| match attempt {
-        Attempt::Open(_) if budgets.len() > 1 => {
-            attempt_all(run, std::slice::from_ref(budget), conditions, interrupted).pop().unwrap_or(attempt).row()
-        }
-        attempt => attempt.row(),
+    // A program may have changed since, and nobody would know.
+    let unfinished = conditions.unfinished.as_deref().filter(|_| run.command.is_empty());
+    let mut kept = unfinished.map(|folder| journal::kept(folder, run, conditions)).unwrap_or_default();
+    let open: Vec<RunBudget> = budgets.iter().filter(|budget| !kept.contains_key(&budget.bytes)).cloned().collect();
+    let mut rows = execute_all(run, &open, conditions, unfinished, interrupted).into_iter();
+    let row = |budget: &RunBudget| match kept.remove(&budget.bytes) {
+        Some(kept) => Some(taken_up(run, budget, conditions, kept)),
+        None => rows.next(),
     };
-    budgets.iter().zip(attempt_all(run, budgets, conditions, interrupted)).map(again).collect()
+    budgets.iter().filter_map(row).collect()
+}
+
+fn execute_all(
+    run: &Run,
+    budgets: &[RunBudget],
+    conditions: &Conditions,
+    unfinished: Option<&Path>,
+    interrupted: &AtomicBool,
+) -> Vec<Row> {
+    if budgets.is_empty() {
+        return vec![];
+    }
+    let attempt = |budgets: &[RunBudget]| {
+        let journal = unfinished.and_then(|folder| Journal::open(folder, run, budgets, conditions));
+        attempt_all(run, budgets, conditions, journal.as_ref(), interrupted)
+    };
+    let again = |(budget, row): (&RunBudget, Attempt)| match row {
+        Attempt::Open(_) if budgets.len() > 1 => attempt(std::slice::from_ref(budget)).pop().unwrap_or(row).row(),
+        row => row.row(),
+    };
+    budgets.iter().zip(attempt(budgets)).map(again).collect()
+}
+
+/// The row of an answer that a process gave before it was killed together with the harness.
+fn taken_up(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Kept) -> Row {
+    let Kept { answer, trace } = kept;
+    let used = answer.used.unwrap_or_default();
+    let template = Record {
+        wall_seconds: answer.given_after.unwrap_or(0.0),
+        cpu_seconds: used.cpu_seconds,
+        peak_rss_bytes: used.peak_rss_bytes,
+        ..blank(run, budget, conditions)
+    };
+    Row { trace, ..answered(run, budget, answer, template) }
 }
 
 /// What one process has brought for a budget.
@@ -74,9 +114,14 @@ impl Attempt {
     }
 }
 
-fn attempt_all(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Attempt> {
+fn attempt_all(
+    run: &Run,
+    budgets: &[RunBudget],
+    conditions: &Conditions,
+    journal: Option<&Journal>,
+    interrupted: &AtomicBool,
+) -> Vec<Attempt> {
     let job = Job {
-        parent: std::process::id(),
         instance: run.subject.path.clone(),
         method: run.method.id().into(),
         command: run.command.clone(),
@@ -87,7 +132,8 @@ fn attempt_all(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interr
         cpu_limit: conditions.cpu_limit,
         log: conditions.logs.as_deref().and_then(|folder| logs::open(folder, run, budgets)),
     };
-    let outcome = child::run(&job, interrupted).unwrap_or_else(|error| Outcome {
+    let hear = |message: &Message| journal.into_iter().for_each(|journal| journal.note(message));
+    let outcome = child::run(&job, &hear, interrupted).unwrap_or_else(|error| Outcome {
         heard: Heard::default(),
         death: Some((Termination::Error, format!("no worker could be started: {error}"))),
         wall_seconds: 0.0,
@@ -184,6 +230,7 @@ fn cut_short(
         solve_seconds: None,
         note: String::new(),
         given_after: None,
+        used: None,
     }
 }
 
@@ -253,6 +300,7 @@ pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) 
                 solve_seconds: record.solve_seconds,
                 note: record.note.clone(),
                 given_after: None,
+                used: None,
             };
             let mut row = Row { trace, ..answered(run, budget, answer, template) };
             // The words of a worker's death are its own.

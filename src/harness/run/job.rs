@@ -12,8 +12,6 @@ use serde::{Deserialize, Serialize};
 /// One run: an instance, a method with parameters, and all its budgets at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// Process that waits for the answers; a worker without it has nobody to work for.
-    pub parent: u32,
     /// The instance file.
     pub instance: PathBuf,
     /// Id of the method.
@@ -84,6 +82,18 @@ pub struct AnswerDocument {
     pub note: String,
     /// Wall seconds from the beginning of the method until this answer; nothing from a worker that was killed.
     pub given_after: Option<f64>,
+    /// What the worker had used by then; likewise.
+    #[serde(default)]
+    pub used: Option<Used>,
+}
+
+/// What a worker and the processes that it has waited for have used.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Used {
+    /// User and system seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident memory of the largest process.
+    pub peak_rss_bytes: u64,
 }
 
 /// [`remat_formulations::Progress`] over a short while, with the schedule in the instance's own ids.

@@ -6,11 +6,13 @@ use std::io::Write;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
 use remat_core::schedule::ScheduleDocument;
 use remat_core::{Instance, Schedule};
 use remat_formulations::{Answer, Claimed, Progress, Reporter, Spec};
 
-use super::job::{AnswerDocument, Job, Message, Point, ProgressDocument};
+use super::job::{AnswerDocument, Job, Message, Point, ProgressDocument, Used};
 
 /// Least time between two messages about the progress on a budget.
 const POINT_PAUSE: Duration = Duration::from_millis(20);
@@ -168,6 +170,17 @@ fn document(
     }
 }
 
+/// What this process and those that it has waited for have used so far.
+fn used() -> Option<Used> {
+    let both = [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN].map(|who| getrusage(who).ok());
+    let [own, children] = both;
+    let (own, children) = (own?, children?);
+    let seconds = |time: TimeVal| time.num_microseconds() as f64 / 1e6;
+    let cpu = |usage: &nix::sys::resource::Usage| seconds(usage.user_time()) + seconds(usage.system_time());
+    let kibibytes = u64::try_from(own.max_rss().max(children.max_rss())).unwrap_or(0);
+    Some(Used { cpu_seconds: cpu(&own) + cpu(&children), peak_rss_bytes: kibibytes << 10 })
+}
+
 /// An answer in the instance's own ids.
 fn answer_document(job: &Job, instance: &Instance, index: usize, answer: &Answer, after: Duration) -> AnswerDocument {
     AnswerDocument {
@@ -182,5 +195,6 @@ fn answer_document(job: &Job, instance: &Instance, index: usize, answer: &Answer
         solve_seconds: Some(answer.solve.as_secs_f64()),
         note: answer.note.clone(),
         given_after: Some(after.as_secs_f64()),
+        used: used(),
     }
 }

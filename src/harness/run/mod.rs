@@ -4,6 +4,7 @@ pub mod child;
 pub mod execute;
 mod group;
 pub mod job;
+pub mod journal;
 pub mod judge;
 pub mod logs;
 pub mod messenger;

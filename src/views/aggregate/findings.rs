@@ -6,7 +6,7 @@
 
 use remat_formulations::method::claim::{Implementations, Order};
 
-use super::arena::{Arena, Outcome};
+use super::arena::{Arena, Contestant, Outcome};
 use super::digest::{Cell, Digest, Group, Row};
 use super::measures::shifted_geometric_mean;
 use super::seconds;
@@ -17,7 +17,7 @@ const WITHIN: [f64; 3] = [0.1, 0.03, 0.01];
 /// The sentences.
 pub fn sentences(arena: &Arena, digest: &Digest) -> Vec<String> {
     let Some(group) = digest.groups.first() else { return vec![] };
-    let all = [best(arena, digest, group), brings(arena, digest, group), planning(arena, group)];
+    let all = [best(arena, digest, group), brings(arena, digest, group), planning(arena, group), together(arena)];
     all.into_iter().flatten().collect()
 }
 
@@ -47,13 +47,44 @@ fn best(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
     (!clauses.is_empty()).then(|| format!("Least overhead: {}.", clauses.join("; ")))
 }
 
+/// The method that lets others search.
+const TOGETHER: &str = "auto";
+
+/// In how many cases the method that is made of others is at least as good as the best of these, and by how much it is
+/// behind where it is most.
+fn together(arena: &Arena) -> Option<String> {
+    let at = arena.contestants.iter().position(|who| who.method == TOGETHER)?;
+    let (mut cases, mut good, mut none, mut worst) = (0, 0, 0, None::<(f64, String)>);
+    for (place, case) in arena.cases.iter().enumerate() {
+        let Some(own) = &arena.outcomes[at][place] else { continue };
+        let single = arena.contestants.iter().zip(&arena.outcomes).filter(|(who, _)| who.method != TOGETHER);
+        let best = single.filter_map(|(who, row)| Some((row[place].as_ref()?.time?, &who.label))).min();
+        cases += usize::from(own.time.is_some() || best.is_some());
+        match (own.time, best) {
+            (Some(time), Some((least, who))) if time > least => {
+                let loss = time as f64 / least.max(1) as f64 - 1.0;
+                if worst.as_ref().is_none_or(|(most, _)| loss > *most) {
+                    worst = Some((loss, format!("{} at {}, to {who}", case.instance, case.budget)));
+                }
+            }
+            (Some(_), _) => good += 1,
+            (None, Some(_)) => none += 1,
+            (None, None) => {}
+        }
+    }
+    if cases == 0 || arena.contestants.iter().all(|who| who.method == TOGETHER) {
+        return None;
+    }
+    let loss = worst.map(|(loss, whose)| format!("; its worst loss is {:.2} % ({whose})", 100.0 * loss));
+    let none = if none > 0 { format!("; in {none} it has no schedule where another has") } else { String::new() };
+    let loss = loss.unwrap_or_default();
+    Some(format!("{TOGETHER} is at least as good as the best single method in {good} of {cases} cases{loss}{none}."))
+}
+
 /// The best schedules of three nested sets of rows: methods on the chain, one implementation per operator, all.
 fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
-    let chain = |at: usize, _: &Outcome| arena.contestants[at].claim.class.order == Order::Chain;
-    let one = |at: usize, outcome: &Outcome| {
-        let classes = [Some(arena.contestants[at].claim.class), outcome.class];
-        chain(at, outcome) || classes.iter().flatten().any(|class| class.implementations == Implementations::One)
-    };
+    let chain = |at: usize, _: &Outcome| on_the_chain(&arena.contestants[at]);
+    let one = |at: usize, outcome: &Outcome| with_one_implementation(&arena.contestants[at], outcome);
     let saved = |fewer: &dyn Fn(usize, &Outcome) -> bool, more: &dyn Fn(usize, &Outcome) -> bool| {
         let at_budget = |cases: &Vec<usize>| {
             let pair = |&case: &usize| Some((fastest(arena, group, case, fewer)?, fastest(arena, group, case, more)?));
@@ -93,6 +124,17 @@ fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
         )),
         (None, None) => None,
     }
+}
+
+/// Whether the schedules of a method are sequences of the chain.
+pub fn on_the_chain(who: &Contestant) -> bool {
+    who.claim.class.order == Order::Chain
+}
+
+/// Whether a schedule is on the chain, or has one implementation per operator.
+pub fn with_one_implementation(who: &Contestant, outcome: &Outcome) -> bool {
+    let classes = [Some(who.claim.class), outcome.class];
+    on_the_chain(who) || classes.iter().flatten().any(|class| class.implementations == Implementations::One)
 }
 
 /// The least simulated time in a case of the group's methods whose outcome is in a set.
@@ -173,6 +215,23 @@ mod tests {
         At 0.5x leaving the chain saves 10.0 % of the best chain schedule's time, and choosing implementations 4.5 % of what is left.
         checkmate-ilp takes 1.00 s of planning a case for schedules 4.7 % slower than the best known, fastsa takes 1.00 s for 0.0 %.
         ");
+    }
+
+    #[test]
+    fn a_method_made_of_others_is_held_to_the_best_of_them() {
+        let arena = table(&[
+            ("revolve", [Some(130), Some(130), None, Some(130)]),
+            ("fastsa", [Some(110), Some(120), Some(110), None]),
+            ("auto", [Some(110), Some(121), None, Some(117)]),
+        ]);
+        assert_eq!(
+            together(&arena).as_deref(),
+            Some(
+                "auto is at least as good as the best single method in 2 of 4 cases; its worst loss is 0.83 % (b at 0.5x, to \
+                 fastsa); in 1 it has no schedule where another has."
+            )
+        );
+        assert_eq!(together(&table(&[("auto", [Some(110); 4])])), None);
     }
 
     #[test]
