@@ -1,0 +1,191 @@
+//! MiniMalloc: a complete search for a packing below a capacity, asked again and again until the least capacity is
+//! known.
+
+mod search;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::fit::{Order, best_fit};
+use crate::method::{About, Answer, Limits, Method, Stop};
+use crate::problem::Problem;
+use search::{Key, Search, Shape, Verdict};
+
+/// Moffitt's MiniMalloc.
+///
+/// # Problem
+/// The least height of a packing; or, with [`Limits::capacity`], any packing below that.
+///
+/// # Search
+/// Depth first; the buffers placed so far make a skyline, and a buffer goes to the lowest address above those that it
+/// overlaps. *Canonical order*: addresses never fall along a branch, and ties follow a static rank. *Dominance*: no
+/// buffer is placed where another could have ended below it. *Sections*: between two moments at which a lifetime
+/// begins or ends, what is unplaced must fit between the lowest address left and the capacity. *Hatless*: where
+/// nothing unplaced overlaps a buffer, its alternatives are not tried. *Decomposition*: groups of unplaced buffers that
+/// do not overlap in time are searched one by one.
+///
+/// # Departures from the paper
+/// A buffer that the canonical order has passed must lie on one that is still unplaced; sections count it from there.
+/// Every round of attempts, with twice the nodes of the one before, takes three ranks (width, area, largest section)
+/// and, from the second round on, ranks with noise; capacities are the proved bound, the incumbent's height less one
+/// unit, and the middle between them, since tight capacities are often easier. The unit is the greatest common divisor
+/// of all sizes. Noise and capacities above the bound have a quarter of the nodes. With more than one thread runs do not repeat.
+///
+/// # Reference
+/// Moffitt: MiniMalloc: A lightweight memory allocator for hardware-accelerated machine learning, ASPLOS 2023.
+pub struct MiniMalloc;
+
+/// Ranks of the paper: what is compared first, second and third, each descending.
+const RANKS: [[Key; 3]; 3] =
+    [[Key::Total, Key::Width, Key::Area], [Key::Width, Key::Area, Key::Total], [Key::Total, Key::Area, Key::Width]];
+/// Nodes of an attempt in the first round.
+const FIRST_NODES: u64 = 4096;
+/// Stack of a thread, and what each buffer adds to it: the search goes as deep as there are buffers.
+const STACK: (usize, usize) = (4 << 20, 4 << 10);
+
+impl Method for MiniMalloc {
+    fn id(&self) -> &'static str {
+        "minimalloc"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "Complete search over sections in canonical order",
+            exact: true,
+            reference: "Moffitt: MiniMalloc: A lightweight memory allocator for hardware-accelerated machine learning, ASPLOS 2023",
+        }
+    }
+
+    fn solve(&self, problem: &Problem, limits: &Limits<'_>) -> Answer {
+        let unit = problem.buffers().iter().fold(0, |unit, buffer| gcd(unit, buffer.size)).max(1);
+        let fits = [Order::Size, Order::Lifetime, Order::Start].map(|order| {
+            let offsets = best_fit(problem, &order.of(problem.buffers()));
+            (problem.height(&offsets), offsets)
+        });
+        let (height, offsets) = fits.into_iter().min().unwrap_or_default();
+        let state = State { offsets, round: 0, next: 0 };
+        let portfolio = Portfolio {
+            shape: Shape::new(problem.buffers()),
+            limits,
+            unit,
+            height: AtomicU64::new(height),
+            bound: AtomicU64::new(problem.bound()),
+            state: Mutex::new(state),
+        };
+        let stop = portfolio.run();
+        let bound = portfolio.bound.load(Ordering::SeqCst);
+        let state = portfolio.state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Answer::packed(problem, state.offsets, bound, stop)
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Attempts at one problem, and what came of them.
+struct Portfolio<'a> {
+    shape: Shape,
+    limits: &'a Limits<'a>,
+    /// Heights are multiples of this.
+    unit: u64,
+    /// Of the incumbent.
+    height: AtomicU64,
+    /// No packing is lower.
+    bound: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What the threads share beside height and bound.
+struct State {
+    /// The incumbent.
+    offsets: Vec<u64>,
+    /// Rounds so far.
+    round: u32,
+    /// Attempts of this round so far.
+    next: usize,
+}
+
+/// One search.
+struct Attempt {
+    capacity: u64,
+    rank: [Key; 3],
+    noise: u64,
+    nodes: u64,
+}
+
+impl Portfolio<'_> {
+    fn run(&self) -> Stop {
+        let (base, each) = STACK;
+        std::thread::scope(|scope| {
+            for _ in 0..self.limits.threads.max(1) {
+                let builder = std::thread::Builder::new().stack_size(base + each * self.shape.len());
+                // Where the system has no thread to spare, those that it gave do the work.
+                let _ = builder.spawn_scoped(scope, || self.work());
+            }
+        });
+        if self.is_decided() { Stop::Done } else { Stop::Limit }
+    }
+
+    /// Whether no further attempt could tell more.
+    fn is_decided(&self) -> bool {
+        let (height, bound) = (self.height.load(Ordering::SeqCst), self.bound.load(Ordering::SeqCst));
+        height <= bound || self.limits.capacity.is_some_and(|capacity| height <= capacity || bound > capacity)
+    }
+
+    fn work(&self) {
+        while !self.is_decided() && !self.limits.over() {
+            let attempt = self.attempt();
+            let useless = || {
+                let outside = attempt.capacity >= self.height.load(Ordering::Relaxed)
+                    || attempt.capacity < self.bound.load(Ordering::Relaxed);
+                outside || self.limits.over() || self.is_decided()
+            };
+            let ranks = self.shape.ranks(attempt.rank, attempt.noise);
+            let mut search = Search::new(&self.shape, ranks, attempt.capacity, attempt.nodes, &useless);
+            match search.run() {
+                Verdict::Found => self.found(search.offsets()),
+                Verdict::Failed => {
+                    self.bound.fetch_max(attempt.capacity + self.unit, Ordering::SeqCst);
+                }
+                Verdict::Stopped => {}
+            }
+        }
+    }
+
+    fn found(&self, offsets: Vec<u64>) {
+        let height = self.shape.height(&offsets);
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if height < self.height.load(Ordering::SeqCst) {
+            state.offsets = offsets;
+            self.height.store(height, Ordering::SeqCst);
+        }
+    }
+
+    /// The next attempt: in every round each rank at each capacity.
+    fn attempt(&self) -> Attempt {
+        let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (bound, height) = (self.bound.load(Ordering::SeqCst), self.height.load(Ordering::SeqCst));
+        let below = height - self.unit;
+        let middle = bound + (below.saturating_sub(bound) / 2).next_multiple_of(self.unit);
+        // No height lies between two multiples of the unit.
+        let wanted = self.limits.capacity.map_or(below, |capacity| below.min(capacity - capacity % self.unit));
+        let mut capacities =
+            if self.limits.capacity.is_some() { vec![bound, wanted] } else { vec![bound, middle, below] };
+        capacities.dedup();
+        // From the second round on, every rank also with two sorts of noise.
+        let noises = if state.round == 0 { 1 } else { 3 };
+        if state.next >= RANKS.len() * noises * capacities.len() {
+            (state.round, state.next) = (state.round + 1, 0);
+        }
+        let (at, round) = (state.next, state.round);
+        state.next += 1;
+        let (capacity, rest) = (capacities[at % capacities.len()], at / capacities.len());
+        let noise = (rest / RANKS.len()) as u64;
+        let nodes = FIRST_NODES.max(2 * self.shape.len() as u64).saturating_mul(1 << round.min(40));
+        // The published ranks at the proved bound have most of the nodes: that is where the search is strongest.
+        let nodes = if noise > 0 || capacity > bound { nodes / 4 } else { nodes };
+        let noise = if noise == 0 { 0 } else { 2 * u64::from(round) + noise };
+        Attempt { capacity, rank: RANKS[rest % RANKS.len()], noise, nodes }
+    }
+}
