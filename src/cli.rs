@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    best, check, completions, doctor, export, fuzz, instances, lift, max_batch, methods, plot, replay, report,
-    reproduce, run, solve, status, table, task, verify,
+    allocate, best, check, completions, doctor, export, fuzz, instances, lift, max_batch, methods, plot, replay,
+    report, reproduce, run, solve, status, table, task, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -40,6 +40,8 @@ pub enum Command {
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
     Verify(verify::Arguments),
+    /// Give the tensors of a schedule addresses in one arena
+    Allocate(allocate::Arguments),
     /// Simulate the schedules of recorded results again and compare
     Check(check::Arguments),
     /// Write the model behind a method's answer, for another solver

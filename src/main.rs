@@ -15,7 +15,7 @@ use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command};
 use commands::{
-    best as best_command, check, completions, doctor, export, fuzz as fuzz_command, instances, lift,
+    allocate, best as best_command, check, completions, doctor, export, fuzz as fuzz_command, instances, lift,
     max_batch as max_batch_command, methods, plot as plot_command, replay as replay_command, report as report_command,
     reproduce as reproduce_command, run as run_command, solve, status, table as table_command, task, verify, worker,
 };
@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Task(arguments) => task::run(&arguments),
         Command::Solve(arguments) => solve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Allocate(arguments) => allocate::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Lift(arguments) => lift::run(&arguments),

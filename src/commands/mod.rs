@@ -1,5 +1,6 @@
 //! The subcommands, one file each: arguments, and what is done with them.
 
+pub mod allocate;
 pub mod best;
 pub mod check;
 pub mod completions;

@@ -6,6 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use remat_allocation::minimalloc::MiniMalloc;
+use remat_allocation::plan::PlanDocument;
 use remat_core::io::write_json;
 use remat_formulations::{BudgetUse, Limits, Spec, Termination};
 
@@ -16,6 +18,7 @@ use crate::ground::host::{Host, cores};
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::{Budget, Size};
+use crate::harness::arena::{Arena, Terms};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
 use crate::harness::run::{Conditions, Row, Run, execute};
@@ -51,6 +54,10 @@ pub struct Arguments {
     /// Draw quality over time: incumbents and who found them, and the bound, against seconds
     #[arg(long, value_name = "FILE.svg")]
     trace: Option<PathBuf>,
+    /// Find addresses within the budget too, and write that plan to this file (.json): where a schedule's tensors do not
+    /// fit, ask again for a smaller peak
+    #[arg(long, value_name = "FILE")]
+    arena: Option<PathBuf>,
     /// Wall limit in seconds [default: 30 with auto, none otherwise]
     #[arg(long, visible_alias = "timelimit", value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
@@ -70,6 +77,10 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
 }
+
+/// Schedules for which addresses are looked for with `--arena`, and the seconds for each.
+const PACKINGS: usize = 6;
+const PACKING_TIME: Duration = Duration::from_secs(10);
 
 /// Wall time of `auto` where no limit is given.
 const AUTO_TIME: Duration = Duration::from_secs(30);
@@ -92,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let parameters = parameters(method, &given)?;
     let subject = Arc::new(Subject::read(library.find(&arguments.instance)?)?);
     let budget = budget(arguments, &subject)?;
-    let run = Run {
+    let mut run = Run {
         suite: String::new(),
         subject,
         method,
@@ -102,7 +113,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budgets: vec![budget.clone()],
         seed: arguments.seed,
     };
-    let row = solve(arguments, &library, &run, &budget)?;
+    let (row, plan) = match &arguments.arena {
+        Some(_) => solve_with_addresses(arguments, &library, &mut run, &budget)?,
+        None => (solve(arguments, &library, &run, &budget)?, None),
+    };
     let record = &row.record;
     let text = match arguments.format {
         ReportFormat::Json => serde_json::to_string_pretty(record).map_err(Failure::failed)?,
@@ -115,10 +129,54 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !record.is_solved() {
         return Err(Failure::failed(why_unsolved(record)));
     }
+    if let (Some(path), Some(plan)) = (&arguments.arena, &plan) {
+        write_json(path, plan).map_err(Failure::writing)?;
+    }
     match (&arguments.output, &row.schedule) {
         (Some(path), Some(schedule)) => write_json(path, schedule).map_err(Failure::writing),
         _ => Ok(()),
     }
+}
+
+/// Solves with ever smaller budgets until all tensors of the schedule have addresses within the one that was asked for.
+fn solve_with_addresses(
+    arguments: &Arguments,
+    library: &Library,
+    run: &mut Run,
+    budget: &RunBudget,
+) -> Result<(Row, Option<PlanDocument>), Failure> {
+    let terms = Terms {
+        method: &MiniMalloc,
+        alignment: None,
+        capacity: budget.bytes,
+        time: PACKING_TIME,
+        threads: arguments.threads.unwrap_or_else(cores),
+    };
+    let mut asked = budget.clone();
+    let mut cut = 0;
+    for _ in 0..PACKINGS {
+        run.budgets = vec![asked.clone()];
+        let row = solve(arguments, library, run, &asked)?;
+        let Some(document) = &row.schedule else { return Ok((row, None)) };
+        let instance = &run.subject.instance;
+        let schedule = document.resolve(instance).map_err(Failure::failed)?;
+        let arena = Arena::new(instance, &schedule, &terms)?;
+        let Some(budget) = budget.bytes.filter(|&budget| arena.memory() > budget) else {
+            let plan = arena.plan(instance, terms.method.id());
+            return Ok((row, Some(plan)));
+        };
+        // Where it is proved that the schedule does not fit, the search has not gone on to the least.
+        let needed = if arena.bound() > budget { arena.bound() } else { arena.memory() };
+        let peak = arena.lifetimes.simulation.peak_bytes;
+        cut = (needed - budget).max(2 * cut);
+        let next = peak.saturating_sub(cut);
+        output::info(&format!("a schedule with a peak of {peak} needs {needed} with addresses; asking for {next}"));
+        asked = RunBudget { text: next.to_string(), bytes: Some(next) };
+    }
+    let bytes = budget.bytes.unwrap_or_default();
+    Err(Failure::failed(format!(
+        "no schedule with addresses within {bytes} after {PACKINGS} attempts; try another --method"
+    )))
 }
 
 /// Draws what was known when, where anything was.

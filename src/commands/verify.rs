@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use remat_allocation::plan::PlanDocument;
 use remat_core::format::{MemoryUnit, TensorKind, TimeUnit};
-use remat_core::io::{read_instance, read_schedule};
+use remat_core::io::{read_instance, read_json, read_schedule};
 use remat_core::simulate::Transfers;
 use remat_core::{Instance, Schedule, Simulation, Step, TransferRates, simulate};
 use serde::Serialize;
 
+use crate::commands::allocate::read_csv;
 use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
 use crate::ground::library::Library;
@@ -23,13 +25,18 @@ const SHOWN_OPERATORS: usize = 5;
 /// Arguments of `bench verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is 1 if a step is illegal, the budget is exceeded, or the file's own claims are wrong.\n\nExamples:\n  bench verify resnet50-224-b32 schedule.json --budget 8GiB\n  bench verify instance.json schedule.json.zst --timeline memory.csv --format json"
+    after_help = "The exit code is 1 if a step is illegal, the budget is exceeded, or the file's own claims are wrong.\n\nA plan that `bench allocate` wrote is checked by itself (no two buffers share an address at a moment, all are aligned and within the height that it claims and the budget) and, where a schedule is named, step by step against it.\n\nExamples:\n  bench verify resnet50-224-b32 schedule.json --budget 8GiB\n  bench verify instance.json schedule.json.zst --timeline memory.csv --format json\n  bench verify resnet50-224-b32 schedule.json --plan plan.json"
 )]
 pub struct Arguments {
     /// Instance file, or a name under instances/
-    instance: String,
+    #[arg(required_unless_present = "plan")]
+    instance: Option<String>,
     /// Schedule file (.json, .json.zst or .json.gz)
-    schedule: PathBuf,
+    #[arg(required_unless_present = "plan")]
+    schedule: Option<PathBuf>,
+    /// Check a plan of addresses (.json, or .csv with offsets)
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Fail if the peak exceeds this: a size (8GiB) or a fraction of store-all's peak (0.5x)
     #[arg(long, short, value_name = "SIZE")]
     budget: Option<Budget>,
@@ -81,9 +88,12 @@ struct TransferReport {
 /// # Errors
 /// A file does not fit, a step is illegal, or a budget or claim is exceeded.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let path = Library::locate().find(&arguments.instance)?;
+    let (Some(instance), Some(file)) = (&arguments.instance, &arguments.schedule) else {
+        return check_plan(arguments, None, None);
+    };
+    let path = Library::locate().find(instance)?;
     let instance = read_instance(&path)?;
-    let (document, schedule) = read_schedule(&arguments.schedule, &instance)?;
+    let (document, schedule) = read_schedule(file, &instance)?;
     let simulation = simulate(&instance, &schedule);
     let error = simulation.as_ref().err().map(ToString::to_string);
     let report = report(&instance, &schedule, simulation.as_ref().ok(), error.clone());
@@ -92,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else if report.legal {
         output::result(&text(&instance, &report))?;
     }
-    let file = arguments.schedule.display();
+    let file = file.display();
     let simulation = simulation.map_err(|error| Failure::failed(format!("{file}: illegal schedule: {error}")))?;
     if let Some(path) = &arguments.timeline {
         write_timeline(path, &instance, &schedule, &simulation)?;
@@ -103,7 +113,47 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     exceeded("the claimed time", document.claimed_time, simulation.time)?;
     exceeded("the claimed peak", document.claimed_peak_bytes, simulation.peak_bytes)?;
-    exceeded("the budget", budget(arguments, path)?, simulation.peak_bytes)
+    let budget = budget(arguments, path)?;
+    exceeded("the budget", budget, simulation.peak_bytes)?;
+    check_plan(arguments, Some((&instance, &schedule)), budget)
+}
+
+/// Checks the plan of addresses, if there is one: by itself, and against the schedule.
+fn check_plan(arguments: &Arguments, of: Option<(&Instance, &Schedule)>, budget: Option<u64>) -> Result<(), Failure> {
+    let Some(path) = &arguments.plan else { return Ok(()) };
+    let wrong = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
+    let capacity = match (&arguments.budget, of) {
+        (Some(budget), None) if budget.fraction().is_some() => {
+            return Err(Failure::input(format!(
+                "budget {budget} is a part of store-all's peak; name the instance and the schedule too"
+            )));
+        }
+        (Some(budget), None) => budget.resolve(0),
+        _ => budget,
+    };
+    let (buffers, height) = if path.extension().is_some_and(|ending| ending == "csv") {
+        if of.is_some() {
+            return Err(wrong(
+                &"does not say what its buffers hold; check it without a schedule, or give a .json plan",
+            ));
+        }
+        let (problem, offsets) = read_csv(path, 1)?;
+        let offsets = offsets.ok_or_else(|| wrong(&"has no column offset, so there is nothing to check"))?;
+        remat_allocation::check(&problem, &offsets, capacity).map_err(|error| wrong(&error))?;
+        (problem.buffers().len(), problem.height(&offsets))
+    } else {
+        let plan: PlanDocument = read_json(path)?;
+        plan.check(capacity).map_err(|error| wrong(&error))?;
+        if let Some((instance, schedule)) = of {
+            plan.check_against(instance, schedule).map_err(|error| wrong(&error))?;
+        }
+        (plan.buffers.len(), plan.height)
+    };
+    if arguments.format == ReportFormat::Json {
+        return Ok(());
+    }
+    let buffers = text::count(buffers, "buffer");
+    output::result(&format!("plan            {buffers} in {height}, no two at one address at one moment"))
 }
 
 fn budget(arguments: &Arguments, path: PathBuf) -> Result<Option<u64>, Failure> {

@@ -1,5 +1,6 @@
 //! The middle floor: suites, the processes that work on them, and the rows that come out. Shows nothing of them.
 
+pub mod arena;
 pub mod baseline;
 pub mod best;
 pub mod cache;

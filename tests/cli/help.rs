@@ -10,6 +10,7 @@ fn help_texts_are_as_reviewed() {
         "run",
         "solve",
         "verify",
+        "allocate",
         "check",
         "status",
         "best",

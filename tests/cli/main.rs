@@ -5,6 +5,7 @@
 //! Nothing here depends on how fast the machine is: what is waited for is waited for until it happens.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests panic where they fail, and say what they skip")]
 
+mod allocate;
 mod batches;
 mod best;
 mod book;

@@ -1,0 +1,333 @@
+//! `bench allocate`: addresses for the tensors of a schedule.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use remat_allocation::model::{Form, write};
+use remat_allocation::{Answer, METHODS, Method, Problem, find};
+use remat_core::format::MemoryUnit;
+use remat_core::io::{read_instance, read_schedule, write_json};
+use serde::Serialize;
+
+use crate::commands::values::{positive, seconds};
+use crate::ground::failure::Failure;
+use crate::ground::format::{self, ReportFormat};
+use crate::ground::host::{VERSION, cores};
+use crate::ground::library::Library;
+use crate::ground::output;
+use crate::ground::size::Size;
+use crate::ground::text::count;
+use crate::harness::arena::{Arena, Row, Terms, of_best_known};
+
+const AFTER_HELP: &str = "\
+Each copy of a tensor, and each workspace, has one place from the step that makes it to the step that frees it. An \
+output that takes over an input's buffer stays in that buffer. Fixed bytes lie outside of the arena; --capacity counts \
+them. With a capacity the search ends at the first packing within it, and the exit code is 1 if none was found.
+
+A CSV file has the columns id, lower, upper and size, and none or a fifth, offset: a buffer is alive at the moments \
+lower to upper - 1.
+
+Examples:
+  bench allocate resnet18-224-b32 schedule.json --capacity 600MB -o plan.json
+  bench verify resnet18-224-b32 schedule.json --plan plan.json
+  bench allocate buffers.csv --method best-fit-size -o packed.csv
+  bench allocate resnet18-224-b32 schedule.json --export model.cp-model";
+
+/// Arguments of `bench allocate`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Instance file, or a name under instances/; or a CSV file of buffers
+    #[arg(required_unless_present = "best_known")]
+    problem: Option<String>,
+    /// Schedule file (.json, .json.zst or .json.gz); none with a CSV file
+    schedule: Option<PathBuf>,
+    /// Memory that is enough, fixed bytes included [default: as little as possible]
+    #[arg(long, value_name = "SIZE")]
+    capacity: Option<Size>,
+    /// Method: best-fit-size, best-fit-lifetime, best-fit-start, or minimalloc, which proves
+    #[arg(long, short, value_name = "METHOD", default_value = "minimalloc")]
+    method: String,
+    /// What offsets and sizes are multiples of [default: 512 bytes; 1 for CSV files and abstract units]
+    #[arg(long, value_name = "SIZE")]
+    alignment: Option<Size>,
+    /// Wall limit in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
+    time_limit: Duration,
+    /// Threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    threads: Option<usize>,
+    /// Write the plan: .json (for schedules) or .csv
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Write the problem as a model for another solver: .mps, .lp or .cp-model
+    #[arg(long, value_name = "FILE")]
+    export: Option<PathBuf>,
+    /// Pack every best-known schedule of this folder instead; --output is a table (.csv)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["problem", "export", "capacity"])]
+    best_known: Option<PathBuf>,
+    /// Format of the report
+    #[arg(long, value_enum, default_value_t)]
+    format: ReportFormat,
+}
+
+/// What is reported.
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance_hash: Option<String>,
+    buffers: usize,
+    alignment: u64,
+    memory_unit: MemoryUnit,
+    /// The simulator's, where there is a schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak: Option<u64>,
+    fixed: u64,
+    /// Fixed bytes and arena, as of the next.
+    bound: u64,
+    memory: u64,
+    optimal: bool,
+    /// Whether it fits the capacity; null where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<u64>,
+    fits: Option<bool>,
+    method: String,
+    seconds: f64,
+    /// Fixed bytes and what PyTorch's caching allocator would reserve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caching: Option<CachingReport>,
+}
+
+/// The model of the caching allocator.
+#[derive(Debug, Serialize)]
+struct CachingReport {
+    reserved: u64,
+    segments: usize,
+    out_of_memory: Option<u64>,
+}
+
+/// Packs buffers.
+///
+/// # Errors
+/// Arguments or files do not fit, or the buffers do not fit the capacity.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let method = method(&arguments.method)?;
+    let terms = Terms {
+        method,
+        alignment: arguments.alignment.map(|size| size.0),
+        capacity: arguments.capacity.map(|size| size.0),
+        time: arguments.time_limit,
+        threads: arguments.threads.unwrap_or_else(cores),
+    };
+    if terms.alignment == Some(0) {
+        return Err(Failure::input("an alignment of 0; give at least 1"));
+    }
+    if let Some(folder) = &arguments.best_known {
+        return best_known(arguments, folder, &terms);
+    }
+    let name = arguments.problem.as_deref().unwrap_or_default();
+    if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
+        if arguments.schedule.is_some() {
+            return Err(Failure::input(format!("{name} is a list of buffers, which needs no schedule; name only one")));
+        }
+        return of_csv(arguments, Path::new(name), &terms);
+    }
+    let Some(schedule) = &arguments.schedule else {
+        return Err(Failure::input(format!(
+            "no schedule of {name}; give INSTANCE SCHEDULE, or a .csv file of buffers"
+        )));
+    };
+    of_schedule(arguments, name, schedule, &terms)
+}
+
+/// The method with an id.
+///
+/// # Errors
+/// There is none.
+pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
+    find(id).ok_or_else(|| {
+        let known: Vec<_> = METHODS.iter().map(|method| method.id()).collect();
+        Failure::input(format!("no allocation method {id:?}; there are {}", known.join(", ")))
+    })
+}
+
+fn of_schedule(arguments: &Arguments, name: &str, path: &Path, terms: &Terms) -> Result<(), Failure> {
+    let instance = read_instance(&Library::locate().find(name)?)?;
+    let (_, schedule) = read_schedule(path, &instance)?;
+    let start = Instant::now();
+    let arena = Arena::new(&instance, &schedule, terms)?;
+    let report = Report {
+        instance: Some(instance.name().into()),
+        instance_hash: Some(instance.hash().to_string()),
+        buffers: arena.problem.buffers().len(),
+        alignment: arena.problem.alignment(),
+        memory_unit: instance.units().memory,
+        peak: Some(arena.lifetimes.simulation.peak_bytes),
+        fixed: arena.lifetimes.fixed_bytes,
+        bound: arena.bound(),
+        memory: arena.memory(),
+        optimal: arena.answer.is_optimal(),
+        capacity: terms.capacity,
+        fits: terms.capacity.and_then(|capacity| arena.fits(capacity)),
+        method: terms.method.id().into(),
+        seconds: start.elapsed().as_secs_f64(),
+        caching: arena.reservation.map(|seen| CachingReport {
+            reserved: arena.lifetimes.fixed_bytes + seen.reserved,
+            segments: seen.segments,
+            out_of_memory: seen.out_of_memory,
+        }),
+    };
+    finish(arguments, &arena.problem, &arena.answer, &report, |path| {
+        write_json(path, &arena.plan(&instance, terms.method.id())).map_err(Failure::writing)
+    })
+}
+
+fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms) -> Result<(), Failure> {
+    let problem = read_csv(path, terms.alignment.unwrap_or(1))?.0;
+    let start = Instant::now();
+    let answer = terms.solve(&problem, 0);
+    let report = Report {
+        instance: None,
+        instance_hash: None,
+        buffers: problem.buffers().len(),
+        alignment: problem.alignment(),
+        memory_unit: MemoryUnit::Abstract,
+        peak: None,
+        fixed: 0,
+        bound: answer.bound,
+        memory: answer.height,
+        optimal: answer.is_optimal(),
+        capacity: terms.capacity,
+        fits: terms.capacity.and_then(|capacity| answer.fits(capacity)),
+        method: terms.method.id().into(),
+        seconds: start.elapsed().as_secs_f64(),
+        caching: None,
+    };
+    finish(arguments, &problem, &answer, &report, |path| {
+        let path = path.display();
+        Err(Failure::input(format!("{path}: the packing of a .csv file is written as .csv; name it so")))
+    })
+}
+
+/// Reads a CSV file of buffers, with offsets where it has them.
+///
+/// # Errors
+/// The file cannot be read, or holds none.
+pub fn read_csv(path: &Path, alignment: u64) -> Result<(Problem, Option<Vec<u64>>), Failure> {
+    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(&format!("cannot open: {error}")))?;
+    Problem::read(BufReader::new(file), alignment).map_err(|error| wrong(&error))
+}
+
+/// Prints the report and writes what is asked for.
+fn finish(
+    arguments: &Arguments,
+    problem: &Problem,
+    answer: &Answer,
+    report: &Report,
+    write_plan: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let text = match arguments.format {
+        ReportFormat::Json => serde_json::to_string_pretty(report).map_err(Failure::failed)?,
+        ReportFormat::Text => text(report),
+    };
+    output::result(&text)?;
+    if let Some(path) = &arguments.export {
+        export(path, problem, answer)?;
+    }
+    if let Some(capacity) = report.capacity.filter(|&capacity| report.memory > capacity) {
+        let why = match report.fits {
+            Some(_) => "proved: no addresses fit",
+            None => "no such addresses found; more --time-limit may find some",
+        };
+        let needs = report.memory;
+        return Err(Failure::failed(format!("does not fit: {needs} is needed, the capacity is {capacity} ({why})")));
+    }
+    match &arguments.output {
+        Some(path) if path.extension().is_some_and(|ending| ending == "csv") => {
+            let written = File::create(path).map_err(csv::Error::from);
+            let written = written.and_then(|file| problem.write(BufWriter::new(file), Some(&answer.offsets)));
+            written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+        }
+        Some(path) => write_plan(path),
+        None => Ok(()),
+    }
+}
+
+fn export(path: &Path, problem: &Problem, answer: &Answer) -> Result<(), Failure> {
+    let form = Form::of(path).ok_or_else(|| {
+        Failure::input(format!("{}: unknown form of a model; end the name in .mps, .lp or .cp-model", path.display()))
+    })?;
+    let head = [("bench", VERSION.to_owned()), ("buffers", problem.buffers().len().to_string())];
+    let written = File::create(path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        write(problem, answer.height, form, &mut out, &head)?;
+        out.flush()
+    });
+    written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+}
+
+fn text(report: &Report) -> String {
+    let bytes = |value: u64| match format::bytes(value, report.memory_unit) {
+        shown if shown == value.to_string() => shown,
+        shown => format!("{shown} ({value})"),
+    };
+    let above = |value: u64, base: u64| {
+        if value == base {
+            "equal to".into()
+        } else {
+            format!("{:.2} % above", 100.0 * (value as f64 / base as f64 - 1.0))
+        }
+    };
+    let of = match (&report.instance, &report.instance_hash) {
+        (Some(name), Some(hash)) => format!(" of a schedule on {name} ({hash})"),
+        _ => String::new(),
+    };
+    let mut lines = vec![format!("{}{of}, aligned to {}", count(report.buffers, "buffer"), report.alignment)];
+    let mut line = |name: &str, value: String| lines.push(format!("{name:<16}{value}"));
+    if let Some(peak) = report.peak {
+        line(
+            "peak",
+            format!("{}, simulated; {} of it fixed", bytes(peak), format::bytes(report.fixed, report.memory_unit)),
+        );
+    }
+    line("bound", format!("{}: no addresses need less", bytes(report.bound)));
+    let proof = if report.optimal { ", proved least" } else { "" };
+    line("memory", format!("{}, {} the bound{proof}", bytes(report.memory), above(report.memory, report.bound)));
+    if let Some(CachingReport { reserved, segments, out_of_memory }) = &report.caching {
+        let segments = count(*segments, "segment");
+        let ending = match out_of_memory {
+            Some(step) => format!(", then out of memory at step {step}"),
+            None => report.peak.map_or(String::new(), |peak| format!(", {} the peak", above(*reserved, peak))),
+        };
+        line(
+            "caching",
+            format!("{} reserved by PyTorch's allocator (modelled) in {segments}{ending}", bytes(*reserved)),
+        );
+    }
+    line("found by", format!("{} in {:.2} s", report.method, report.seconds));
+    lines.join("\n") + "\n"
+}
+
+/// Packs every best-known schedule.
+fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(), Failure> {
+    let rows = of_best_known(folder, terms)?;
+    let of = |holds: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| holds(row)).count();
+    let (least, exact) = (of(&|row| row.memory == row.bound), of(&|row| row.memory == row.peak));
+    let within = of(&|row| row.memory <= row.budget);
+    let (real, held) = (of(&|row| row.caching_fits.is_some()), of(&|row| row.caching_fits == Some(true)));
+    let all = rows.len();
+    output::result(&format!(
+        "{all} schedules: {least} packed at their bound, {exact} at their peak to the byte, {within} within their budget.\n\
+         PyTorch's allocator (modelled) serves {held} of {real} within their budget."
+    ))?;
+    match &arguments.output {
+        Some(path) => output::write_csv(path, &rows),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,142 @@
+//! `bench allocate` and `bench verify --plan`: addresses, and what is wrong with others.
+
+use crate::checkout::Checkout;
+
+fn planned() -> Checkout {
+    let checkout = Checkout::new();
+    checkout.ok("solve counter --method rotor-persistent --budget 15 -o schedule.json");
+    checkout.ok("allocate counter schedule.json -o plan.json");
+    checkout
+}
+
+fn edit(checkout: &Checkout, change: impl FnOnce(&mut serde_json::Value)) {
+    let text = std::fs::read_to_string(checkout.path("plan.json")).unwrap();
+    let mut plan = serde_json::from_str(&text).unwrap();
+    change(&mut plan);
+    std::fs::write(checkout.path("plan.json"), plan.to_string()).unwrap();
+}
+
+const BUFFERS: &str = "id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,0,6,2\nd,6,9,6\n";
+
+#[test]
+fn a_schedule_has_a_plan_that_is_confirmed() {
+    let checkout = planned();
+    let report = checkout.ok("allocate counter schedule.json --format json").stdout;
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["optimal"], true, "{report}");
+    assert_eq!(
+        (&report["peak"], &report["alignment"]),
+        (&report["bound"], &1.into()),
+        "abstract units are not rounded"
+    );
+    assert_eq!(report["caching"], serde_json::Value::Null, "no allocator knows abstract units");
+    let verified = checkout.ok("verify counter schedule.json --plan plan.json").stdout;
+    assert!(verified.contains("no two at one address at one moment"), "{verified}");
+    checkout.ok(&format!("verify --plan plan.json --budget {}", report["memory"]));
+}
+
+#[test]
+fn a_capacity_is_met_or_its_miss_is_a_failure() {
+    let checkout = planned();
+    checkout.ok("allocate counter schedule.json --capacity 15");
+    let done = checkout.bench("allocate counter schedule.json --capacity 3 -o never.json");
+    assert_eq!(done.code, Some(1));
+    assert!(done.last_error().contains("the capacity is 3 (proved: no addresses fit)"), "{}", done.stderr);
+    assert!(!checkout.path("never.json").exists());
+}
+
+#[test]
+fn a_plan_is_refused_where_buffers_meet_are_missing_or_end_above_the_budget() {
+    let checkout = planned();
+    let refused = |words: &str, arguments: &str| {
+        let done = checkout.bench(arguments);
+        assert_eq!(done.code, Some(1), "{}", done.stderr);
+        assert!(done.stderr.starts_with("error: plan.json: ") && done.stderr.contains(words), "{}", done.stderr);
+    };
+    refused("above the capacity 1", "verify --plan plan.json --budget 1");
+    let text = std::fs::read(checkout.path("plan.json")).unwrap();
+    let set = |change: &dyn Fn(&mut Vec<serde_json::Value>)| {
+        std::fs::write(checkout.path("plan.json"), &text).unwrap();
+        edit(&checkout, |plan| change(plan["buffers"].as_array_mut().unwrap()));
+    };
+    set(&|buffers| buffers.iter_mut().for_each(|buffer| buffer["offset"] = 0.into()));
+    refused("both hold address 0 at moment", "verify --plan plan.json");
+    set(&|buffers| drop(buffers.remove(0)));
+    refused("is in 0 buffers; expected one", "verify counter schedule.json --plan plan.json");
+    checkout.ok("verify --plan plan.json");
+    set(&|_| ());
+    edit(&checkout, |plan| plan["instance_hash"] = "0".into());
+    refused("was made for instance \"0\"", "verify counter schedule.json --plan plan.json");
+    edit(&checkout, |plan| plan["version"] = 2.into());
+    refused("version 2; expected \"remat-arena\" version 1", "verify --plan plan.json");
+}
+
+#[test]
+fn lists_of_buffers_are_packed_by_every_method_and_the_packing_is_confirmed() {
+    let checkout = Checkout::new();
+    std::fs::write(checkout.path("buffers.csv"), BUFFERS).unwrap();
+    for method in ["best-fit-size", "best-fit-lifetime", "best-fit-start", "minimalloc"] {
+        checkout.ok(&format!("allocate buffers.csv --method {method} -o packed.csv"));
+        checkout.ok("verify --plan packed.csv");
+    }
+    insta::assert_snapshot!("allocate", {
+        let text = checkout.ok("allocate buffers.csv --alignment 4 --threads 1").stdout;
+        text.lines().filter(|line| !line.starts_with("found by")).collect::<Vec<_>>().join("\n")
+    });
+    let done = checkout.bench("verify --plan buffers.csv");
+    assert!(done.last_error().contains("has no column offset"), "{}", done.stderr);
+    for ending in ["mps", "lp", "cp-model"] {
+        checkout.ok(&format!("allocate buffers.csv --export model.{ending}"));
+        assert!(std::fs::metadata(checkout.path(&format!("model.{ending}"))).unwrap().len() > 100);
+    }
+}
+
+#[test]
+fn mistakes_are_named_with_what_to_do() {
+    let checkout = planned();
+    std::fs::write(checkout.path("buffers.csv"), BUFFERS).unwrap();
+    std::fs::write(checkout.path("bad.csv"), "id,lower,upper,size\na,3,3,4\n").unwrap();
+    for (arguments, words) in [
+        ("allocate counter", "no schedule of counter; give INSTANCE SCHEDULE"),
+        ("allocate counter schedule.json --method first-fit", "there are best-fit-size, best-fit-lifetime"),
+        ("allocate counter schedule.json --alignment 0", "alignment of 0"),
+        ("allocate buffers.csv schedule.json", "needs no schedule"),
+        ("allocate buffers.csv -o plan.json", "is written as .csv"),
+        ("allocate buffers.csv --export model.txt", "end the name in .mps, .lp or .cp-model"),
+        ("allocate bad.csv", "lives in 3..3"),
+        ("verify --plan plan.json --budget 0.5x", "is a part of store-all's peak"),
+    ] {
+        let done = checkout.bench(arguments);
+        assert_eq!(done.code, Some(2), "{arguments}: {}", done.stderr);
+        assert!(done.last_error().contains(words), "{arguments}: {}", done.stderr);
+    }
+}
+
+#[test]
+fn solving_with_an_arena_asks_for_a_smaller_peak_where_rounded_sizes_do_not_fit() {
+    let checkout = Checkout::new();
+    let table2 = concat!(env!("CARGO_MANIFEST_DIR"), "/instances/small/rotor-toms-table2.json");
+    // The peak of the fastest persistent schedule within this budget is the budget to the byte.
+    let solve = format!("solve {table2} --method rotor-persistent[slots=2000] --budget 112208119 -o schedule.json");
+    let without = checkout.ok(&format!("{solve} --format json")).stdout;
+    let without: serde_json::Value = serde_json::from_str(&without).unwrap();
+    assert_eq!(without["simulated_peak"], 112_208_119);
+    let done = checkout.ok(&format!("{solve} --arena plan.json"));
+    assert!(done.stderr.contains("needs 112209408 with addresses; asking for "), "{}", done.stderr);
+    checkout.ok(&format!("verify {table2} schedule.json --plan plan.json --budget 112208119"));
+}
+
+#[test]
+fn the_table_of_the_best_known_schedules_is_what_the_command_writes() {
+    let checkout = Checkout::new();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = checkout.path("arenas.csv");
+    let arguments = ["allocate", "--best-known", "results", "--time-limit", "3600", "-o"];
+    let done = checkout.command("").current_dir(root).args(arguments).arg(&table).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let committed = std::fs::read_to_string(root.join("results/arenas.csv")).unwrap();
+    assert!(
+        std::fs::read_to_string(&table).unwrap() == committed,
+        "results/arenas.csv is old: run `bench allocate --best-known results -o results/arenas.csv`"
+    );
+}
