@@ -20,8 +20,9 @@ use remat_core::Instance;
 use remat_core::format::Origin;
 use remat_core::io::{read_instance, read_json};
 use remat_core::node_link::{NodeLinkFile, instance_of};
-use remat_formulations::checkmate::compact::{Compact, Rows};
 use remat_formulations::checkmate::plain::Plain;
+use remat_formulations::search::problem::Staged;
+use remat_formulations::search::separation::Relaxation;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::task::Task;
@@ -88,8 +89,8 @@ fn sizes(head: bool, instance: &Instance) {
     let budget = Some(budget(&joint, "70r"));
     let task = Task { instance, joint: Arc::clone(&joint), budget, workspace: true, copies: None };
     report(instance.name(), "published", || Plain::new(&joint, budget, true).model);
-    report(instance.name(), "reduced", || Compact::new(&task, Rows::All).model);
-    report(instance.name(), "lazy", || Compact::new(&task, Rows::Lazy).model);
+    report(instance.name(), "reduced", || task.whole().model);
+    report(instance.name(), "lazy", || task.exact().model().clone());
 }
 
 fn report(name: &str, what: &str, build: impl Fn() -> Model) {

@@ -1,16 +1,14 @@
 //! `gist`: smaller encodings of what the backward pass reads, and nothing recomputed.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
-use remat_core::{Implementation, Instance, TensorId, simulate};
+use remat_core::{Implementation, Instance, TensorId};
 
 use crate::method::claim::{Order, Runs};
 use crate::method::parameters::Parameters;
-use crate::method::{
-    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
-};
+use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 
 /// What the names of implementations with one of Gist's encodings begin with (`remat-profiler trace --gist`).
 const PREFIX: &str = "gist:";
@@ -70,19 +68,7 @@ impl Method for Gist {
         let started = Instant::now();
         let instance = context.instance;
         let schedule = with_liveness(instance, &computes(instance));
-        let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        let answer = Answer {
-            budget: None,
-            termination: Termination::Feasible,
-            schedule: Some(schedule),
-            claimed: Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }),
-            lower_bound: None,
-            claim: None,
-            build: Duration::ZERO,
-            solve: started.elapsed(),
-            note: String::new(),
-        };
-        context.answer(0, &answer);
+        context.answer(0, &Answer::of(instance, schedule, started)?);
         Ok(())
     }
 }

@@ -2,15 +2,13 @@
 
 use std::time::Instant;
 
+use remat_core::Instance;
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
-use remat_core::{Instance, simulate};
 
 use crate::method::claim::{Implementations, Runs};
 use crate::method::parameters::Parameters;
-use crate::method::{
-    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
-};
+use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::{setting, settings};
 
 /// The iteration as a framework runs it without rematerialization.
@@ -69,19 +67,7 @@ impl Method for StoreAll {
             Uses::Fastest => Plan::fastest(instance),
         };
         let schedule = with_liveness(instance, &plan.store_all(instance));
-        let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        let answer = Answer {
-            budget: None,
-            termination: Termination::Feasible,
-            schedule: Some(schedule),
-            claimed: Some(Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }),
-            lower_bound: None,
-            claim: None,
-            build: std::time::Duration::ZERO,
-            solve: started.elapsed(),
-            note: String::new(),
-        };
-        context.answer(0, &answer);
+        context.answer(0, &Answer::of(instance, schedule, started)?);
         Ok(())
     }
 }

@@ -10,7 +10,6 @@ use networks::{Random, instance};
 use remat_core::format::{Origin, Phase};
 use remat_core::node_link::{Attributes, Link, Node, NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
-use remat_formulations::checkmate::coarse::Coarse;
 use remat_formulations::checkmate::relaxation::Linear;
 use remat_formulations::random::Random as SplitMix;
 use remat_formulations::search::blocks::Block;
@@ -87,20 +86,25 @@ fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
         let mut random = Random(seed);
         let share = random.below(4);
         let draw = |stage: usize, value: usize| Random(seed ^ (stage * 64 + value) as u64).below(4) < share;
-        let stages = Stages::complete(&joint, draw);
-        // What is kept or made for nothing is left out.
-        let kept = stages.kept(&joint);
-        let stages = Stages::complete(&joint, |stage, value| kept[stage][value]);
+        let mut stages = Stages::complete(&joint, draw);
+        // What is kept or made for nothing is left out, and then what was kept or made for that.
+        loop {
+            let kept = stages.kept(&joint);
+            let fewer = Stages::complete(&joint, |stage, value| kept[stage][value]);
+            if std::mem::replace(&mut stages, fewer.clone()) == fewer {
+                break;
+            }
+        }
         let claim = stages.claim(&joint, true);
         let task = task(&instance, &joint, claim.peak_bytes);
         for _ in 0..3 {
-            let coarse = Coarse::new(&task, blocks(&mut random, joint.len()));
-            let vector = coarse.vector(&stages);
-            let violation = coarse.model.violation(&vector).max();
-            assert!(violation < 1e-9, "seed {seed}: violated by {violation} over {:?}", coarse.blocks);
-            assert!(coarse.violated(&vector).is_empty(), "seed {seed}: a memory row over {:?}", coarse.blocks);
-            let fixed: u64 = joint.operators.iter().map(|operator| operator.first.time).sum();
-            let cost = fixed as f64 + coarse.model.objective(&vector) * coarse.time_unit();
+            let blocks = blocks(&mut random, joint.len());
+            let mut coarse = task.over(&blocks, None);
+            let vector = task.point(&coarse, &stages);
+            let violation = coarse.model().violation(&vector).max();
+            assert!(violation < 1e-9, "seed {seed}: violated by {violation} over {blocks:?}");
+            let cost = coarse.fixed_time() as f64 + coarse.model().objective(&vector) * coarse.time_unit();
+            assert!(coarse.separate(&vector, Pass::Whole).is_empty(), "seed {seed}: a memory row over {blocks:?}");
             assert!(cost <= claim.time as f64 + 1e-6, "seed {seed}: {cost} > {}", claim.time);
         }
         again += usize::from(stages.runs.iter().any(|runs| runs.len() > 1));
@@ -199,7 +203,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
 }
 
 /// What the solution of a neighbourhood's model comes to, with memory rows as they are violated.
-fn solved(task: &Task<'_>, linear: &mut Linear, around: &Stages) -> Stages {
+fn solved(task: &Task<'_>, linear: &mut Linear<'_>, around: &Stages) -> Stages {
     let solver = backend("highs").expect("built in");
     loop {
         if linear.model().columns() == 0 {

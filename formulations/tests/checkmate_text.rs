@@ -6,8 +6,9 @@ use std::sync::Arc;
 use remat_core::Instance;
 use remat_core::format::Origin;
 use remat_core::node_link::{NodeLinkFile, instance_of};
-use remat_formulations::checkmate::coarse::Coarse;
 use remat_formulations::search::blocks::Block;
+use remat_formulations::search::problem::Staged;
+use remat_formulations::search::separation::{Pass, Relaxation};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::task::Task;
 use remat_formulations::{Format, Parameters, find};
@@ -57,11 +58,10 @@ fn the_coarse_relaxation_of_four_nodes_in_two_blocks() {
     let joint = Arc::new(Joint::new(&instance).expect("supported"));
     let task = Task { instance: &instance, joint, budget: Some(10), workspace: true, copies: None };
     let blocks = vec![Block { first: 0, last: 1 }, Block { first: 2, last: 3 }];
-    let mut coarse = Coarse::new(&task, blocks);
-    let nothing = vec![0.0; coarse.model.columns()];
-    let rows = coarse.violated(&nothing);
-    coarse.model.rows.append(&rows);
+    let mut coarse = task.over(&blocks, None);
+    let nothing = vec![0.0; coarse.model().columns()];
+    coarse.separate(&nothing, Pass::Whole);
     let mut out = Vec::new();
-    write_lp(&mut out, &coarse.model, &Numbered, &[]).expect("memory takes everything");
+    write_lp(&mut out, coarse.model(), &Numbered, &[]).expect("memory takes everything");
     insta::assert_snapshot!(String::from_utf8(out).expect("text"));
 }

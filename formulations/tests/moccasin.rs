@@ -12,7 +12,7 @@ use remat_core::{Instance, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
-use remat_formulations::{Answer, Context, Limits, ParameterKind, Parameters, Starts, Termination, find};
+use remat_formulations::{Answer, Context, Format, Limits, ParameterKind, Parameters, Starts, Termination, find};
 use remat_solvers::cp::cp_backend;
 
 /// What is resident, and how often each operator has run.
@@ -210,8 +210,8 @@ fn a_schedule_of_another_method_comes_back_as_the_stages_that_it_says() {
         let joint = Joint::new(&instance).expect("supported");
         for answer in solve("checkmate-ilp", &instance, &budgets(&joint, 3), &[]) {
             let Some(schedule) = &answer.schedule else { continue };
-            let stages = Stages::lift(&instance, &joint, schedule).expect("it is in stages");
-            assert_eq!(follow(&instance, &joint, schedule, 100), stages, "seed {seed}");
+            let stages = follow(&instance, &joint, schedule, 100);
+            assert_eq!(stages.schedule(&instance, &joint), *schedule, "seed {seed}: it is in stages");
             // With fewer copies runs are left out; what is left still simulates.
             let fewer = follow(&instance, &joint, schedule, 2);
             let simulation = remat_core::simulate(&instance, &fewer.schedule(&instance, &joint)).expect("legal");
@@ -296,8 +296,10 @@ fn the_networks_have_budgets_at_which_the_number_of_copies_matters() {
 
 #[test]
 fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
-    use remat_formulations::moccasin::exchange::Exchange;
     use remat_formulations::moccasin::published::{Memory, Phase as Minimised, Published};
+    let method = find("moccasin").expect("registered");
+    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
+    let formulation = method.formulation().expect("is one model");
     let mut lifted = 0;
     for seed in 150..160 {
         let instance = instance_of(seed, 2);
@@ -305,21 +307,24 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
         for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[]) {
             let Some(schedule) = &answer.schedule else { continue };
             let budget = answer.budget.expect("given");
-            let stages = Stages::lift(&instance, &joint, schedule).expect("it is in stages");
+            let stages = follow(&instance, &joint, schedule, 100);
+            assert_eq!(stages.schedule(&instance, &joint), *schedule, "seed {seed}: it is in stages");
             let room = budget - joint.base_bytes;
             let model = Published::new(&joint, (room, room), 2, true, Memory::Cumulative, Minimised::Duration);
             // The hint leaves out what follows from it; a solver fills that in.
             let hint = model.hint(&stages);
             let request = remat_solvers::cp::CpRequest { hint: &hint, ..Default::default() };
             let solved = cp_backend("highs").expect("listed").solve(&model.model, &request).expect("solves");
-            let exchange = Exchange::new(&joint, budget, 2, true, Memory::Cumulative).expect("the inputs fit");
-            let text = exchange.text(&[("instance", instance.name().into())]);
+            let encoding = formulation.encode(&instance, &parameters, Some(budget)).expect("the inputs fit");
+            let mut text = Vec::new();
+            let head = [("instance", instance.name().into())];
+            encoding.write(Format::CpModel, &mut text, &head).expect("memory takes everything");
+            let text = String::from_utf8(text).expect("text");
             assert!(text.starts_with("# instance: ") && text.contains("cumulative {"), "{text}");
             let response = format!("status: OPTIMAL\nsolution: {:?}\n", solved.values.expect("feasible"));
-            let back = exchange.lift(&response).expect("a solution");
-            let time = back.claim(&joint, true).time;
-            assert_eq!(Some(time), answer.claimed.map(|claimed| claimed.time), "seed {seed}");
-            assert!(exchange.lift("status: UNKNOWN").is_err() && exchange.lift("solution: [1, 2]").is_err());
+            let back = encoding.decode(&response).expect("a solution");
+            assert_eq!(Some(back.claimed.time), answer.claimed.map(|claimed| claimed.time), "seed {seed}");
+            assert!(encoding.decode("status: UNKNOWN").is_err() && encoding.decode("solution: [1, 2]").is_err());
             lifted += 1;
         }
     }

@@ -9,12 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use networks::{Random, budgets, checked, solve};
-use remat_core::Instance;
 use remat_core::format::{ImplementationDocument, InstanceDocument};
 use remat_core::generate::random::random;
+use remat_core::{Instance, Schedule, Step};
 use remat_formulations::monet::anneal::{Effort, anneal};
-use remat_formulations::monet::graph::Graph;
-use remat_formulations::monet::model::Linear;
 use remat_formulations::monet::plan::Plan;
 use remat_formulations::monet::settings::Modes;
 use remat_formulations::monet::task::Task;
@@ -24,7 +22,9 @@ use remat_formulations::search::clock::Clock;
 use remat_formulations::search::neighbourhoods::{Extent, Shape, draw};
 use remat_formulations::search::problem::Staged;
 use remat_formulations::search::separation::{Pass, Relaxation, Solving, separate};
+use remat_formulations::staged::graph::Graph;
 use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::model::{Linear, Run};
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 use remat_solvers::backend;
 
@@ -139,6 +139,23 @@ fn task<'a>(instance: &'a Instance, graph: &'a Graph, budget: u64) -> Task<'a> {
     Task { instance, graph, budget: Some(budget), one: None }
 }
 
+/// A schedule in stages with ways of the graph.
+fn plan_of(graph: &Graph, schedule: &Schedule) -> Option<Plan> {
+    let position_of = |id| graph.operators.iter().position(|operator| operator.id == id);
+    let (mut runs, mut current): (Vec<Vec<Run>>, Vec<Run>) = (Vec::new(), Vec::new());
+    for step in &schedule.steps {
+        let Step::Compute { operator, implementation } = *step else { continue };
+        let position = position_of(operator)?;
+        let ways = graph.ways(runs.len(), position);
+        assert!(current.last().is_none_or(|last| last.0 < position), "runs of a stage are in order");
+        current.push((position, ways.iter().position(|way| way.implementation == implementation)?));
+        if position == runs.len() {
+            runs.push(std::mem::take(&mut current));
+        }
+    }
+    (runs.len() == graph.len() && current.is_empty()).then(|| Plan::of_runs(graph, runs)).flatten()
+}
+
 /// What a few steps make of keeping everything.
 fn found(task: &Task<'_>, seed: u64, steps: usize) -> Option<Plan> {
     let store_all = Plan::store_all(task.graph, u64::MAX)?;
@@ -161,11 +178,11 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
                 other => panic!("seed {seed}, budget {budget}: {other:?}"),
             };
             assert_eq!((claimed.time, claimed.peak_bytes), (plan.time(), plan.peak()), "seed {seed}, budget {budget}");
-            assert_eq!(Plan::lift(&graph, &schedule).as_ref(), Some(&plan), "seed {seed}, budget {budget}");
+            assert_eq!(plan_of(&graph, &schedule).as_ref(), Some(&plan), "seed {seed}, budget {budget}");
             let blocks = random_blocks(graph.len(), &mut random);
             let context = format!("seed {seed}, budget {budget}, {blocks:?}");
             let mut linear = Linear::new(&graph, task.room(), blocks);
-            let point = linear.point(&plan);
+            let point = task.point(&linear, &plan);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             assert!(linear.separate(&point, Pass::Whole).is_empty(), "{context}");
             let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
@@ -240,8 +257,8 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
         for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
             let open = draw(&task, &around, Some(&best.kept), Extent { shape, heads, cells }, &mut random);
-            let linear = Linear::within(&graph, task.room(), &around, &open);
-            let point = linear.point(&around);
+            let linear = task.within(&around, &open).expect("a model");
+            let point = task.point(&linear, &around);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
             assert!((time - around.time() as f64).abs() < 1e-6 * time, "{context}: {time}");

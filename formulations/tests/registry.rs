@@ -143,3 +143,11 @@ fn rotor_is_never_slower_than_the_methods_that_it_generalises() {
         }
     }
 }
+
+#[test]
+fn the_smallest_method_in_stages_has_less_than_the_lines_that_contributing_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/checkmate");
+    let lines = |name: &str| std::fs::read_to_string(root.join(name)).expect("it is there").lines().count();
+    let count = lines("relaxation.rs") + lines("ilp.rs");
+    assert!(count < 400, "{count} lines");
+}

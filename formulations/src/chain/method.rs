@@ -129,17 +129,7 @@ impl<'a> ChainProgram<'a> {
     pub fn nothing(&mut self, budget: Option<u64>, termination: Termination, note: String) -> Answer {
         let solve = self.started.elapsed();
         self.started = Instant::now();
-        Answer {
-            budget,
-            termination,
-            schedule: None,
-            claimed: None,
-            lower_bound: None,
-            claim: None,
-            build: std::mem::take(&mut self.built),
-            solve,
-            note,
-        }
+        Answer { build: std::mem::take(&mut self.built), solve, note, ..Answer::without_schedule(budget, termination) }
     }
 
     /// Runs the dynamic program of a rule for all budgets.

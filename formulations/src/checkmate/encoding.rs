@@ -1,63 +1,18 @@
 //! Checkmate's models for other solvers: which model a parameter setting means, what its columns are,
 //! and the stages that a solution says.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use remat_core::Instance;
-use remat_solvers::{Column, Kind, Model, Names, Row};
 
-use crate::checkmate::compact::{Compact, Rows};
+use crate::checkmate::Workspace;
 use crate::checkmate::plain::Plain;
-use crate::checkmate::{INTEGRALITY, tasks};
-use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
+use crate::method::formulation::{DecodeError, Encoding, INTEGRALITY, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::method::{Context, Limits, MethodError, SkipReason};
+use crate::method::{MethodError, SkipReason};
+use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
-
-/// Either formulation.
-enum Either {
-    Plain(Plain),
-    Compact(Compact),
-}
-
-impl Either {
-    fn take_model(&mut self) -> Model {
-        match self {
-            Self::Plain(plain) => std::mem::take(&mut plain.model),
-            Self::Compact(compact) => std::mem::take(&mut compact.model),
-        }
-    }
-
-    fn units(&self) -> (f64, f64) {
-        match self {
-            Self::Plain(plain) => (plain.time_unit(), plain.memory_unit()),
-            Self::Compact(compact) => (compact.time_unit(), compact.memory_unit()),
-        }
-    }
-
-    fn stages(&self, vector: &[f64]) -> Result<Stages, f64> {
-        match self {
-            Self::Plain(plain) => plain.stages(vector, INTEGRALITY),
-            Self::Compact(compact) => compact.stages(vector, INTEGRALITY),
-        }
-    }
-}
-
-/// Names, shared with the way back.
-struct Shared(Rc<Either>);
-
-impl Names for Shared {
-    fn column(&self, column: Column) -> String {
-        match self.0.as_ref() {
-            Either::Plain(plain) => Names::column(plain, column),
-            Either::Compact(compact) => Names::column(compact, column),
-        }
-    }
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
-    }
-}
+use crate::staged::task::Task;
 
 /// The model of a budget: the published one or the reduced one (with all of its memory rows), whole or
 /// relaxed.
@@ -71,56 +26,49 @@ pub fn encode<'a>(
     published: bool,
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let task = tasks(&Context::new(instance, parameters, &[], limits))?(budget);
-    let (joint, workspace) = (Arc::clone(&task.joint), task.workspace);
-    let least = joint.least_peak(workspace);
+    let (joint, workspace) = (Arc::new(Joint::new(instance)?), parameters.get::<Workspace>());
+    let task = Task { instance, joint, budget, workspace, copies: None };
+    let least = task.joint.least_peak(task.workspace);
     if let Some(budget) = budget.filter(|&budget| budget < least) {
         let message = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
         return Err(MethodError::Unsupported(SkipReason(message)));
     }
-    let mut either = if published {
-        Either::Plain(Plain::new(&joint, budget, workspace))
-    } else {
-        Either::Compact(Compact::new(&task, Rows::All))
+    let plain = published.then(|| Plain::new(&task.joint, task.budget, task.workspace));
+    let answer = {
+        let task = task.clone();
+        move |stages: &Stages| (stages.schedule(instance, &task.joint), task.claim(stages))
     };
-    let mut model = either.take_model();
-    if relaxed {
-        model.kinds.fill(Kind::Continuous);
+    if let Some(mut plain) = plain {
+        let (model, facts) = (std::mem::take(&mut plain.model), facts(&plain));
+        let names = plain.clone();
+        let read = move |vector: &[f64]| {
+            plain.stages(vector, INTEGRALITY).map(|stages| answer(&stages)).map_err(DecodeError::Fractional)
+        };
+        return Ok(LinearEncoding::boxed(model, names, facts, relaxed, read));
     }
-    let either = Rc::new(either);
-    let read = {
-        let either = Rc::clone(&either);
-        move |vector: &[f64]| {
-            if relaxed {
-                return Err(DecodeError::Relaxation);
-            }
-            let stages = either.stages(vector).map_err(DecodeError::Fractional)?;
-            Ok((stages.schedule(instance, &joint), stages.claim(&joint, workspace)))
-        }
+    let mut linear = task.whole();
+    let (model, facts, names) = (std::mem::take(&mut linear.model), linear.facts(false), linear.named(false));
+    drop(linear);
+    let read = move |vector: &[f64]| {
+        // Columns lie where they lay.
+        let runs = task.model().runs(vector).into_iter().flatten();
+        let runs = runs.map(|runs| runs.into_iter().map(|(position, _)| position).collect());
+        Ok(answer(&Stages { runs: runs.collect() }))
     };
-    let facts = facts(&either, published, task.joint.fixed_time());
-    Ok(Box::new(LinearEncoding { model, names: Box::new(Shared(either)), facts, read: Box::new(read) }))
+    Ok(LinearEncoding::boxed(model, names, facts, relaxed, read))
 }
 
-fn facts(either: &Either, published: bool, fixed_time: u64) -> Vec<(&'static str, String)> {
-    let (time, memory) = either.units();
-    let (what, columns) = if published {
-        (
-            "published",
-            "FREE_t_v_k: v is dropped in stage t after k; U_t_k: memory during k in stage t; A_t_v: a run in stage t allocates v",
-        )
-    } else {
-        ("reduced, all memory rows", "X_t_v_k: v is there in stage t until k; U_t_k: memory during k in stage t")
-    };
+fn facts(plain: &Plain) -> Vec<(&'static str, String)> {
     vec![
-        ("formulation", what.to_owned()),
+        ("formulation", "published".to_owned()),
         (
             "columns",
-            format!("R_t_i: operator i of the order runs in stage t; S_t_v: value v is kept into stage t; {columns}"),
+            "R_t_i: operator i of the order runs in stage t; S_t_v: value v is kept into stage t; FREE_t_v_k: v is dropped \
+             in stage t after k; U_t_k: memory during k in stage t; A_t_v: a run in stage t allocates v"
+                .to_owned(),
         ),
-        ("time of one unit of the objective", time.to_string()),
-        ("time not in the objective (each operator's first run)", fixed_time.to_string()),
-        ("memory of one unit of U", memory.to_string()),
+        ("time of one unit of the objective", plain.time_unit().to_string()),
+        ("time not in the objective (each operator's first run)", plain.fixed_time().to_string()),
+        ("memory of one unit of U", plain.memory_unit().to_string()),
     ]
 }

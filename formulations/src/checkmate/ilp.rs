@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use remat_core::Instance;
 
-use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
@@ -13,8 +12,9 @@ use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
 use crate::search::clock::Clock;
-use crate::search::driver::{answer, exactly, search};
+use crate::search::driver::{answer, search_or_solve};
 use crate::search::incumbent::Incumbent;
+use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
 use crate::staged::joint::supports;
 use crate::staged::starts::{Start, offer_starts};
@@ -49,7 +49,7 @@ use crate::{setting, settings};
 ///   runs again in its `recompute` implementation. Each operator uses the fastest implementation.
 /// * No noise on the costs; a budget below what one operator needs is refused without a solver, and one
 ///   that store-all meets is answered by it.
-/// * `strategy=reduced` solves an equivalent smaller model, see `compact.rs`; `strategy=lazy` adds its memory
+/// * `strategy=reduced` solves an equivalent smaller model, see `staged/model/`; `strategy=lazy` adds its memory
 ///   rows when a solution violates them; `strategy=coarse` (the default) comes before that: a relaxation over
 ///   blocks of stages, refined, beside neighbourhoods of the best schedule (`search/`); `strategy=plain` is the
 ///   published model. All four have the same optimum, which is tested.
@@ -128,21 +128,19 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
     let incumbent = Incumbent::new(task, context.reporter, index, gap).beside(context.starts);
     let strategy = context.parameters.get::<Strategy>();
-    let linear = match strategy {
-        Strategy::Plain => Some(Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace))),
-        Strategy::Reduced => Some(Linear::Compact(Compact::new(task, Rows::All))),
-        Strategy::Lazy => Some(Linear::Compact(Compact::new(task, Rows::Lazy))),
-        Strategy::Coarse => None,
-    };
-    let build = began.elapsed();
     // As published there is no start.
     if strategy != Strategy::Plain {
         offer_starts(context, task, &incumbent, context.parameters.get::<Start>(), clock)?;
     }
     let from = if strategy == Strategy::Lazy { Pass::Relaxed } else { Pass::Whole };
-    let ended = match linear {
-        Some(linear) => exactly(&incumbent, linear, from, solving, clock)?,
-        None => search(&incumbent, solving, clock)?,
-    };
+    let exact = (strategy != Strategy::Coarse).then_some(from).map(|from| {
+        let linear = move || match strategy {
+            Strategy::Plain => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
+            Strategy::Reduced => Linear::Staged(task.whole()),
+            Strategy::Lazy | Strategy::Coarse => task.exact(),
+        };
+        (from, linear)
+    });
+    let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
     answer(&incumbent, task.budget, ended, build, began.elapsed().saturating_sub(build))
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use remat_core::Instance;
 use remat_solvers::{LpAlgorithm, Outcome, Request, Stop};
 
-use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
@@ -118,15 +117,20 @@ fn bound(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let began = Instant::now();
     let clock = Clock::start(context.limits.time);
     let formulation = context.parameters.get::<Relaxed>();
-    let (outcome, lower_bound, build) = if formulation == Relaxed::Blocks {
-        let incumbent = Incumbent::new(task, context.reporter, index, 0.0);
-        let blocks = bound_by_blocks(&incumbent, solving, clock)?;
-        (blocks.outcome, Some(incumbent.bound()), Duration::ZERO)
+    let algorithm = match context.parameters.get::<Algorithm>() {
+        Algorithm::DualSimplex => LpAlgorithm::DualSimplex,
+        Algorithm::InteriorPoint => LpAlgorithm::InteriorPoint,
+        Algorithm::Pdlp => LpAlgorithm::Pdlp,
+        Algorithm::Automatic => LpAlgorithm::Automatic,
+    };
+    let incumbent = Incumbent::new(task, context.reporter, index, 0.0);
+    let (linear, outcome) = relax(&incumbent, formulation, algorithm, solving, clock)?;
+    let (lower_bound, build) = if formulation == Relaxed::Blocks {
+        (Some(incumbent.bound()), Duration::ZERO)
     } else {
-        let (linear, outcome) = relax(context, task, formulation, solving, clock)?;
-        let build = began.elapsed().saturating_sub(Duration::from_secs_f64(outcome.solve_seconds));
         let bound = outcome.dual_bound.filter(|_| outcome.stop == Stop::Optimal);
-        (outcome, bound.map(|bound| linear.bound(bound)), build)
+        let build = began.elapsed().saturating_sub(Duration::from_secs_f64(outcome.solve_seconds));
+        (bound.map(|bound| linear.bound(bound)), build)
     };
     let termination = match outcome.stop {
         Stop::Optimal | Stop::GapReached => Termination::BoundOnly,
@@ -138,23 +142,25 @@ fn bound(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     Ok(Answer { lower_bound, build, solve, note, ..Answer::without_schedule(task.budget, termination) })
 }
 
-/// The relaxation of the published or the reduced model.
-fn relax(
-    context: &Context<'_>,
-    task: &Task<'_>,
+/// The relaxation of a model, solved.
+///
+/// # Errors
+/// The solver refuses.
+pub(super) fn relax<'t>(
+    incumbent: &Incumbent<'t, Task<'t>>,
     formulation: Relaxed,
+    lp_algorithm: LpAlgorithm,
     solving: Solving,
     clock: Clock,
-) -> Result<(Linear, Outcome), MethodError> {
+) -> Result<(Linear<'t>, Outcome), MethodError> {
+    let task = incumbent.judge;
     let linear = match formulation {
+        Relaxed::Blocks => {
+            let blocks = bound_by_blocks(incumbent, solving, clock)?;
+            return Ok((blocks.relaxation, blocks.outcome));
+        }
         Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
-        _ => Linear::Compact(Compact::new(task, Rows::All)),
-    };
-    let lp_algorithm = match context.parameters.get::<Algorithm>() {
-        Algorithm::DualSimplex => LpAlgorithm::DualSimplex,
-        Algorithm::InteriorPoint => LpAlgorithm::InteriorPoint,
-        Algorithm::Pdlp => LpAlgorithm::Pdlp,
-        Algorithm::Automatic => LpAlgorithm::Automatic,
+        Relaxed::Reduced => Linear::Staged(task.whole()),
     };
     let mut request = Request { relaxation: true, lp_algorithm, ..solving.request(&clock) };
     let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;

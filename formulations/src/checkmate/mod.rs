@@ -1,11 +1,9 @@
 //! Checkmate: `checkmate-ilp`, its relaxation `checkmate-lp`, and `checkmate-rounding`.
 //!
-//! [`plain`] is the published formulation, [`compact`] the reduced one, [`coarse`] the relaxation over blocks of stages;
-//! [`relaxation`] is what the search (`search/`) knows of them. [`encoding`] has the models for other solvers. The joint
-//! graph and its schedules are in `staged/`.
+//! [`plain`] is the published formulation; the reduced one and the relaxation over blocks of stages are those of all
+//! methods in stages (`staged/model/`), over a graph with one implementation for each run. [`relaxation`] is what the search
+//! (`search/`) knows of them, [`encoding`] has them for other solvers. The joint graph and its schedules are in `staged/`.
 
-pub mod coarse;
-pub mod compact;
 pub mod encoding;
 pub mod ilp;
 pub mod lp;
@@ -25,9 +23,6 @@ use crate::method::{Class, Context, MethodError};
 use crate::setting;
 use crate::staged::joint::Joint;
 use crate::staged::task::Task;
-
-/// Distance from a whole number that counts as none.
-pub const INTEGRALITY: f64 = 1e-5;
 
 setting! {
     /// whether an operator's workspace counts; off as published, and such a schedule may exceed its budget

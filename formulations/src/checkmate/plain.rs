@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use remat_solvers::{Column, Kind, Model, Names, Row};
 
-use crate::checkmate::compact::read_stages;
+use crate::search::incumbent::Kept;
 use crate::search::term::{Scale, Sum, Term};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 
 /// The published model.
+#[derive(Clone)]
 pub struct Plain {
     joint: Arc<Joint>,
     /// The model.
@@ -217,17 +218,21 @@ impl Plain {
         allocated
     }
 
-    /// S in a vector.
-    pub fn kept(&self, stage: usize, value: usize, values: &[f64]) -> f64 {
-        self.keep[stage][value].value(values)
+    /// What a vector keeps.
+    pub fn kept(&self, values: &[f64]) -> Kept {
+        self.keep.iter().map(|row| row.iter().map(|term| term.value(values) >= 0.5).collect()).collect()
     }
 
-    /// The stages that a vector says.
+    /// The stages that a vector says: R, rounded after checking that it is whole.
     ///
     /// # Errors
     /// The largest distance from a whole number, if it exceeds the tolerance.
     pub fn stages(&self, values: &[f64], tolerance: f64) -> Result<Stages, f64> {
-        read_stages(&self.run, values, tolerance)
+        let run = |row: &Vec<Term>| row.iter().map(|term| term.value(values)).collect();
+        let rows: Vec<Vec<f64>> = self.run.iter().map(run).collect();
+        let worst = rows.iter().flatten().map(|value| (value - value.round()).abs()).fold(0.0, f64::max);
+        let whole = |row: &Vec<f64>| (0..row.len()).filter(|&position| row[position].round() >= 1.0).collect();
+        if worst <= tolerance { Ok(Stages { runs: rows.iter().map(whole).collect() }) } else { Err(worst) }
     }
 }
 

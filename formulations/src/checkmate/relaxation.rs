@@ -1,87 +1,100 @@
-//! Checkmate's linear models as the search sees them: over blocks of stages, exact, or of a neighbourhood.
+//! Checkmate's linear models as the search sees them: the one in stages (`staged/model/`), over blocks, exact, or of a
+//! neighbourhood; and the published one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use remat_solvers::{Model, RowBlock};
 
-use crate::checkmate::coarse::Coarse;
-use crate::checkmate::compact::{Compact, Rows};
 use crate::checkmate::plain::Plain;
 use crate::method::MethodError;
-use crate::search::blocks::Block;
+use crate::method::formulation::INTEGRALITY;
+use crate::search::blocks::{Block, two};
 use crate::search::incumbent::Kept;
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::search::separation::{Pass, Relaxation};
 use crate::staged::anneal::{Plan, anneal, offering};
-use crate::staged::joint::Value;
+use crate::staged::model::{self, Around};
 use crate::staged::prices;
 use crate::staged::repair::Repair;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
-/// Up to so many columns of R and S the exact model is within reach.
-const SMALL: usize = 50_000;
 /// Most operators with which repair is worth its time; beyond, annealing alone is faster.
 const REPAIRED: usize = 400;
 
 /// A linear model of schedules in stages.
-pub enum Linear {
+pub enum Linear<'p> {
     /// As published.
     Plain(Plain),
     /// The reduced one.
-    Compact(Compact),
-    /// Over blocks of stages.
-    Coarse(Coarse),
+    Staged(model::Linear<'p>),
 }
 
-impl Relaxation for Linear {
+impl Relaxation for Linear<'_> {
     fn model(&self) -> &Model {
         match self {
             Self::Plain(plain) => &plain.model,
-            Self::Compact(compact) => &compact.model,
-            Self::Coarse(coarse) => &coarse.model,
+            Self::Staged(linear) => &linear.model,
         }
     }
 
     fn fixed_time(&self) -> u64 {
         match self {
             Self::Plain(plain) => plain.fixed_time(),
-            Self::Compact(compact) => compact.fixed_time(),
-            Self::Coarse(coarse) => coarse.fixed_time(),
+            Self::Staged(linear) => linear.fixed_time(),
         }
     }
 
     fn time_unit(&self) -> f64 {
         match self {
             Self::Plain(plain) => plain.time_unit(),
-            Self::Compact(compact) => compact.time_unit(),
-            Self::Coarse(coarse) => coarse.time_unit(),
+            Self::Staged(linear) => linear.time_unit(),
         }
     }
 
-    fn separate(&mut self, point: &[f64], _: Pass) -> RowBlock {
-        let (rows, model) = match self {
+    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
+        match self {
             // Has all of its rows.
-            Self::Plain(_) => return RowBlock::default(),
-            Self::Compact(compact) => (compact.violated(point), &mut compact.model),
-            Self::Coarse(coarse) => (coarse.violated(point), &mut coarse.model),
-        };
-        model.rows.append(&rows);
-        rows
+            Self::Plain(_) => RowBlock::default(),
+            Self::Staged(linear) => linear.separate(point, pass),
+        }
     }
 }
 
 impl Task<'_> {
-    /// Stages that keep what is said, and run what that needs.
-    pub(super) fn stages_of(&self, kept: &Kept) -> Stages {
+    /// The model in stages over blocks, or exact, with the rows that limit the number of runs.
+    fn limited<'p>(&self, mut linear: model::Linear<'p>) -> Linear<'p> {
+        self.copies.iter().for_each(|&copies| linear.at_most_runs(copies));
+        Linear::Staged(linear)
+    }
+
+    /// The exact model, whatever the number of runs.
+    pub fn model(&self) -> model::Linear<'_> {
+        let graph = self.joint.graph(self.workspace);
+        model::Linear::exact(graph, graph.room(self.budget))
+    }
+
+    /// The same with all of its memory rows.
+    pub fn whole(&self) -> model::Linear<'_> {
+        let mut linear = self.model();
+        linear.add_all();
+        linear
+    }
+
+    /// Stages that keep what a point says, and run what that needs.
+    pub(super) fn stages_of(&self, linear: &Linear<'_>, point: &[f64]) -> Stages {
+        let kept = match linear {
+            Linear::Plain(plain) => plain.kept(point),
+            Linear::Staged(linear) => linear.kept(point),
+        };
         Stages::complete(&self.joint, |stage, value| kept[stage][value])
     }
 }
 
 impl Staged for Task<'_> {
     type Relaxation<'p>
-        = Linear
+        = Linear<'p>
     where
         Self: 'p;
 
@@ -102,10 +115,10 @@ impl Staged for Task<'_> {
     }
 
     fn complete(&self, kept: Kept) -> Option<Stages> {
-        Some(self.stages_of(&kept))
+        Some(Stages::complete(&self.joint, |stage, value| kept[stage][value]))
     }
 
-    fn improve(&self, start: &Stages, effort: Effort, offer: Offer<'_, Stages>) -> Result<(), MethodError> {
+    fn improve(&self, start: &Stages, effort: Effort<'_>, offer: Offer<'_, Stages>) -> Result<(), MethodError> {
         if self.meets(start) {
             offer(start.clone())?;
         }
@@ -127,65 +140,55 @@ impl Staged for Task<'_> {
         // More from search to search.
         let moves = (moves / 4) << effort.round.min(6);
         let plan = Plan { moves, initial: initial * effort.heat, last };
-        offering(offer, |better| anneal(self, effort.clock, plan, start, effort.seed, better))
+        offering(offer, |better| anneal(self, effort, plan, start, better))
     }
 
-    /// Two blocks that meet where store-all needs most.
     fn first_blocks(&self) -> Vec<Block> {
-        let needs = self.needs(&Stages::store_all(&self.joint));
-        let worst = (0..needs.len()).max_by_key(|&stage| (needs[stage], std::cmp::Reverse(stage))).unwrap_or(0);
-        let whole = Block { first: 0, last: needs.len() - 1 };
-        if worst < whole.last {
-            vec![Block { last: worst, ..whole }, Block { first: worst + 1, ..whole }]
-        } else {
-            vec![whole]
-        }
+        two(&self.needs(&Stages::store_all(&self.joint)))
     }
 
-    fn over(&self, blocks: &[Block], _: Option<&Linear>) -> Linear {
-        Linear::Coarse(Coarse::new(self, blocks.to_vec()))
+    fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
+        let graph = self.joint.graph(self.workspace);
+        self.limited(model::Linear::new(graph, graph.room(self.budget), blocks.to_vec()))
     }
 
     /// Whether an operator runs again twice in the block, which the relaxation counts once.
-    fn costs_more(&self, relaxation: &Linear, _: &[f64], stages: &Stages, block: usize) -> bool {
-        let Linear::Coarse(coarse) = relaxation else { return false };
-        let Block { first, last } = coarse.blocks[block];
+    fn costs_more(&self, relaxation: &Linear<'_>, _: &[f64], stages: &Stages, block: usize) -> bool {
+        let Linear::Staged(linear) = relaxation else { return false };
+        let Block { first, last } = linear.blocks[block];
         let mut seen = BTreeSet::new();
         let mut again = (first..=last).flat_map(|stage| stages.runs[stage].iter().filter(move |&&at| at < stage));
         again.any(|&position| !seen.insert(position))
     }
 
-    fn exact(&self) -> Linear {
-        Linear::Compact(Compact::new(self, Rows::Lazy))
+    fn exact(&self) -> Linear<'_> {
+        self.limited(self.model())
     }
 
-    fn is_small(&self) -> bool {
-        let stages = |value: &Value| value.last_use.min(self.joint.len() - 1).saturating_sub(value.producer);
-        self.joint.values.iter().map(stages).sum::<usize>() <= SMALL
+    fn within(&self, around: &Stages, open: &Open) -> Option<Linear<'_>> {
+        let graph = self.joint.graph(self.workspace);
+        let around = Around { kept: &around.kept(&self.joint), runs: &|stage| ways(around, stage), open };
+        Some(self.limited(model::Linear::within(graph, graph.room(self.budget), around)))
     }
 
-    fn within(&self, around: &Stages, open: &Open) -> Option<Linear> {
-        Some(Linear::Compact(Compact::within(self, around, open)))
-    }
-
-    fn expand(&self, relaxation: &Linear, point: &[f64]) -> Option<Stages> {
-        let joint = &self.joint;
+    fn expand(&self, relaxation: &Linear<'_>, point: &[f64]) -> Option<Stages> {
         match relaxation {
-            Linear::Plain(plain) => plain.stages(point, super::INTEGRALITY).ok(),
-            Linear::Compact(compact) => {
-                Some(Stages::complete(joint, |stage, value| compact.kept(stage, value, point) >= 0.5))
+            Linear::Plain(plain) => plain.stages(point, INTEGRALITY).ok(),
+            Linear::Staged(_) => Some(self.stages_of(relaxation, point)),
+        }
+    }
+
+    fn point(&self, relaxation: &Linear<'_>, stages: &Stages) -> Vec<f64> {
+        // The published model is given no start.
+        let Linear::Staged(linear) = relaxation else { return Vec::new() };
+        let (starts, mut kept) = (linear.starts(), Vec::new());
+        stages.kept_backwards(&self.joint, |stage, row| {
+            if starts.binary_search(&stage).is_ok() {
+                kept.push(row.to_vec());
             }
-            Linear::Coarse(coarse) => Some(self.stages_of(&coarse.expand(point, |value| value >= 0.5))),
-        }
-    }
-
-    fn point(&self, relaxation: &Linear, stages: &Stages) -> Vec<f64> {
-        match relaxation {
-            // The published model is given no start.
-            Linear::Plain(_) => Vec::new(),
-            Linear::Compact(compact) => compact.vector(stages),
-            Linear::Coarse(coarse) => coarse.vector(stages),
-        }
+        });
+        let kept: Vec<&[bool]> = kept.iter().rev().map(Vec::as_slice).collect();
+        linear.point(|stage| ways(stages, stage), &kept)
     }
 
     fn stages(&self) -> usize {
@@ -197,18 +200,11 @@ impl Staged for Task<'_> {
     }
 
     fn is_free(&self, stage: usize, column: usize) -> bool {
-        let value = &self.joint.values[column];
-        stage < self.joint.len()
-            && stage > value.producer
-            && stage <= value.last_use
-            && !self.joint.must_keep(stage, column)
+        self.joint.graph(self.workspace).forced(stage, column).is_none()
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {
-        let operators = &self.joint.operators;
-        let value = &self.joint.values[column];
-        let made = value.readers.iter().flat_map(|&reader| &operators[reader].makes);
-        made.chain(&operators[value.producer].first.reads).copied().collect()
+        self.joint.graph(self.workspace).neighbours(column)
     }
 
     fn repeated(&self, stages: &Stages) -> Vec<(usize, usize, u64)> {
@@ -218,4 +214,9 @@ impl Staged for Task<'_> {
         };
         stages.later_runs().filter_map(run).collect()
     }
+}
+
+/// What runs in a stage, each run in the one way that there is.
+fn ways(stages: &Stages, stage: usize) -> Vec<model::Run> {
+    stages.runs[stage].iter().map(|&position| (position, 0)).collect()
 }

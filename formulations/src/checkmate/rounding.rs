@@ -2,22 +2,19 @@
 
 use std::time::Instant;
 
-use remat_core::{Instance, Schedule, simulate};
-use remat_solvers::{Outcome, Request, Stop};
+use remat_core::{Instance, Schedule};
+use remat_solvers::{LpAlgorithm, Stop};
 
-use crate::checkmate::compact::{Compact, Rows};
-use crate::checkmate::lp::Relaxed;
-use crate::checkmate::plain::Plain;
+use crate::checkmate::lp::{Relaxed, relax};
 use crate::checkmate::relaxation::Linear;
 use crate::checkmate::{Workspace, class, tasks};
 use crate::method::parameters::Parameters;
 use crate::method::report::Silent;
-use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{About, Answer, BudgetUse, Claim, Claimed, Context, Method, MethodError, SkipReason, Termination};
 use crate::random::Random;
 use crate::search::clock::Clock;
-use crate::search::incumbent::{Incumbent, Kept};
-use crate::search::refinement::bound_by_blocks;
-use crate::search::separation::{Relaxation, Solver, Solving, failed};
+use crate::search::incumbent::Incumbent;
+use crate::search::separation::{Solver, Solving};
 use crate::staged::joint::supports;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -105,26 +102,6 @@ impl Method for CheckmateRounding {
     }
 }
 
-/// The relaxation and its solution.
-struct Solved {
-    linear: Linear,
-    outcome: Outcome,
-}
-
-fn relax(context: &Context<'_>, task: &Task<'_>, solving: Solving, clock: Clock) -> Result<Solved, MethodError> {
-    let linear = match context.parameters.get::<Relaxed>() {
-        Relaxed::Blocks => {
-            let blocks = bound_by_blocks(&Incumbent::new(task, &Silent, 0, 0.0), solving, clock)?;
-            return Ok(Solved { linear: blocks.relaxation, outcome: blocks.outcome });
-        }
-        Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
-        Relaxed::Reduced => Linear::Compact(Compact::new(task, Rows::All)),
-    };
-    let mut request = Request { relaxation: true, ..solving.request(&clock) };
-    let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
-    Ok(Solved { linear, outcome })
-}
-
 fn round(context: &Context<'_>, task: &Task<'_>, solving: Solving) -> Result<Answer, MethodError> {
     if let Some(answer) = task.at_once() {
         // Store-all is all that a heuristic has to say of a budget that it meets.
@@ -136,7 +113,9 @@ fn round(context: &Context<'_>, task: &Task<'_>, solving: Solving) -> Result<Ans
     let eps = context.parameters.get::<Eps>();
     let less = |budget: u64| budget - u64::try_from(u128::from(budget) * u128::from(eps) / 100).unwrap_or(0);
     let reduced = Task { budget: task.budget.map(less), ..task.clone() };
-    let Solved { linear, outcome } = relax(context, &reduced, solving, clock)?;
+    let incumbent = Incumbent::new(&reduced, &Silent, 0, 0.0);
+    let formulation = context.parameters.get::<Relaxed>();
+    let (linear, outcome) = relax(&incumbent, formulation, LpAlgorithm::Automatic, solving, clock)?;
     let words = format!("{}: {} at {}% of the budget", outcome.solver, outcome.raw_status, 100 - eps);
     let empty = |termination, note| Answer {
         solve: began.elapsed(),
@@ -154,9 +133,7 @@ fn round(context: &Context<'_>, task: &Task<'_>, solving: Solving) -> Result<Ans
     let count = candidates.len();
     for stages in candidates {
         let schedule = stages.schedule(task.instance, &task.joint);
-        let simulation =
-            simulate(task.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        if simulation.peak_bytes <= task.budget_bytes() {
+        if Claimed::simulated(task.instance, &schedule)?.peak_bytes <= task.budget_bytes() {
             fitting += 1;
             if best.as_ref().is_none_or(|(best, _)| stages.time(&task.joint) < best.time(&task.joint)) {
                 best = Some((stages, schedule));
@@ -169,7 +146,7 @@ fn round(context: &Context<'_>, task: &Task<'_>, solving: Solving) -> Result<Ans
     Ok(Answer { schedule: best.map(|(_, schedule)| schedule), claimed, ..empty(termination, note) })
 }
 
-fn candidates(context: &Context<'_>, task: &Task<'_>, linear: &Linear, point: &[f64], clock: Clock) -> Vec<Stages> {
+fn candidates(context: &Context<'_>, task: &Task<'_>, linear: &Linear<'_>, point: &[f64], clock: Clock) -> Vec<Stages> {
     // Solvers leave 0.9999999 where they mean 1.
     const NOISE: f64 = 1e-6;
     let at = |threshold: f64| task.rounded(linear, point, |share| share > threshold - NOISE && share > NOISE);
@@ -203,17 +180,8 @@ fn candidates(context: &Context<'_>, task: &Task<'_>, linear: &Linear, point: &[
 
 impl Task<'_> {
     /// Stages that keep what a rule says of S* in a point, column by column.
-    fn rounded(&self, linear: &Linear, point: &[f64], mut holds: impl FnMut(f64) -> bool) -> Stages {
-        let table = |kept: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<f64>> {
-            let row = |stage| (0..self.joint.values.len()).map(|value| kept(stage, value)).collect();
-            (0..=self.joint.len()).map(row).collect()
-        };
-        let shares = match linear {
-            Linear::Coarse(coarse) => return self.stages_of(&coarse.expand(point, holds)),
-            Linear::Plain(plain) => table(&|stage, value| plain.kept(stage, value, point)),
-            Linear::Compact(compact) => table(&|stage, value| compact.kept(stage, value, point)),
-        };
-        let kept: Kept = shares.iter().map(|row| row.iter().map(|&share| holds(share)).collect()).collect();
-        self.stages_of(&kept)
+    fn rounded(&self, linear: &Linear<'_>, point: &[f64], mut holds: impl FnMut(f64) -> bool) -> Stages {
+        let point: Vec<f64> = point.iter().map(|&share| f64::from(holds(share))).collect();
+        self.stages_of(linear, &point)
     }
 }

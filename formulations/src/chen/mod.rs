@@ -1,26 +1,25 @@
 //! `chen-sqrt`, `chen-greedy`, `ap-sqrt`, `ap-greedy`, `linearized-sqrt`, `linearized-greedy`: the
 //! baselines of Checkmate's comparison that choose checkpoints and recompute each segment once.
 //!
-//! [`candidates`] says which operators may be checkpoints, [`rules`] which of them are, and [`segments`]
-//! what then runs when. Builds on the joint graph and the stages of [`crate::checkmate`].
+//! [`candidates`] says which operators may be checkpoints, [`rules`] which of them are, [`segments`]
+//! what then runs when, and [`sweep`] which choice is best. Builds on the joint graph and the stages of [`crate::checkmate`].
 
 pub mod candidates;
 pub mod rules;
 pub mod segments;
+pub mod sweep;
 
 use std::time::Instant;
 
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::{Instance, Schedule};
 
 use crate::method::parameters::Parameters;
-use crate::method::report::Progress;
-use crate::method::{
-    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
-};
+use crate::method::{About, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason};
 use crate::staged::joint::{Joint, JointOperator};
 use crate::{setting, settings};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
+use sweep::Sweep;
 
 /// Checkpoints by a rule of thumb; each segment between them is recomputed once.
 ///
@@ -157,49 +156,31 @@ impl Method for Chen {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let began = Instant::now();
         let problem = Problem::new(self, context.instance)?;
-        let mut build = began.elapsed();
-        let sweep = match self.rule {
-            Rule::Sqrt => Sweep::of(problem.plan(rules::sqrt(&problem.candidates), String::new())?),
-            Rule::Greedy => problem.greedy(context, context.limits.deadline(began))?,
+        let build = began.elapsed();
+        let greedy = |bytes| (rules::greedy(&problem.candidates, &problem.sizes, bytes), format!(", b = {bytes}"));
+        let given = match self.rule {
+            Rule::Sqrt => Some((rules::sqrt(&problem.candidates), String::new())),
+            Rule::Greedy => context.parameters.get::<SegmentBytes>().map(greedy),
         };
-        let mut answered = began + build;
-        context.answer_each(|_, budget| {
-            let answer = problem.answer(budget, &sweep);
-            let solve = answered.elapsed();
-            answered += solve;
-            Ok(Answer { build: std::mem::take(&mut build), solve, ..answer })
-        });
+        let schedule = |choice: &(Vec<usize>, String)| problem.schedule(&choice.0);
+        let key = |cost: &Claimed| (cost.time, cost.peak_bytes);
+        let (sweep, about) = if let Some(given) = given {
+            (Sweep::new(context, None, [given], schedule, key)?, None)
+        } else {
+            let all = rules::thresholds(&problem.candidates, &problem.sizes);
+            let count = all.len();
+            let most = usize::try_from(context.parameters.get::<Most>()).unwrap_or(usize::MAX);
+            let choices = rules::spread(all, most).into_iter().map(greedy);
+            let sweep = Sweep::new(context, context.limits.deadline(began), choices, schedule, key)?;
+            let about = format!("{} of {count} values of b tried", sweep.tried());
+            (sweep, Some(about))
+        };
+        let words = |choice: Option<&(Vec<usize>, String)>| {
+            let chosen = choice.map(|(checkpoints, words)| format!("{} checkpoints{words}", checkpoints.len()));
+            chosen.into_iter().chain(about.clone()).collect::<Vec<_>>().join("; ")
+        };
+        sweep.answer(context, build, schedule, words, began);
         Ok(())
-    }
-}
-
-/// One choice of checkpoints and what it costs.
-struct Plan {
-    checkpoints: Vec<usize>,
-    cost: Claimed,
-    words: String,
-}
-
-impl Plan {
-    fn fits(&self, budget: Option<u64>) -> bool {
-        budget.is_none_or(|budget| self.cost.peak_bytes <= budget)
-    }
-
-    fn key(&self) -> (u64, u64) {
-        (self.cost.time, self.cost.peak_bytes)
-    }
-}
-
-/// The plans of a sweep over b, and what it left out.
-struct Sweep {
-    plans: Vec<Plan>,
-    words: String,
-    out_of_time: bool,
-}
-
-impl Sweep {
-    fn of(plan: Plan) -> Self {
-        Self { plans: vec![plan], words: String::new(), out_of_time: false }
     }
 }
 
@@ -225,60 +206,5 @@ impl<'a> Problem<'a> {
     fn schedule(&self, checkpoints: &[usize]) -> Schedule {
         let segments = Segments::new(self.instance, &self.joint, checkpoints);
         segments.stages(&self.joint).schedule(self.instance, &self.joint)
-    }
-
-    fn plan(&self, checkpoints: Vec<usize>, words: String) -> Result<Plan, MethodError> {
-        let simulation = simulate(self.instance, &self.schedule(&checkpoints))
-            .map_err(|error| MethodError::Internal(error.to_string()))?;
-        let cost = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
-        Ok(Plan { checkpoints, cost, words })
-    }
-
-    /// A sweep over b, or the one b that was given; the fastest so far within each budget is reported.
-    fn greedy(&self, context: &Context<'_>, deadline: Option<Instant>) -> Result<Sweep, MethodError> {
-        let plan =
-            |bytes: u64| self.plan(rules::greedy(&self.candidates, &self.sizes, bytes), format!(", b = {bytes}"));
-        if let Some(bytes) = context.parameters.get::<SegmentBytes>() {
-            return Ok(Sweep::of(plan(bytes)?));
-        }
-        let all = rules::thresholds(&self.candidates, &self.sizes);
-        let count = all.len();
-        let most = usize::try_from(context.parameters.get::<Most>()).unwrap_or(usize::MAX);
-        let chosen = rules::spread(all, most);
-        let mut plans: Vec<Plan> = Vec::with_capacity(chosen.len());
-        for &bytes in &chosen {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                break;
-            }
-            let plan = plan(bytes)?;
-            for (index, &budget) in context.budgets.iter().enumerate().filter(|(_, budget)| plan.fits(**budget)) {
-                if !plans.iter().any(|known| known.fits(budget) && known.key() <= plan.key()) {
-                    let schedule = self.schedule(&plan.checkpoints);
-                    context.reporter.report(index, Progress::incumbent(schedule, plan.cost));
-                }
-            }
-            plans.push(plan);
-        }
-        let words = format!("{} of {count} values of b tried", plans.len());
-        let out_of_time = plans.len() < chosen.len();
-        Ok(Sweep { plans, words, out_of_time })
-    }
-
-    /// The fastest plan of a sweep within a budget.
-    fn answer(&self, budget: Option<u64>, sweep: &Sweep) -> Answer {
-        let best = sweep.plans.iter().filter(|plan| plan.fits(budget)).min_by_key(|plan| plan.key());
-        let termination = match best {
-            _ if sweep.out_of_time => Termination::TimeLimit,
-            Some(_) => Termination::Feasible,
-            None => Termination::NotFound,
-        };
-        let checkpoints = best.map(|plan| format!("{} checkpoints{}", plan.checkpoints.len(), plan.words));
-        let words = Some(sweep.words.clone()).filter(|words| !words.is_empty());
-        Answer {
-            schedule: best.map(|plan| self.schedule(&plan.checkpoints)),
-            claimed: best.map(|plan| plan.cost),
-            note: checkpoints.into_iter().chain(words).collect::<Vec<_>>().join("; "),
-            ..Answer::without_schedule(budget, termination)
-        }
     }
 }

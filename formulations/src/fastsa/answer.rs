@@ -3,7 +3,7 @@
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use remat_core::{Schedule, simulate};
+use remat_core::Schedule;
 
 use super::anneal::{Best, Observer, Rank, Tally};
 use super::graph::Operators;
@@ -165,8 +165,8 @@ fn check(
     settings: Settings,
 ) -> Result<(Schedule, Claimed), MethodError> {
     let schedule = operators.graph.schedule(context.instance, variants, settings.rates);
-    let simulation = simulate(context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-    Ok((schedule, Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes }))
+    let claimed = Claimed::simulated(context.instance, &schedule)?;
+    Ok((schedule, claimed))
 }
 
 /// Streams better schedules out while they are found.

@@ -3,19 +3,17 @@
 use std::time::Instant;
 
 use petgraph::graph::{NodeIndex, UnGraph};
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::Instance;
 
 use super::PlanFor;
 use super::graph::Graph;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
 use crate::chen::rules;
+use crate::chen::sweep::Sweep;
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
-use crate::method::report::Progress;
-use crate::method::{
-    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
-};
+use crate::method::{About, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason};
 use crate::{setting, settings};
 
 /// Segments between articulation points, each recomputed once.
@@ -78,75 +76,28 @@ impl Method for KusumotoChen {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let started = Instant::now();
-        let graph = Graph::new(context.instance)?;
-        let most = usize::try_from(context.parameters.get::<MostSegmentations>()).unwrap_or(usize::MAX);
+        let began = Instant::now();
+        let (instance, parameters) = (context.instance, context.parameters);
+        let graph = Graph::new(instance)?;
+        let most = usize::try_from(parameters.get::<MostSegmentations>()).unwrap_or(usize::MAX);
         let segmentations = segmentations(&graph, most);
-        let mut build = started.elapsed();
-        let (runs, complete) = runs(context, &graph, &segmentations, context.limits.deadline(started))?;
-        context.answer_each(|_, budget| {
-            let best = runs.iter().filter(|run| run.fits(budget)).min_by_key(|run| run.key);
-            let termination = match best {
-                _ if !complete => Termination::TimeLimit,
-                Some(_) => Termination::Feasible,
-                None => Termination::NotFound,
-            };
-            let note = best.map(|run| format!("{} segments, {} segmentations", run.segments, runs.len()));
-            Ok(Answer {
-                schedule: best.map(|run| run.schedule.clone()),
-                claimed: best.map(|run| run.claimed),
-                build: std::mem::take(&mut build),
-                solve: started.elapsed(),
-                note: note.unwrap_or_default(),
-                ..Answer::without_schedule(budget, termination)
-            })
-        });
+        let build = began.elapsed();
+        let (liveness, last_group) = (parameters.get::<Liveness>(), parameters.get::<LastGroup>());
+        let schedule =
+            |choice: &Segmentation| strategy::schedule(instance, &graph, &choice.group_of, last_group, liveness);
+        let key = match parameters.get::<PlanFor>() {
+            PlanFor::Least => |cost: &Claimed| (cost.peak_bytes, cost.time),
+            PlanFor::Given => |cost: &Claimed| (cost.time, cost.peak_bytes),
+        };
+        let sweep = Sweep::new(context, context.limits.deadline(began), segmentations, schedule, key)?;
+        let words = |choice: Option<&Segmentation>| {
+            choice
+                .map(|best| format!("{} segments, {} segmentations", best.segments, sweep.tried()))
+                .unwrap_or_default()
+        };
+        sweep.answer(context, build, schedule, words, began);
         Ok(())
     }
-}
-
-/// A segmentation, run.
-struct Run {
-    segments: usize,
-    schedule: Schedule,
-    claimed: Claimed,
-    /// The less, the better.
-    key: (u64, u64),
-}
-
-impl Run {
-    fn fits(&self, budget: Option<u64>) -> bool {
-        budget.is_none_or(|budget| self.claimed.peak_bytes <= budget)
-    }
-}
-
-/// The runs that are best for some budget, and whether there was time for all segmentations.
-fn runs(
-    context: &Context<'_>,
-    graph: &Graph,
-    segmentations: &[Segmentation],
-    deadline: Option<Instant>,
-) -> Result<(Vec<Run>, bool), MethodError> {
-    let liveness = context.parameters.get::<Liveness>();
-    let last_group = context.parameters.get::<LastGroup>();
-    let least = context.parameters.get::<PlanFor>() == PlanFor::Least;
-    let mut runs: Vec<Run> = Vec::new();
-    for Segmentation { group_of, segments } in segmentations {
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Ok((runs, false));
-        }
-        let schedule = strategy::schedule(context.instance, graph, group_of, last_group, liveness);
-        let cost = simulate(context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        let claimed = Claimed { time: cost.time, peak_bytes: cost.peak_bytes };
-        let key = if least { (cost.peak_bytes, cost.time) } else { (cost.time, cost.peak_bytes) };
-        let run = Run { segments: *segments, schedule, claimed, key };
-        let better = |budget| run.fits(budget) && !runs.iter().any(|known| known.fits(budget) && known.key <= run.key);
-        for (index, _) in context.budgets.iter().enumerate().filter(|(_, budget)| better(**budget)) {
-            context.reporter.report(index, Progress::incumbent(run.schedule.clone(), claimed));
-        }
-        runs.push(run);
-    }
-    Ok((runs, true))
 }
 
 /// Which segment each node is in, ascending along the order of the search.

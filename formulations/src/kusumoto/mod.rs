@@ -19,7 +19,7 @@ pub mod viable;
 
 use std::time::{Duration, Instant};
 
-use remat_core::{Instance, simulate};
+use remat_core::Instance;
 
 use crate::method::claim::{self, Kept, Runs, Time};
 use crate::method::parameters::Parameters;
@@ -335,9 +335,8 @@ impl Planner<'_> {
             let sets: Vec<_> = sequence.iter().map(|&position| &self.steps.sets[position]).collect();
             let (instance, group_of) = (self.context.instance, strategy::groups(self.graph, &sets));
             let schedule = strategy::schedule(instance, self.graph, &group_of, self.last_group, self.liveness);
-            let simulation = simulate(instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
             let (_, peak_bytes) = program::evaluate(self.steps, &sequence);
-            answer.claimed = Some(Claimed { time: simulation.time, peak_bytes });
+            answer.claimed = Some(Claimed { peak_bytes, ..Claimed::simulated(instance, &schedule)? });
             answer.schedule = Some(schedule);
         }
         Ok(Answer { build: std::mem::take(&mut self.build), solve: began.elapsed(), ..answer })

@@ -321,16 +321,6 @@ impl Order {
             Self::Stages | Self::Passes | Self::Chain => self == other,
         }
     }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Free => "",
-            Self::Given => "given order",
-            Self::Stages => "stages",
-            Self::Passes => "passes",
-            Self::Chain => "chain",
-        }
-    }
 }
 
 impl Implementations {
@@ -346,25 +336,11 @@ impl Implementations {
     }
 }
 
-impl Modes {
-    const ALL: [Self; 5] = [Self::Noop, Self::Conv, Self::OutputActivated, Self::IntermediateActivated, Self::All];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Noop => "noop",
-            Self::Conv => "conv",
-            Self::OutputActivated => "output-activated",
-            Self::IntermediateActivated => "intermediate-activated",
-            Self::All => "all",
-        }
-    }
-}
-
 impl FromStr for Modes {
     type Err = ClaimError;
 
     fn from_str(text: &str) -> Result<Self, ClaimError> {
-        Self::ALL.into_iter().find(|modes| modes.word() == text).ok_or_else(|| ClaimError(text.into()))
+        Self::read(text).ok_or_else(|| ClaimError(text.into()))
     }
 }
 
@@ -375,17 +351,6 @@ impl Kept {
             Self::Weak => matches!(other, Self::Weak | Self::Persistent | Self::SaveLast),
             Self::Persistent => matches!(other, Self::Persistent | Self::SaveLast),
             Self::SaveLast | Self::LowerSets | Self::LastGroupKept => self == other,
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Any => "",
-            Self::Weak => "weakly persistent",
-            Self::Persistent => "memory-persistent",
-            Self::SaveLast => "checkpoints only",
-            Self::LowerSets => "lower sets",
-            Self::LastGroupKept => "lower sets without recomputing the last group",
         }
     }
 }
@@ -401,46 +366,60 @@ impl Memory {
             Self::Slots(_) | Self::Equation2 | Self::LocalBar | Self::Released => self == other,
         }
     }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Simulated => "memory as simulated",
-            Self::WithoutWorkspace => "memory without workspace",
-            Self::Chain => "memory of the chain",
-            Self::Slots(_) => "memory in slots",
-            Self::Groups => "memory of groups",
-            Self::Equation2 => "memory by equation (2)",
-            Self::LocalDot => "memory by L-dot",
-            Self::LocalBar => "memory by L-bar",
-            Self::Released => "memory as released",
-        }
-    }
 }
 
-impl Time {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Exact => "times as simulated",
-            Self::Chain => "times of the chain",
-            Self::Passes => "times of passes",
-            Self::Equation1 => "times by equation (1)",
-            Self::UnitCosts => "unit costs",
-            Self::Released => "times as released",
+/// How the parts of a class are written, and read.
+macro_rules! words {
+    ($($type:ident { $($variant:ident = $word:literal),+ $(; $other:pat = $text:literal)? })+) => { $(
+        impl $type {
+            /// The word for it.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ $($other => $text,)? }
+            }
+
+            fn read(text: &str) -> Option<Self> {
+                [$(Self::$variant),+].into_iter().find(|known| known.word() == text)
+            }
         }
-    }
+    )+ };
 }
 
-impl Strength {
-    const ALL: [Self; 4] = [Self::Baseline, Self::Optimum, Self::Bound, Self::Heuristic];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Baseline => "baseline",
-            Self::Optimum => "optimum",
-            Self::Bound => "bound",
-            Self::Heuristic => "heuristic",
-        }
+words! {
+    Strength { Baseline = "baseline", Optimum = "optimum", Bound = "bound", Heuristic = "heuristic" }
+    Order { Free = "", Given = "given order", Stages = "stages", Passes = "passes", Chain = "chain" }
+    Modes {
+        Noop = "noop",
+        Conv = "conv",
+        OutputActivated = "output-activated",
+        IntermediateActivated = "intermediate-activated",
+        All = "all"
+    }
+    Kept {
+        Any = "",
+        Weak = "weakly persistent",
+        Persistent = "memory-persistent",
+        SaveLast = "checkpoints only",
+        LowerSets = "lower sets",
+        LastGroupKept = "lower sets without recomputing the last group"
+    }
+    Memory {
+        Simulated = "memory as simulated",
+        WithoutWorkspace = "memory without workspace",
+        Chain = "memory of the chain",
+        Groups = "memory of groups",
+        Equation2 = "memory by equation (2)",
+        LocalDot = "memory by L-dot",
+        LocalBar = "memory by L-bar",
+        Released = "memory as released";
+        Self::Slots(_) = "memory in slots"
+    }
+    Time {
+        Exact = "times as simulated",
+        Chain = "times of the chain",
+        Passes = "times of passes",
+        Equation1 = "times by equation (1)",
+        UnitCosts = "unit costs",
+        Released = "times as released"
     }
 }
 
@@ -496,20 +475,15 @@ impl Class {
         let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
         if word.is_empty() {
             return false;
-        } else if let Some(order) =
-            [Order::Given, Order::Stages, Order::Passes, Order::Chain].into_iter().find(|order| order.word() == word)
-        {
+        } else if let Some(order) = Order::read(word) {
             self.order = order;
-        } else if let Some(kept) = [Kept::Weak, Kept::Persistent, Kept::SaveLast, Kept::LowerSets, Kept::LastGroupKept]
-            .into_iter()
-            .find(|kept| kept.word() == word)
-        {
+        } else if let Some(kept) = Kept::read(word) {
             self.kept = kept;
-        } else if let Some(known) = TIMES.into_iter().find(|time| time.word() == word) {
+        } else if let Some(known) = Time::read(word) {
             *time = Some(known);
         } else if let Some(slots) = number(word.strip_suffix(" slots")) {
             *memory = Some(Memory::Slots(slots));
-        } else if let Some(known) = MEMORIES.into_iter().find(|memory| memory.word() == word) {
+        } else if let Some(known) = Memory::read(word) {
             *memory = Some(known);
         } else if let Some(runs) = number(between("at most ", " runs each")) {
             self.runs = Runs::AtMost(runs);
@@ -530,19 +504,6 @@ impl Class {
     }
 }
 
-const MEMORIES: [Memory; 8] = [
-    Memory::Simulated,
-    Memory::WithoutWorkspace,
-    Memory::Chain,
-    Memory::Groups,
-    Memory::Equation2,
-    Memory::LocalDot,
-    Memory::LocalBar,
-    Memory::Released,
-];
-
-const TIMES: [Time; 6] = [Time::Exact, Time::Chain, Time::Passes, Time::Equation1, Time::UnitCosts, Time::Released];
-
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.strength.word(), self.class)
@@ -555,7 +516,7 @@ impl FromStr for Claim {
     fn from_str(text: &str) -> Result<Self, ClaimError> {
         let error = || ClaimError(text.into());
         let (word, class) = text.split_once(": ").ok_or_else(error)?;
-        let strength = Strength::ALL.into_iter().find(|strength| strength.word() == word).ok_or_else(error)?;
+        let strength = Strength::read(word).ok_or_else(error)?;
         Ok(Self { strength, class: class.parse().map_err(|_| error())? })
     }
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use remat_core::{Instance, Schedule};
 use remat_solvers::export::{write_lp, write_mps};
 use remat_solvers::solution::{SolutionError, parse};
-use remat_solvers::{Model, Names};
+use remat_solvers::{Kind, Model, Names};
 use thiserror::Error;
 
 use crate::method::parameters::Parameters;
@@ -108,20 +108,48 @@ pub enum DecodeError {
     Relaxation,
 }
 
+/// Distance from a whole number that counts as none.
+pub const INTEGRALITY: f64 = 1e-5;
+
 /// A mixed-integer model as an [`Encoding`].
 pub struct LinearEncoding<'a> {
-    /// The model.
-    pub model: Model,
+    model: Model,
     /// What its columns and rows are called.
-    pub names: Box<dyn Names + 'a>,
-    /// What a reader needs to know.
-    pub facts: Vec<(&'static str, String)>,
-    /// From a vector to a schedule.
-    pub read: Reader<'a>,
+    names: Box<dyn Names + 'a>,
+    facts: Vec<(&'static str, String)>,
+    read: Reader<'a>,
 }
 
 /// From a vector to a schedule and what is claimed of it.
-pub type Reader<'a> = Box<dyn Fn(&[f64]) -> Result<(Schedule, Claimed), DecodeError> + 'a>;
+type Reader<'a> = Box<dyn Fn(&[f64]) -> Result<(Schedule, Claimed), DecodeError> + 'a>;
+
+impl<'a> LinearEncoding<'a> {
+    /// A model, whole or relaxed, with what its columns are called, what a reader needs to know, and the schedule that a
+    /// whole vector says.
+    pub fn boxed(
+        mut model: Model,
+        names: impl Names + 'a,
+        mut facts: Vec<(&'static str, String)>,
+        relaxed: bool,
+        read: impl Fn(&[f64]) -> Result<(Schedule, Claimed), DecodeError> + 'a,
+    ) -> Box<dyn Encoding + 'a> {
+        let kinds = model.kinds.clone();
+        if relaxed {
+            model.kinds.fill(Kind::Continuous);
+            facts.push(("integrality", "none: the relaxation".into()));
+        }
+        let read = move |vector: &[f64]| {
+            let whole = vector.iter().zip(&kinds).filter(|&(_, &kind)| kind == Kind::Integer);
+            let away = whole.map(|(value, _)| (value - value.round()).abs()).fold(0.0, f64::max);
+            match () {
+                () if relaxed => Err(DecodeError::Relaxation),
+                () if away > INTEGRALITY => Err(DecodeError::Fractional(away)),
+                () => read(vector),
+            }
+        };
+        Box::new(Self { model, names: Box::new(names), facts, read: Box::new(read) })
+    }
+}
 
 impl Encoding for LinearEncoding<'_> {
     fn formats(&self) -> &'static [Format] {

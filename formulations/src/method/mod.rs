@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use remat_core::{Instance, Schedule};
+use remat_core::{Instance, Schedule, simulate};
 use remat_solvers::Stop;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -259,6 +259,16 @@ impl Answer {
         Self { note: error.to_string(), ..Self::without_schedule(budget, Termination::Error) }
     }
 
+    /// The answer of a method that finds one schedule, whatever the budget, since a moment.
+    ///
+    /// # Errors
+    /// The schedule is not legal.
+    pub fn of(instance: &Instance, schedule: Schedule, began: Instant) -> Result<Self, MethodError> {
+        let claimed = Some(Claimed::simulated(instance, &schedule)?);
+        let empty = Self::without_schedule(None, Termination::Feasible);
+        Ok(Self { schedule: Some(schedule), claimed, solve: began.elapsed(), ..empty })
+    }
+
     /// An answer that says nothing but why the method stopped.
     pub fn without_schedule(budget: Option<u64>, termination: Termination) -> Self {
         Self {
@@ -282,6 +292,17 @@ pub struct Claimed {
     pub time: u64,
     /// Peak memory, fixed bytes included.
     pub peak_bytes: u64,
+}
+
+impl Claimed {
+    /// What the simulator says of a schedule.
+    ///
+    /// # Errors
+    /// It is not legal: a slip of the method.
+    pub fn simulated(instance: &Instance, schedule: &Schedule) -> Result<Self, MethodError> {
+        let simulation = simulate(instance, schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
+        Ok(Self { time: simulation.time, peak_bytes: simulation.peak_bytes })
+    }
 }
 
 /// Why a method does not work on an instance.

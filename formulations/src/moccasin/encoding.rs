@@ -1,15 +1,15 @@
-//! The published model for `bench export` and `bench lift`: a [`Formulation`] around [`Exchange`].
+//! The published model for `bench export` and `bench lift`.
 
 use std::io::{self, Write};
 
 use remat_core::Instance;
+use remat_solvers::cp::proto::model_message;
 
 use crate::checkmate::Workspace;
 use crate::method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 use crate::method::parameters::Parameters;
 use crate::method::{MethodError, SkipReason};
-use crate::moccasin::exchange::Exchange;
-use crate::moccasin::published::Memory;
+use crate::moccasin::published::{Memory, Phase, Published};
 use crate::moccasin::{Copies, Moccasin, Statement};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
@@ -37,12 +37,13 @@ impl Formulation for Moccasin {
             Statement::Cumulative => Memory::Cumulative,
         };
         let copies = parameters.get::<Copies>();
-        Ok(Box::new(Published { instance, joint, budget, copies, workspace, memory }))
+        Ok(Box::new(Exchange { instance, joint, budget, copies, workspace, memory }))
     }
 }
 
-/// Phase 2 of a budget, with what it was made from.
-struct Published<'a> {
+/// Phase 2 of a budget, which is a matter of running phase 1, with what it is made from: CP-SAT's protocol buffer as text,
+/// and the way back from a response to a schedule.
+struct Exchange<'a> {
     instance: &'a Instance,
     joint: Joint,
     budget: u64,
@@ -51,14 +52,36 @@ struct Published<'a> {
     memory: Memory,
 }
 
-impl Published<'_> {
-    fn exchange(&self) -> Exchange<'_> {
-        Exchange::new(&self.joint, self.budget, self.copies, self.workspace, self.memory)
-            .expect("the budget is at least what one operator needs")
+impl Exchange<'_> {
+    fn model(&self) -> Published<'_> {
+        // The budget is at least what one operator needs.
+        let room = self.budget - self.joint.base_bytes;
+        Published::new(&self.joint, (room, room), self.copies, self.workspace, self.memory, Phase::Duration)
+    }
+
+    /// The stages that the text form of a `CpSolverResponse` says.
+    ///
+    /// # Errors
+    /// What is wrong with it: no solution in it, or one that breaks the model.
+    fn lift(&self, response: &str) -> Result<Stages, String> {
+        let published = self.model();
+        let lines = response.lines().filter_map(|line| line.trim().strip_prefix("solution:"));
+        let numbers = lines.flat_map(|rest| rest.split(['[', ']', ',', ' ']).filter(|word| !word.is_empty()));
+        let values: Result<Vec<i64>, _> = numbers.map(str::parse).collect();
+        let mut values = values.map_err(|error| format!("a value of the solution is no whole number: {error}"))?;
+        if values.is_empty() {
+            return Err("has no line `solution: ...`; give CP-SAT's response in text form".into());
+        }
+        // A reservoir brings a variable of its own along, behind those of the model.
+        values.truncate(published.model.domains.len());
+        match published.model.broken(&values) {
+            Some(what) => Err(format!("is no solution of this model: {what}")),
+            None => Ok(published.stages(&values)),
+        }
     }
 }
 
-impl Encoding for Published<'_> {
+impl Encoding for Exchange<'_> {
     fn formats(&self) -> &'static [Format] {
         &[Format::CpModel]
     }
@@ -74,11 +97,14 @@ impl Encoding for Published<'_> {
     }
 
     fn write(&self, _format: Format, out: &mut dyn Write, head: &[(&str, String)]) -> io::Result<()> {
-        out.write_all(self.exchange().text(head).as_bytes())
+        for (key, value) in head {
+            writeln!(out, "# {key}: {}", value.replace(['\n', '\r'], " "))?;
+        }
+        out.write_all(model_message(&self.model().model, &[]).text().as_bytes())
     }
 
     fn decode(&self, text: &str) -> Result<Decoded, DecodeError> {
-        let stages = self.exchange().lift(text).map_err(DecodeError::Response)?;
+        let stages = self.lift(text).map_err(DecodeError::Response)?;
         let status =
             text.lines().find_map(|line| line.trim().strip_prefix("status:")).map(|word| word.trim().to_owned());
         let claimed = stages.claim(&self.joint, self.workspace);

@@ -65,7 +65,8 @@ impl Job<'_> {
     /// Offers what is there to start from; words about what is not. As published nothing is, unless asked for.
     fn start(&self, incumbent: &Incumbent<'_, Task<'_>>, improved: bool) -> Result<String, MethodError> {
         if let Some(stages) = &self.given {
-            let effort = Effort { round: 1, heat: 1.0, seed: self.context.limits.seed, clock: self.clock.share(3) };
+            let (seed, clock) = (self.context.limits.seed, self.clock.share(3));
+            let effort = Effort { round: 1, heat: 1.0, seed, clock, stop: incumbent.interrupt() };
             self.task.improve(stages, effort, &mut |stages| incumbent.offer(stages).map(drop))?;
             return Ok(String::new());
         }

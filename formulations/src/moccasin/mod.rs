@@ -2,13 +2,11 @@
 //! constraint programming.
 //!
 //! [`published`] is the model of the paper, [`blocks`] the improved one, [`improve`] the search with it beside the one of
-//! all methods in stages (`search/`, with Checkmate's linear models), [`exchange`] the published model as text for other
-//! programs, [`reordered`] the method that has `fastsa` choose the order first. The joint graph and its schedules are in
-//! `staged/`: the paper's event grid is theirs.
+//! all methods in stages (`search/`, with Checkmate's linear models), [`reordered`] the method that has `fastsa` choose the
+//! order first. The joint graph and its schedules are in `staged/`: the paper's event grid is theirs.
 
 pub mod blocks;
 mod encoding;
-pub mod exchange;
 pub mod improve;
 mod job;
 pub mod published;

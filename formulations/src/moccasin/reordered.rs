@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remat_core::{Instance, OperatorId, Schedule, Step, simulate};
+use remat_core::{Instance, OperatorId, Schedule, Step};
 use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
@@ -104,8 +104,7 @@ fn budget(
             });
         }
     };
-    let simulation = simulate(context.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-    let claimed = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+    let claimed = Claimed::simulated(context.instance, &schedule)?;
     context.reporter.report(index, Progress::incumbent(schedule.clone(), claimed));
     let joint = Joint::in_order(context.instance, &order(context.instance, &schedule)?)?;
     let copies = context.parameters.get::<Copies>();
@@ -117,7 +116,7 @@ fn budget(
         workspace: context.parameters.get::<Workspace>(),
         copies: Some(copies),
     };
-    let quiet = Context { reporter: &Faster { reporter: context.reporter, time: simulation.time }, ..*context };
+    let quiet = Context { reporter: &Faster { reporter: context.reporter, time: claimed.time }, ..*context };
     let answer = Job { context: &quiet, task: &task, solver, index, clock, given }.answer()?;
     let first = Answer {
         schedule: Some(schedule),

@@ -18,10 +18,19 @@ pub struct Effort {
     pub clock: Clock,
 }
 
+/// What one stage comes to.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its time.
+    pub time: f64,
+    /// By how much it exceeds the capacity, as a part of it.
+    pub excess: f64,
+    /// Columns that it makes again.
+    pub made: Vec<usize>,
+}
+
 /// A grid of stages and columns in which what is kept decides the rest.
 pub trait Grid {
-    /// What one stage does.
-    type Pass: Clone;
     /// Number of stages.
     fn stages(&self) -> usize;
     /// Number of columns.
@@ -30,17 +39,7 @@ pub trait Grid {
     fn forced(&self, stage: usize, column: usize) -> Option<bool>;
     /// The cheapest way through a stage between two sets of kept columns, within the capacity or as near as can be; none
     /// where something would have to run that must not.
-    fn pass(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Self::Pass>;
-    /// Time of a stage.
-    fn time(&self, pass: &Self::Pass) -> f64;
-    /// By how much a stage exceeds the capacity, as a part of it.
-    fn excess(&self, pass: &Self::Pass) -> f64;
-    /// Number of runs of a stage that are of interest.
-    fn runs(&self, pass: &Self::Pass) -> usize;
-    /// A column that one of them makes.
-    fn made_by(&self, pass: &Self::Pass, run: usize) -> Option<usize>;
-    /// Whether a column is made in a stage.
-    fn makes(&self, stage: usize, pass: &Self::Pass, column: usize) -> bool;
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step>;
     /// A time that no schedule undercuts.
     fn least_time(&self) -> f64;
     /// The mean time of a run.
@@ -76,7 +75,7 @@ pub fn settle<G: Grid>(grid: &G, kept: &mut Kept) {
 struct Search<'a, G: Grid> {
     grid: &'a G,
     kept: Kept,
-    passes: Vec<G::Pass>,
+    passes: Vec<Step>,
     /// Time of what there is, and how many stages exceed the capacity.
     time: f64,
     over: usize,
@@ -91,14 +90,14 @@ struct Search<'a, G: Grid> {
 
 impl<'a, G: Grid> Search<'a, G> {
     fn new(grid: &'a G, kept: Kept, seed: u64) -> Option<Self> {
-        let passes: Option<Vec<G::Pass>> =
-            (0..grid.stages()).map(|stage| grid.pass(stage, &kept[stage], &kept[stage + 1])).collect();
-        let passes = passes?;
+        let stages = 0..grid.stages();
+        let passes: Vec<Step> =
+            stages.map(|stage| grid.step(stage, &kept[stage], &kept[stage + 1])).collect::<Option<_>>()?;
         let mut search = Self {
             grid,
             kept,
-            time: passes.iter().map(|pass| grid.time(pass)).sum(),
-            over: passes.iter().filter(|pass| grid.excess(pass) > 0.0).count(),
+            time: passes.iter().map(|pass| pass.time).sum(),
+            over: passes.iter().filter(|pass| pass.excess > 0.0).count(),
             passes,
             // A hundredth of the memory too much is worse than a tenth of the time.
             weight: 10.0 * grid.least_time().max(1.0),
@@ -112,8 +111,8 @@ impl<'a, G: Grid> Search<'a, G> {
         Some(search)
     }
 
-    fn energy_of(&self, pass: &G::Pass) -> f64 {
-        self.grid.time(pass) + self.weight * self.grid.excess(pass)
+    fn energy_of(&self, pass: &Step) -> f64 {
+        pass.time + self.weight * pass.excess
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -147,7 +146,7 @@ impl<'a, G: Grid> Search<'a, G> {
         let mut gain = 0.0;
         for stage in from - 1..=to.min(self.grid.stages() - 1) {
             self.completed += 1;
-            let Some(pass) = self.grid.pass(stage, &self.kept[stage], &self.kept[stage + 1]) else { return undo(self) };
+            let Some(pass) = self.grid.step(stage, &self.kept[stage], &self.kept[stage + 1]) else { return undo(self) };
             gain += self.energy_of(&self.passes[stage]) - self.energy_of(&pass);
             changed.push(pass);
         }
@@ -156,9 +155,9 @@ impl<'a, G: Grid> Search<'a, G> {
         }
         for (stage, pass) in (from - 1..).zip(changed) {
             let old = &self.passes[stage];
-            self.time += self.grid.time(&pass) - self.grid.time(old);
-            self.over -= usize::from(self.grid.excess(old) > 0.0);
-            self.over += usize::from(self.grid.excess(&pass) > 0.0);
+            self.time += pass.time - old.time;
+            self.over -= usize::from(old.excess > 0.0);
+            self.over += usize::from(pass.excess > 0.0);
             self.passes[stage] = pass;
         }
         self.remember();
@@ -171,10 +170,10 @@ impl<'a, G: Grid> Search<'a, G> {
         // Half of the moves are about something that runs again.
         let again = self.random.unit() < 0.5;
         let stage = 1 + self.below(stages - 1);
-        let runs = grid.runs(&self.passes[stage]);
-        let column = if again && runs > 0 {
-            let run = self.below(runs);
-            grid.made_by(&self.passes[stage], run)?
+        let made = self.passes[stage].made.len();
+        let column = if again && made > 0 {
+            let at = self.below(made);
+            self.passes[stage].made[at]
         } else {
             self.below(grid.columns())
         };
@@ -193,7 +192,7 @@ impl<'a, G: Grid> Search<'a, G> {
         match self.below(3) {
             // From the last run before, where it is to be kept.
             0 if !value => {
-                let made = (from..stage).rev().find(|&at| grid.makes(at, &self.passes[at], column));
+                let made = (from..stage).rev().find(|&at| self.passes[at].made.contains(&column));
                 Some((column, made.map_or(from, |at| at + 1), stage))
             }
             0 => Some((column, from, to)),

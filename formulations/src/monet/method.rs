@@ -12,18 +12,18 @@ use crate::method::report::Silent;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::monet::bound::relax;
 use crate::monet::encoding::encode;
-use crate::monet::graph::Graph;
-use crate::monet::model::Linear;
 use crate::monet::released;
 use crate::monet::released::problem::Problem;
 use crate::monet::settings::{Count, Gap, InPlace, Mode, Recompute, Strategy, modes};
 use crate::monet::task::Task;
 use crate::search::clock::Clock;
-use crate::search::driver::{Ended, answer, exactly, search};
+use crate::search::driver::{Ended, answer, search_or_solve};
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
+use crate::staged::graph::Graph;
 use crate::staged::joint::{Joint, is_within_reach};
+use crate::staged::model::Linear;
 use crate::staged::stages::Stages;
 use crate::staged::starts::{Start, offer_starts};
 use crate::{settings, staged};
@@ -43,7 +43,7 @@ use crate::{settings, staged};
 /// # Constraints
 /// Equations 7 and 8: what runs finds what its implementation reads, kept or made in the stage; what is kept was. One
 /// implementation of each run (C.2). What an implementation overwrites (C.3) is read by nothing later in the stage and not
-/// kept. Memory during each run (`model.rs`).
+/// kept. Memory during each run (`staged/model/`).
 ///
 /// # Size
 /// O(n^2) columns for each implementation and tensor, O(n^2) memory rows, of which `strategy=lazy` needs a few hundred. Over
@@ -252,13 +252,9 @@ fn solve<'p, P: Staged>(
         return worded(&incumbent, budget, Ended { stop: None, note }, began.elapsed(), Duration::ZERO);
     }
     let strategy = context.parameters.get::<Strategy>();
-    let (began_build, linear) = (Instant::now(), (strategy != Strategy::Coarse).then(|| exact(strategy)));
-    let build = began_build.elapsed();
     let from = if strategy == Strategy::Plain { Pass::Whole } else { Pass::Relaxed };
-    let ended = match linear {
-        Some(linear) => exactly(&incumbent, linear, from, solving, clock)?,
-        None => search(&incumbent, solving, clock)?,
-    };
+    let exact = (strategy != Strategy::Coarse).then_some((from, || exact(strategy)));
+    let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
     worded(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
 }
 

@@ -2,13 +2,11 @@
 //! it and what is kept out of it. Memory is the simulator's. Knows no solver.
 
 use remat_core::liveness::with_liveness;
-use remat_core::{Instance, Schedule, Step};
+use remat_core::{Instance, Schedule};
 
-use crate::monet::graph::{Graph, Way};
 use crate::search::incumbent::Kept;
-
-/// A run: position of the operator and of its way.
-pub type Run = (usize, usize);
+use crate::staged::graph::{Graph, Way};
+use crate::staged::model::Run;
 
 /// What one stage does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,33 +117,6 @@ impl Plan {
             })
             .collect();
         with_liveness(instance, &computes)
-    }
-
-    /// A schedule of any method, if it is one in stages with ways of the graph.
-    pub fn lift(graph: &Graph, schedule: &Schedule) -> Option<Self> {
-        let mut position_of = vec![0; graph.len()];
-        for (position, operator) in graph.operators.iter().enumerate() {
-            position_of[operator.id.index()] = position;
-        }
-        let (mut runs, mut current): (Vec<Vec<Run>>, Vec<Run>) = (Vec::new(), Vec::new());
-        for step in &schedule.steps {
-            let (operator, implementation) = match *step {
-                Step::Compute { operator, implementation } => (operator, implementation),
-                Step::Free(_) => continue,
-                Step::Offload(_) | Step::Fetch(_) => return None,
-            };
-            let position = position_of[operator.index()];
-            let ways = graph.ways(runs.len(), position);
-            let way = ways.iter().position(|way| way.implementation == implementation)?;
-            if current.last().is_some_and(|&(last, _)| last >= position) {
-                return None;
-            }
-            current.push((position, way));
-            if position == runs.len() {
-                runs.push(std::mem::take(&mut current));
-            }
-        }
-        (runs.len() == graph.len() && current.is_empty()).then(|| Self::of_runs(graph, runs)).flatten()
     }
 }
 

@@ -2,22 +2,7 @@
 
 use crate::method::parameters::Parameters;
 use crate::setting;
-
-/// Which alternatives may be chosen (the switches of the paper's ablation).
-#[expect(clippy::struct_excessive_bools, reason = "five independent switches")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Modes {
-    /// Among implementations that read and make the same (convolution algorithms).
-    pub algorithms: bool,
-    /// Among backward implementations that read other outputs of the forward pass.
-    pub outputs: bool,
-    /// Among those that read what only some forward implementation saves.
-    pub intermediates: bool,
-    /// Forward operators in place.
-    pub in_place: bool,
-    /// Operators a second time.
-    pub recompute: bool,
-}
+pub use crate::staged::graph::Modes;
 
 /// The switches that parameters set.
 pub fn modes(parameters: &Parameters) -> Modes {

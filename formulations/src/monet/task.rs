@@ -3,22 +3,20 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
-use crate::monet::anneal::{self, Grid, anneal};
-use crate::monet::graph::{Graph, Operator, Way};
-use crate::monet::model::Linear;
-use crate::monet::plan::{Pass, Plan, Run, through};
-use crate::search::blocks::Block;
+use crate::monet::anneal::{self, Grid, Step, anneal};
+use crate::monet::plan::{Pass, Plan, through};
+use crate::search::blocks::{Block, two};
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::staged;
+use crate::staged::graph::{Graph, Operator, Way};
 use crate::staged::joint::Joint;
+use crate::staged::model::{Around, Linear, Run};
 use crate::staged::stages::Stages;
 
-/// Up to so many free cells of stages and values the exact model is within reach.
-const SMALL: usize = 50_000;
 /// Beyond so many stages times values a schedule is not made anew for every idea.
 const LARGE: usize = 2_000_000;
 /// Steps of the local search in the first round; twice as many in each that follows.
@@ -41,12 +39,9 @@ impl Task<'_> {
         self.budget.unwrap_or(u64::MAX)
     }
 
-    /// What the budget leaves beside what is always there; more than anything needs where it is unlimited.
+    /// What the budget leaves beside what is always there.
     pub fn room(&self) -> u64 {
-        let all: u64 = self.graph.values.iter().map(|value| value.bytes).sum();
-        let ways = self.graph.operators.iter().flat_map(|operator| operator.first.iter().chain(&operator.again));
-        let most = all.saturating_add(ways.map(|way| way.transient).max().unwrap_or(0));
-        self.budget_bytes().saturating_sub(self.graph.base_bytes).min(most)
+        self.graph.room(self.budget)
     }
 
     /// Whether a whole schedule takes more than some milliseconds.
@@ -130,9 +125,7 @@ impl Judge for Task<'_> {
 
     fn admit(&self, plan: &Plan) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
         let schedule = plan.schedule(self.instance, self.graph);
-        let simulation =
-            simulate(self.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        let claimed = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+        let claimed = Claimed::simulated(self.instance, &schedule)?;
         Ok(if claimed.peak_bytes <= self.budget_bytes() {
             Ok((schedule, claimed))
         } else {
@@ -168,7 +161,7 @@ impl Staged for Task<'_> {
     }
 
     /// With one implementation per operator first, which is fast, then with all where there are others.
-    fn improve(&self, start: &Plan, effort: Effort, offer: Offer<'_, Plan>) -> Result<(), MethodError> {
+    fn improve(&self, start: &Plan, effort: Effort<'_>, offer: Offer<'_, Plan>) -> Result<(), MethodError> {
         let lifting = 2 * self.lifting();
         if effort.clock.has_less_than(2 * lifting) {
             return Ok(());
@@ -213,14 +206,7 @@ impl Staged for Task<'_> {
         if let Some(one) = self.one.as_ref().filter(|_| self.is_large()) {
             return one.first_blocks();
         }
-        let needs = self.store_all().map_or_else(Vec::new, |plan| self.needs(&plan));
-        let worst = (0..needs.len()).max_by_key(|&stage| (needs[stage], std::cmp::Reverse(stage))).unwrap_or(0);
-        let whole = Block { first: 0, last: self.graph.len() - 1 };
-        if worst < whole.last {
-            vec![Block { last: worst, ..whole }, Block { first: worst + 1, ..whole }]
-        } else {
-            vec![whole]
-        }
+        two(&self.store_all().map_or_else(Vec::new, |plan| self.needs(&plan)))
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
@@ -239,21 +225,19 @@ impl Staged for Task<'_> {
         Linear::exact(self.graph, self.room())
     }
 
-    fn is_small(&self) -> bool {
-        let free = |stage| (0..self.graph.values.len()).filter(move |&value| self.is_free(stage, value)).count();
-        (1..self.graph.len()).map(free).sum::<usize>() <= SMALL
-    }
-
     fn within(&self, around: &Plan, open: &Open) -> Option<Linear<'_>> {
-        Some(Linear::within(self.graph, self.room(), around, open))
+        let around = Around { kept: &around.kept, runs: &|stage| around.passes[stage].runs.clone(), open };
+        Some(Linear::within(self.graph, self.room(), around))
     }
 
     fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Plan> {
-        linear.plan(point, self.budget_bytes())
+        let runs = linear.runs(point).and_then(|runs| Plan::of_runs(self.graph, runs));
+        runs.or_else(|| self.complete(linear.kept(point)))
     }
 
     fn point(&self, linear: &Linear<'_>, plan: &Plan) -> Vec<f64> {
-        linear.point(plan)
+        let kept: Vec<&[bool]> = linear.starts().into_iter().map(|stage| plan.kept[stage].as_slice()).collect();
+        linear.point(|stage| plan.passes[stage].runs.iter().copied(), &kept)
     }
 
     fn stages(&self) -> usize {
@@ -269,10 +253,7 @@ impl Staged for Task<'_> {
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {
-        let operators = &self.graph.operators;
-        let value = &self.graph.values[column];
-        let made = value.readers.iter().flat_map(|&reader| &operators[reader].makes);
-        made.chain(&operators[value.producer].reads).copied().collect()
+        self.graph.neighbours(column)
     }
 
     fn repeated(&self, plan: &Plan) -> Vec<(usize, usize, u64)> {
@@ -288,8 +269,6 @@ impl Staged for Task<'_> {
 }
 
 impl Grid for Task<'_> {
-    type Pass = Pass;
-
     fn stages(&self) -> usize {
         self.graph.len()
     }
@@ -302,29 +281,12 @@ impl Grid for Task<'_> {
         self.graph.forced(stage, column)
     }
 
-    fn pass(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Pass> {
-        through(self.graph, stage, now, next, self.budget_bytes()).ok()
-    }
-
-    fn time(&self, pass: &Pass) -> f64 {
-        pass.time as f64
-    }
-
-    fn excess(&self, pass: &Pass) -> f64 {
-        pass.peak.saturating_sub(self.budget_bytes()) as f64 / self.budget_bytes().max(1) as f64
-    }
-
-    fn runs(&self, pass: &Pass) -> usize {
-        // The last is the stage's own.
-        pass.runs.len().saturating_sub(1)
-    }
-
-    fn made_by(&self, pass: &Pass, run: usize) -> Option<usize> {
-        self.graph.operators[pass.runs[run].0].makes.first().copied()
-    }
-
-    fn makes(&self, stage: usize, pass: &Pass, column: usize) -> bool {
-        pass.runs.iter().any(|&(position, way)| self.graph.ways(stage, position)[way].makes(column))
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
+        let pass = through(self.graph, stage, now, next, self.budget_bytes()).ok()?;
+        let excess = pass.peak.saturating_sub(self.budget_bytes()) as f64 / self.budget_bytes().max(1) as f64;
+        let later = pass.runs.iter().filter(|run| run.0 < stage);
+        let made = later.flat_map(|&(position, way)| &self.graph.ways(stage, position)[way].makes);
+        Some(Step { time: pass.time as f64, excess, made: made.copied().collect() })
     }
 
     fn least_time(&self) -> f64 {

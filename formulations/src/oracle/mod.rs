@@ -8,8 +8,8 @@ pub mod search;
 
 use std::time::Instant;
 
+use remat_core::Instance;
 use remat_core::liveness::with_liveness;
-use remat_core::{Instance, simulate};
 
 use crate::method::claim::{self, Class, Implementations, Runs};
 use crate::method::parameters::{ParameterKind, Parameters};
@@ -146,9 +146,7 @@ fn answer(problem: &Problem<'_>, budget: Option<u64>, bounds: Bounds) -> Result<
         Answer { lower_bound, note: format!("{states} states"), ..Answer::without_schedule(budget, termination) };
     if let End::Optimal(computes) = &end {
         let schedule = with_liveness(problem.instance, computes);
-        let simulation =
-            simulate(problem.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        answer.claimed = Some(Claimed { time: bound, peak_bytes: simulation.peak_bytes });
+        answer.claimed = Some(Claimed { time: bound, ..Claimed::simulated(problem.instance, &schedule)? });
         answer.schedule = Some(schedule);
     }
     Ok(answer)

@@ -17,6 +17,22 @@ impl Block {
     }
 }
 
+/// A block for every stage.
+pub fn singles(stages: usize) -> Vec<Block> {
+    (0..stages).map(|stage| Block { first: stage, last: stage }).collect()
+}
+
+/// Two blocks that meet at the stage of greatest need, the first of these; one where it is the last stage.
+pub fn two(needs: &[u64]) -> Vec<Block> {
+    let worst = (0..needs.len()).max_by_key(|&stage| (needs[stage], std::cmp::Reverse(stage))).unwrap_or(0);
+    let whole = Block { first: 0, last: needs.len().saturating_sub(1) };
+    if worst < whole.last {
+        vec![Block { last: worst, ..whole }, Block { first: worst + 1, ..whole }]
+    } else {
+        vec![whole]
+    }
+}
+
 /// Blocks split at their stage of greatest need, where `wanted` says so of a block's position and that need;
 /// none if nothing was split.
 pub fn split<N: Copy + Ord>(blocks: &[Block], needs: &[N], wanted: impl Fn(usize, N) -> bool) -> Option<Vec<Block>> {

@@ -2,12 +2,12 @@
 //! all others, then the exact model.
 
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::{Answer, MethodError, Termination};
-use crate::search::clock::Clock;
+use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, Judge};
 use crate::search::neighbourhoods::Explorer;
 use crate::search::problem::Staged;
@@ -67,6 +67,29 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
         let ended = exactly(incumbent, incumbent.judge.exact(), Pass::Relaxed, solving, clock)?;
         Ok(Ended { note: format!("{note}; then {}", ended.note), ..ended })
     })
+}
+
+/// Searches, or solves the exact model alone from a pass on where that is asked for and there is time to build it; and how long
+/// that took.
+///
+/// # Errors
+/// The solver refuses, or contradicts a schedule that there is.
+pub fn search_or_solve<'p, P: Staged>(
+    incumbent: &Incumbent<'p, P>,
+    exact: Option<(Pass, impl FnOnce() -> P::Relaxation<'p>)>,
+    solving: Solving,
+    clock: Clock,
+) -> Result<(Ended, Duration), MethodError> {
+    let Some((from, exact)) = exact else { return Ok((search(incumbent, solving, clock)?, Duration::ZERO)) };
+    let size = incumbent.judge.stages() * incumbent.judge.columns();
+    if !Pace::of_models().allows(size, &clock) {
+        let note = "no time to build the exact model".into();
+        return Ok((Ended { stop: Some(Stop::TimeLimit), note }, Duration::ZERO));
+    }
+    let began = Instant::now();
+    let linear = exact();
+    let build = began.elapsed();
+    Ok((exactly(incumbent, linear, from, solving, clock)?, build))
 }
 
 /// Solves an exact model, rows as they are violated, from a pass on.

@@ -2,6 +2,7 @@
 //! how its decisions lie in a grid of stages and columns.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::method::MethodError;
 use crate::search::blocks::Block;
@@ -9,9 +10,12 @@ use crate::search::clock::Clock;
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::separation::Relaxation;
 
+/// Up to so many free cells of stages and columns the exact model is within reach.
+const SMALL: usize = 50_000;
+
 /// How much a search without a solver may try.
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
+pub struct Effort<'e> {
     /// Which of several searches it is: the later, the more is tried.
     pub round: usize,
     /// How far from its start it goes at first: 1 where the start may be far from good, less to polish.
@@ -20,6 +24,15 @@ pub struct Effort {
     pub seed: u64,
     /// Time.
     pub clock: Clock,
+    /// Set once nothing more is wanted.
+    pub stop: &'e AtomicBool,
+}
+
+impl Effort<'_> {
+    /// Whether the time is up, or nothing more is wanted.
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.clock.is_over()
+    }
 }
 
 /// What may change in a neighbourhood.
@@ -69,7 +82,7 @@ pub trait Staged: Judge {
     fn improve(
         &self,
         start: &Self::Solution,
-        effort: Effort,
+        effort: Effort<'_>,
         offer: Offer<'_, Self::Solution>,
     ) -> Result<(), MethodError>;
 
@@ -98,8 +111,11 @@ pub trait Staged: Judge {
 
     /// The exact model.
     fn exact(&self) -> Self::Relaxation<'_>;
-    /// Whether the exact model is within reach: then it gets half of the time.
-    fn is_small(&self) -> bool;
+    /// Whether the exact model is within reach, with few enough cells that are free: then it gets half of the time.
+    fn is_small(&self) -> bool {
+        let free = |stage| (0..self.columns()).filter(move |&column| self.is_free(stage, column));
+        (1..self.stages()).flat_map(free).take(SMALL + 1).count() <= SMALL
+    }
     /// The exact model of what is open around a solution; none where nothing is.
     fn within(&self, around: &Self::Solution, open: &Open) -> Option<Self::Relaxation<'_>>;
 

@@ -179,7 +179,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let (problem, incumbent) = (self.problem, self.incumbent);
         let seed = self.solving.seed.wrapping_add(self.round as u64);
         let mut offer = |solution| incumbent.offer(solution).map(drop);
-        let effort = |heat| Effort { round: self.round, heat, seed, clock: self.clock.share(6) };
+        let (clock, stop) = (self.clock.share(6), incumbent.interrupt());
+        let effort = |heat| Effort { round: self.round, heat, seed, clock, stop };
         problem.improve(expanded, effort(0.3), &mut offer)?;
         match incumbent.best().filter(|_| self.explorers == 0 && !incumbent.is_enough()) {
             Some(best) => problem.improve(&best, effort(0.1), &mut offer),
@@ -197,7 +198,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
             self.round += 1;
             let seed = self.solving.seed.wrapping_add(self.round as u64);
             let mut offer = |solution| self.incumbent.offer(solution).map(drop);
-            let effort = |heat| Effort { round: self.round, heat, seed, clock };
+            let stop = self.incumbent.interrupt();
+            let effort = |heat| Effort { round: self.round, heat, seed, clock, stop };
             let (heat, from) = match self.incumbent.best() {
                 Some(best) => (0.1, best),
                 None => match self.problem.store_all() {

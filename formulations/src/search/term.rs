@@ -1,7 +1,7 @@
 //! A variable of the matrices R and S, or the constant that it is known to be; and how memory and
 //! time are scaled so that solvers' absolute tolerances mean little.
 
-use remat_solvers::Column;
+use remat_solvers::{Column, Model};
 
 /// A zero-one variable or a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,34 @@ impl Sum {
             same
         });
         self.terms.retain(|&(_, factor)| factor != 0.0);
+    }
+    /// The sum and a multiple of another.
+    #[must_use]
+    pub fn plus(mut self, factor: f64, other: &Self) -> Self {
+        self.constant += factor * other.constant;
+        self.terms.extend(other.terms.iter().map(|&(column, value)| (column, factor * value)));
+        self
+    }
+    /// Whether it is 1 whatever the columns, which are from 0 to 1.
+    pub fn is_certain(&self) -> bool {
+        self.terms.is_empty() && self.constant >= 1.0
+    }
+    /// Whether it is nothing whatever the columns.
+    pub fn is_nothing(&self) -> bool {
+        self.terms.is_empty() && self.constant <= 0.0
+    }
+    /// A value that it does not undercut, the columns being from 0 to 1.
+    pub fn least(&self) -> f64 {
+        self.constant + self.terms.iter().map(|&(_, factor)| factor.min(0.0)).sum::<f64>()
+    }
+    /// Becomes a row: at most so much. None where that always holds.
+    pub fn at_most(mut self, model: &mut Model, upper: f64) {
+        self.merge();
+        let bound = upper - self.constant;
+        let most: f64 = self.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
+        if most > bound {
+            model.at_most(bound, self.terms);
+        }
     }
     /// Its value in a vector.
     pub fn value(&self, values: &[f64]) -> f64 {

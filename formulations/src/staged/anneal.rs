@@ -8,8 +8,7 @@
 
 use crate::method::MethodError;
 use crate::random::Random;
-use crate::search::clock::Clock;
-use crate::search::problem::Offer;
+use crate::search::problem::{Effort, Offer};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -55,7 +54,7 @@ pub fn offering(offer: Offer<'_, Stages>, search: impl FnOnce(&mut Better<'_>)) 
 
 /// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
 /// budget that is faster than those before.
-pub fn anneal(task: &Task<'_>, clock: Clock, plan: Plan, start: &Stages, seed: u64, better: &mut Better<'_>) {
+pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, better: &mut Better<'_>) {
     let (joint, copies) = (&*task.joint, task.copies.unwrap_or(u64::MAX));
     let movable: Vec<usize> = (0..joint.len())
         .filter(|&position| joint.operators[position].again.is_some() && joint.last_run(position) > position)
@@ -71,7 +70,7 @@ pub fn anneal(task: &Task<'_>, clock: Clock, plan: Plan, start: &Stages, seed: u
         joint,
         copies,
         movable,
-        random: Random::part(seed, 0x4d6f_6363),
+        random: Random::part(effort.seed, 0x4d6f_6363),
         price: 0.1 * unit_time / unit_bytes,
         excess: timeline.excess(),
         timeline,
@@ -80,7 +79,7 @@ pub fn anneal(task: &Task<'_>, clock: Clock, plan: Plan, start: &Stages, seed: u
     };
     let mut least = u64::MAX;
     let mut round = 0;
-    while round * ROUND < plan.moves && !clock.is_over() {
+    while round * ROUND < plan.moves && !effort.is_over() {
         let done = (round * ROUND) as f64 / plan.moves as f64;
         let temperature = unit_time * plan.initial * (plan.last / plan.initial).powf(done);
         let mut within = 0;
@@ -256,8 +255,10 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::search::clock::Clock;
     use remat_core::Instance;
     use remat_core::generate::layered::{Layered, layered};
 
@@ -300,7 +301,9 @@ mod tests {
                 Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), workspace: true, copies };
             let plan = Plan { moves: 60_000, ..Plan::of(&joint) };
             let mut times = Vec::new();
-            anneal(&task, Clock::start(None), plan, &Stages::store_all(&joint), 1, &mut |stages| {
+            let stop = AtomicBool::new(false);
+            let effort = Effort { round: 0, heat: 1.0, seed: 1, clock: Clock::start(None), stop: &stop };
+            anneal(&task, effort, plan, &Stages::store_all(&joint), &mut |stages| {
                 let claim = stages.claim(&joint, true);
                 assert!(claim.peak_bytes <= budget && Some(stages.most_runs()) <= copies);
                 times.push(claim.time);

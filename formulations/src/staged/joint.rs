@@ -2,11 +2,14 @@
 //! each with the implementation of its first run and the one of its later runs, and the values
 //! between them. Knows of no solver.
 
+use std::sync::OnceLock;
+
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId, TensorId, simulate};
 
 use crate::method::SkipReason;
+use crate::staged::graph::Graph;
 
 /// Forward and backward pass as one directed acyclic graph, in a fixed order.
 #[derive(Clone, Debug)]
@@ -17,6 +20,8 @@ pub struct Joint {
     pub values: Vec<Value>,
     /// Fixed bytes and inputs: there all the time.
     pub base_bytes: u64,
+    /// The same as linear models see it, without workspaces and with them, once it is asked for.
+    graphs: [OnceLock<Graph>; 2],
 }
 
 /// One operator.
@@ -114,8 +119,8 @@ impl Joint {
             SkipReason(format!("store-all with one implementation per operator is illegal: {error}"))
         })?;
         let (values, value_of) = values(instance, &plan);
-        let mut joint =
-            Self { operators: Vec::new(), values, base_bytes: instance.fixed_bytes() + instance.input_bytes() };
+        let base_bytes = instance.fixed_bytes() + instance.input_bytes();
+        let mut joint = Self { operators: Vec::new(), values, base_bytes, graphs: Default::default() };
         for &id in order {
             let run = |implementation| run(instance, &value_of, id, implementation);
             let again = plan.saving_again[id.index()].filter(|_| instance.operator(id).recomputable);
@@ -131,6 +136,11 @@ impl Joint {
         }
         joint.connect();
         Ok(joint)
+    }
+
+    /// The graph of linear models, in which each run has one way.
+    pub fn graph(&self, workspace: bool) -> &Graph {
+        self.graphs[usize::from(workspace)].get_or_init(|| Graph::of(self, workspace))
     }
 
     /// Number of operators, and of stages (n, T).

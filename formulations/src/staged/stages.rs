@@ -1,8 +1,8 @@
 //! A schedule in stages: which operators run in which stage. From it follow what is kept, the time,
-//! the peak that Checkmate's model claims, and the schedule; and a schedule can be lifted into it.
+//! the peak that Checkmate's model claims, and the schedule.
 
 use remat_core::liveness::with_liveness;
-use remat_core::{Instance, Schedule, Step};
+use remat_core::{Instance, Schedule};
 
 use crate::method::Claimed;
 use crate::staged::joint::Joint;
@@ -178,34 +178,6 @@ impl Stages {
             })
             .collect();
         with_liveness(instance, &computes)
-    }
-
-    /// A schedule of any method in stages, if it fits them: first runs in the instance's order, and the
-    /// runs of each stage ascending. Implementations are forgotten.
-    pub fn lift(instance: &Instance, joint: &Joint, schedule: &Schedule) -> Option<Self> {
-        let mut position_of = vec![0; instance.operators().len()];
-        for (position, operator) in joint.operators.iter().enumerate() {
-            position_of[operator.id.index()] = position;
-        }
-        let (mut runs, mut current) = (Vec::new(), Vec::new());
-        for step in &schedule.steps {
-            let operator = match *step {
-                Step::Compute { operator, .. } => operator,
-                Step::Free(_) => continue,
-                // Stages know nothing of the host.
-                Step::Offload(_) | Step::Fetch(_) => return None,
-            };
-            let position = position_of[operator.index()];
-            let ascending = current.last().is_none_or(|&last| last < position);
-            if position > runs.len() || !ascending || joint.run(runs.len(), position).is_none() {
-                return None;
-            }
-            current.push(position);
-            if position == runs.len() {
-                runs.push(std::mem::take(&mut current));
-            }
-        }
-        (runs.len() == joint.len() && current.is_empty()).then_some(Self { runs })
     }
 }
 

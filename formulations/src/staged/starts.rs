@@ -65,7 +65,8 @@ pub fn offer_starts(
     let mut words = String::new();
     let mut offer = |stages| incumbent.offer(stages).map(drop);
     let seed = context.limits.seed;
-    let effort = |heat, parts| Effort { round: 1, heat, seed, clock: clock.share(parts) };
+    let stop = incumbent.interrupt();
+    let effort = |heat, parts| Effort { round: 1, heat, seed, clock: clock.share(parts), stop };
     if matches!(start, Start::Auto | Start::Prices) {
         offering(&mut offer, |better| prices::first(task, clock.share(2), seed, better))?;
     }

@@ -7,8 +7,8 @@ use remat_core::format::{Phase, TensorKind};
 use remat_core::{Instance, TensorId};
 use remat_formulations::Class;
 use remat_formulations::method::claim::{Implementations, Memory, Modes as Words, Order, Runs, fixed_implementations};
-use remat_formulations::monet::graph::allowed;
 use remat_formulations::monet::settings::Modes;
+use remat_formulations::staged::graph::allowed;
 
 /// Bits of a count of runs.
 const BITS: usize = 4;

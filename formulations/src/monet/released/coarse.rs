@@ -60,10 +60,6 @@ fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> 
     problem.stages[stage].reads().into_iter().map(|node| (node, of(node))).collect()
 }
 
-fn certain(sum: &Sum) -> bool {
-    sum.terms.is_empty() && sum.constant >= 1.0
-}
-
 /// Equation 7, first half: what runs in the block finds its inputs, kept into it or run in it.
 fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
     let terms = &layout.stages[block.first];
@@ -121,14 +117,14 @@ fn span(problem: &Problem, layout: &mut Layout, model: &mut Model, block: Block)
             let later = stays[node].last().map(|(_, sum)| sum.clone()).unwrap_or_default();
             let mut unless = read.clone();
             unless.add(-1.0, run[node]);
-            if !certain(&read) {
+            if !read.is_certain() {
                 // While it is read it is there, whether it runs in the block or not.
                 let next = Sum::of([(1.0, layout.next_kept(last, node))]);
                 let after = if stage == last { next } else { later.clone() };
                 during.insert((stage, node), larger(layout, model, read.clone(), after));
             }
             if !settled[node] {
-                settled[node] = certain(&read);
+                settled[node] = read.is_certain();
                 let sum = if settled[node] { unless } else { larger(layout, model, unless, later) };
                 stays[node].push((stage, sum));
             }
@@ -142,11 +138,10 @@ fn span(problem: &Problem, layout: &mut Layout, model: &mut Model, block: Block)
 
 /// The larger of a sum, another and 0, of which the other is not negative.
 fn larger(layout: &mut Layout, model: &mut Model, one: Sum, other: Sum) -> Sum {
-    let nothing = |sum: &Sum| sum.terms.is_empty() && sum.constant <= 0.0;
     let positive = |sum: &Sum| sum.constant >= 0.0 && sum.terms.iter().all(|&(_, factor)| factor >= 0.0);
     match () {
-        () if nothing(&other) && positive(&one) => one,
-        () if certain(&other) => other,
+        () if other.is_nothing() && positive(&one) => one,
+        () if other.is_certain() => other,
         () => layout.largest(model, vec![one, other]),
     }
 }
@@ -174,11 +169,6 @@ pub fn memory(problem: &Problem, layout: &Layout, span: &Span, stage: usize, pla
     sum
 }
 
-fn add_times(sum: &mut Sum, factor: f64, other: &Sum) {
-    sum.constant += factor * other.constant;
-    sum.terms.extend(other.terms.iter().map(|&(column, value)| (column, factor * value)));
-}
-
 /// Equation 13 at the first node of the block's first stage: exact.
 fn entering(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
     let mut sum = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
@@ -197,7 +187,7 @@ fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: 
     for (at, other) in problem.nodes.iter().enumerate().filter(|(at, _)| *at != node && !local.contains(at)) {
         let from = if at < node { latest + 1 } else { latest };
         if let Some(there) = span.there(at, from) {
-            add_times(&mut sum, other.bytes as f64, there);
+            sum = sum.plus(other.bytes as f64, there);
         }
     }
     sum
@@ -238,13 +228,13 @@ fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Su
     for (at, node) in problem.nodes.iter().enumerate() {
         let bytes = node.bytes as f64;
         if let Some(there) = span.during.get(&(stage, at)) {
-            add_times(&mut sum, bytes, there);
+            sum = sum.plus(bytes, there);
         } else if read.contains(&at) {
             sum.constant += bytes;
         } else if stage == span.last {
             sum.add(bytes, layout.next_kept(stage, at));
         } else if let Some(there) = span.there(at, stage + 1) {
-            add_times(&mut sum, bytes, there);
+            sum = sum.plus(bytes, there);
         }
     }
     sum

@@ -30,21 +30,9 @@ pub fn add(problem: &Problem, layout: &mut Layout) {
     layout.model = model;
 }
 
-/// `sum <= upper`, unless it always holds because nothing in it is a column.
-pub fn at_most(model: &mut Model, mut sum: Sum, upper: f64) {
-    sum.merge();
-    let bound = upper - sum.constant;
-    if sum.terms.is_empty() {
-        if bound < 0.0 {
-            // A row that no vector satisfies: the problem has no solution.
-            model.at_most(bound, []);
-        }
-        return;
-    }
-    let most: f64 = sum.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
-    if most > bound {
-        model.at_most(bound, sum.terms);
-    }
+/// `sum <= upper`, unless it always holds.
+pub fn at_most(model: &mut Model, sum: Sum, upper: f64) {
+    sum.at_most(model, upper);
 }
 
 /// Equation 7, first half: what runs finds its inputs, kept or run in the same stage.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use remat_core::Instance;
-use remat_solvers::{Column, Kind, Model, Names, Row};
+use remat_solvers::{Column, Names, Row};
 
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::monet::encoding::{check_whole, hopeless};
+use crate::monet::encoding::hopeless;
 use crate::monet::released::decisions::Decisions;
 use crate::monet::released::layout::{Held, Layout};
 use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT};
@@ -38,14 +38,8 @@ pub fn encode<'a>(
         return Err(hopeless(budget));
     }
     let names = Named::new(&formulation.layout);
-    let facts = facts(&formulation, relaxed);
-    let mut model = std::mem::take(&mut formulation.layout.model);
-    let kinds = model.kinds.clone();
-    if relaxed {
-        model.kinds.fill(Kind::Continuous);
-    }
+    let (facts, model) = (facts(&formulation), std::mem::take(&mut formulation.layout.model));
     let read = move |vector: &[f64]| {
-        check_whole(&kinds, relaxed, vector)?;
         // Columns lie where they lay.
         let kept = Linear::new(&problem, capacity).kept(vector, 0.5);
         let found = Decisions::complete(&problem, kept, capacity).ok_or_else(|| {
@@ -53,16 +47,13 @@ pub fn encode<'a>(
         })?;
         Ok((found.schedule(instance, &problem), task.claim(&found)))
     };
-    Ok(Box::new(LinearEncoding { model, names: Box::new(names), facts, read: Box::new(read) }))
+    Ok(LinearEncoding::boxed(model, names, facts, relaxed, read))
 }
 
-fn facts(formulation: &Linear<'_>, relaxed: bool) -> Vec<(&'static str, String)> {
-    let Model { costs, rows, .. } = &formulation.layout.model;
+fn facts(formulation: &Linear<'_>) -> Vec<(&'static str, String)> {
     let unit = |scale: f64, unit: u64| (scale * unit as f64).to_string();
-    let what = if relaxed { "the relaxation, all memory rows that can bind" } else { "all memory rows that can bind" };
     vec![
-        ("formulation", what.to_owned()),
-        ("size", format!("{} columns, {} rows, {} nonzeros", costs.len(), rows.len(), rows.values.len())),
+        ("formulation", "as released, all memory rows that can bind".to_owned()),
         (
             "columns",
             "r_k_i: node i runs in stage k; s_k_i: it is there when stage k begins; q_k_i: in place; p_k_i: made in the \

@@ -1,7 +1,7 @@
 //! What annealing (`monet/anneal.rs`) knows of the published problem.
 
-use crate::monet::anneal::{self, Effort, Grid};
-use crate::monet::released::decisions::{Decisions, StagePlan, complete};
+use crate::monet::anneal::{self, Effort, Grid, Step};
+use crate::monet::released::decisions::{Decisions, complete};
 use crate::monet::released::problem::Problem;
 
 /// A problem within a capacity.
@@ -11,8 +11,6 @@ pub struct Walk<'a> {
 }
 
 impl Grid for Walk<'_> {
-    type Pass = StagePlan;
-
     fn stages(&self) -> usize {
         self.problem.stages.len()
     }
@@ -25,28 +23,10 @@ impl Grid for Walk<'_> {
         self.problem.forced(stage, column)
     }
 
-    fn pass(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<StagePlan> {
-        complete(self.problem, stage, now, next, self.capacity)
-    }
-
-    fn time(&self, pass: &StagePlan) -> f64 {
-        pass.time as f64
-    }
-
-    fn excess(&self, pass: &StagePlan) -> f64 {
-        (pass.peak - self.capacity).max(0) as f64 / self.capacity.max(1) as f64
-    }
-
-    fn runs(&self, pass: &StagePlan) -> usize {
-        pass.runs.len()
-    }
-
-    fn made_by(&self, pass: &StagePlan, run: usize) -> Option<usize> {
-        pass.runs.get(run).map(|run| run.0)
-    }
-
-    fn makes(&self, _: usize, pass: &StagePlan, column: usize) -> bool {
-        pass.runs.iter().any(|run| run.0 == column)
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
+        let plan = complete(self.problem, stage, now, next, self.capacity)?;
+        let excess = (plan.peak - self.capacity).max(0) as f64 / self.capacity.max(1) as f64;
+        Some(Step { time: plan.time as f64, excess, made: plan.runs.iter().map(|run| run.0).collect() })
     }
 
     fn least_time(&self) -> f64 {

@@ -6,7 +6,6 @@
 use remat_solvers::{Column, Kind, Model};
 
 use crate::monet::released::coarse::Span;
-use crate::monet::released::constraints::at_most;
 use crate::monet::released::neighbourhood::Neighbourhood;
 use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
@@ -64,11 +63,6 @@ pub struct Layout {
     pub largest_of: Vec<(Column, Vec<Sum>)>,
     /// For each stage, whether it is settled: without columns and rows, what it costs is a constant.
     pub settled: Vec<bool>,
-}
-
-/// A block for every stage.
-pub fn single_stages(problem: &Problem) -> Vec<Block> {
-    (0..problem.stages.len()).map(|stage| Block { first: stage, last: stage }).collect()
 }
 
 impl Layout {
@@ -220,7 +214,7 @@ impl Layout {
         for sum in &of {
             let mut row = sum.clone();
             row.add(-1.0, Term::Column(column));
-            at_most(model, row, 0.0);
+            row.at_most(model, 0.0);
         }
         self.largest_of.push((column, of));
         Sum::of([(1.0, Term::Column(column))])

@@ -1,10 +1,10 @@
 //! The memory rows of MONeT's program: while a stage passes a node, while it runs one, and while the
-//! backward operator runs. Each is a function of stage and node that gives a sum over columns; the values
-//! of all of them in a vector come from prefix sums, in O(nodes) per stage and node.
+//! backward operator runs. Each is a sum over columns; which of them a vector violates is found in one pass over the nodes.
 
 use crate::monet::released::coarse;
 use crate::monet::released::layout::{Held, Layout};
 use crate::monet::released::problem::Problem;
+use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
 
 /// A memory row.
@@ -18,17 +18,38 @@ pub enum Place {
     Backward,
 }
 
+impl Place {
+    /// Its place in the order of a stage.
+    fn index(self, nodes: usize) -> usize {
+        match self {
+            Self::Passing(node) => 2 * node,
+            Self::Running(node) => 2 * node + 1,
+            Self::Backward => 2 * nodes,
+        }
+    }
+}
+
+/// Which runs of a vector take memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// As much of each as the vector says.
+    AsSaid,
+    /// All that may be, one at a time, in what takes the least workspace at least.
+    All,
+}
+
 /// Memory at a place of a stage, in the problem's unit.
 pub fn memory(problem: &Problem, layout: &Layout, stage: usize, place: Place) -> Sum {
     let block = layout.block_of(stage);
     if let Some(span) = &layout.spans[block] {
         return coarse::memory(problem, layout, span, stage, place);
     }
-    let mut sum = match place {
-        Place::Passing(node) => passing(problem, layout, stage, node),
-        Place::Running(node) => running(problem, layout, stage, node),
-        Place::Backward => backward(problem, layout, stage),
-    };
+    let index = place.index(problem.nodes.len());
+    let mut sum = own(problem, layout, stage, place);
+    for piece in pieces(problem, layout, stage).iter().filter(|piece| (piece.from..piece.until).contains(&index)) {
+        sum.constant += piece.there.constant;
+        sum.terms.extend(&piece.there.terms);
+    }
     sum.merge();
     sum
 }
@@ -54,86 +75,141 @@ pub fn places(problem: &Problem, layout: &Layout, stage: usize) -> Vec<Place> {
     places
 }
 
-/// What the backward operator reads although it is not kept: read and not kept.
-fn add_held(sum: &mut Sum, bytes: f64, held: Held, next: Term) {
-    match held {
-        Held::Always => {
-            sum.constant += bytes;
-            sum.add(-bytes, next);
-        }
-        Held::Term(term) => sum.add(bytes, term),
-    }
+/// Memory from one place on until before another.
+struct Piece {
+    from: usize,
+    until: usize,
+    there: Sum,
 }
 
 fn bytes(problem: &Problem, node: usize) -> f64 {
     problem.nodes[node].bytes as f64
 }
 
-/// The forward pass keeps what the loss reads.
-fn loss_reads(problem: &Problem, stage: usize) -> Vec<usize> {
-    let last = problem.nodes.last().filter(|_| stage == 0);
-    last.map_or_else(Vec::new, |loss| loss.inputs.clone())
-}
-
-/// What is held for the backward operator before a node is reached.
-fn held_before(problem: &Problem, layout: &Layout, stage: usize, node: usize, sum: &mut Sum) {
+/// What is there in a stage of its own whatever runs (equations 10 and 13): what is kept into it up to its node, what is kept
+/// on or held for the backward operator after that, in the forward pass also what the loss reads.
+fn pieces(problem: &Problem, layout: &Layout, stage: usize) -> Vec<Piece> {
     let terms = &layout.stages[stage];
-    for &(read, held) in terms.held.iter().filter(|&&(read, _)| read < node) {
-        add_held(sum, bytes(problem, read), held, layout.next_kept(stage, read));
+    let nodes = problem.nodes.len();
+    let end = Place::Backward.index(nodes);
+    let always = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
+    let mut pieces = vec![Piece { from: 0, until: end, there: always }];
+    let mut add = |from, until, sum: &[(f64, Term)]| {
+        pieces.push(Piece { from, until, there: Sum::of(sum.iter().copied()) });
+    };
+    let after = |node| Place::Passing(node + 1).index(nodes);
+    for node in 0..nodes {
+        add(0, Place::Running(node).index(nodes), &[(bytes(problem, node), terms.kept[node])]);
+        add(after(node), end + 1, &[(bytes(problem, node), layout.next_kept(stage, node))]);
     }
-    for read in loss_reads(problem, stage).into_iter().filter(|&read| read < node) {
-        add_held(sum, bytes(problem, read), Held::Always, layout.next_kept(stage, read));
-    }
-}
-
-/// Equation 13.
-fn passing(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum {
-    let terms = &layout.stages[stage];
-    let mut sum = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
-    for at in 0..problem.nodes.len() {
-        let kept = if at < node { layout.next_kept(stage, at) } else { terms.kept[at] };
-        sum.add(bytes(problem, at), kept);
-    }
-    held_before(problem, layout, stage, node, &mut sum);
-    sum
-}
-
-/// Equation 12: with the local set as a constant bound (Appendix B), workspaces by implementation and
-/// in-place as a difference; what is held counts even where it is local.
-fn running(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum {
-    let terms = &layout.stages[stage];
-    let local = &problem.local[node];
-    let mut sum = Sum { constant: problem.stages[stage].before as f64, ..Sum::default() };
-    let own = bytes(problem, node) + local.iter().map(|&at| bytes(problem, at)).sum::<f64>();
-    sum.add(own, terms.run[node]);
-    for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
-        sum.add(way.beside as f64, term);
-    }
-    if let Some(over) = problem.over(stage, node) {
-        sum.add(over.beside as f64, terms.over[node]);
-    }
-    for at in (0..problem.nodes.len()).filter(|&at| at != node && !local.contains(&at)) {
-        let kept = if at < node { layout.next_kept(stage, at) } else { terms.kept[at] };
-        sum.add(bytes(problem, at), kept);
-    }
-    held_before(problem, layout, stage, node, &mut sum);
-    sum
-}
-
-/// Equations 5 and 10.
-fn backward(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
-    let terms = &layout.stages[stage];
-    let mut sum = Sum { constant: problem.stages[stage].during as f64, ..Sum::default() };
-    for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
-        for (way, &term) in variant.ways.iter().zip(ways) {
-            sum.add(way.beside as f64, term);
+    // There in any case: read and not kept, beside kept.
+    let read = |node| [(bytes(problem, node), Term::One), (-bytes(problem, node), layout.next_kept(stage, node))];
+    for &(node, held) in &terms.held {
+        match held {
+            Held::Always => add(after(node), end + 1, &read(node)),
+            Held::Term(term) => add(after(node), end + 1, &[(bytes(problem, node), term)]),
         }
     }
-    for at in 0..problem.nodes.len() {
-        sum.add(bytes(problem, at), layout.next_kept(stage, at));
+    for &node in problem.nodes.last().filter(|_| stage == 0).map_or(&[][..], |loss| &loss.inputs) {
+        add(after(node), end, &read(node));
     }
-    for &(read, held) in &terms.held {
-        add_held(&mut sum, bytes(problem, read), held, layout.next_kept(stage, read));
+    pieces
+}
+
+/// What a run needs with its local set, a constant bound (Appendix B).
+fn local_bytes(problem: &Problem, node: usize) -> f64 {
+    bytes(problem, node) + problem.local[node].iter().map(|&local| bytes(problem, local)).sum::<f64>()
+}
+
+/// What a place adds to that. Equation 12: the local set is not counted again where it is kept on, workspaces are by
+/// implementation and in-place is a difference; what is held counts even where it is local. Equations 5 and 10.
+fn own(problem: &Problem, layout: &Layout, stage: usize, place: Place) -> Sum {
+    let terms = &layout.stages[stage];
+    let mut sum = Sum::default();
+    match place {
+        Place::Passing(_) => {}
+        Place::Running(node) => {
+            sum.add(local_bytes(problem, node), terms.run[node]);
+            for &local in &problem.local[node] {
+                sum.add(-bytes(problem, local), layout.next_kept(stage, local));
+            }
+            for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
+                sum.add(way.beside as f64, term);
+            }
+            if let Some(over) = problem.over(stage, node) {
+                sum.add(over.beside as f64, terms.over[node]);
+            }
+        }
+        Place::Backward => {
+            sum.constant = problem.stages[stage].during as f64;
+            for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
+                for (way, &term) in variant.ways.iter().zip(ways) {
+                    sum.add(way.beside as f64, term);
+                }
+            }
+        }
     }
     sum
+}
+
+/// What a run that a vector says in part needs beyond that part.
+fn rest(problem: &Problem, layout: &Layout, stage: usize, node: usize, vector: &[f64]) -> f64 {
+    let terms = &layout.stages[stage];
+    let ways = problem.ways(stage, node);
+    let beside = ways.iter().zip(&terms.ways[node]).map(|(way, term)| way.beside as f64 * term.value(vector));
+    let least = ways.iter().map(|way| way.beside).min().unwrap_or(0) as f64;
+    (1.0 - terms.run[node].value(vector)) * local_bytes(problem, node) + (least - beside.sum::<f64>()).max(0.0)
+}
+
+/// What [`memory`] comes to in a vector, at the places of a stage that is a block of its own.
+fn values(problem: &Problem, layout: &Layout, stage: usize, vector: &[f64], runs: Runs) -> Vec<(usize, Place, f64)> {
+    let nodes = problem.nodes.len();
+    let mut changes = vec![0.0; 2 * nodes + 2];
+    for piece in pieces(problem, layout, stage) {
+        let memory = piece.there.value(vector);
+        changes[piece.from] += memory;
+        changes[piece.until] -= memory;
+    }
+    let sums = changes.iter().scan(0.0, |there, change| {
+        *there += change;
+        Some(*there)
+    });
+    let all: Vec<f64> = sums.collect();
+    let mut found = Vec::with_capacity(all.len());
+    for place in places(problem, layout, stage) {
+        let mut memory = all[place.index(nodes)] + own(problem, layout, stage, place).value(vector);
+        if let Place::Running(node) = place {
+            match runs {
+                Runs::AsSaid if layout.stages[stage].run[node].value(vector) <= 0.0 => continue,
+                Runs::AsSaid => {}
+                Runs::All => memory += rest(problem, layout, stage, node, vector),
+            }
+        }
+        found.push((stage, place, memory));
+    }
+    found
+}
+
+/// The places whose memory exceeds the stage's capacity by more than a part in a million, with their stages and
+/// by how much.
+pub fn violated(
+    problem: &Problem,
+    layout: &Layout,
+    vector: &[f64],
+    capacity: impl Fn(usize) -> f64,
+    runs: Runs,
+) -> Vec<(usize, Place, f64)> {
+    let mut found = Vec::new();
+    for (at, &Block { first, .. }) in layout.blocks.iter().enumerate() {
+        let all = match layout.spans[at] {
+            Some(_) => coarse::values(problem, layout, at, vector),
+            None if layout.settled[first] => continue,
+            None => values(problem, layout, first, vector, runs),
+        };
+        found.extend(all.into_iter().filter_map(|(stage, place, memory)| {
+            let capacity = capacity(stage);
+            (memory > capacity + capacity.max(1.0) * 1e-6).then_some((stage, place, memory - capacity))
+        }));
+    }
+    found
 }

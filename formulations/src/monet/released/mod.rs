@@ -2,7 +2,7 @@
 //!
 //! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program, [`coarse`] the
 //! same over [`blocks`] of stages and [`expand`] what its solutions come to. [`relaxation`] is the linear model with the
-//! memory rows that it has so far, [`separation`] says which it lacks, [`neighbourhood`] what is constant in a part of it.
+//! memory rows that it has so far, [`neighbourhood`] says what is constant in a part of it.
 //! [`decisions`] are its schedules, [`grid`] is what annealing knows of them, [`task`] what the search (`search/`) knows of
 //! all that, [`encoding`] the model for other solvers.
 
@@ -18,5 +18,4 @@ pub mod memory;
 pub mod neighbourhood;
 pub mod problem;
 pub mod relaxation;
-pub mod separation;
 pub mod task;

@@ -7,12 +7,11 @@ use remat_solvers::{Model, RowBlock};
 use crate::monet::released::constraints;
 use crate::monet::released::decisions::Decisions;
 use crate::monet::released::expand::expand;
-use crate::monet::released::layout::{Held, Layout, single_stages};
-use crate::monet::released::memory::{Place, memory, places};
+use crate::monet::released::layout::{Held, Layout};
+use crate::monet::released::memory::{Place, Runs, memory, places, violated};
 use crate::monet::released::neighbourhood::Neighbourhood;
 use crate::monet::released::problem::Problem;
-use crate::monet::released::separation::{Runs, violated};
-use crate::search::blocks::Block;
+use crate::search::blocks::{Block, singles};
 use crate::search::separation::{Pass, Relaxation};
 use crate::search::term::Term;
 
@@ -53,7 +52,7 @@ pub struct Linear<'a> {
 impl<'a> Linear<'a> {
     /// The exact model without memory rows.
     pub fn new(problem: &'a Problem, capacity: i64) -> Self {
-        Self::of(problem, capacity, Layout::new(problem, capacity, single_stages(problem)), Scope::Exact)
+        Self::of(problem, capacity, Layout::new(problem, capacity, singles(problem.stages.len())), Scope::Exact)
     }
 
     /// The model over blocks of stages, without memory rows.
@@ -63,7 +62,7 @@ impl<'a> Linear<'a> {
 
     /// The exact model of a neighbourhood, without memory rows: what that does not leave open is constant.
     pub fn within(problem: &'a Problem, capacity: i64, open: &Neighbourhood<'_>) -> Self {
-        let layout = Layout::within(problem, capacity, single_stages(problem), open);
+        let layout = Layout::within(problem, capacity, singles(problem.stages.len()), open);
         Self::of(problem, capacity, layout, Scope::Neighbourhood)
     }
 
@@ -113,11 +112,6 @@ impl<'a> Linear<'a> {
         for place in places(self.problem, &self.layout, 0) {
             self.add(0, place);
         }
-    }
-
-    /// Adds the rows that a vector violates; how many.
-    pub fn add_violated(&mut self, vector: &[f64]) -> usize {
-        self.add_worst(vector, usize::MAX)
     }
 
     /// Adds the rows that a vector violates, or would nearly if all ran that may: with less room than a part of the

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
 use crate::monet::anneal;
@@ -76,9 +76,8 @@ impl Judge for Task<'_> {
             return Ok(Err(format!("it needs {} by the program's bound", self.claim(decisions).peak_bytes)));
         }
         let schedule = decisions.schedule(self.instance, &self.problem);
-        let simulation =
-            simulate(self.instance, &schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        match self.budget.map_or(0, |budget| simulation.peak_bytes.saturating_sub(budget)) {
+        let simulated = Claimed::simulated(self.instance, &schedule)?;
+        match self.budget.map_or(0, |budget| simulated.peak_bytes.saturating_sub(budget)) {
             0 => Ok(Ok((schedule, self.claim(decisions)))),
             over => Ok(Err(format!("simulated, it is {over} over the budget"))),
         }
@@ -116,11 +115,11 @@ impl Staged for Task<'_> {
         Decisions::complete(&self.problem, kept, self.capacity)
     }
 
-    fn improve(&self, start: &Decisions, effort: Effort, offer: Offer<'_, Decisions>) -> Result<(), MethodError> {
+    fn improve(&self, start: &Decisions, effort: Effort<'_>, offer: Offer<'_, Decisions>) -> Result<(), MethodError> {
         if start.peak() <= self.capacity {
             offer(start.clone())?;
         }
-        let Effort { round, heat, seed, clock } = effort;
+        let Effort { round, heat, seed, clock, .. } = effort;
         let steps = STEPS << round.min(4);
         let found =
             anneal(&self.problem, start.kept.clone(), self.capacity, seed, anneal::Effort { steps, heat, clock });

@@ -1,14 +1,19 @@
 //! What is constant in the linear model of a neighbourhood.
 
-use crate::monet::graph::Graph;
-use crate::monet::plan::Plan;
+use crate::search::incumbent::Kept;
 use crate::search::problem::Open;
+use crate::staged::graph::Graph;
+use crate::staged::model::Run;
 
 /// What is constant in a neighbourhood of a schedule.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'p> {
-    pub(super) plan: &'p Plan,
-    pub(super) open: &'p Open,
+pub struct Around<'p> {
+    /// What the schedule keeps.
+    pub kept: &'p Kept,
+    /// What runs in a stage at whose ends nothing is open.
+    pub runs: &'p dyn Fn(usize) -> Vec<Run>,
+    /// What is open.
+    pub open: &'p Open,
 }
 
 impl Around<'_> {
@@ -20,7 +25,7 @@ impl Around<'_> {
         self.open.touches(before)
             && self.open.cells[before][at]
             && graph.forced(before, at).is_none()
-            && self.plan.kept[stage][at] == self.plan.kept[before][at]
+            && self.kept[stage][at] == self.kept[before][at]
             && !runs(value.producer)
             && !value.readers.iter().any(|&reader| runs(reader))
     }
@@ -34,7 +39,7 @@ impl Around<'_> {
         }
         let cell = |stage: usize, at: usize| {
             let open = graph.forced(stage, at).is_none() && self.open.cells[stage][at];
-            (open || self.plan.kept[stage][at], open || !self.plan.kept[stage][at])
+            (open || self.kept[stage][at], open || !self.kept[stage][at])
         };
         for (at, value) in graph.values.iter().enumerate().filter(|(_, value)| value.producer < stage) {
             useful[value.producer] |= cell(stage + 1, at).0 && cell(stage, at).1;

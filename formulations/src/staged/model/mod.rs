@@ -5,82 +5,76 @@
 //! step itself touches, what a later operator of the block reads and the block does not make again, and what is kept
 //! beyond it and not made again. Over a single stage memory is the simulator's: that a value is there says that some
 //! reader at or after the step runs or that it is kept beyond the stage, the largest of these, stated by lower bounds.
-//! Rows of memory come when they are violated. In a neighbourhood ([`Linear::within`]) what is not open is constant, and
-//! stages at whose ends nothing is open have neither columns nor rows.
+//! Rows of memory come when they are violated, or all of them at once ([`Linear::add_all`]). In a neighbourhood
+//! ([`Linear::within`]) what is not open is constant, and stages at whose ends nothing is open have neither columns nor rows.
+//!
+//! The rows are in `constraints.rs` and `memory.rs`, points and what they come to in `decode.rs`. Checkmate's reduced model is
+//! this one over a graph with one way for each run; MONeT's has several.
+
+mod constraints;
+mod decode;
+mod memory;
+mod neighbourhood;
 
 use remat_solvers::{Column, Kind, Model, Names, Row, RowBlock};
 
-use crate::monet::graph::{Graph, Way};
-use crate::monet::memory::{Life, Span};
-use crate::monet::neighbourhood::Around;
-use crate::monet::plan::{Pass, Plan};
-use crate::search::blocks::Block;
-use crate::search::problem::Open;
+use self::memory::Piece;
+pub use self::neighbourhood::Around;
+use crate::search::blocks::{Block, singles};
 use crate::search::separation;
 use crate::search::term::{Scale, Sum, Term};
+use crate::staged::graph::{Graph, Way};
+
+/// A run: position of the operator and of its way.
+pub type Run = (usize, usize);
 
 /// What a column means; for names.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Meaning {
+enum Meaning {
     Run { stage: usize, position: usize, implementation: usize },
     Keep { stage: usize, value: usize },
     Largest,
+    Memory { stage: usize, position: usize },
 }
 
 /// The model over some blocks, within a budget.
 pub struct Linear<'a> {
-    pub(super) graph: &'a Graph,
+    graph: &'a Graph,
     /// Columns, and the rows so far.
     pub model: Model,
     /// The blocks, in order; they cover every stage.
     pub blocks: Vec<Block>,
     /// For each block, its time beyond that of its first runs, each the fastest way.
     pub costs: Vec<Sum>,
-    pub(super) scale: Scale,
-    pub(super) capacity: f64,
+    scale: Scale,
+    capacity: f64,
     /// Time of which the objective knows nothing.
-    pub(super) fixed: u64,
+    fixed: u64,
     /// S\[k,a\]: value a is kept into block k (one row more, for the end).
-    pub(super) keep: Vec<Vec<Term>>,
+    keep: Vec<Vec<Term>>,
     /// By position, the ways of the first run.
-    pub(super) own: Vec<Vec<Term>>,
+    own: Vec<Vec<Term>>,
     /// R\[k,i,w\]: operator i runs again in block k by way w.
-    pub(super) again: Vec<Vec<Vec<Term>>>,
-    /// Of blocks of one stage, memory.
-    pub(super) lives: Vec<Vec<Life>>,
-    /// Of longer blocks, likewise.
-    pub(super) spans: Vec<Vec<Span>>,
-    /// By stage, what it does where nothing at its ends is open.
-    pub(super) settled: Vec<Option<Pass>>,
+    again: Vec<Vec<Vec<Term>>>,
+    /// By block, what is there from when until when.
+    pieces: Vec<Vec<Piece>>,
+    /// By longer block and value, what is there when the last stage begins, or whenever it was not made again before.
+    idle: Vec<Vec<Sum>>,
+    /// By stage, what runs there where nothing at its ends is open.
+    settled: Vec<Option<Vec<Run>>>,
     /// Columns that are the larger of two sums and 0, in the order in which they depend on each other.
-    pub(super) largest: Vec<(Column, [Sum; 2])>,
-    pub(super) meanings: Vec<Meaning>,
-}
-
-pub(super) fn certain(sum: &Sum) -> bool {
-    sum.terms.is_empty() && sum.constant >= 1.0
-}
-
-pub(super) fn nothing(sum: &Sum) -> bool {
-    sum.terms.is_empty() && sum.constant <= 0.0
+    largest: Vec<(Column, [Sum; 2])>,
+    /// Columns of memory, with block and step.
+    measured: Vec<(Column, usize, usize)>,
+    meanings: Vec<Meaning>,
 }
 
 /// What some of the ways of a run come to: 1 where all of them are meant and one is certain.
-pub(super) fn some<'w>(
-    ways: impl Iterator<Item = (&'w Way, Term)> + Clone,
-    certainly: bool,
-    which: impl Fn(&Way) -> bool,
-) -> Sum {
+fn some<'w>(ways: impl Iterator<Item = (&'w Way, Term)> + Clone, certainly: bool, which: impl Fn(&Way) -> bool) -> Sum {
     if certainly && ways.clone().all(|(way, _)| which(way)) {
         return Sum::of([(1.0, Term::One)]);
     }
     Sum::of(ways.filter(|(way, _)| which(way)).map(|(_, term)| (1.0, term)))
-}
-
-pub(super) fn plus(mut sum: Sum, factor: f64, other: &Sum) -> Sum {
-    sum.constant += factor * other.constant;
-    sum.terms.extend(other.terms.iter().map(|&(column, value)| (column, factor * value)));
-    sum
 }
 
 impl<'a> Linear<'a> {
@@ -91,12 +85,12 @@ impl<'a> Linear<'a> {
 
     /// The exact model.
     pub fn exact(graph: &'a Graph, room: u64) -> Self {
-        Self::new(graph, room, singles(graph))
+        Self::new(graph, room, singles(graph.len()))
     }
 
     /// The exact model of what is open around a schedule.
-    pub fn within(graph: &'a Graph, room: u64, plan: &Plan, open: &Open) -> Self {
-        Self::build(graph, room, singles(graph), Some(Around { plan, open }))
+    pub fn within(graph: &'a Graph, room: u64, around: Around<'_>) -> Self {
+        Self::build(graph, room, singles(graph.len()), Some(around))
     }
 
     fn build(graph: &'a Graph, room: u64, blocks: Vec<Block>, around: Option<Around<'_>>) -> Self {
@@ -104,7 +98,7 @@ impl<'a> Linear<'a> {
         let scale = Scale::new(room, longest.unwrap_or(0));
         let settled = |stage: usize| {
             let around = around.filter(|around| !around.open.touches(stage))?;
-            Some(around.plan.passes[stage].clone())
+            Some((around.runs)(stage))
         };
         let mut linear = Self {
             graph,
@@ -117,28 +111,29 @@ impl<'a> Linear<'a> {
             keep: Vec::new(),
             own: vec![Vec::new(); graph.len()],
             again: Vec::new(),
-            lives: Vec::new(),
-            spans: Vec::new(),
+            pieces: Vec::new(),
+            idle: Vec::new(),
             settled: (0..graph.len()).map(settled).collect(),
             largest: Vec::new(),
+            measured: Vec::new(),
             meanings: Vec::new(),
         };
         linear.variables(around);
         for block in 0..linear.blocks.len() {
-            let (mut lives, mut spans) = (Vec::new(), Vec::new());
+            let (mut pieces, mut idle) = (Vec::new(), Vec::new());
             if linear.is_open(block) {
                 linear.choices(block);
                 linear.dependencies(block);
                 linear.retention(block);
                 if linear.is_single(block) {
                     linear.in_place(block);
-                    lives = linear.lives_in(block);
+                    pieces = linear.lives_in(block);
                 } else {
-                    spans = linear.spans_in(block);
+                    (pieces, idle) = linear.spans_in(block);
                 }
             }
-            linear.lives.push(lives);
-            linear.spans.push(spans);
+            linear.pieces.push(pieces);
+            linear.idle.push(idle);
         }
         if linear.model.columns() == 0 && around.is_none() {
             // Solvers do not look at the rows of a model without columns.
@@ -147,17 +142,17 @@ impl<'a> Linear<'a> {
         linear
     }
 
-    pub(super) fn is_single(&self, block: usize) -> bool {
+    fn is_single(&self, block: usize) -> bool {
         let Block { first, last } = self.blocks[block];
         first == last
     }
 
     /// Whether a block has columns and rows.
-    pub(super) fn is_open(&self, block: usize) -> bool {
+    fn is_open(&self, block: usize) -> bool {
         self.settled[self.blocks[block].first].is_none()
     }
 
-    pub(super) fn column(&mut self, meaning: Meaning, cost: f64, kind: Kind) -> Term {
+    fn column(&mut self, meaning: Meaning, cost: f64, kind: Kind) -> Term {
         self.meanings.push(meaning);
         Term::Column(self.model.column(0.0, 1.0, cost, kind))
     }
@@ -172,8 +167,9 @@ impl<'a> Linear<'a> {
             self.keep.push(keep);
             let Some(&Block { first, last }) = self.blocks.get(block) else { break };
             let mut again = vec![Vec::new(); last];
-            if let Some(pass) = &self.settled[first] {
-                let more = pass.time - graph.operators[first].least_time();
+            if let Some(runs) = &self.settled[first] {
+                let time: u64 = runs.iter().map(|&(position, way)| graph.ways(first, position)[way].time).sum();
+                let more = time - graph.operators[first].least_time();
                 self.fixed += more;
                 self.costs[block].constant = more as f64;
                 useful.push(vec![false; last + 1]);
@@ -224,7 +220,7 @@ impl<'a> Linear<'a> {
         }
         if let Some(around) = around {
             if !around.open.cells[stage][at] {
-                return constant(around.plan.kept[stage][at]);
+                return constant(around.kept[stage][at]);
             }
             if useful.is_some_and(|useful| around.joined(self.graph, stage, at, useful)) {
                 return self.keep[block - 1][at];
@@ -233,49 +229,44 @@ impl<'a> Linear<'a> {
         self.column(Meaning::Keep { stage, value: at }, 0.0, Kind::Integer)
     }
 
-    pub(super) fn row(&mut self, mut sum: Sum, upper: f64) {
-        sum.merge();
-        let bound = upper - sum.constant;
-        let most: f64 = sum.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
-        if most > bound {
-            self.model.at_most(bound, sum.terms);
-        }
+    fn row(&mut self, sum: Sum, upper: f64) {
+        sum.at_most(&mut self.model, upper);
     }
 
     /// Ways of the first run of a position.
-    pub(super) fn firsts(&self, position: usize) -> impl Iterator<Item = (&'a Way, Term)> + Clone + '_ {
+    fn firsts(&self, position: usize) -> impl Iterator<Item = (&'a Way, Term)> + Clone + '_ {
         self.graph.operators[position].first.iter().zip(self.own[position].iter().copied())
     }
 
     /// Ways of later runs of a position in a block.
-    pub(super) fn agains(&self, block: usize, position: usize) -> impl Iterator<Item = (&'a Way, Term)> + Clone + '_ {
+    fn agains(&self, block: usize, position: usize) -> impl Iterator<Item = (&'a Way, Term)> + Clone + '_ {
         let terms = self.again[block].get(position).map_or(&[][..], |terms| terms);
         self.graph.operators[position].again.iter().zip(terms.iter().copied())
     }
 
     /// Whether the first run of a position is in a block.
-    pub(super) fn is_own(&self, block: usize, position: usize) -> bool {
+    fn is_own(&self, block: usize, position: usize) -> bool {
         (self.blocks[block].first..=self.blocks[block].last).contains(&position)
     }
 
     /// Whether a value is made again in a block.
-    pub(super) fn remade(&self, block: usize, value: usize) -> Sum {
+    fn remade(&self, block: usize, value: usize) -> Sum {
         some(self.agains(block, self.graph.values[value].producer), false, |way| way.makes(value))
     }
 
     /// Whether a value is made in a block.
-    pub(super) fn made(&self, block: usize, value: usize) -> Sum {
+    fn made(&self, block: usize, value: usize) -> Sum {
         let producer = self.graph.values[value].producer;
         let again = self.remade(block, value);
         if !self.is_own(block, producer) {
             return again;
         }
         let first = some(self.firsts(producer), true, |way| way.makes(value));
-        if certain(&first) { first } else { plus(first, 1.0, &again) }
+        if first.is_certain() { first } else { first.plus(1.0, &again) }
     }
 
     /// Some of the ways of a run in a block of one stage.
-    pub(super) fn some_at(&self, block: usize, position: usize, which: impl Fn(&Way) -> bool) -> Sum {
+    fn some_at(&self, block: usize, position: usize, which: impl Fn(&Way) -> bool) -> Sum {
         if self.is_own(block, position) {
             some(self.firsts(position), true, which)
         } else {
@@ -283,17 +274,17 @@ impl<'a> Linear<'a> {
         }
     }
 
-    /// A sum that is at least both.
-    pub(super) fn maximum(&mut self, left: Sum, right: Sum) -> Sum {
+    /// A sum that is at least both, and not negative.
+    fn maximum(&mut self, left: Sum, right: Sum) -> Sum {
         match () {
-            () if certain(&left) || nothing(&right) => left,
-            () if certain(&right) || nothing(&left) => right,
+            () if left.is_certain() || right.is_nothing() && left.least() >= 0.0 => left,
+            () if right.is_certain() || left.is_nothing() && right.least() >= 0.0 => right,
             () if left.terms == right.terms && left.constant.to_bits() == right.constant.to_bits() => left,
             () => {
                 let column = self.column(Meaning::Largest, 0.0, Kind::Continuous);
                 let minus = Sum::of([(-1.0, column)]);
-                self.row(plus(left.clone(), 1.0, &minus), 0.0);
-                self.row(plus(right.clone(), 1.0, &minus), 0.0);
+                self.row(left.clone().plus(1.0, &minus), 0.0);
+                self.row(right.clone().plus(1.0, &minus), 0.0);
                 if let Term::Column(column) = column {
                     self.largest.push((column, [left, right]));
                 }
@@ -302,26 +293,41 @@ impl<'a> Linear<'a> {
         }
     }
 
-    /// Whether some row holds for no values of the columns.
-    pub fn has_hopeless_row(&self) -> bool {
-        let rows = &self.model.rows;
-        (0..rows.len()).any(|row| rows.upper[row] < 0.0 && rows.terms(row).next().is_none())
+    /// At most so many runs of each operator: a longer block's columns say one or more.
+    pub fn at_most_runs(&mut self, copies: u64) {
+        for position in 0..self.graph.len() {
+            let settled = self.settled[position..].iter().flatten().flatten();
+            let firsts = u64::from(self.settled[position].is_none());
+            let runs = firsts + settled.filter(|run| run.0 == position).count() as u64;
+            let again = self.again.iter().filter_map(|again| again.get(position)).flatten();
+            let mut sum = Sum::of(again.map(|&term| (1.0, term)));
+            sum.constant += runs as f64;
+            self.row(sum, copies as f64);
+        }
     }
 
-    /// What the columns are called.
-    pub fn named(&self) -> Named {
-        Named(self.meanings.clone())
+    /// What the columns are called; with implementations where runs have several.
+    pub fn named(&self, implementations: bool) -> Named {
+        Named { meanings: self.meanings.clone(), implementations }
     }
 
-    /// Divisors of memory and time.
-    pub fn scale(&self) -> Scale {
-        self.scale
+    /// What a reader of the model needs to know, if columns are called so.
+    pub fn facts(&self, implementations: bool) -> Vec<(&'static str, String)> {
+        let columns = if implementations {
+            "r_t_i_w: operator i of the order runs in stage t by implementation w; s_t_v: value v is kept into stage t; m_c: at \
+             least the larger of two sums; u_t_i: memory in stage t while operator i runs, without what is there for that run only"
+        } else {
+            "R_t_i: operator i of the order runs in stage t; S_t_v: value v is kept into stage t; M_c: at least the larger of two \
+             sums; U_t_i: memory in stage t while operator i runs, without what is there for that run only"
+        };
+        vec![
+            ("formulation", "reduced, all memory rows".to_owned()),
+            ("columns", columns.to_owned()),
+            ("time of one unit of the objective", self.scale.time.to_string()),
+            ("time not in the objective (each operator's first run, the fastest way)", self.fixed.to_string()),
+            ("memory of one unit of u", self.scale.memory.to_string()),
+        ]
     }
-}
-
-/// A block for every stage.
-fn singles(graph: &Graph) -> Vec<Block> {
-    (0..graph.len()).map(|stage| Block { first: stage, last: stage }).collect()
 }
 
 impl separation::Relaxation for Linear<'_> {
@@ -345,15 +351,23 @@ impl separation::Relaxation for Linear<'_> {
 }
 
 /// What the columns are called.
-pub struct Named(Vec<Meaning>);
+pub struct Named {
+    meanings: Vec<Meaning>,
+    implementations: bool,
+}
 
 impl Names for Named {
     fn column(&self, column: Column) -> String {
-        match self.0[column.index()] {
-            Meaning::Run { stage, position, implementation } => format!("r_{stage}_{position}_{implementation}"),
+        let name = match self.meanings[column.index()] {
+            Meaning::Run { stage, position, implementation } if self.implementations => {
+                format!("r_{stage}_{position}_{implementation}")
+            }
+            Meaning::Run { stage, position, .. } => format!("r_{stage}_{position}"),
             Meaning::Keep { stage, value } => format!("s_{stage}_{value}"),
             Meaning::Largest => format!("m_{}", column.index()),
-        }
+            Meaning::Memory { stage, position } => format!("u_{stage}_{position}"),
+        };
+        if self.implementations { name } else { name.to_uppercase() }
     }
 
     fn row(&self, row: Row) -> String {

@@ -1,6 +1,6 @@
 //! The rows of the linear model other than memory: choices, dependencies, retention, what is overwritten.
 
-use crate::monet::model::{Linear, certain, nothing, plus, some};
+use super::{Linear, some};
 use crate::search::blocks::Block;
 use crate::search::term::Sum;
 
@@ -28,15 +28,15 @@ impl Linear<'_> {
         let graph = self.graph;
         for position in 0..=self.blocks[block].last {
             for &value in &graph.operators[position].reads {
-                let there = plus(self.made(block, value), 1.0, &Sum::of([(1.0, self.keep[block][value])]));
-                if certain(&there) {
+                let there = self.made(block, value).plus(1.0, &Sum::of([(1.0, self.keep[block][value])]));
+                if there.is_certain() {
                     continue;
                 }
                 let own =
                     self.is_own(block, position).then(|| some(self.firsts(position), true, |way| way.reads(value)));
                 let again = some(self.agains(block, position), false, |way| way.reads(value));
-                for reads in own.into_iter().chain([again]).filter(|reads| !nothing(reads)) {
-                    self.row(plus(reads, -1.0, &there), 0.0);
+                for reads in own.into_iter().chain([again]).filter(|reads| !reads.is_nothing()) {
+                    self.row(reads.plus(-1.0, &there), 0.0);
                 }
             }
         }
@@ -47,9 +47,9 @@ impl Linear<'_> {
         let last = self.blocks[block].last;
         for value in (0..self.graph.values.len()).filter(|&value| self.graph.values[value].producer <= last) {
             let next = Sum::of([(1.0, self.keep[block + 1][value])]);
-            let there = plus(self.made(block, value), 1.0, &Sum::of([(1.0, self.keep[block][value])]));
-            if !nothing(&next) && !certain(&there) {
-                self.row(plus(next, -1.0, &there), 0.0);
+            let there = self.made(block, value).plus(1.0, &Sum::of([(1.0, self.keep[block][value])]));
+            if !next.is_nothing() && !there.is_certain() {
+                self.row(next.plus(-1.0, &there), 0.0);
             }
         }
     }
@@ -65,15 +65,15 @@ impl Linear<'_> {
             targets.dedup();
             for target in targets {
                 let over = self.some_at(block, position, |way| way.over == Some(target));
-                if nothing(&over) {
+                if over.is_nothing() {
                     continue;
                 }
-                self.row(plus(over.clone(), 1.0, &Sum::of([(1.0, self.keep[block + 1][target])])), 1.0);
+                self.row(over.clone().plus(1.0, &Sum::of([(1.0, self.keep[block + 1][target])])), 1.0);
                 let readers = &graph.values[target].readers;
                 for &reader in readers.iter().filter(|&&reader| reader > position && reader <= stage) {
                     let reads = self.some_at(block, reader, |way| way.reads(target));
-                    if !nothing(&reads) {
-                        self.row(plus(over.clone(), 1.0, &reads), 1.0);
+                    if !reads.is_nothing() {
+                        self.row(over.clone().plus(1.0, &reads), 1.0);
                     }
                 }
             }

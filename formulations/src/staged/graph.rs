@@ -5,7 +5,23 @@ use remat_core::format::TensorKind;
 use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId, TensorId};
 
-use crate::monet::settings::Modes;
+use crate::staged::joint::{self, Joint};
+
+/// Which alternatives may be chosen (the switches of MONeT's ablation).
+#[expect(clippy::struct_excessive_bools, reason = "five independent switches")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Among implementations that read and make the same (convolution algorithms).
+    pub algorithms: bool,
+    /// Among backward implementations that read other outputs of the forward pass.
+    pub outputs: bool,
+    /// Among those that read what only some forward implementation saves.
+    pub intermediates: bool,
+    /// Forward operators in place.
+    pub in_place: bool,
+    /// Operators a second time.
+    pub recompute: bool,
+}
 
 /// One way to run an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +160,48 @@ impl Graph {
         graph
     }
 
+    /// A joint graph, whose operators have one way to run first and one to run again.
+    pub fn of(joint: &Joint, workspace: bool) -> Self {
+        let sorted = |values: &[usize]| {
+            let mut values = values.to_vec();
+            values.sort_unstable();
+            values.dedup();
+            values
+        };
+        let operators = joint.operators.iter().map(|operator| {
+            let makes = sorted(&operator.makes);
+            let way = |run: &joint::Run| Way {
+                implementation: run.implementation,
+                time: run.time,
+                transient: run.transient(workspace),
+                reads: sorted(&run.reads),
+                makes: makes.clone(),
+                over: None,
+                allocates: makes.clone(),
+            };
+            let (first, again): (_, Vec<Way>) = (vec![way(&operator.first)], operator.again.iter().map(way).collect());
+            let reads: Vec<usize> = first.iter().chain(&again).flat_map(|way| way.reads.iter().copied()).collect();
+            Operator { id: operator.id, first, again, reads: sorted(&reads), makes }
+        });
+        let values = joint.values.iter().map(|value| Value {
+            bytes: value.bytes,
+            producer: value.producer,
+            readers: value.readers.clone(),
+            result: value.result,
+            needed_until: if joint.operators[value.producer].again.is_none() { value.last_first_read } else { 0 },
+            last_use: value.last_use,
+        });
+        Self { operators: operators.collect(), values: values.collect(), base_bytes: joint.base_bytes }
+    }
+
+    /// What a budget leaves beside what is always there; more than anything needs where it is unlimited.
+    pub fn room(&self, budget: Option<u64>) -> u64 {
+        let all: u64 = self.values.iter().map(|value| value.bytes).sum();
+        let ways = self.operators.iter().flat_map(|operator| operator.first.iter().chain(&operator.again));
+        let most = all.saturating_add(ways.map(|way| way.transient).max().unwrap_or(0));
+        budget.map_or(most, |budget| budget.saturating_sub(self.base_bytes).min(most))
+    }
+
     /// Number of operators, and of stages.
     pub fn len(&self) -> usize {
         self.operators.len()
@@ -178,6 +236,13 @@ impl Graph {
             return Some(false);
         }
         (stage <= value.needed_until).then_some(true)
+    }
+
+    /// Values that what reads a value makes, or that its operator reads.
+    pub fn neighbours(&self, value: usize) -> Vec<usize> {
+        let value = &self.values[value];
+        let made = value.readers.iter().flat_map(|&reader| &self.operators[reader].makes);
+        made.chain(&self.operators[value.producer].reads).copied().collect()
     }
 
     /// Last stage in which running an operator again can be of use.

@@ -1,15 +1,19 @@
 //! Points of the linear model and schedules: the point of a schedule, and what a point comes to.
 
-use crate::monet::graph::Way;
-use crate::monet::model::Linear;
-use crate::monet::plan::{Plan, Run};
+use super::{Linear, Run};
 use crate::search::blocks::Block;
 use crate::search::incumbent::Kept;
 use crate::search::term::Term;
+use crate::staged::graph::Way;
 
 impl<'a> Linear<'a> {
-    /// The point of a schedule.
-    pub fn point(&self, plan: &Plan) -> Vec<f64> {
+    /// Stages with which blocks begin, and the end.
+    pub fn starts(&self) -> Vec<usize> {
+        self.blocks.iter().map(|block| block.first).chain([self.graph.len()]).collect()
+    }
+
+    /// The point of a schedule, of what it runs by stage, and keeps into each of [`Self::starts`].
+    pub fn point<R: IntoIterator<Item = Run>>(&self, runs: impl Fn(usize) -> R, kept: &[&[bool]]) -> Vec<f64> {
         let mut point = vec![0.0; self.model.columns()];
         let mut set = |term: Term| {
             if let Term::Column(column) = term {
@@ -18,35 +22,28 @@ impl<'a> Linear<'a> {
         };
         for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
             for stage in first..=last {
-                for &(position, way) in &plan.passes[stage].runs {
+                for (position, way) in runs(stage) {
                     let terms =
                         if position == stage { Some(&self.own[stage]) } else { self.again[block].get(position) };
                     terms.and_then(|terms| terms.get(way)).copied().into_iter().for_each(&mut set);
                 }
             }
         }
-        for (block, keep) in self.keep.iter().enumerate() {
-            let stage = self.blocks.get(block).map_or(self.graph.len(), |block| block.first);
-            keep.iter().zip(&plan.kept[stage]).filter(|(_, kept)| **kept).for_each(|(&term, _)| set(term));
+        for (keep, kept) in self.keep.iter().zip(kept) {
+            keep.iter().zip(*kept).filter(|(_, kept)| **kept).for_each(|(&term, _)| set(term));
         }
         for (column, sums) in &self.largest {
             point[column.index()] = sums.iter().map(|sum| sum.value(&point)).fold(0.0, f64::max);
         }
+        self.measure(&mut point);
         point
     }
 
-    /// The schedule that a point comes to; over longer blocks it may exceed the budget.
-    pub fn plan(&self, point: &[f64], capacity: u64) -> Option<Plan> {
-        let exact = self.blocks.len() == self.graph.len();
-        let runs = exact.then(|| Plan::of_runs(self.graph, self.runs(point))).flatten();
-        runs.or_else(|| Plan::complete(self.graph, self.kept(point), capacity))
-    }
-
-    /// By stage, what runs by a point over single stages.
-    fn runs(&self, point: &[f64]) -> Vec<Vec<Run>> {
+    /// By stage, what runs by a point over single stages; none of one over longer blocks.
+    pub fn runs(&self, point: &[f64]) -> Option<Vec<Vec<Run>>> {
         let stage = |stage: usize| {
-            if let Some(pass) = &self.settled[stage] {
-                return pass.runs.clone();
+            if let Some(runs) = &self.settled[stage] {
+                return runs.clone();
             }
             let chosen = |terms: &[Term]| {
                 let valued = terms.iter().enumerate().map(|(at, term)| (at, term.value(point)));
@@ -58,34 +55,44 @@ impl<'a> Linear<'a> {
             });
             later.chain(chosen(&self.own[stage]).map(|(way, _)| (stage, way))).collect()
         };
-        (0..self.graph.len()).map(stage).collect()
+        (self.blocks.len() == self.graph.len()).then(|| (0..self.graph.len()).map(stage).collect())
     }
 
     /// What a point keeps: within a block what is kept into it stays until its last use there, and what runs again does
     /// so at its first use.
-    fn kept(&self, point: &[f64]) -> Kept {
+    pub fn kept(&self, point: &[f64]) -> Kept {
         let graph = self.graph;
         let whole = |term: Term| term.value(point) >= 0.5;
         let mut kept = vec![vec![false; graph.values.len()]; graph.len() + 1];
         for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
+            let into: Vec<bool> = self.keep[block].iter().map(|&term| whole(term)).collect();
+            if first == last {
+                kept[first] = into;
+                continue;
+            }
             let remade: Vec<bool> =
                 (0..graph.values.len()).map(|at| self.remade(block, at).value(point) >= 0.5).collect();
             let needs = self.needs(block, point, &remade);
+            // An operator runs again for the first need of anything that it makes and that is not kept.
+            let run_at = |position: usize| {
+                let missing = graph.operators[position].makes.iter().filter(|&&at| remade[at] && !into[at]);
+                missing.map(|&at| needs[at].0).min().unwrap_or(last)
+            };
             for (at, value) in graph.values.iter().enumerate() {
-                let (into, next) = (whole(self.keep[block][at]), whole(self.keep[block + 1][at]));
+                let next = whole(self.keep[block + 1][at]);
                 let mut until = if next { last } else { needs[at].1.min(last) };
-                let from = match (into, remade[at]) {
-                    (true, true) => {
+                let from = match (into[at], remade[at]) {
+                    (true, true) if graph.operators[value.producer].makes.len() == 1 => {
                         // Used, dropped, and made again: for the next block, or where it is last read.
                         until = needs[at].0.min(until);
                         first
                     }
-                    (true, false) => first,
-                    (false, true) => needs[at].0.max(value.producer) + 1,
+                    (true, _) => first,
+                    (false, true) => run_at(value.producer).max(value.producer) + 1,
                     (false, false) => value.producer.max(first) + 1,
                 };
                 kept.iter_mut().take(until + 1).skip(from).for_each(|row| row[at] = true);
-                kept[first][at] |= into;
+                kept[first][at] |= into[at];
             }
         }
         for (at, value) in graph.values.iter().enumerate() {
