@@ -2,7 +2,7 @@
 //!
 //! What it does otherwise than one might think: it overruns its time limit where a linear program is slow, so it is
 //! watched and killed; after a limit it leaves a fractional vector behind where it has found no other; and it has called
-//! feasible models infeasible, so its word for that is not taken ([`opinion`]). The program rather than the library: it
+//! feasible models infeasible, so its word for that is not taken (`opinion.rs`). The program rather than the library: it
 //! can be killed, it ends alone where it crashes, and its library is not safe to use from two threads.
 //!
 //! Model, start and solution travel through memory that the system shares (memfd), so nothing is left on a disk.
