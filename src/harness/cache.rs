@@ -5,7 +5,7 @@
 //! or other keys; it is no protection from someone who can read the folder's secret.
 //!
 //! The key: instance hash, method, every parameter, budget, seed, limits, threads, and the hash of the
-//! sources and of the build ([`SOURCES`]). Rows that ended in an error or were interrupted are not kept.
+//! sources and of the build ([`crate::ground::host::SOURCES`]). Rows that ended in an error or were interrupted are not kept.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -18,9 +18,8 @@ use remat_core::schedule::ScheduleDocument;
 use remat_formulations::Termination;
 use serde::{Deserialize, Serialize};
 
-use crate::ground::host::SOURCES;
 use crate::ground::output;
-use crate::harness::records::{Ending, Record, SCHEMA_VERSION};
+use crate::harness::records::{Ending, Record};
 use crate::harness::run::job::Point;
 use crate::harness::run::plan::RunBudget;
 use crate::harness::run::{Conditions, Row, Run, execute};
@@ -83,7 +82,7 @@ impl Cache {
         if self.fresh {
             return None;
         }
-        let key = key(run, budget, conditions);
+        let key = conditions.key(run, budget);
         let Sealed { seal, entry } = read_json(&self.path(&key)).ok()?;
         if blake3::Hash::from_hex(&seal).ok()? != self.seal(&key, &entry) {
             return None;
@@ -99,7 +98,7 @@ impl Cache {
             return;
         }
         let budget = RunBudget { text: row.record.budget.clone(), bytes: row.record.budget_size };
-        let key = key(run, &budget, conditions);
+        let key = conditions.key(run, &budget);
         let path = self.path(&key);
         let entry = Entry { record: row.record.clone(), schedule: row.schedule.clone(), trace: row.trace.clone() };
         let Ok(entry) = serde_json::to_string(&entry) else { return };
@@ -117,21 +116,6 @@ impl Cache {
         let hash = blake3::hash(key.as_bytes()).to_hex();
         self.folder.join(&hash[..2]).join(format!("{}.json.zst", &hash[2..32]))
     }
-}
-
-/// Everything that decides a row, as text.
-pub fn key(run: &Run, budget: &RunBudget, conditions: &Conditions) -> String {
-    let Conditions { limits, memory_limit_bytes, cpu_limit, .. } = conditions;
-    format!(
-        "{SCHEMA_VERSION} {SOURCES}\n{} {}[{}] {:?} seed {}\n{:?} {cpu_limit:?} {memory_limit_bytes:?} {} threads\n",
-        run.subject.instance.hash(),
-        run.method.id(),
-        run.parameters,
-        budget.bytes,
-        run.seed,
-        limits.time,
-        limits.threads,
-    )
 }
 
 /// The secret of a folder, made with it, for its owner's eyes only.

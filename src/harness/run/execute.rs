@@ -37,6 +37,23 @@ pub struct Conditions {
     pub host: Host,
 }
 
+impl Conditions {
+    /// Everything that decides a row, as text.
+    pub fn key(&self, run: &Run, budget: &RunBudget) -> String {
+        let Self { limits, memory_limit_bytes, cpu_limit, .. } = self;
+        format!(
+            "{SCHEMA_VERSION} {SOURCES}\n{} {}[{}] {:?} seed {}\n{:?} {cpu_limit:?} {memory_limit_bytes:?} {} threads\n",
+            run.subject.instance.hash(),
+            run.method.id(),
+            run.parameters,
+            budget.bytes,
+            run.seed,
+            limits.time,
+            limits.threads,
+        )
+    }
+}
+
 /// A row, and the schedule that it is about.
 pub struct Row {
     /// The row.

@@ -15,7 +15,6 @@ use super::execute::Conditions;
 use super::job::{AnswerDocument, Message, Point, ProgressDocument};
 use super::logs;
 use super::plan::{Run, RunBudget};
-use crate::harness::cache;
 
 /// Name of the folder within that of the results.
 pub const FOLDER: &str = "unfinished";
@@ -106,7 +105,7 @@ fn path(folder: &Path, run: &Run) -> PathBuf {
 /// Says of what the answers are: all that decides a row but its budget.
 fn head(run: &Run, conditions: &Conditions) -> String {
     let any = RunBudget { text: String::new(), bytes: None };
-    cache::key(run, &any, conditions).replace('\n', " ")
+    conditions.key(run, &any).replace('\n', " ")
 }
 
 /// The lines about this very run; none where there are none. The last may be torn.
