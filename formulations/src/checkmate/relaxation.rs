@@ -144,7 +144,7 @@ impl Staged for Task<'_> {
     }
 
     fn first_blocks(&self) -> Vec<Block> {
-        two(&self.needs(&Stages::store_all(&self.joint)))
+        two(self.joint.len(), &self.needs(&Stages::store_all(&self.joint)))
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {

@@ -206,7 +206,7 @@ impl Staged for Task<'_> {
         if let Some(one) = self.one.as_ref().filter(|_| self.is_large()) {
             return one.first_blocks();
         }
-        two(&self.store_all().map_or_else(Vec::new, |plan| self.needs(&plan)))
+        two(self.graph.len(), &self.store_all().map_or_else(Vec::new, |plan| self.needs(&plan)))
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {

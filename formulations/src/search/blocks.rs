@@ -22,10 +22,11 @@ pub fn singles(stages: usize) -> Vec<Block> {
     (0..stages).map(|stage| Block { first: stage, last: stage }).collect()
 }
 
-/// Two blocks that meet at the stage of greatest need, the first of these; one where it is the last stage.
-pub fn two(needs: &[u64]) -> Vec<Block> {
+/// Two blocks that meet at the stage of greatest need, the first of these where needs are known, or else the first of all;
+/// one where it is the last stage. At least one stage.
+pub fn two(stages: usize, needs: &[u64]) -> Vec<Block> {
     let worst = (0..needs.len()).max_by_key(|&stage| (needs[stage], std::cmp::Reverse(stage))).unwrap_or(0);
-    let whole = Block { first: 0, last: needs.len().saturating_sub(1) };
+    let whole = Block { first: 0, last: stages - 1 };
     if worst < whole.last {
         vec![Block { last: worst, ..whole }, Block { first: worst + 1, ..whole }]
     } else {
@@ -46,4 +47,18 @@ pub fn split<N: Copy + Ord>(blocks: &[Block], needs: &[N], wanted: impl Fn(usize
         }
     }
     (finer.len() > blocks.len()).then_some(finer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_blocks_cover_all_stages_whether_needs_are_known_or_not() {
+        let block = |first, last| Block { first, last };
+        assert_eq!(two(4, &[1, 3, 3, 2]), [block(0, 1), block(2, 3)]);
+        assert_eq!(two(4, &[]), [block(0, 0), block(1, 3)]);
+        assert_eq!(two(4, &[1, 2, 3, 4]), [block(0, 3)]);
+        assert_eq!(two(1, &[]), [block(0, 0)]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use remat_formulations::{METHODS, find};
+use remat_formulations::{Claim, Class, METHODS, find};
 
 use super::Record;
 use super::paths::schedule_path;
@@ -17,6 +17,19 @@ pub fn label(method: &str, parameters: &str) -> String {
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     if shown.is_empty() { method.into() } else { format!("{method}[{}]", shown.join(",")) }
+}
+
+/// By series, what is claimed of all its rows: their claim, or where they differ (a method says of each answer what it
+/// claims) that its schedules are schedules.
+pub fn claims<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeMap<String, Claim> {
+    let mut claims = BTreeMap::new();
+    for row in records {
+        let known = *claims.entry(series_label(row)).or_insert(row.claim);
+        if known != row.claim {
+            claims.insert(series_label(row), Claim::heuristic(Class::ALL));
+        }
+    }
+    claims
 }
 
 /// The label that the points of one sweep share: whole-number parameters vary within it.

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use remat_formulations::{Claim, Class, Termination};
 
 use crate::ground::size::Budget;
-use crate::harness::records::select::{by_instance, median, rank, series_label, written_budgets};
+use crate::harness::records::select::{by_instance, claims, median, rank, series_label, written_budgets};
 use crate::harness::records::{Ending, Record};
 use crate::views::trajectory::Trajectory;
 
 /// A method with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Contestant {
-    /// Class of its claim; tables group by it.
+    /// What is claimed of all its rows; tables group by it.
     pub claim: Claim,
     /// Place in the registry.
     pub rank: usize,
@@ -88,12 +88,13 @@ impl Arena {
     /// Pairs up rows; `trajectories` are theirs, in their order.
     pub fn new(records: &[Record], trajectories: &[Trajectory]) -> Self {
         let budgets = written_budgets(records);
+        let claims = claims(records);
         let mut table: BTreeMap<Contestant, BTreeMap<usize, Outcome>> = BTreeMap::new();
         let mut cases = Vec::new();
         for (instance, rows) in by_instance(records) {
             let first = cases.len();
             cases.extend(cases_of(&instance, &rows, &budgets));
-            for (contestant, rows) in by_contestant(&rows, records, trajectories) {
+            for (contestant, rows) in by_contestant(&rows, records, trajectories, &claims) {
                 let outcomes = table.entry(contestant).or_default();
                 let of_case = |at: usize| Some((at, outcome(&rows, &cases[at].budget)?));
                 outcomes.extend((first..cases.len()).filter_map(of_case));
@@ -140,12 +141,13 @@ fn by_contestant<'a>(
     rows: &[&'a Record],
     records: &[Record],
     trajectories: &'a [Trajectory],
+    claims: &BTreeMap<String, Claim>,
 ) -> BTreeMap<Contestant, Rows<'a>> {
     let mut contestants: BTreeMap<Contestant, Rows<'a>> = BTreeMap::new();
     for &row in rows.iter().filter(|row| !matches!(row.termination, Ending::Skipped(_))) {
         let Some(at) = records.iter().position(|other| std::ptr::eq(other, row)) else { continue };
         let (rank, label, method) = (rank(&row.method), series_label(row), row.method.clone());
-        let contestant = Contestant { claim: row.claim, rank, label, method };
+        let contestant = Contestant { claim: claims[&label], rank, label, method };
         contestants.entry(contestant).or_default().push((row, &trajectories[at]));
     }
     contestants

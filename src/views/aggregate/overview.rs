@@ -9,7 +9,7 @@ use super::findings::{on_the_chain, with_one_implementation};
 use super::measures::{SHIFT_SECONDS, mean, penalised, profile, share_at, shifted_geometric_mean};
 use super::{Table, number, seconds};
 use crate::ground::grid::Grid;
-use crate::harness::records::select::{rank, series_label};
+use crate::harness::records::select::{claims, rank, series_label};
 use crate::harness::records::{Ending, Record};
 
 /// Ratios at which the table of performance profiles is read.
@@ -149,9 +149,11 @@ type Groups<'a> = BTreeMap<(Claim, usize, String), Vec<&'a Record>>;
 
 /// Rows by claim, place in the registry and label.
 pub fn by_method(records: &[Record]) -> Groups<'_> {
+    let claims = claims(records);
     let mut groups = Groups::new();
     for row in records {
-        groups.entry((row.claim, rank(&row.method), series_label(row))).or_default().push(row);
+        let label = series_label(row);
+        groups.entry((claims[&label], rank(&row.method), label)).or_default().push(row);
     }
     groups
 }

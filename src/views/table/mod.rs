@@ -18,7 +18,7 @@ use crate::ground::grid::Grid;
 use crate::ground::output;
 use crate::ground::size::Budget;
 use crate::ground::text::wrap;
-use crate::harness::records::select::{by_instance, median, rank, series_label, written_budgets};
+use crate::harness::records::select::{by_instance, claims, median, rank, series_label, written_budgets};
 use crate::harness::records::{Ending, Record};
 use crate::harness::suite::Suite;
 
@@ -90,9 +90,11 @@ pub fn summarise(records: &[Record]) -> Table {
 }
 
 fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
+    let claims = claims(rows.iter().copied());
     let mut series: BTreeMap<(Claim, usize, String), Vec<&Record>> = BTreeMap::new();
     for row in rows {
-        series.entry((row.claim, rank(&row.method), series_label(row))).or_default().push(row);
+        let label = series_label(row);
+        series.entry((claims[&label], rank(&row.method), label)).or_default().push(row);
     }
     let methods = series.into_iter().map(|((claim, _, label), rows)| MethodRow {
         claim,

@@ -75,9 +75,21 @@ impl Linear<'_> {
         let graph = self.graph;
         let Block { first, last } = self.blocks[block];
         let (mut pieces, mut idle) = (Vec::new(), vec![Sum::default(); graph.values.len()]);
+        // By operator with several ways to run again: those of some of its values, and whether one of them is taken.
+        let mut taken: Vec<Option<(Sum, Sum)>> = vec![None; graph.len()];
         for (at, value) in graph.values.iter().enumerate().filter(|(_, value)| value.producer <= last) {
             let next = Sum::of([(1.0, self.keep[block + 1][at])]);
-            let again = self.remade(block, at);
+            let ways = self.remade(block, at);
+            let again = match &taken[value.producer] {
+                Some((same, again)) if same.terms == ways.terms => again.clone(),
+                _ if ways.terms.len() > 1 => {
+                    let none = self.maximum(Sum::of([(1.0, Term::One)]).plus(-1.0, &ways), Sum::default());
+                    let again = Sum::of([(1.0, Term::One)]).plus(-1.0, &none);
+                    taken[value.producer] = Some((ways, again.clone()));
+                    again
+                }
+                _ => ways,
+            };
             // Beyond the block.
             let mut later = if next.is_nothing() || again.is_nothing() {
                 next.clone()
