@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
 use remat_solvers::outcome::StartVerdict;
-use remat_solvers::{BACKENDS, Backend, Capability, Kind, LpAlgorithm, Model, Outcome, Progress, Request, Stop};
+use remat_solvers::{
+    BACKENDS, Backend, Capability, Column, Kind, LpAlgorithm, Model, Outcome, Progress, Request, Stop,
+};
 
 /// Knapsack: of values 10, 13, 7, 8 and weights 3, 4, 2, 3 at most 6: the best is 20 (13 + 7).
 fn knapsack() -> Model {
@@ -119,14 +121,32 @@ fn every_backend_relaxes_when_asked_to() {
 }
 
 #[test]
+fn bounds_that_converge_slowly_are_no_proof_of_infeasibility() {
+    // Its point is (1, 0, 0, 0, 1, 0), or x2 = 1 too; CBC's tightening of bounds approaches it for ever.
+    let mut model = Model::default();
+    let x: Vec<Column> = (0..6).map(|_| model.column(0.0, 1.0, 0.0, Kind::Continuous)).collect();
+    model.at_most(0.0, [(x[2], -1.0), (x[3], 1.0)]);
+    model.at_most(-1.0, [(x[0], -1.0), (x[1], -1.0)]);
+    model.equal(1.0, [(x[0], 1.0), (x[1], 1.0)]);
+    model.at_most(6.0, [(x[0], 6.0), (x[1], 7.0), (x[3], 1.0)]);
+    model.at_most(0.0, [(x[3], -1.0), (x[5], 1.0)]);
+    model.at_most(-1.0, [(x[4], -1.0), (x[5], -1.0)]);
+    model.equal(1.0, [(x[0], 1.0), (x[1], 1.0)]);
+    model.at_least(1.0, [(x[2], 1.0), (x[4], 1.0)]);
+    for backend in backends() {
+        let outcome = solve(backend, &model, Request { relaxation: true, ..Request::default() });
+        assert_eq!(outcome.stop, Stop::Optimal, "{}: {}", backend.id(), outcome.raw_status);
+    }
+}
+
+#[test]
 fn every_backend_proves_infeasibility() {
     for backend in backends() {
         let outcome = solve(backend, &infeasible(), Request::default());
         assert_eq!(outcome.stop, Stop::Infeasible, "{}: {}", backend.id(), outcome.raw_status);
         assert_eq!(outcome.incumbent, None);
         let mut model = infeasible();
-        model
-            .at_least(19.0, [(remat_solvers::Column::from_index(0), 1.0), (remat_solvers::Column::from_index(1), 1.0)]);
+        model.at_least(19.0, [(Column::from_index(0), 1.0), (Column::from_index(1), 1.0)]);
         let outcome = solve(backend, &model, Request { relaxation: true, ..Request::default() });
         assert_eq!(outcome.stop, Stop::Infeasible, "{}: {}", backend.id(), outcome.raw_status);
     }
@@ -310,7 +330,7 @@ fn a_session_takes_rows_between_solves() {
         }
         let mut session = session.expect("supported");
         let mut rows = remat_solvers::RowBlock::default();
-        let columns: Vec<_> = (0..4).map(remat_solvers::Column::from_index).collect();
+        let columns: Vec<_> = (0..4).map(Column::from_index).collect();
         rows.push(f64::NEG_INFINITY, 1.0, columns.iter().map(|&column| (column, 1.0)));
         for relaxation in [true, false] {
             let outcome = session.solve(&mut Request { relaxation, ..Request::default() }).expect("solves");

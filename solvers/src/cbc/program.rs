@@ -93,6 +93,12 @@ impl Program {
         ))
     }
 
+    /// Whether it tightens bounds before it solves, as the version of 2026 does: where bounds come closer to a point round by
+    /// round without end, it calls the model infeasible.
+    fn propagates(&self) -> bool {
+        !self.version.starts_with("CBC 2.")
+    }
+
     /// Writes a model and a start to where the program will read them.
     ///
     /// # Errors
@@ -149,6 +155,9 @@ impl Call<'_> {
         }
         for (name, value) in options {
             command.arg(format!("-{name}")).arg(value);
+        }
+        if self.program.propagates() {
+            command.args(["-boundPropLevel", "off"]);
         }
         if let Some(start) = &self.start {
             command.arg("-mipStart").arg(path_of(start));
