@@ -157,7 +157,7 @@ impl Call<'_> {
             command.arg(format!("-{name}")).arg(value);
         }
         if self.program.propagates() {
-            command.args(["-boundPropLevel", "off"]);
+            command.args(["-boundPropMaxRounds", "3"]);
         }
         if let Some(start) = &self.start {
             command.arg("-mipStart").arg(path_of(start));
