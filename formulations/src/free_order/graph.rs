@@ -41,12 +41,21 @@ pub struct Node {
     pub updates_state: bool,
     /// Whether every legal schedule runs it.
     pub must: bool,
+    /// Tensors that some implementation reads; ascending.
+    pub reads: Vec<usize>,
     /// Operators of which every first run needs something.
     needs: Vec<usize>,
     /// One more than the position on the path of the last operator there that runs before it in every legal schedule.
     pub after: usize,
     /// Position on the path of the first operator there that it is or that needs it; the path's length where there is none.
     pub before: usize,
+}
+
+impl Node {
+    /// Duration of the fastest implementation that a first run may use.
+    pub fn least_time(&self) -> u64 {
+        self.ways.iter().filter(|way| !way.recompute).map(|way| way.time).min().unwrap_or(0)
+    }
 }
 
 /// A tensor that is made.
@@ -126,7 +135,10 @@ impl Graph {
             let must = operator.phase == Phase::Backward || operator.updates_state;
             let needs = needs(&graph.tensors, &ways);
             let updates_state = operator.updates_state;
-            graph.nodes.push(Node { ways, once, updates_state, must, needs, after: 0, before: 0 });
+            let mut reads: Vec<usize> = ways.iter().flat_map(|way| &way.reads).copied().collect();
+            reads.sort_unstable();
+            reads.dedup();
+            graph.nodes.push(Node { ways, once, updates_state, must, reads, needs, after: 0, before: 0 });
         }
         graph.connect();
         graph
@@ -134,10 +146,7 @@ impl Graph {
 
     fn connect(&mut self) {
         for (at, node) in self.nodes.iter().enumerate() {
-            let mut read: Vec<usize> = node.ways.iter().flat_map(|way| &way.reads).copied().collect();
-            read.sort_unstable();
-            read.dedup();
-            for tensor in read {
+            for &tensor in &node.reads {
                 self.tensors[tensor].readers.push(at);
             }
         }
@@ -198,8 +207,7 @@ impl Graph {
 
     /// Least time of one run of all that must run.
     pub fn least_time(&self) -> u64 {
-        let fastest = |node: &Node| node.ways.iter().filter(|way| !way.recompute).map(|way| way.time).min();
-        self.nodes.iter().filter(|node| node.must).filter_map(fastest).sum()
+        self.nodes.iter().filter(|node| node.must).map(Node::least_time).sum()
     }
 }
 

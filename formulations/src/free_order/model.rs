@@ -6,7 +6,7 @@
 
 use remat_solvers::{Kind, Model, RowBlock};
 
-use crate::free_order::graph::{Graph, Made, Node, Way};
+use crate::free_order::graph::{Graph, Made, Way};
 use crate::search::separation::{Pass, Relaxation};
 use crate::search::term::{Scale, Sum, Term};
 
@@ -83,7 +83,9 @@ impl<'g> Intervals<'g> {
                 () => Term::Column(self.model.binary(self.scale.duration(way.time))),
             };
             let terms: Vec<Term> = node.ways.iter().map(term).collect();
-            self.model.offset += f64::from(u8::from(only)) * fastest(node, self.scale);
+            if only {
+                self.model.offset += self.scale.duration(node.least_time());
+            }
             runs.push(terms);
         }
         self.runs.push(runs);
@@ -186,10 +188,7 @@ impl<'g> Intervals<'g> {
             if self.runs[interval][at].iter().all(|&term| term == Term::Zero) {
                 continue;
             }
-            let mut read: Vec<usize> = node.ways.iter().flat_map(|way| &way.reads).copied().collect();
-            read.sort_unstable();
-            read.dedup();
-            for tensor in read {
+            for &tensor in &node.reads {
                 let found = [&self.carried(interval, tensor), &self.made(interval, tensor)];
                 for (way, runs) in node.ways.iter().zip(self.runs[interval][at].clone()) {
                     if runs != Term::Zero && way.reads.binary_search(&tensor).is_ok() {
@@ -340,12 +339,6 @@ impl Relaxation for Intervals<'_> {
         self.model.rows.append(&rows);
         rows
     }
-}
-
-/// Scaled time of the fastest implementation that a first run may use.
-fn fastest(node: &Node, scale: Scale) -> f64 {
-    let times = node.ways.iter().filter(|way| !way.recompute).map(|way| way.time);
-    times.min().map_or(0.0, |time| scale.duration(time))
 }
 
 /// By operator, the first and the last interval in which it may run and that may be of use; none where no run is of use.
