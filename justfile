@@ -68,11 +68,6 @@ instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batche
 # Compare the committed instances and algorithms with what the papers print (needs the profiler's venv)
 published:
     PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler compare > results/published/comparison.md
-    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler harvest figure7 \
-        instances/devices/model-p100/figure7.csv -o results/published/figure7.svg
-    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler harvest figure7 \
-        instances/devices/monet-p100/figure7-b184.csv instances/devices/model-p100/figure7-b184.csv \
-        -o results/published/figure7-b184.svg
 
 # Execute the notebooks without a screen, in a virtual environment outside of the checkout
 notebooks *files:

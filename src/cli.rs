@@ -36,7 +36,7 @@ pub enum Command {
     Run(run::Arguments),
     /// Show how far a run is: rows queued, running, done and failed
     Status(status::Arguments),
-    /// Run one method on one instance
+    /// Find the best schedule of an instance within a budget: by `auto`, or by the method that is named
     Solve(solve::Arguments),
     /// Simulate a schedule: time, peak, what fills it, or the first illegal step
     Verify(verify::Arguments),

@@ -7,11 +7,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use remat_formulations::planners::dtr::Heuristic;
 use remat_formulations::planners::dtr::log;
 use remat_formulations::planners::dtr::online::{Action, End, run};
 use remat_formulations::planners::dtr::program::{Call, Event, Program};
+use remat_formulations::search::clock::Clock;
 
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("BENCH_REFERENCE_DATA").map(|folder| PathBuf::from(folder).join("dtr"));
@@ -52,11 +54,13 @@ fn compare(file: &str, limit: u64) -> usize {
             (next(), next(), next(), next(), next(), next(), next(), next());
         let program = &logs[name];
         let base = program.time();
-        let outcome = run(program, heuristic(h), budget.parse().expect("bytes"), base * (limit - 1));
+        let outcome =
+            run(program, heuristic(h), budget.parse().expect("bytes"), base * (limit - 1), Clock::start(None));
         let word = match outcome.end {
             End::Done => "ok",
             End::OutOfMemory => "OOM",
             End::Thrash => "thrash",
+            End::Stopped => "stopped",
         };
         // Their clock starts at 1.
         let ours =
@@ -99,7 +103,7 @@ fn chain(length: usize, again: &[usize]) -> Program {
 }
 
 fn dropped(program: &Program, heuristic: Heuristic, budget: u64) -> Vec<usize> {
-    let outcome = run(program, heuristic, budget, u64::MAX);
+    let outcome = run(program, heuristic, budget, u64::MAX, Clock::start(None));
     let drops = outcome.actions.iter().filter_map(|action| match action {
         Action::Drop(storage) => Some(*storage),
         Action::Run(..) => None,
@@ -118,12 +122,14 @@ fn of_equal_costs_the_last_that_came_goes() {
 #[test]
 fn what_is_missing_is_made_again_from_the_last_that_is_there() {
     let program = chain(6, &[1]);
-    let outcome = run(&program, Heuristic::Lru, 3, u64::MAX);
+    let outcome = run(&program, Heuristic::Lru, 3, u64::MAX, Clock::start(None));
     assert_eq!(outcome.end, End::Done);
     assert!(outcome.actions.contains(&Action::Run(1, false)), "{:?}", outcome.actions);
     assert!(outcome.most <= 3 && outcome.time > 6);
-    assert_eq!(run(&program, Heuristic::Lru, 3, 0).end, End::Thrash);
-    assert_eq!(run(&program, Heuristic::Lru, 1, u64::MAX).end, End::OutOfMemory);
+    assert_eq!(run(&program, Heuristic::Lru, 3, 0, Clock::start(None)).end, End::Thrash);
+    assert_eq!(run(&program, Heuristic::Lru, 1, u64::MAX, Clock::start(None)).end, End::OutOfMemory);
+    let over = Clock::start(Some(Duration::ZERO));
+    assert_eq!(run(&program, Heuristic::Lru, 3, u64::MAX, over).end, End::Stopped);
 }
 
 #[test]

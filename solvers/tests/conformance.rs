@@ -109,6 +109,24 @@ fn every_backend_finds_and_proves_an_optimum() {
 }
 
 #[test]
+fn a_model_without_columns_is_decided_by_its_rows() {
+    for backend in backends() {
+        for relaxation in [false, true] {
+            let asked = || Request { relaxation, ..Request::default() };
+            let mut model = Model { offset: 5.0, ..Model::default() };
+            model.at_most(3.0, []);
+            let outcome = solve(backend, &model, asked());
+            assert_eq!(outcome.stop, Stop::Optimal, "{}: {}", backend.id(), outcome.raw_status);
+            assert!(close(outcome.objective, 5.0) && close(outcome.dual_bound, 5.0), "{}: {outcome:?}", backend.id());
+            model.at_least(1.0, []);
+            let outcome = solve(backend, &model, asked());
+            assert_eq!(outcome.stop, Stop::Infeasible, "{}: {}", backend.id(), outcome.raw_status);
+            assert!(outcome.incumbent.is_none() && outcome.dual_bound.is_none(), "{}: {outcome:?}", backend.id());
+        }
+    }
+}
+
+#[test]
 fn every_backend_relaxes_when_asked_to() {
     for backend in backends() {
         let request = Request { relaxation: true, ..Request::default() };

@@ -211,6 +211,11 @@ impl Maker {
             self.forward[maker].gradients.push((read, gradient));
             made.push(gradient);
         }
+        // Of the first layers, which need no gradient of what they read, some differentiate for nothing.
+        if made.is_empty() && self.chance(25) {
+            self.push_backward(layer, (inputs, forward_reads), made);
+            return;
+        }
         let split = !made.is_empty() && self.chance(20);
         if made.is_empty() || split || self.chance(60) {
             let bytes = self.draw(4);
@@ -238,9 +243,11 @@ impl Maker {
         if self.chance(30) {
             operator.implementations.push(self.plain("alternative"));
         }
-        let output = operator.outputs[0];
-        let target = inputs[forward..].iter().copied().find(|&read| self.bytes(read) == self.bytes(output));
-        if let Some(input) = target.filter(|_| self.chance(40)) {
+        let output = operator.outputs.first().copied();
+        let fits = |&read: &u32, output| self.bytes(read) == self.bytes(output);
+        let pair = output
+            .and_then(|output| Some((output, inputs[forward..].iter().copied().find(|read| fits(read, output))?)));
+        if let Some((output, input)) = pair.filter(|_| self.chance(40)) {
             let in_place = Some(InPlaceDocument { output, input });
             operator.implementations.push(ImplementationDocument { in_place, ..self.plain("in-place") });
         }
@@ -317,7 +324,7 @@ mod tests {
 
     #[test]
     fn every_seed_gives_a_valid_instance_and_all_features_come_up() {
-        let mut seen = [0_usize; 8];
+        let mut seen = [0_usize; 9];
         for seed in 0..400 {
             let layers = u32::try_from(1 + seed % 6).expect("small");
             let document = random("r", layers, seed);
@@ -336,6 +343,7 @@ mod tests {
                 any(&|way| !way.saves.is_empty()),
                 operators.iter().any(|operator| operator.updates_state),
                 operators.iter().any(|operator| operator.outputs.len() > 2),
+                operators.iter().any(|operator| operator.outputs.is_empty()),
                 operators.iter().any(|operator| operator.phase == Phase::Backward && operator.recomputable),
             ];
             seen.iter_mut().zip(has).for_each(|(seen, has)| *seen += usize::from(has));

@@ -39,6 +39,11 @@ impl<'a> Sweep<'a> {
         Self { context, clock: Clock::start(context.limits.time), answers, best, tried: 0, out_of_time: false }
     }
 
+    /// The time that it has.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Whether the time is over. Then the answers say so.
     pub fn is_over(&mut self) -> bool {
         self.out_of_time |= self.clock.is_over();

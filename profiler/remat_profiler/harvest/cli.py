@@ -49,11 +49,6 @@ def add_parser(commands) -> None:
     everything.add_argument("--out", type=Path, required=True, help="folder; an archive in it is resumed from")
     everything.set_defaults(run=_all)
 
-    figure = verbs.add_parser("figure7", help="draw tables of algorithms as in MONeT's Figure 7, time against workspace")
-    figure.add_argument("tables", nargs="+", type=Path, metavar="FILE.csv", help="tables; the first row's convolution is drawn")
-    figure.add_argument("-o", "--output", type=Path, required=True, help="FILE.svg")
-    figure.set_defaults(run=_figure7)
-
     model = verbs.add_parser("model", help="write the modelled table of algorithms for a GPU")
     model.add_argument("--device", required=True, help="model:<gpu>, e.g. model:p100")
     _sources(model)
@@ -79,17 +74,6 @@ def _collect(options: argparse.Namespace) -> int:
     found = problem.collect(options.sources)
     problem.write_list(found, options.output)
     print(f"{len(found)} distinct convolutions, in all directions")
-    return 0
-
-
-def _figure7(options: argparse.Namespace) -> int:
-    from ..convolutions import figure, table
-
-    drawn = figure.svg([row for path in options.tables for row in table.read(path)])
-    try:
-        options.output.write_text(drawn, encoding="utf-8")
-    except OSError as error:
-        raise ProfilerError(f"cannot write '{options.output}': {error.strerror}") from error
     return 0
 
 

@@ -120,7 +120,9 @@ impl HighsSession {
             ffi::MODEL_STATUS_OPTIMAL if self.mixed(request) => {
                 Outcome::finished(self.handle.objective(), bound, request.absolute_gap)
             }
-            ffi::MODEL_STATUS_OPTIMAL | ffi::MODEL_STATUS_MODEL_EMPTY => Stop::Optimal,
+            ffi::MODEL_STATUS_OPTIMAL => Stop::Optimal,
+            ffi::MODEL_STATUS_MODEL_EMPTY if bound.is_none() => Stop::Infeasible,
+            ffi::MODEL_STATUS_MODEL_EMPTY => Stop::Optimal,
             ffi::MODEL_STATUS_INFEASIBLE => Stop::Infeasible,
             ffi::MODEL_STATUS_UNBOUNDED => Stop::Unbounded,
             ffi::MODEL_STATUS_UNBOUNDED_OR_INFEASIBLE => Stop::InfeasibleOrUnbounded,
@@ -189,9 +191,15 @@ impl Session for HighsSession {
 
         let mixed = self.mixed(request);
         let status = self.handle.model_status();
-        let feasible = self.handle.has_feasible_vector() && status != ffi::MODEL_STATUS_INFEASIBLE;
-        let objective = feasible.then(|| self.handle.objective());
-        let proved = status == ffi::MODEL_STATUS_OPTIMAL && request.lp_algorithm != LpAlgorithm::Pdlp;
+        // A model without columns is empty to HiGHS, whatever its rows ask: they are looked at here.
+        let empty = status == ffi::MODEL_STATUS_MODEL_EMPTY;
+        let feasible = match status {
+            ffi::MODEL_STATUS_MODEL_EMPTY => self.model.violation(&[]).max() <= request.tolerance,
+            ffi::MODEL_STATUS_INFEASIBLE => false,
+            _ => self.handle.has_feasible_vector(),
+        };
+        let objective = feasible.then(|| if empty { self.model.offset } else { self.handle.objective() });
+        let proved = empty || status == ffi::MODEL_STATUS_OPTIMAL && request.lp_algorithm != LpAlgorithm::Pdlp;
         let dual_bound = if mixed { self.handle.info("mip_dual_bound") } else { objective.filter(|_| proved) };
         let (stop, words) = self.stop(request, status, dual_bound);
         let raw_status = if returned == ffi::STATUS_ERROR { format!("{words} (run failed)") } else { words };

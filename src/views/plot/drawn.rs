@@ -24,8 +24,8 @@ struct File {
 struct Drawing {
     /// The SVG, beside the file of figures.
     file: PathBuf,
-    /// The CSV, likewise.
-    source: PathBuf,
+    /// The CSV, likewise, or several whose rows are drawn together.
+    source: Sources,
     title: String,
     #[serde(default)]
     subtitle: String,
@@ -40,6 +40,14 @@ struct Drawing {
     horizontal: Values,
     /// Numbers, or the names of bars.
     vertical: Values,
+}
+
+/// Where the rows of a figure are.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Sources {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
 }
 
 /// How a series is shown.
@@ -122,11 +130,26 @@ pub fn figures(path: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
     let folder = path.parent().unwrap_or(path);
     let drawn = file.figure.iter().map(|drawing| {
         let wrong = |words: String| Failure::input(format!("{name}: {}: {words}", drawing.file.display()));
-        let rows = read(&folder.join(&drawing.source)).map_err(wrong)?;
+        let rows = drawing.source.read(folder).map_err(wrong)?;
         let svg = drawing.figure(&rows).and_then(|figure| figure.svg()).map_err(wrong)?;
         Ok((folder.join(&drawing.file), svg))
     });
     drawn.collect()
+}
+
+impl Sources {
+    /// The rows of all, one file after the other.
+    fn read(&self, folder: &Path) -> Result<Vec<Row>, String> {
+        let files = match self {
+            Self::One(file) => std::slice::from_ref(file),
+            Self::Several(files) => files,
+        };
+        let mut rows = Vec::new();
+        for file in files {
+            rows.extend(read(&folder.join(file))?);
+        }
+        Ok(rows)
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<Row>, String> {

@@ -114,7 +114,10 @@ impl Method for Dtr {
                     break;
                 }
                 let bytes = budget.map_or(u64::MAX, |budget| budget - (budget / 100).saturating_mul(percent));
-                let outcome = run(&program, heuristic, bytes, most_again);
+                let outcome = run(&program, heuristic, bytes, most_again, sweep.clock());
+                if outcome.end == End::Stopped && sweep.is_over() {
+                    break;
+                }
                 ends.push(outcome.end);
                 if outcome.end == End::Done {
                     let words = if percent > 0 { format!("told of {bytes} bytes") } else { String::new() };
@@ -155,6 +158,9 @@ pub fn program(instance: &Instance, plan: &Plan) -> Program {
             tensor_of[tensor.index()] = Some(storage);
             makes.push(storage);
         }
+        // What makes nothing is called for a storage of no bytes, which goes at once.
+        let nothing = made.is_empty().then(|| program.storage(0, call));
+        makes.extend(nothing);
         let again = again.map(|again| &operator.implementations[again]);
         program.calls.push(Call {
             reads,
@@ -165,6 +171,7 @@ pub fn program(instance: &Instance, plan: &Plan) -> Program {
             makes,
         });
         program.events.push(Event::Call(call));
+        program.events.extend(nothing.map(Event::Release));
         for &tensor in made.iter().chain(&implementation.reads) {
             let Some(index) = tensor_of[tensor.index()] else { continue };
             if instance.is_result(tensor) && made.contains(&tensor) {
@@ -181,15 +188,19 @@ pub fn program(instance: &Instance, plan: &Plan) -> Program {
 fn schedule(instance: &Instance, plan: &Plan, outcome: &Outcome) -> Schedule {
     let mut tensors = Vec::new();
     for &id in instance.order() {
-        tensors.extend(instance.operator(id).makes(plan.saving[id.index()]));
+        let before = tensors.len();
+        tensors.extend(instance.operator(id).makes(plan.saving[id.index()]).map(Some));
+        if tensors.len() == before {
+            tensors.push(None);
+        }
     }
     let step = |action: &Action| match *action {
         Action::Run(call, first) => {
             let operator = instance.order()[call];
             let again = plan.saving_again[operator.index()].filter(|_| !first);
-            Step::Compute { operator, implementation: again.unwrap_or(plan.saving[operator.index()]) }
+            Some(Step::Compute { operator, implementation: again.unwrap_or(plan.saving[operator.index()]) })
         }
-        Action::Drop(storage) => Step::Free(tensors[storage]),
+        Action::Drop(storage) => tensors[storage].map(Step::Free),
     };
-    Schedule::new(outcome.actions.iter().map(step).collect())
+    Schedule::new(outcome.actions.iter().filter_map(step).collect())
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Heuristic;
 use super::program::{Event, Program};
+use crate::search::clock::Clock;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub enum End {
     OutOfMemory,
     /// Further runs took longer than they may.
     Thrash,
+    /// The time for planning was over.
+    Stopped,
 }
 
 /// What the policy did.
@@ -38,9 +41,10 @@ pub struct Outcome {
     pub actions: Vec<Action>,
 }
 
-/// Runs a program within a budget. Runs beyond the first may take so much time in all.
-pub fn run(program: &Program, heuristic: Heuristic, budget: u64, most_again: u64) -> Outcome {
-    let mut policy = Policy::new(program, heuristic, budget, most_again);
+/// Runs a program within a budget, while there is time for planning. Runs beyond the first may take so much time of the
+/// program's in all.
+pub fn run(program: &Program, heuristic: Heuristic, budget: u64, most_again: u64, planning: Clock) -> Outcome {
+    let mut policy = Policy::new(program, heuristic, budget, most_again, planning);
     let end = policy.program().err().unwrap_or(End::Done);
     Outcome { end, time: policy.clock, most: policy.most, actions: policy.actions }
 }
@@ -79,6 +83,8 @@ struct Policy<'a> {
     heuristic: Heuristic,
     budget: u64,
     most_again: u64,
+    planning: Clock,
+    /// Time of the program so far.
     clock: u64,
     again: u64,
     memory: u64,
@@ -98,12 +104,13 @@ struct Policy<'a> {
 }
 
 impl<'a> Policy<'a> {
-    fn new(of: &'a Program, heuristic: Heuristic, budget: u64, most_again: u64) -> Self {
+    fn new(of: &'a Program, heuristic: Heuristic, budget: u64, most_again: u64, planning: Clock) -> Self {
         Self {
             of,
             heuristic,
             budget,
             most_again,
+            planning,
             clock: 0,
             again: 0,
             memory: of.base,
@@ -222,6 +229,9 @@ impl<'a> Policy<'a> {
 
     fn make_room(&mut self, bytes: u64) -> Result<(), End> {
         while self.memory.saturating_add(bytes) > self.budget {
+            if self.planning.is_over() {
+                return Err(End::Stopped);
+            }
             let storage = self.choice().ok_or(End::OutOfMemory)?;
             self.drop(storage);
         }
