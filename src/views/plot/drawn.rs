@@ -214,7 +214,7 @@ impl Values {
             return if low < 0.0 { Axis::around(&self.label, values) } else { Axis::from_zero(&self.label, values) };
         }
         let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-        Axis::fixed(&self.label, low / 1.15..high * 1.15, Scale::Logarithmic)
+        Axis::fixed(&self.label, low / 1.3..high * 1.3, Scale::Logarithmic)
     }
 }
 
