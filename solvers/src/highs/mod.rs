@@ -120,9 +120,8 @@ impl HighsSession {
             ffi::MODEL_STATUS_OPTIMAL if self.mixed(request) => {
                 Outcome::finished(self.handle.objective(), bound, request.absolute_gap)
             }
-            ffi::MODEL_STATUS_OPTIMAL => Stop::Optimal,
             ffi::MODEL_STATUS_MODEL_EMPTY if bound.is_none() => Stop::Infeasible,
-            ffi::MODEL_STATUS_MODEL_EMPTY => Stop::Optimal,
+            ffi::MODEL_STATUS_OPTIMAL | ffi::MODEL_STATUS_MODEL_EMPTY => Stop::Optimal,
             ffi::MODEL_STATUS_INFEASIBLE => Stop::Infeasible,
             ffi::MODEL_STATUS_UNBOUNDED => Stop::Unbounded,
             ffi::MODEL_STATUS_UNBOUNDED_OR_INFEASIBLE => Stop::InfeasibleOrUnbounded,
