@@ -50,7 +50,7 @@ pub enum Command {
     Lift(lift::Arguments),
     /// Print the summary table of recorded results
     Table(table::Arguments),
-    /// Show, check and update the best-known values
+    /// Show, check, update and work on the library of best-known values
     Best(best::Arguments),
     /// Search for the largest batch that each method can train within a memory and a time
     MaxBatch(max_batch::Arguments),

@@ -40,7 +40,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Instance file, or a name under instances/; or a CSV file of buffers
+    /// Instance file, or a name under instances/; or a CSV file of buffers; with --best-known, a pattern over instances
     #[arg(required_unless_present = "best_known")]
     problem: Option<String>,
     /// Schedule file (.json, .json.zst or .json.gz); none with a CSV file
@@ -67,7 +67,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
     /// Pack every best-known schedule of this folder instead; --output is a table (.csv)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["problem", "export", "capacity"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["schedule", "export", "capacity"])]
     best_known: Option<PathBuf>,
     /// Format of the report
     #[arg(long, value_enum, default_value_t)]
@@ -316,7 +316,7 @@ fn text(report: &Report) -> String {
 
 /// Packs every best-known schedule.
 fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(), Failure> {
-    let rows = of_best_known(folder, terms)?;
+    let rows = of_best_known(folder, arguments.problem.as_deref().unwrap_or("*"), terms)?;
     let of = |holds: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| holds(row)).count();
     let (least, exact) = (of(&|row| row.memory == row.bound), of(&|row| row.memory == row.peak));
     let within = of(&|row| row.memory <= row.budget);

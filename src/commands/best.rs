@@ -1,25 +1,44 @@
-//! `bench best`: the best-known values, shown, checked, and made better.
+//! `bench best`: the library of best-known values, shown, checked, and made better.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
+use crate::commands::values::{positive, seconds};
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::text::count;
-use crate::harness::best;
+use crate::harness::best::{self, Campaign, Changes, Proofs};
+use crate::harness::records::Existing;
+use crate::harness::run::interrupts;
+use crate::harness::run::plan::Overrides;
+use crate::harness::suite;
+use crate::harness::sweep::{Grants, Sweep};
 use crate::views::best as table;
 
+/// The suite whose networks, budgets and methods a campaign takes.
+const SUITE: &str = "library";
+/// Wall time of all proofs of a check.
+const PROOFS: Duration = Duration::from_secs(20);
+
 const AFTER_HELP: &str = "\
-A value belongs to an instance, a class of schedules and a budget in bytes. Times of classes within the class count, and bounds of \
-classes around it. The status is optimal if no schedule of the class can be faster (proved), best if that is not proved, infeasible \
-if the class has no schedule (proved), and unknown if there is only a bound. An update takes nothing that is worse, and no schedule \
-that the simulator does not confirm.
+A value belongs to an instance, a class of schedules and a budget. The classes are the fixed order, the fixed order with a \
+choice of implementations, and all schedules; a schedule counts in every class that it is in, a bound in every class within \
+the one that it was proved for, and likewise for budgets. The status is solved (within a millionth, proved), infeasible (no \
+schedule of the class meets the budget, proved) or open. An update takes nothing that is worse, no schedule that the simulator \
+does not confirm, and no bound that a schedule refutes.
+
+A campaign is the suite library with what is solved left out and the widest gaps first. Its rows lie in DIR as those of any \
+bench run: begun again with the same DIR it goes on where it was, after a kill too, and what it comes to is taken over after \
+each method. With more time, or after a change of the methods, name another DIR. On a cluster, run bench run --suite library \
+--launcher slurm --out DIR, then a campaign with that DIR.
 
 Examples:
   bench best --instance 'resnet*'
+  bench best --campaign results/library --time 60
   bench best --update results/resnet
   bench best --check";
 
@@ -28,13 +47,25 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Take what is better from the rows of this folder
-    #[arg(long, value_name = "DIR", conflicts_with = "check")]
+    #[arg(long, value_name = "DIR", group = "action")]
     update: Option<PathBuf>,
-    /// Simulate every schedule again
-    #[arg(long)]
+    /// Work on what is open, with rows in this folder, and take over what is better
+    #[arg(long, value_name = "DIR", group = "action")]
+    campaign: Option<PathBuf>,
+    /// Simulate every schedule again, hold all values against each other, and try a random sample of the proofs again
+    #[arg(long, group = "action")]
     check: bool,
-    /// Show only instances that match
-    #[arg(long, value_name = "GLOB")]
+    /// With --campaign, wall seconds of each run [default: the suite's]; with --check, of all proofs that are tried [default: 20]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, requires = "action", conflicts_with = "update")]
+    time: Option<Duration>,
+    /// With --campaign, runs at the same time [default: the suite's]
+    #[arg(long, value_name = "N", value_parser = positive, requires = "campaign")]
+    jobs: Option<usize>,
+    /// With --check, seed of the sample [default: another one each time]
+    #[arg(long, value_name = "N", requires = "check")]
+    seed: Option<u64>,
+    /// Show, or with --campaign work on, only instances that match
+    #[arg(long, value_name = "GLOB", conflicts_with_all = ["update", "check"])]
     instance: Option<String>,
     /// Folder of best-known.csv and its schedules [default: results]
     #[arg(long, value_name = "DIR")]
@@ -44,48 +75,77 @@ pub struct Arguments {
     format: Format,
 }
 
-/// Shows, checks or updates.
+/// Shows, checks, updates, or works on the library.
 ///
 /// # Errors
-/// Files are none of ours, or a schedule is not what its entry or row says.
+/// Files are none of ours, a value is not what it should be, or interrupted.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let library = Library::locate();
     let folder = arguments.folder.clone().unwrap_or_else(|| library.root.join("results"));
     if arguments.check {
-        return check(&folder);
+        return check(arguments, &library, &folder);
     }
     if let Some(results) = &arguments.update {
-        return update(&folder, results);
+        let changes = best::update(&folder, results)?;
+        return tell(&changes, &folder);
+    }
+    if let Some(results) = &arguments.campaign {
+        let changes = campaign(arguments, &library, &folder, results)?;
+        output::result(&table::digest(&best::read(&folder)?, arguments.format))?;
+        return tell(&changes, &folder);
     }
     let mut entries = best::read(&folder)?;
     if let Some(pattern) = &arguments.instance {
         let glob = crate::ground::library::glob(pattern)?;
         entries.retain(|entry| glob.matches_name(&entry.instance));
     }
-    output::result(&table::render(&entries, arguments.format))
+    output::result(&table::render(&entries, arguments.format))?;
+    if arguments.format == Format::Text { output::result(&table::digest(&entries, arguments.format)) } else { Ok(()) }
 }
 
-fn check(folder: &std::path::Path) -> Result<(), Failure> {
-    let (entries, differences) = best::check(folder)?;
-    let checked = count(entries, "schedule");
+fn campaign(arguments: &Arguments, library: &Library, folder: &Path, results: &Path) -> Result<Changes, Failure> {
+    let file = suite::read(library, SUITE)?;
+    let sweep = Sweep {
+        library,
+        file: &file,
+        overrides: Overrides { instances: arguments.instance.iter().cloned().collect(), ..Overrides::default() },
+        grants: Grants { time: arguments.time, jobs: arguments.jobs, ..Grants::default() },
+        batches: false,
+        fresh: false,
+        folder: results.to_owned(),
+        existing: Existing::Resume,
+    };
+    Campaign { sweep, folder }.perform(&interrupts()?)
+}
+
+fn check(arguments: &Arguments, library: &Library, folder: &Path) -> Result<(), Failure> {
+    let (schedules, mut differences) = best::check(folder)?;
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seed = arguments.seed.unwrap_or(clock.as_secs());
+    let time = arguments.time.unwrap_or(PROOFS);
+    let Proofs { again, out_of_time, differences: unproved } =
+        best::prove(&library.root, folder, time, seed, &interrupts()?)?;
+    differences.extend(unproved);
+    let checked = count(schedules, "schedule");
+    let late = if out_of_time > 0 { format!(", {out_of_time} out of time") } else { String::new() };
+    let proofs = format!("{} proved again{late} (--seed {seed})", count(again, "value"));
     if differences.is_empty() {
-        return output::result(&format!("{checked}: each is what the simulator says"));
+        return output::result(&format!("{checked}: each is what the simulator says; {proofs}"));
     }
     output::result(&differences.join("\n"))?;
-    Err(Failure::failed(format!("{} of {checked} not as recorded", differences.len())))
+    Err(Failure::failed(format!("{} not as recorded; {checked}, {proofs}", count(differences.len(), "value"))))
 }
 
-fn update(folder: &std::path::Path, results: &std::path::Path) -> Result<(), Failure> {
-    let changes = best::update(folder, results)?;
-    for words in &changes.dropped {
-        output::info(&format!("a bound does not hold for its class: {words}"));
-    }
+/// Says what an update changed, and fails where rows or bounds were refused.
+fn tell(changes: &Changes, folder: &Path) -> Result<(), Failure> {
     let path = best::path_in(folder);
     let changed = format!("{} new, {} better", changes.new, changes.better);
     output::result(&format!("{}: {changed}", path.display()))?;
-    if changes.refused.is_empty() {
+    let refused: Vec<&str> = changes.refused.iter().chain(&changes.refuted).map(String::as_str).collect();
+    if refused.is_empty() {
         return Ok(());
     }
-    output::result(&changes.refused.join("\n"))?;
-    Err(Failure::failed(format!("{} refused", count(changes.refused.len(), "row"))))
+    output::result(&refused.join("\n"))?;
+    let (rows, bounds) = (count(changes.refused.len(), "row"), count(changes.refuted.len(), "bound"));
+    Err(Failure::failed(format!("{rows} refused, {bounds} refuted by a schedule")))
 }

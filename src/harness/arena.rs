@@ -1,5 +1,6 @@
 //! The addresses of a schedule's tensors: packed, and as a caching allocator would have them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use remat_core::{Instance, Schedule};
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
+use crate::ground::library::glob;
 use crate::ground::text;
 use crate::harness::best;
 use crate::harness::recorded::Instances;
@@ -123,15 +125,19 @@ pub struct Row {
     pub caching_fits: Option<bool>,
 }
 
-/// Packs every best-known schedule of a folder.
+/// Packs the best-known schedules of a folder, those of the instances that match a pattern.
 ///
 /// # Errors
-/// Files are none of ours.
-pub fn of_best_known(folder: &Path, terms: &Terms) -> Result<Vec<Row>, Failure> {
+/// Files are none of ours, or the pattern is malformed.
+pub fn of_best_known(folder: &Path, pattern: &str, terms: &Terms) -> Result<Vec<Row>, Failure> {
     let mut instances = Instances::new(folder);
     let mut rows = Vec::new();
     let mut entries = best::read(folder)?;
-    entries.retain(|entry| entry.time.is_some());
+    // A schedule may be the best of several classes and budgets.
+    let mut seen = BTreeSet::new();
+    let glob = glob(pattern)?;
+    let wanted = |entry: &best::Entry| entry.time.is_some() && glob.matches_name(&entry.instance);
+    entries.retain(|entry| wanted(entry) && seen.insert(entry.schedule.clone()));
     for entry in entries {
         let instance = instances.named(&entry.instance, &entry.instance_hash).map_err(Failure::input)?;
         let (_, schedule) = read_schedule(&folder.join(&entry.schedule), instance)?;

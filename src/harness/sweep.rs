@@ -82,7 +82,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// How many runs go at the same time: as many as asked for, or as the suite says and there are cores for.
-    fn jobs(&self) -> usize {
+    pub fn jobs(&self) -> usize {
         self.grants.jobs.or(self.suite().limits.jobs.map(|jobs| jobs.min(cores()))).unwrap_or(1)
     }
 

@@ -128,6 +128,7 @@ fn any_table_of_values_is_read_or_refused() {
     any_file("best-known", &[("case".into(), few.into_bytes())], "best-known.csv", |folder| {
         let entries = best::read(folder).map_err(words)?;
         crate::views::best::render(&entries, Format::Text);
+        crate::views::best::digest(&entries, Format::Text);
         Ok(())
     });
     let executed = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
 //! `bench allocate` and `bench verify --plan`: addresses, and what is wrong with others.
 
-use crate::checkout::Checkout;
+use std::collections::HashMap;
+
+use crate::checkout::{Checkout, rows};
 
 fn planned() -> Checkout {
     let checkout = Checkout::new();
@@ -126,17 +128,28 @@ fn solving_with_an_arena_asks_for_a_smaller_peak_where_rounded_sizes_do_not_fit(
     checkout.ok(&format!("verify {table2} schedule.json --plan plan.json --budget 112208119"));
 }
 
+/// All but the arenas themselves, which a search finds in its time: here in less than what made the table.
 #[test]
-fn the_table_of_the_best_known_schedules_is_what_the_command_writes() {
+fn the_table_of_the_best_known_schedules_is_about_these_schedules() {
     let checkout = Checkout::new();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let table = checkout.path("arenas.csv");
-    let arguments = ["allocate", "--best-known", "results", "--time-limit", "3600", "-o"];
+    let networks = "resnet{18,50}-224-b32";
+    let arguments = ["allocate", "--best-known", "results", networks, "--time-limit", "0.2", "-o"];
     let done = checkout.command("").current_dir(root).args(arguments).arg(&table).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    let committed = std::fs::read_to_string(root.join("results/arenas.csv")).unwrap();
+    let without_memory = |path: &std::path::Path| {
+        let number = |row: &HashMap<String, String>| row["memory"].parse::<u64>().unwrap();
+        let mut rows = rows(path);
+        let memory: Vec<u64> = rows.iter().map(number).collect();
+        rows.iter_mut().for_each(|row| drop(row.remove("memory")));
+        (rows, memory)
+    };
+    let (again, quick) = without_memory(&table);
+    let (committed, memory) = without_memory(&root.join("results/arenas.csv"));
     assert!(
-        std::fs::read_to_string(&table).unwrap() == committed,
-        "results/arenas.csv is old: run `bench allocate --best-known results -o results/arenas.csv`"
+        !committed.is_empty() && again == committed,
+        "results/arenas.csv is old: run `bench allocate --best-known results '{networks}' -o results/arenas.csv`"
     );
+    assert!(memory.iter().zip(&quick).all(|(memory, quick)| memory <= quick));
 }

@@ -37,20 +37,27 @@ fn an_update_takes_what_is_better_and_nothing_else() {
 fn a_row_whose_schedule_says_otherwise_is_refused() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");
-    let path = checkout.path("run/records.csv");
-    let mut reader = csv::Reader::from_path(&path).unwrap();
-    let headers = reader.headers().unwrap().clone();
-    let column = headers.iter().position(|name| name == "simulated_time").unwrap();
-    let row: Vec<_> = reader.records().next().unwrap().unwrap().iter().map(str::to_owned).collect();
-    let edited = row.iter().enumerate().map(|(at, value)| if at == column { "1" } else { value.as_str() });
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_path(&path).unwrap();
-    writer.write_record(&headers).unwrap();
-    writer.write_record(edited).unwrap();
-    writer.flush().unwrap();
+    edit(&checkout, "run/records.csv", "simulated_time", "1");
     let done = checkout.bench("best --update run");
     assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("the entry says 1"), "{}", done.stdout);
+    assert!(done.stdout.contains("the row says 1 and"), "{}", done.stdout);
     assert!(times(&checkout).is_empty());
+}
+
+/// Sets a column of the first row of a file.
+fn edit(checkout: &Checkout, file: &str, column: &str, value: &str) {
+    let path = checkout.path(file);
+    let mut reader = csv::Reader::from_path(&path).unwrap();
+    let headers = reader.headers().unwrap().clone();
+    let at = headers.iter().position(|name| name == column).unwrap();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_path(&path).unwrap();
+    writer.write_record(&headers).unwrap();
+    for (index, row) in rows.iter().enumerate() {
+        let edited = row.iter().enumerate().map(|(column, old)| if (index, column) == (0, at) { value } else { old });
+        writer.write_record(edited).unwrap();
+    }
+    writer.flush().unwrap();
 }
 
 #[test]
@@ -61,7 +68,88 @@ fn a_schedule_that_is_gone_is_named_by_a_check() {
     std::fs::remove_dir_all(checkout.path("results/best-known")).unwrap();
     let done = checkout.bench("best --check");
     assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("counter chain, memory-persistent at "), "{}", done.stdout);
+    assert!(done.stdout.contains("counter all schedules at 1.0x: "), "{}", done.stdout);
+}
+
+#[test]
+fn a_check_names_what_does_not_follow_and_what_is_not_proved_again() {
+    for (column, value, words) in [
+        ("gap", "7.5", "do not follow"),
+        ("status", "solved", "do not follow"),
+        ("bound", "1", "do not follow"),
+        ("bound_by", "revolve", "does not cover the class"),
+        ("bound_by", "nothing", "no method"),
+    ] {
+        let checkout = library("checkmate-lp");
+        checkout.ok("best --campaign run --time 5");
+        checkout.ok("best --check --time 1");
+        edit(&checkout, "results/best-known.csv", column, value);
+        let done = checkout.bench("best --check --time 1");
+        assert_eq!(done.code, Some(1), "{column}");
+        assert!(done.stdout.contains(words), "{column}: {}", done.stdout);
+    }
+}
+
+/// A checkout whose suite `library` has some methods, separated by spaces.
+fn library(methods: &str) -> Checkout {
+    let checkout = Checkout::new();
+    let methods = methods.split(' ').map(|id| format!("[[methods]]\nid = \"{id}\"\n")).collect::<Vec<_>>().concat();
+    let text = format!(
+        "name = \"library\"\ntitle = \"t\"\nanalysis = \"a\"\ninstances = [\"small/*\"]\nbudgets = [\"0.6x\", \"0.9x\"]\n\
+         [limits]\ntime_seconds = 5\nthreads = 1\n{methods}"
+    );
+    std::fs::write(checkout.path("instances/suites/library.toml"), text).unwrap();
+    checkout
+}
+
+#[test]
+fn a_campaign_leaves_out_what_is_solved_and_every_value_passes_the_check() {
+    let checkout = library("checkmate-ilp monet free-order-bound auto");
+    let first = checkout.ok("best --campaign first");
+    assert!(first.stdout.contains("results/best-known.csv: "), "{}", first.stdout);
+    let known = rows(&checkout.path("results/best-known.csv"));
+    assert!(known.iter().any(|row| row["status"] == "solved"), "{known:?}");
+    for class in ["stages, one implementation", "all schedules"] {
+        assert!(known.iter().any(|row| row["class"] == class), "{class}");
+    }
+    for row in &known {
+        let number = |column: &str| row[column].parse::<u64>().ok();
+        assert!(number("bound").zip(number("time")).is_none_or(|(bound, time)| bound <= time), "{row:?}");
+    }
+    let checked = checkout.ok("best --check --time 5").stdout;
+    assert!(checked.contains(" proved again") && !checked.contains(" 0 values proved"), "{checked}");
+    // Rows of the same folder are not made again; in another one, what is solved is left out.
+    let made = rows(&checkout.path("first/records.csv")).len();
+    assert!(checkout.ok("best --campaign first").stdout.ends_with(": 0 new, 0 better\n"));
+    assert_eq!(rows(&checkout.path("first/records.csv")).len(), made);
+    checkout.ok("best --campaign second");
+    assert!(rows(&checkout.path("second/records.csv")).len() < made);
+    assert_eq!(rows(&checkout.path("results/best-known.csv")).len(), known.len());
+}
+
+#[test]
+fn a_killed_campaign_goes_on_where_it_was() {
+    let checkout = library("checkmate-ilp free-order-bound");
+    for milliseconds in [100, 300, 500] {
+        let mut child = checkout.command("best --campaign run").stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What is there is whole, whenever it was that the campaign was killed.
+        checkout.ok("best --check --time 0.1");
+    }
+    checkout.ok("best --campaign run");
+    let keys = |file: &str| {
+        let key = |row: std::collections::HashMap<String, String>| {
+            (row["instance"].clone(), row["method"].clone(), row["budget"].clone())
+        };
+        rows(&checkout.path(file)).into_iter().map(key).collect::<Vec<_>>()
+    };
+    let made = keys("run/records.csv");
+    let distinct: std::collections::HashSet<_> = made.iter().collect();
+    assert_eq!(made.len(), distinct.len());
+    checkout.ok("best --check --time 1");
+    assert!(times(&checkout).len() >= 4);
 }
 
 /// Those that are committed.
@@ -84,7 +172,7 @@ fn an_instance_is_found_by_its_contents_whatever_its_file_is_called() {
     checkout.ok("best --update run");
     std::fs::rename(checkout.path("instances/small/counter.json"), checkout.path("instances/small/other.json"))
         .unwrap();
-    assert!(checkout.ok("best --check").stdout.ends_with("each is what the simulator says\n"));
+    assert!(checkout.ok("best --check").stdout.contains("each is what the simulator says; "));
     checkout.ok("check run");
     // A file of that name with something else in it is no reason to stop looking.
     checkout.ok("instances generate figure4 --n 6 -o instances/small/counter.json");

@@ -1,28 +1,43 @@
-//! Best-known values, in the manner of MIPLIB's `.solu` file: per instance, class of methods and budget
-//! the best simulated time and the best proved bound, who found them, and the schedule.
+//! The library of best-known values, in the manner of MIPLIB's `.solu` file: per instance, class of schedules and
+//! budget the best simulated time with its schedule, the best proved bound, and who found them.
 //!
-//! An entry only ever gets better: a smaller time with a schedule that the simulator confirms, a larger
-//! bound, a proof. It is about a class of schedules ([`remat_formulations::Class`]): it takes the times of all classes
-//! within its own, and the bounds of all around it.
+//! An entry only ever gets better: a smaller time with a schedule that the simulator confirms, a larger bound, a proof.
+//! There are three [`CLASSES`]. A schedule counts for each class that it is in, whatever its method claims, and a bound for
+//! each class within the one that it was proved for. Budgets are nested likewise: what fits a budget fits every
+//! larger one, and what no schedule of a budget undercuts, none of a smaller one does ([`Entry::is_within`]).
 
+mod campaign;
+mod check;
+mod relations;
 mod update;
 
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
-use remat_core::io::read_schedule;
-use remat_core::simulate;
 use remat_formulations::Class;
+use remat_formulations::method::claim::Order;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::names::file_name;
 use crate::ground::text;
-use crate::harness::recorded::Instances;
-pub use update::update;
+pub use campaign::Campaign;
+pub use check::{Proofs, check, prove};
+pub use update::{Changes, update};
+
+/// The classes of the library, each within the next, with short names for people.
+pub const CLASSES: [(&str, Class); 3] = [
+    ("fixed order", Class::STAGES),
+    ("with implementations", Class { order: Order::Stages, ..Class::ALL }),
+    ("all schedules", Class::ALL),
+];
+
+/// Part of the bound by which the time of a solved entry may exceed it: the tolerance of the solvers, and a thousandth
+/// more for the rounding of sums.
+const TOLERANCE: f64 = 1.001e-6;
 
 /// What is known of an instance, a class and a budget.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Name of the instance.
     #[serde(with = "text::csv")]
@@ -31,7 +46,10 @@ pub struct Entry {
     pub instance_hash: String,
     /// The schedules that it is about.
     pub class: Class,
-    /// Budget.
+    /// Budget as written: `0.5x` of store-all's peak, say.
+    #[serde(with = "text::csv")]
+    pub budget: String,
+    /// Budget in the instance's unit of memory.
     pub budget_size: u64,
     /// What is proved.
     pub status: Status,
@@ -39,21 +57,27 @@ pub struct Entry {
     pub time: Option<u64>,
     /// Simulated peak of its schedule.
     pub peak: Option<u64>,
-    /// Method and parameters that found it, or proved that there is none.
-    #[serde(with = "text::csv")]
-    pub found_by: String,
     /// Best proved lower bound on the time.
     pub bound: Option<u64>,
-    /// Method and parameters that proved it.
+    /// Per cent of the bound by which the time exceeds it.
+    pub gap: Option<f64>,
+    /// Method and parameters that found the time.
+    #[serde(with = "text::csv")]
+    pub found_by: String,
+    /// Wall seconds of that run.
+    pub found_seconds: Option<f64>,
+    /// Method and parameters that proved the bound, or that there is no schedule.
     #[serde(with = "text::csv")]
     pub bound_by: String,
+    /// Wall seconds of that run.
+    pub bound_seconds: Option<f64>,
     /// Unit of times.
     pub time_unit: TimeUnit,
     /// Unit of sizes.
     pub memory_unit: MemoryUnit,
-    /// Version and revision of bench that found the time.
+    /// Version and revision of bench that the last improvement is from.
     pub revision: String,
-    /// When.
+    /// When that was.
     pub timestamp: String,
     /// The schedule, relative to the file.
     pub schedule: String,
@@ -63,32 +87,31 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Who found the time proved that no schedule of its class is faster.
-    Optimal,
-    /// There is a time, and no such proof.
-    Best,
-    /// It is proved that no schedule of the class of who says so meets the budget.
+    /// No schedule of the class is faster by more than a millionth: proved.
+    Solved,
+    /// There is a time or a bound, and a gap between them.
+    Open,
+    /// The class has no schedule within the budget: proved.
     Infeasible,
-    /// Only a bound is known.
-    Unknown,
 }
 
 impl Status {
     /// The word for it.
     pub fn label(self) -> &'static str {
         match self {
-            Self::Optimal => "optimal",
-            Self::Best => "best",
+            Self::Solved => "solved",
+            Self::Open => "open",
             Self::Infeasible => "infeasible",
-            Self::Unknown => "unknown",
         }
     }
 }
 
 impl Entry {
-    /// Whether two entries are about the same instance and budget.
-    fn same_budget(&self, other: &Self) -> bool {
-        (&self.instance_hash, self.budget_size) == (&other.instance_hash, other.budget_size)
+    /// Whether every schedule that this entry is about is one that another is about.
+    pub fn is_within(&self, other: &Self) -> bool {
+        self.instance_hash == other.instance_hash
+            && self.budget_size <= other.budget_size
+            && other.class.contains(&self.class)
     }
 
     /// Whether two entries are about the same question.
@@ -96,20 +119,27 @@ impl Entry {
         (&self.instance_hash, self.class, self.budget_size) == (&other.instance_hash, other.class, other.budget_size)
     }
 
-    /// `best-known/<instance>/<class>@<budget>.json.zst`.
-    fn schedule_name(&self) -> String {
-        let class = self.class.to_string().replace(", ", "-").replace(' ', "-");
-        format!(
-            "best-known/{}/{}",
-            file_name(&self.instance),
-            file_name(&format!("{class}@{}.json.zst", self.budget_size))
-        )
+    /// The short name of the class.
+    pub fn class_name(&self) -> String {
+        let known = CLASSES.iter().find(|(_, class)| *class == self.class);
+        known.map_or_else(|| self.class.to_string(), |(name, _)| (*name).into())
     }
 
-    /// Percent of the time above the bound.
-    pub fn gap(&self) -> Option<f64> {
-        let (time, bound) = self.time.zip(self.bound).filter(|(_, bound)| *bound > 0)?;
-        Some(100.0 * (time as f64 / bound as f64 - 1.0))
+    /// Status and gap from time and bound.
+    fn judge(&mut self) {
+        let pair = self.time.zip(self.bound);
+        let excess = pair.map(|(time, bound)| time.saturating_sub(bound) as f64 / bound.max(1) as f64);
+        self.gap = excess.map(|excess| 100.0 * excess);
+        if self.time.is_some() || self.status != Status::Infeasible {
+            self.status = if excess.is_some_and(|excess| excess <= TOLERANCE) { Status::Solved } else { Status::Open };
+        }
+    }
+
+    /// `best-known/<instance>/<budget>-<hash>.json.zst`: a schedule of other contents has another name, so that a
+    /// killed update leaves what the table names as it was.
+    fn schedule_name(&self, contents: &str) -> String {
+        let hash = blake3::hash(contents.as_bytes()).to_hex();
+        format!("best-known/{}/{}-{}.json.zst", file_name(&self.instance), self.budget_size, &hash[..12])
     }
 }
 
@@ -136,49 +166,15 @@ pub fn read(folder: &Path) -> Result<Vec<Entry>, Failure> {
 ///
 /// # Errors
 /// The folder cannot be written.
-pub fn write(folder: &Path, entries: &mut [Entry]) -> Result<(), Failure> {
-    entries.sort_by(|a, b| {
-        let order =
-            |entry: &Entry| (entry.instance.clone(), entry.instance_hash.clone(), entry.class, entry.budget_size);
-        order(a).cmp(&order(b))
-    });
+fn write(folder: &Path, entries: &mut [Entry]) -> Result<(), Failure> {
+    entries.sort_by(|a, b| key(a).cmp(&key(b)));
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", folder.display())))?;
     crate::ground::output::write_csv(&path_in(folder), entries)
 }
 
-/// Simulates every schedule again; returns what differs.
-///
-/// # Errors
-/// The file is none of ours.
-pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
-    let entries = read(folder)?;
-    let mut instances = Instances::new(folder);
-    let with_time: Vec<_> = entries.iter().filter(|entry| entry.time.is_some()).collect();
-    let differences = with_time.iter().filter_map(|entry| {
-        let words = confirm(entry, &folder.join(&entry.schedule), &mut instances).err()?;
-        Some(format!("{} {} at {}: {words}", entry.instance, entry.class, entry.budget_size))
-    });
-    let differences = differences.collect();
-    Ok((with_time.len(), differences))
-}
-
-/// Whether the simulator says of a schedule what an entry says.
-fn confirm(entry: &Entry, schedule: &Path, instances: &mut Instances) -> Result<(), String> {
-    let instance = instances.named(&entry.instance, &entry.instance_hash)?;
-    let (_, schedule) = read_schedule(schedule, instance).map_err(|error| error.to_string())?;
-    let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    if Some(simulation.time) != entry.time || Some(simulation.peak_bytes) != entry.peak {
-        return Err(format!(
-            "the entry says {:?} and {:?}, the simulator {} and {}",
-            entry.time.unwrap_or_default(),
-            entry.peak.unwrap_or_default(),
-            simulation.time,
-            simulation.peak_bytes
-        ));
-    }
-    if simulation.peak_bytes > entry.budget_size {
-        return Err(format!("over budget: the simulated peak is {}", simulation.peak_bytes));
-    }
-    Ok(())
+/// Instances by name, classes from the narrowest on, budgets upwards.
+fn key(entry: &Entry) -> (&str, &str, usize, u64) {
+    let class = CLASSES.iter().position(|(_, class)| *class == entry.class).unwrap_or(CLASSES.len());
+    (&entry.instance, &entry.instance_hash, class, entry.budget_size)
 }

@@ -1,11 +1,16 @@
 //! Rows of a run become entries, where they are better than what is known.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use remat_formulations::Termination;
-use remat_formulations::method::claim::Time;
+use remat_core::io::{read_json, read_schedule, write_json};
+use remat_core::schedule::ScheduleDocument;
+use remat_core::{Instance, Operator, simulate};
+use remat_formulations::method::claim::{Implementations, Strength, Time, fixed_implementations};
+use remat_formulations::{Claim, Class, Termination};
 
-use super::{Entry, Status, confirm, read, write};
+use super::relations::{settle, spread_times};
+use super::{CLASSES, Entry, Status, read, write};
 use crate::ground::failure::Failure;
 use crate::ground::output;
 use crate::harness::recorded::Instances;
@@ -23,7 +28,31 @@ pub struct Changes {
     /// Rows that were refused, and why.
     pub refused: Vec<String>,
     /// Bounds that a schedule refutes.
-    pub dropped: Vec<String>,
+    pub refuted: Vec<String>,
+}
+
+impl Changes {
+    /// Counts what another update changed, too. Rows that both refuse are refused once.
+    pub(super) fn add(&mut self, other: Self) {
+        self.new += other.new;
+        self.better += other.better;
+        self.refused = other.refused;
+        self.refuted.extend(other.refuted);
+        self.refuted.sort();
+        self.refuted.dedup();
+    }
+}
+
+/// What a row offers: an entry about the class of its claim.
+struct Offer {
+    said: Entry,
+    claim: Claim,
+    /// The class that its schedule is in; none without one.
+    found: Option<Class>,
+    /// The classes of the library that its instance has.
+    classes: Vec<Class>,
+    /// Where its schedule is.
+    path: PathBuf,
 }
 
 /// Takes what is better from the rows of a run.
@@ -36,230 +65,194 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
     output::sweep(&folder.join("best-known"), None);
     let source = folder_of(results);
     let mut instances = Instances::new(&source);
-    let mut entries = read(folder)?;
+    let before = read(folder)?;
+    let mut entries = before.clone();
     let mut changes = Changes::default();
-    for row in &rows {
-        let Some(offer) = offer(row) else { continue };
-        let schedule = schedule_path(&source.join("schedules"), row);
-        if offer.time.is_some()
-            && let Err(words) = confirm(&offer, &schedule, &mut instances)
-        {
-            changes.refused.push(format!("{} {}: {words}", row.instance, offer.found_by));
-            continue;
+    let mut offers = Vec::new();
+    for row in rows.iter().filter(|row| says_something(row)) {
+        match offer(row, &source, &mut instances) {
+            Ok(offer) => offers.extend(offer),
+            Err(words) => {
+                let who = label(&row.method, &row.parameters);
+                changes.refused.push(format!("{} {who} at {}: {words}", row.instance, row.budget));
+            }
         }
-        take(&mut entries, offer, folder, &schedule, &mut changes)?;
     }
-    spread(&mut entries, &mut changes);
+    for offer in &offers {
+        offer.ask(&mut entries);
+    }
+    spread_times(&mut entries);
+    for offer in &offers {
+        changes.refuted.extend(offer.prove(&mut entries));
+    }
+    changes.refuted.extend(settle(&mut entries));
+    for entry in &entries {
+        match before.iter().find(|known| known.same_question(entry)) {
+            None => changes.new += 1,
+            Some(known) => changes.better += usize::from(known != entry),
+        }
+    }
+    keep_schedules(folder, &entries, &offers)?;
     write(folder, &mut entries)?;
+    remove_unnamed(folder, &entries);
     Ok(changes)
 }
 
-/// What a row says, as an entry; nothing where it says nothing.
-fn offer(row: &Record) -> Option<Entry> {
-    let Ending::Ran(termination) = row.termination else { return None };
-    if row.is_error() || termination == Termination::Interrupted {
-        return None;
-    }
+/// Whether a row has a budget and a schedule or a proof.
+fn says_something(row: &Record) -> bool {
+    let ran = matches!(row.termination, Ending::Ran(ending) if ending != Termination::Interrupted);
+    let proved = row.lower_bound.is_some() || row.termination == Ending::Ran(Termination::Infeasible);
+    ran && !row.is_error() && row.budget_size.is_some() && (row.is_solved() || proved)
+}
+
+/// What a row offers, its schedule simulated; nothing where it has no budget.
+fn offer(row: &Record, source: &Path, instances: &mut Instances) -> Result<Option<Offer>, String> {
+    let instance = instances.named(&row.instance, &row.instance_hash)?;
+    let Some(budget_size) = row.budget_size else { return Ok(None) };
+    let claim = row.claim;
+    let proves = matches!(claim.strength, Strength::Optimum | Strength::Bound);
     let solved = row.is_solved();
-    let status = match termination {
-        Termination::Infeasible => Status::Infeasible,
-        Termination::Optimal if solved => Status::Optimal,
-        _ if solved => Status::Best,
-        _ => Status::Unknown,
-    };
-    if status == Status::Unknown && row.lower_bound.is_none() {
-        return None;
-    }
+    let optimal = row.termination == Ending::Ran(Termination::Optimal);
+    // Other ways to count time are no bounds on what the simulator says.
+    let bound = row.lower_bound.or(row.simulated_time.filter(|_| optimal));
+    let bound = bound.filter(|_| proves && claim.class.time == Time::Exact);
+    let infeasible = proves && row.termination == Ending::Ran(Termination::Infeasible);
     let who = label(&row.method, &row.parameters);
-    // An infeasible problem has any bound; who proves an optimum proves a bound, if it counts time as it is.
-    let bound = match status {
-        Status::Infeasible => None,
-        Status::Optimal if row.claim.class.time != Time::Exact => None,
-        Status::Optimal => row.lower_bound.max(row.simulated_time),
-        _ => row.lower_bound,
-    };
-    let mut entry = Entry {
+    let mut said = Entry {
         instance: row.instance.clone(),
         instance_hash: row.instance_hash.clone(),
-        class: row.claim.class,
-        budget_size: row.budget_size?,
-        status,
+        class: claim.class,
+        budget: row.budget.clone(),
+        budget_size,
+        status: if infeasible { Status::Infeasible } else { Status::Open },
         time: row.simulated_time.filter(|_| solved),
         peak: row.simulated_peak.filter(|_| solved),
-        found_by: if status == Status::Unknown { String::new() } else { who.clone() },
         bound,
-        bound_by: bound.map_or(String::new(), |_| who),
+        gap: None,
+        found_by: if solved { who.clone() } else { String::new() },
+        found_seconds: solved.then_some(row.wall_seconds),
+        bound_by: if infeasible || bound.is_some() { who } else { String::new() },
+        bound_seconds: (infeasible || bound.is_some()).then_some(row.wall_seconds),
         time_unit: row.time_unit,
         memory_unit: row.memory_unit,
         revision: format!("{} {}", row.version, row.git_revision).trim().to_owned(),
         timestamp: row.timestamp.clone(),
         schedule: String::new(),
     };
-    if solved {
-        entry.schedule = entry.schedule_name();
-    }
-    Some(entry)
+    let path = schedule_path(&source.join("schedules"), row);
+    let found = solved.then(|| confirm(&mut said, instance, &path)).transpose()?;
+    Ok(Some(Offer { said, claim, found, classes: classes_of(instance), path }))
 }
 
-/// Puts an offer among the entries, as far as it is better.
-fn take(
-    entries: &mut Vec<Entry>,
-    offer: Entry,
-    folder: &Path,
-    schedule: &Path,
-    changes: &mut Changes,
-) -> Result<(), Failure> {
-    let known = entries.iter_mut().find(|entry| entry.same_question(&offer));
-    let Some(known) = known else {
-        keep_schedule(&offer, folder, schedule)?;
-        changes.new += 1;
-        entries.push(offer);
-        return Ok(());
-    };
-    let merged = merge(known, &offer);
-    if merged.time < known.time || known.time.is_none() && merged.time.is_some() {
-        keep_schedule(&merged, folder, schedule)?;
+/// The classes of the library that differ on an instance: where an operator has no implementation but those of the fixed
+/// order, there is no class between that and all schedules.
+pub(super) fn classes_of(instance: &Instance) -> Vec<Class> {
+    let fixed = fixed_implementations(instance);
+    let chooses = fixed.is_none_or(|fixed| {
+        let ways = |(operator, (first, again)): (&Operator, &(usize, Option<usize>))| {
+            (0..operator.implementations.len()).any(|way| way != *first && Some(way) != *again)
+        };
+        instance.operators().iter().zip(&fixed).any(ways)
+    });
+    let between = |class: &Class| *class != Class::ALL && class.implementations == Implementations::Chosen;
+    CLASSES.iter().map(|(_, class)| *class).filter(|class| chooses || !between(class)).collect()
+}
+
+/// Simulates a schedule and gives it the name under which it is kept; returns its class.
+fn confirm(said: &mut Entry, instance: &Instance, path: &Path) -> Result<Class, String> {
+    let (document, schedule) = read_schedule(path, instance).map_err(|error| error.to_string())?;
+    let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
+    let (time, peak) = (said.time.unwrap_or_default(), said.peak.unwrap_or_default());
+    if (simulation.time, simulation.peak_bytes) != (time, peak) {
+        return Err(format!(
+            "the row says {time} and {peak}, the simulator {} and {}",
+            simulation.time, simulation.peak_bytes
+        ));
     }
-    replace(known, &offer, merged, changes);
+    if peak > said.budget_size {
+        return Err(format!("over budget: the simulated peak is {peak}"));
+    }
+    said.schedule = said.schedule_name(&serde_json::to_string(&document).map_err(|error| error.to_string())?);
+    Ok(Class::of(instance, &schedule))
+}
+
+impl Offer {
+    /// Makes the entries that this says something about where they are not there, and offers them its time.
+    fn ask(&self, entries: &mut Vec<Entry>) {
+        for &class in &self.classes {
+            let found = self.found.is_some_and(|found| class.contains(&found));
+            if !found && !self.covers(class) {
+                continue;
+            }
+            let question = Entry { class, ..self.said.clone() };
+            let at = entries.iter().position(|entry| entry.same_question(&question)).unwrap_or_else(|| {
+                entries.push(Entry {
+                    status: Status::Open,
+                    time: None,
+                    peak: None,
+                    bound: None,
+                    found_by: String::new(),
+                    found_seconds: None,
+                    bound_by: String::new(),
+                    bound_seconds: None,
+                    schedule: String::new(),
+                    ..question.clone()
+                });
+                entries.len() - 1
+            });
+            if found {
+                entries[at].learn_time(&self.said);
+            }
+        }
+    }
+
+    /// Whether something is proved of a class.
+    fn covers(&self, class: Class) -> bool {
+        let proved = self.said.bound.is_some() || self.said.status == Status::Infeasible;
+        proved && self.claim.class.contains(&class)
+    }
+
+    /// Offers what is proved; returns what a time refutes.
+    fn prove(&self, entries: &mut [Entry]) -> Vec<String> {
+        let mut refuted = Vec::new();
+        for entry in entries.iter_mut() {
+            let same = (&entry.instance_hash, entry.budget_size) == (&self.said.instance_hash, self.said.budget_size);
+            if !same || !self.covers(entry.class) {
+                continue;
+            }
+            match entry.refutes(&self.said) {
+                Some(words) => refuted.push(words),
+                None => entry.learn_bound(&self.said),
+            }
+        }
+        refuted
+    }
+}
+
+/// Copies the schedules that entries name and that are not there yet, as small as they get.
+fn keep_schedules(folder: &Path, entries: &[Entry], offers: &[Offer]) -> Result<(), Failure> {
+    for entry in entries.iter().filter(|entry| !entry.schedule.is_empty()) {
+        let target = folder.join(&entry.schedule);
+        let source = offers.iter().find(|offer| offer.said.schedule == entry.schedule);
+        if let Some(offer) = source.filter(|_| !target.is_file()) {
+            let document: ScheduleDocument = read_json(&offer.path)?;
+            output::write_file(&target, |path| write_json(path, &document).map_err(|error| error.to_string()))
+                .map_err(Failure::failed)?;
+        }
+    }
     Ok(())
 }
 
-/// What entries say of each other: a time holds in every class around its own, a bound in every class within.
-fn spread(entries: &mut [Entry], changes: &mut Changes) {
-    let known = entries.to_vec();
-    for from in &known {
-        for known in entries.iter_mut().filter(|entry| entry.same_budget(from) && entry.class != from.class) {
-            let is_within = known.class.contains(&from.class);
-            let bounds = from.class.contains(&known.class);
-            let said = Entry {
-                time: from.time.filter(|_| is_within),
-                bound: from.bound.filter(|_| bounds),
-                status: match from.status {
-                    Status::Infeasible if from.class.contains(&known.class) => Status::Infeasible,
-                    Status::Best | Status::Optimal if is_within => Status::Best,
-                    _ => Status::Unknown,
-                },
-                ..from.clone()
-            };
-            let merged = Entry { class: known.class, ..merge(known, &said) };
-            replace(known, &said, merged, changes);
+/// Removes schedules that no entry names any more. What cannot be removed stays: it is in nobody's way.
+fn remove_unnamed(folder: &Path, entries: &[Entry]) {
+    let named: BTreeSet<PathBuf> = entries.iter().map(|entry| folder.join(&entry.schedule)).collect();
+    for inner in std::fs::read_dir(folder.join("best-known")).into_iter().flatten().flatten() {
+        for file in std::fs::read_dir(inner.path()).into_iter().flatten().flatten() {
+            if !named.contains(&file.path()) {
+                let _ = std::fs::remove_file(file.path());
+            }
         }
-    }
-}
-
-/// Puts what two entries come to in the place of one, and says whose bound was refuted.
-fn replace(known: &mut Entry, offer: &Entry, merged: Entry, changes: &mut Changes) {
-    if known.bound > merged.bound || offer.bound > merged.bound {
-        let (bound, by) =
-            if known.bound > offer.bound { (known.bound, &known.bound_by) } else { (offer.bound, &offer.bound_by) };
-        changes.dropped.push(format!(
-            "{} {} at {}: {by} says that nothing is faster than {}, {} found {}",
-            known.instance,
-            known.class,
-            known.budget_size,
-            bound.unwrap_or_default(),
-            merged.found_by,
-            merged.time.unwrap_or_default()
-        ));
-    }
-    changes.better += usize::from(merged != *known);
-    *known = merged;
-}
-
-/// The better of two in every respect.
-fn merge(known: &Entry, offer: &Entry) -> Entry {
-    let mut merged = known.clone();
-    let faster = match (known.time, offer.time) {
-        (Some(known), Some(offer)) => offer < known,
-        (None, Some(_)) => true,
-        _ => false,
-    };
-    // The same time is worth more with a proof, and so is "there is none" where no time is known.
-    let proved = offer.time == known.time && (known.status, offer.status) == (Status::Best, Status::Optimal)
-        || known.status == Status::Unknown && offer.status == Status::Infeasible;
-    if faster {
-        merged = Entry { bound: known.bound, bound_by: known.bound_by.clone(), ..offer.clone() };
-    } else if proved {
-        (merged.status, merged.found_by) = (offer.status, offer.found_by.clone());
-        (merged.revision, merged.timestamp) = (offer.revision.clone(), offer.timestamp.clone());
-    }
-    if offer.bound > merged.bound {
-        (merged.bound, merged.bound_by) = (offer.bound, offer.bound_by.clone());
-    }
-    if merged.bound.zip(merged.time).is_some_and(|(bound, time)| bound > time) {
-        // A schedule refutes it; the other one may hold.
-        let other = [known, offer].into_iter().find(|entry| entry.bound.is_some() && entry.bound <= merged.time);
-        (merged.bound, merged.bound_by) =
-            other.map_or((None, String::new()), |other| (other.bound, other.bound_by.clone()));
-    }
-    if merged.status == Status::Best && merged.bound == merged.time {
-        merged.status = Status::Optimal;
-    }
-    merged
-}
-
-/// Copies a schedule, as small as it gets.
-fn keep_schedule(entry: &Entry, folder: &Path, schedule: &Path) -> Result<(), Failure> {
-    if entry.time.is_none() {
-        return Ok(());
-    }
-    let document: remat_core::schedule::ScheduleDocument = remat_core::io::read_json(schedule)?;
-    let target: PathBuf = folder.join(&entry.schedule);
-    output::write_file(&target, |path| remat_core::io::write_json(path, &document).map_err(|error| error.to_string()))
-        .map_err(Failure::failed)
-}
-
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-    use crate::harness::records::tests::example;
-
-    fn entry(time: Option<u64>, bound: Option<u64>, termination: Termination) -> Entry {
-        let mut row = example("m", Some(("0.5x", 7)));
-        (row.simulated_time, row.lower_bound) = (time, bound);
-        row.termination = Ending::Ran(termination);
-        offer(&row).unwrap()
-    }
-
-    #[test]
-    fn nothing_ever_gets_worse() {
-        let best = entry(Some(10), None, Termination::Optimal);
-        assert_eq!(best.bound, Some(10));
-        for worse in [
-            entry(Some(11), Some(7), Termination::Feasible),
-            entry(Some(10), None, Termination::Feasible),
-            entry(None, Some(8), Termination::BoundOnly),
-            entry(None, None, Termination::Infeasible),
-        ] {
-            assert_eq!(merge(&best, &worse), best);
-        }
-    }
-
-    #[test]
-    fn times_bounds_and_proofs_get_better_one_by_one() {
-        let known = entry(Some(10), Some(5), Termination::Feasible);
-        let faster = merge(&known, &entry(Some(9), None, Termination::Feasible));
-        assert_eq!((faster.time, faster.bound, faster.status), (Some(9), Some(5), Status::Best));
-        let tighter = merge(&faster, &entry(None, Some(7), Termination::BoundOnly));
-        assert_eq!((tighter.time, tighter.bound), (Some(9), Some(7)));
-        let proved = merge(&tighter, &entry(Some(9), Some(9), Termination::Optimal));
-        assert_eq!((proved.time, proved.bound, proved.status), (Some(9), Some(9), Status::Optimal));
-    }
-
-    #[test]
-    fn a_bound_above_a_time_is_about_something_else() {
-        let known = entry(Some(10), Some(10), Termination::Optimal);
-        let faster = merge(&known, &entry(Some(8), Some(6), Termination::Feasible));
-        assert_eq!((faster.time, faster.bound, faster.status), (Some(8), Some(6), Status::Best));
-        let narrow = merge(&faster, &entry(None, Some(9), Termination::BoundOnly));
-        assert_eq!((narrow.time, narrow.bound), (Some(8), Some(6)));
-    }
-
-    #[test]
-    fn a_schedule_refutes_that_there_is_none() {
-        let infeasible = entry(None, None, Termination::Infeasible);
-        assert_eq!(infeasible.status, Status::Infeasible);
-        assert_eq!(merge(&infeasible, &entry(Some(3), None, Termination::Feasible)).status, Status::Best);
+        // Fails where schedules are left.
+        let _ = std::fs::remove_dir(inner.path());
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use remat_core::format::{MemoryUnit, Phase, TensorKind, TimeUnit};
 use remat_core::io::read_schedule;
 use remat_core::simulate::{Observer, simulate_observed};
-use remat_core::{Instance, Schedule, Simulation, Step, TensorId};
+use remat_core::{Instance, Schedule, Step, TensorId};
 use serde::Serialize;
 
 use crate::harness::recorded::Instances;
@@ -38,7 +38,7 @@ type Way = (String, u64, u64);
 
 /// What all schedules of an instance have in common.
 #[derive(Serialize)]
-struct InstanceData {
+pub struct InstanceData {
     name: String,
     bytes: bool,
     ns: bool,
@@ -51,7 +51,7 @@ struct InstanceData {
 
 /// A schedule, encoded.
 #[derive(Serialize)]
-struct ScheduleData {
+pub struct ScheduleData {
     instance: usize,
     label: String,
     budget: String,
@@ -160,17 +160,18 @@ fn one(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(Schedu
     let instance = instances.get(row)?;
     let path = schedule_path(&folder.join("schedules"), row);
     let (_, schedule) = read_schedule(&path, instance).map_err(|error| error.to_string())?;
-    let mut watcher = Watcher::default();
-    let simulation = simulate_observed(instance, &schedule, &mut watcher)
-        .map_err(|error| format!("{}: illegal schedule: {error}", path.display()))?;
-    if row.simulated_time != Some(simulation.time) || row.simulated_peak != Some(simulation.peak_bytes) {
+    let label = label(&row.method, &row.parameters)
+        + &if row.seed == 0 { String::new() } else { format!(", seed {}", row.seed) };
+    let data = schedule_data(instance, &schedule, label, (&row.budget, row.budget_size))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    if row.simulated_time != Some(data.time) || row.simulated_peak != Some(data.peak) {
         return Err(format!("{}: is not what the row says; `bench check` has the difference", path.display()));
     }
-    let data = schedule_data(row, instance, &schedule, &simulation, watcher);
     Ok((data, schedule.steps.len()))
 }
 
-fn instance_data(instance: &Instance) -> InstanceData {
+/// What the viewer is given of an instance.
+pub fn instance_data(instance: &Instance) -> InstanceData {
     let tensors = instance.tensors().iter().map(|tensor| (tensor.name.clone(), tensor.bytes, tensor.kind as usize));
     let operators = instance.operators().iter().map(|operator| {
         let ways = operator.implementations.iter().map(|way| (way.name.clone(), way.time, way.workspace_bytes));
@@ -186,13 +187,19 @@ fn instance_data(instance: &Instance) -> InstanceData {
     }
 }
 
-fn schedule_data(
-    row: &Record,
+/// Simulates a schedule, and encodes it with what the simulator says of each step.
+///
+/// # Errors
+/// The schedule is illegal.
+pub fn schedule_data(
     instance: &Instance,
     schedule: &Schedule,
-    simulation: &Simulation,
-    watcher: Watcher,
-) -> ScheduleData {
+    label: String,
+    (budget, budget_bytes): (&str, Option<u64>),
+) -> Result<ScheduleData, String> {
+    let mut watcher = Watcher::default();
+    let simulation =
+        simulate_observed(instance, schedule, &mut watcher).map_err(|error| format!("illegal schedule: {error}"))?;
     let mut ran = vec![false; instance.operators().len()];
     let mut phase = |step: &Step| match *step {
         Step::Free(_) => 'x',
@@ -217,12 +224,11 @@ fn schedule_data(
     let before = std::iter::once(0).chain(simulation.timeline.iter().copied());
     let memory = simulation.timeline.iter().zip(before).map(|(now, before)| now.cast_signed() - before.cast_signed());
     let used = watcher.workspace.iter().any(|&bytes| bytes > 0);
-    ScheduleData {
+    Ok(ScheduleData {
         instance: 0,
-        label: label(&row.method, &row.parameters)
-            + &if row.seed == 0 { String::new() } else { format!(", seed {}", row.seed) },
-        budget: row.budget.clone(),
-        budget_bytes: row.budget_size,
+        label,
+        budget: budget.into(),
+        budget_bytes,
         time: simulation.time,
         peak: simulation.peak_bytes,
         peak_step: simulation.peak_step,
@@ -232,7 +238,7 @@ fn schedule_data(
         memory: memory.collect(),
         workspace: if used { watcher.workspace } else { vec![] },
         changes: watcher.changes,
-    }
+    })
 }
 
 /// Writes down what the simulator does.
@@ -281,10 +287,7 @@ mod tests {
     fn what_is_replayed_fills_the_memory_of_every_step() {
         let instance = Instance::new(&figure4("n", 6, 4)).unwrap();
         let schedule = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
-        let mut watcher = Watcher::default();
-        let simulation = simulate_observed(&instance, &schedule, &mut watcher).unwrap();
-        let row = example("store-all", None);
-        let data = schedule_data(&row, &instance, &schedule, &simulation, watcher);
+        let data = schedule_data(&instance, &schedule, "store-all".into(), ("", None)).unwrap();
         let steps: Vec<&str> = data.changes.split(';').collect();
         // The last entry has what the last step, a free, leaves behind.
         assert_eq!(steps.len(), schedule.steps.len() + 1);

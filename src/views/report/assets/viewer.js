@@ -1,11 +1,23 @@
 // The schedule viewer: replays what the simulator recorded. It adds up nothing that the simulator has not.
 "use strict";
 (() => {
-  const source = document.getElementById("schedule-data");
-  if (!source) return;
-  const data = JSON.parse(source.textContent);
   const at = (id) => document.getElementById(id);
   const [select, slider, timeline, alive] = [at("schedule"), at("step"), at("timeline"), at("alive")];
+  if (!select) return;
+  // A page either holds its schedules or names files of them, each a script that calls benchData: a page that was opened from
+  // a folder may load scripts, and nothing else.
+  const source = at("schedule-data");
+  const data = source ? JSON.parse(source.textContent) : null;
+  const files = new Map();
+  window.benchData = (name, content) => files.set(name, content);
+  const load = (name) => new Promise((resolve, reject) => {
+    if (files.has(name)) return resolve(files.get(name));
+    const script = document.createElement("script");
+    script.src = name;
+    script.addEventListener("load", () => resolve(files.get(name)));
+    script.addEventListener("error", () => reject(new Error(`${name} cannot be loaded`)));
+    document.head.append(script);
+  });
   const kinds = alive.dataset.kinds.split(" ");
   const SHOWN = 60;
   const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, STRIP] = [1100, 340, 78, 16, 26, 62, 10];
@@ -28,12 +40,12 @@
     return element;
   };
 
-  // Turns the encoding (src/report/schedules.rs) into lists by step.
-  const decode = (schedule) => {
+  // Turns the encoding (src/views/report/schedules.rs) into lists by step.
+  const decode = (schedule, instance) => {
     let sum = 0;
     return {
       ...schedule,
-      instance: data.instances[schedule.instance],
+      instance,
       memory: schedule.memory.map((change) => (sum += change)),
       actions: schedule.actions.split(" "),
       changes: schedule.changes.split(";").map((step) => step.match(/[+-]\d+/g) ?? []),
@@ -137,6 +149,7 @@
   };
 
   const show = (wanted) => {
+    if (!shown) return;
     const { instance, memory, workspace } = shown;
     const step = Math.max(0, Math.min(memory.length - 1, wanted));
     slider.value = step;
@@ -157,8 +170,17 @@
     alive.tBodies[0].replaceChildren(...head, ...rows);
   };
 
-  const choose = (index) => {
-    shown = decode(data.schedules[index]);
+  const choose = (value) => {
+    if (data) return present(decode(data.schedules[Number(value)], data.instances[data.schedules[Number(value)].instance]));
+    at("facts").textContent = "Loading the schedule.";
+    Promise.all([load(value), load(select.dataset.instance)]).then(
+      ([schedule, instance]) => { if (select.value === value) present(decode(schedule, instance)); },
+      (error) => { at("facts").textContent = error.message; },
+    );
+  };
+
+  const present = (schedule) => {
+    shown = schedule;
     const { instance, memory, budget } = shown;
     slider.max = memory.length - 1;
     const limit = shown.budget_bytes ? `, budget ${budget} (${bytes(shown.budget_bytes, instance)})` : "";
@@ -168,15 +190,15 @@
     show(shown.peak_step ?? 0);
   };
 
-  select.addEventListener("change", () => choose(Number(select.value)));
+  select.addEventListener("change", () => choose(select.value));
   slider.addEventListener("input", () => show(Number(slider.value)));
-  at("to-peak").addEventListener("click", () => show(shown.peak_step ?? 0));
+  at("to-peak").addEventListener("click", () => show(shown?.peak_step ?? 0));
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.view");
     if (!button) return;
     select.value = button.dataset.schedule;
-    choose(Number(select.value));
+    choose(select.value);
     at("schedules").scrollIntoView();
   });
-  choose(Number(select.value));
+  choose(select.value);
 })();

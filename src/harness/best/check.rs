@@ -1,0 +1,219 @@
+//! The library held against the simulator, against itself, and, a sample of it, against the methods that proved it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use remat_core::io::read_schedule;
+use remat_core::simulate;
+use remat_formulations::method::claim::Strength;
+use remat_formulations::random::Random;
+use remat_formulations::{Class, Limits, Spec, Termination};
+
+use super::relations::settle;
+use super::{Entry, Status, read};
+use crate::ground::failure::Failure;
+use crate::ground::host::{Host, cores};
+use crate::harness::recorded::Instances;
+use crate::harness::records::{Ending, Record};
+use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
+use crate::harness::run::{Conditions, Run, execute};
+
+/// A proof is tried again where it took at most this part of the time that there is for all.
+const SHARE: u32 = 8;
+/// Seconds that a proof may take, for each that it took, and besides.
+const PATIENCE: (f64, f64) = (4.0, 2.0);
+
+/// What a schedule file comes to: time, peak and class.
+type Simulated = Result<(u64, u64, Class), String>;
+
+/// Simulates every schedule again, and holds the entries against each other; returns how many schedules there are, and
+/// what is not as it should be.
+///
+/// # Errors
+/// The file is none of ours.
+pub fn check(folder: &Path) -> Result<(usize, Vec<String>), Failure> {
+    let entries = read(folder)?;
+    let mut instances = Instances::new(folder);
+    let mut simulated: BTreeMap<&str, Simulated> = BTreeMap::new();
+    let mut differences = Vec::new();
+    for entry in &entries {
+        if entry.time.is_some() {
+            let known =
+                simulated.entry(&entry.schedule).or_insert_with(|| simulated_again(entry, folder, &mut instances));
+            differences.extend(confirm(entry, known).err().map(|words| about(entry, &words)));
+        }
+        differences.extend(uncovered(entry).map(|words| about(entry, &words)));
+    }
+    let count = simulated.len();
+    let mut settled = entries.clone();
+    differences.extend(settle(&mut settled));
+    for entry in entries.iter().filter(|entry| !settled.contains(entry)) {
+        differences
+            .push(about(entry, "other lines of the table say more, or status or gap do not follow from the line"));
+    }
+    Ok((count, differences))
+}
+
+fn about(entry: &Entry, words: &str) -> String {
+    format!("{} {} at {}: {words}", entry.instance, entry.class_name(), entry.budget)
+}
+
+fn simulated_again(entry: &Entry, folder: &Path, instances: &mut Instances) -> Simulated {
+    let instance = instances.named(&entry.instance, &entry.instance_hash)?;
+    let (_, schedule) = read_schedule(&folder.join(&entry.schedule), instance).map_err(|error| error.to_string())?;
+    let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
+    Ok((simulation.time, simulation.peak_bytes, Class::of(instance, &schedule)))
+}
+
+/// Whether the simulator says of a schedule what an entry says.
+fn confirm(entry: &Entry, simulated: &Simulated) -> Result<(), String> {
+    let (time, peak, class) = simulated.as_ref().map_err(Clone::clone)?;
+    if (Some(*time), Some(*peak)) != (entry.time, entry.peak) {
+        let (said, peak_said) = (entry.time.unwrap_or_default(), entry.peak.unwrap_or_default());
+        return Err(format!("the entry says {said} and {peak_said}, the simulator {time} and {peak}"));
+    }
+    if *peak > entry.budget_size {
+        return Err(format!("over budget: the simulated peak is {peak}"));
+    }
+    if !entry.class.contains(class) {
+        return Err(format!("its schedule is outside of the class: {class}"));
+    }
+    Ok(())
+}
+
+/// What is wrong with who proved an entry, if anything: what it claims must cover the class. A method that claims of
+/// each answer has that in its rows.
+fn uncovered(entry: &Entry) -> Option<String> {
+    if entry.bound.is_none() && entry.status != Status::Infeasible {
+        return None;
+    }
+    let claim = match spec(&entry.bound_by).map(|(_, claim)| claim) {
+        Ok(claim) => claim,
+        Err(words) => return Some(words),
+    };
+    let covers = claim.strength == Strength::Heuristic || claim.class.contains(&entry.class);
+    (!covers).then(|| format!("{} claims {claim}, which does not cover the class", entry.bound_by))
+}
+
+/// How a sample of proofs was tried again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proofs {
+    /// Proofs that came out again.
+    pub again: usize,
+    /// Proofs that did not in their time, which refutes nothing.
+    pub out_of_time: usize,
+    /// What came out otherwise.
+    pub differences: Vec<String>,
+}
+
+/// Tries a random sample of the proofs again, each with the method that it is from, for some wall time altogether.
+///
+/// # Errors
+/// The file is none of ours, or interrupted.
+pub fn prove(root: &Path, folder: &Path, time: Duration, seed: u64, stop: &Arc<AtomicBool>) -> Result<Proofs, Failure> {
+    let began = Instant::now();
+    let entries = read(folder)?;
+    let mut sample: Vec<&Entry> = origins(&entries).into_iter().filter(|entry| is_short(entry, time)).collect();
+    let mut random = Random::new(seed);
+    let mut instances = Instances::new(folder);
+    let mut proofs = Proofs::default();
+    while !sample.is_empty() && began.elapsed() < time {
+        let entry = sample.swap_remove(random.below(u32::try_from(sample.len()).unwrap_or(u32::MAX)) as usize);
+        match again(root, entry, &mut instances, stop) {
+            Ok(record) => match compare(entry, &record) {
+                Ok(true) => proofs.again += 1,
+                Ok(false) => proofs.out_of_time += 1,
+                Err(words) => proofs.differences.push(about(entry, &words)),
+            },
+            Err(words) => proofs.differences.push(about(entry, &words)),
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted("interrupted while proofs were tried again".into()));
+        }
+    }
+    Ok(proofs)
+}
+
+/// Of the entries that say the same by the same method, each within the next, the last: the others have it from there.
+fn origins(entries: &[Entry]) -> Vec<&Entry> {
+    let proved = |entry: &&Entry| entry.bound.is_some() || entry.status == Status::Infeasible;
+    let says_the_same = |a: &Entry, b: &Entry| {
+        (a.bound, &a.bound_by) == (b.bound, &b.bound_by) && (a.bound.is_some() || a.status == b.status)
+    };
+    let is_derived = |entry: &Entry| {
+        let from = |other: &Entry| !std::ptr::eq(entry, other) && entry.is_within(other) && says_the_same(entry, other);
+        entries.iter().any(from)
+    };
+    entries.iter().filter(proved).filter(|entry| !is_derived(entry)).collect()
+}
+
+fn is_short(entry: &Entry, time: Duration) -> bool {
+    entry.bound_seconds.is_some_and(|seconds| seconds <= (time / SHARE).as_secs_f64())
+}
+
+/// The claim and the run of a label such as `checkmate-ilp[gap-ppm=10]`.
+fn spec(label: &str) -> Result<(Spec, remat_formulations::Claim), String> {
+    let spec: Spec = label.parse().map_err(|error: remat_formulations::SpecError| error.to_string())?;
+    let known = method(&spec.id).map_err(|error| error.to_string())?;
+    let claim = known.claim(&parameters(known, &spec.parameters).map_err(|error| error.to_string())?);
+    Ok((spec, claim))
+}
+
+/// Runs the method that proved an entry again.
+fn again(root: &Path, entry: &Entry, instances: &mut Instances, stop: &Arc<AtomicBool>) -> Result<Record, String> {
+    let words = |failure: Failure| failure.to_string();
+    let path = instances.path(&entry.instance, &entry.instance_hash)?;
+    let (Spec { id, parameters: given }, _) = spec(&entry.bound_by)?;
+    let method = method(&id).map_err(words)?;
+    let budget = RunBudget { text: entry.budget.clone(), bytes: Some(entry.budget_size) };
+    let run = Run {
+        suite: String::new(),
+        subject: Arc::new(Subject::read(path).map_err(words)?),
+        method,
+        command: vec![],
+        parameters: parameters(method, &given).map_err(words)?,
+        given,
+        budgets: vec![budget.clone()],
+        seed: 0,
+    };
+    let (each, besides) = PATIENCE;
+    let seconds = each * entry.bound_seconds.unwrap_or(0.0) + besides;
+    let conditions = Conditions {
+        limits: Limits { time: Some(Duration::from_secs_f64(seconds)), threads: cores(), seed: 0 },
+        memory_limit_bytes: None,
+        cpu_limit: None,
+        logs: None,
+        unfinished: None,
+        host: Host::new(root),
+    };
+    let row = execute(&run, &[budget], &conditions, stop).pop();
+    row.map(|row| row.record).ok_or_else(|| "internal error: a run without a row".into())
+}
+
+/// Whether a row says at least as much as an entry; not, where its time was up.
+fn compare(entry: &Entry, row: &Record) -> Result<bool, String> {
+    if row.is_error() {
+        return Err(format!("{} ends in an error: {}", entry.bound_by, row.error));
+    }
+    let infeasible = row.termination == Ending::Ran(Termination::Infeasible);
+    let holds = match (entry.status, entry.bound) {
+        (Status::Infeasible, _) => infeasible,
+        (_, bound) => row.lower_bound.or(row.simulated_time) >= bound,
+    };
+    if infeasible && entry.time.is_some() {
+        return Err(format!("{} says that there is no schedule", entry.bound_by));
+    }
+    match holds {
+        true => Ok(true),
+        false if row.is_limited() => Ok(false),
+        false => Err(format!(
+            "{} proves {} this time, and the entry says {}",
+            entry.bound_by,
+            row.lower_bound.map_or("nothing".into(), |bound| bound.to_string()),
+            entry.bound.map_or("that there is no schedule".into(), |bound| bound.to_string())
+        )),
+    }
+}
