@@ -71,8 +71,9 @@ pub(super) fn spread_times(entries: &mut [Entry]) {
             let holds = |from: &&Entry| {
                 entry.class.contains(&from.class) && from.peak.is_some_and(|peak| peak <= entry.budget_size)
             };
-            let best = known.iter().filter(holds).min_by_key(|from| (from.time.is_none(), from.time));
-            best.into_iter().for_each(|best| entry.learn_time(best));
+            if let Some(best) = known.iter().filter(holds).min_by_key(|from| (from.time.is_none(), from.time)) {
+                entry.learn_time(best);
+            }
         }
     }
 }
