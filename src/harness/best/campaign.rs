@@ -32,7 +32,7 @@ impl Campaign<'_> {
     /// Does what has no row yet and may improve the library.
     ///
     /// # Errors
-    /// As [`Sweep::perform`] and [`update`]; what was written stays, and what it comes to was taken over.
+    /// As [`Sweep::perform`] and [`update()`]; what was written stays, and what it comes to was taken over.
     pub fn perform(&self, stop: &Arc<AtomicBool>) -> Result<Changes, Failure> {
         let runs = self.sweep.runs()?;
         self.announce(&runs);
