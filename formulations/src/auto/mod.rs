@@ -76,11 +76,15 @@ impl Method for Auto {
 const AT_ONCE: [(&str, u32); 4] =
     [("store-all", 6), ("linearized-greedy", 12), ("ap-greedy", 12), ("rotor-persistent", 6)];
 
-/// Methods that search for the optimum of their class, one after the other, the last as long as there is time. Where
-/// operators have one implementation MONeT's class has nothing that Checkmate's lacks.
-fn searches(instance: &Instance) -> &'static [&'static str] {
-    let chooses = instance.operators().iter().any(|operator| operator.implementations.len() > 1);
-    if chooses { &["checkmate-ilp", "monet"] } else { &["checkmate-ilp"] }
+/// Methods that search for the optimum of their class, one after the other, and of how many parts of the time each may
+/// take one. Where no operator has a choice, for its first run or for those after it, MONeT's class has nothing that
+/// Checkmate's lacks; where some have, a schedule of Checkmate's is a start for MONeT.
+fn searches(instance: &Instance) -> &'static [(&'static str, u32)] {
+    let chooses = instance.operators().iter().any(|operator| {
+        let again = operator.implementations.iter().filter(|implementation| implementation.recompute).count();
+        again > 1 || operator.implementations.len() - again > 1
+    });
+    if chooses { &[("checkmate-ilp", 4), ("monet", 1)] } else { &[("checkmate-ilp", 1)] }
 }
 
 /// Parts of the time that is left, one for each annealing.
@@ -95,10 +99,9 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     }
     let search = |clock: Clock| {
         let searches = searches(context.instance);
-        for (index, id) in searches.iter().enumerate() {
-            let last = index + 1 == searches.len();
-            let role = if last { Role::Last } else { Role::Search };
-            board.run(id, &[], within(if last { clock } else { clock.share(2) }), role);
+        for (index, &(id, parts)) in searches.iter().enumerate() {
+            let role = if index + 1 == searches.len() { Role::Last } else { Role::Search };
+            board.run(id, &[], within(clock.share(parts)), role);
         }
     };
     let iterations = context.parameters.get::<Iterations>().map(|iterations| iterations.to_string());
@@ -116,8 +119,11 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     } else if let Some(left) = clock.left() {
-        anneal(4, "auto");
-        search(clock.at_most(left / 2));
+        // Without a schedule an annealing of a part of the time rarely finds one; the searches make their own.
+        if board.has_schedule() {
+            anneal(6, "auto");
+        }
+        search(clock.at_most(left * 2 / 3));
         anneal(1, "auto");
     } else {
         // What is found must not depend on who is first.
