@@ -101,7 +101,7 @@ if [ -n "$profiler" ]; then
     venv=$(scripts/profiler-venv.sh)
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
     # Looked for by file, not by import, which takes seconds; pip leaves alone what is there already.
-    needs=(torch torchvision numpy zstandard pytest timm transformers ruff mypy)
+    needs=(torch torchvision numpy zstandard pytest timm transformers scipy ruff mypy)
     if ! "$venv/bin/python" -c 'import importlib.util as u, sys
 sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${needs[@]}"; then
         step "torch (5 GB) and the profiler's other needs, into $venv"

@@ -4,7 +4,7 @@ Matrix products, convolutions and attention are counted by `torch.utils.flop_cou
 it reads and makes, once, whatever is fused into it. `roofline` takes the larger of both times, at the speeds that this
 device reaches on one matrix product and one copy (measured once and kept on disk). `flops` counts operations and a
 thousandth of an operation for every byte, and asks no clock: the same on every machine. `measured` runs operators of
-more than bytes alone on this device, and takes the roofline for the rest.
+more than bytes alone on this device, and takes the roofline for the rest. `Workspaces` knows what they take besides.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
+from remat_profiler.costs.measure import cpu_allocations
+
 from . import store
 from .errors import PlanError
 from .graph import Unit, hint, storage_bytes, tensors_of
 
 MODELS = ("roofline", "flops", "measured")
+_PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
 _PRODUCT, _COPIED_BYTES, _SAMPLES = 768, 64 << 20, 7
 
@@ -85,25 +88,69 @@ class Measured:
         """Median of a few runs."""
         if not flops(unit.node):
             return self.roofline.time(unit)
-        key = f"{unit.node.target} {[_described(value) for value in unit.node.args]} {unit.node.kwargs}"
+        key = _call_key(unit.node)
         if key not in self.known:
-            self.known[key] = self._measure(unit.node)
+            with without_fakes(), torch.no_grad():
+                self.known[key] = max(1, _median(_real_call(unit.node, self.device), self.device, 3))
         return self.known[key]
 
-    def _measure(self, node: fx.Node) -> int:
-        def real(value: object) -> object:
-            if isinstance(value, fx.Node):
-                fake = value.meta["val"]
-                if not isinstance(fake, torch.Tensor):
-                    return hint(fake)
-                shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
-                return torch.empty_strided(shape, stride, dtype=fake.dtype, device=self.device).zero_()
-            return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
 
+class Workspaces:
+    """Scratch memory of convolutions and attention, which libraries take beyond inputs and outputs: each distinct one runs on
+    this device, once, and what was found is kept on disk. Matrix products take none that counts; what a compiler generates
+    takes none."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_name_of(device)}')}.json"
+        found = store.read(self._file)
+        self._known: dict[str, int] = {k: v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
+
+    def bytes(self, unit: Unit) -> int:
+        """Of one run."""
+        name = str(getattr(unit.node.target, "overloadpacket", ""))
+        if not flops(unit.node) or name.rpartition(".")[2] in _PRODUCTS:
+            return 0
+        key = store.digest(_call_key(unit.node))
+        if key not in self._known:
+            self._known[key] = self._measure(unit.node)
+            store.write(self._file, self._known)
+        return self._known[key]
+
+    def _measure(self, node: fx.Node) -> int:
         with without_fakes(), torch.no_grad():
-            arguments, target = [real(value) for value in node.args], node.target
-            assert callable(target)
-            return max(1, _median(lambda: target(*arguments, **node.kwargs), self.device, 3))
+            call = _real_call(node, self.device)
+            call()
+            if self.device.type != "cuda":
+                peak, after = cpu_allocations(call)
+                return max(0, peak - after)
+            torch.cuda.synchronize(self.device)
+            torch.cuda.reset_peak_memory_stats(self.device)
+            made = call()
+            torch.cuda.synchronize(self.device)
+            above = torch.cuda.max_memory_allocated(self.device) - torch.cuda.memory_allocated(self.device)
+            del made
+            return max(0, above)
+
+
+def _call_key(node: fx.Node) -> str:
+    return f"{node.target} {[_described(value) for value in node.args]} {node.kwargs}"
+
+
+def _real_call(node: fx.Node, device: torch.device) -> Callable[[], object]:
+    """The operator on real tensors of zeros."""
+    def real(value: object) -> object:
+        if isinstance(value, fx.Node):
+            fake = value.meta["val"]
+            if not isinstance(fake, torch.Tensor):
+                return hint(fake)
+            shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
+            return torch.empty_strided(shape, stride, dtype=fake.dtype, device=device).zero_()
+        return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+    arguments, target = [real(value) for value in node.args], node.target
+    assert callable(target)
+    return lambda: target(*arguments, **node.kwargs)
 
 
 def costs_for(model: str, device: torch.device) -> Costs:
@@ -159,9 +206,13 @@ def without_fakes() -> AbstractContextManager[Any]:
     return entered
 
 
+def _name_of(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu with {torch.get_num_threads()} threads"
+
+
 def speed_of(device: torch.device) -> Speed:
     """From the disk, or measured in less than a second and kept there."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu with {torch.get_num_threads()} threads"
+    name = _name_of(device)
     file = store.folder("speeds") / f"{store.digest(name)}.json"
     try:
         return Speed(**json.loads(file.read_text(encoding="utf-8"))["speed"])

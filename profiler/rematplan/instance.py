@@ -13,8 +13,8 @@ from typing import TypedDict
 import torch
 from torch import fx
 
-from .costs import Costs
-from .graph import Joint, Tensor, storage_bytes
+from .costs import Costs, Workspaces
+from .graph import Joint, Tensor, schema_name, storage_bytes
 
 CUT = "end of the forward pass"
 
@@ -33,6 +33,7 @@ class Implementation(TypedDict):
 
     name: str
     time: int
+    workspace_bytes: int
 
 
 class OperatorEntry(TypedDict):
@@ -76,8 +77,8 @@ class Ids:
         return None if operator == self.cut else operator - (operator > self.cut)
 
 
-def document(joint: Joint, costs: Costs, name: str) -> Instance:
-    """The instance file, as a JSON object."""
+def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | None = None, always: int = 0) -> Instance:
+    """The instance file, as a JSON object; without `workspaces` operators take none. `always` more bytes are there all the time."""
     ids = Ids(joint)
     static = set(joint.static)
     numbers: dict[Tensor, int] = {}
@@ -100,11 +101,11 @@ def document(joint: Joint, costs: Costs, name: str) -> Instance:
     operators: list[OperatorEntry] = []
 
     def operator(id: int, name: str, kind: str, phase: str, reads: tuple[Tensor, ...], makes: tuple[Tensor, ...],
-                 recomputable: bool, time: int) -> None:
+                 recomputable: bool, time: int, workspace: int = 0) -> None:
         operators.append({
             "id": id, "name": name, "op_type": kind, "phase": phase,
             "inputs": sorted(numbers[t] for t in reads if t in numbers), "outputs": [numbers[t] for t in makes],
-            "recomputable": recomputable, "implementations": [{"name": "default", "time": time}],
+            "recomputable": recomputable, "implementations": [{"name": "default", "time": time, "workspace_bytes": workspace}],
         })
 
     def cut() -> None:
@@ -114,20 +115,30 @@ def document(joint: Joint, costs: Costs, name: str) -> Instance:
         if unit.index == ids.cut:
             cut()
         operator(ids.of(unit.index), unit.name, str(unit.node.target), "forward" if unit.forward else "backward",
-                 unit.reads, unit.makes, unit.repeatable, costs.time(unit))
+                 unit.reads, unit.makes, unit.repeatable, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
     if ids.cut == len(joint.units):
         cut()
+    measured: dict[str, object] = {"kind": "measured", "samples": 1, "statistic": "peak"}
+    if workspaces is None:
+        measured = {"kind": "generated", "generator": "none are counted"}
     origin = {"kind": "modelled", "model": costs.name}
     return {
         "format": "remat-instance", "version": 1, "name": name,
         "provenance": {
             "model": "graph of torch.compile", "batch_size": 1, "framework": {"name": "pytorch", "version": torch.__version__},
-            "sizes": {"kind": "exact"}, "times": origin, "workspaces": {"kind": "generated", "generator": "none are counted"},
+            "sizes": {"kind": "exact"}, "times": origin, "workspaces": measured,
             "notes": ["units of pointwise operators that a compiler fuses; what a unit computes on the way is not materialised"],
         },
-        "fixed_bytes": {"parameters": _static_bytes(joint.static)},
+        "fixed_bytes": {"parameters": _static_bytes(joint.static), "workspace": always},
         "tensors": entries, "operators": operators, "order": [entry["id"] for entry in operators],
     }
+
+
+def layout_copies(joint: Joint) -> int:
+    """Bytes of the copies that inductor makes of the weights of convolutions where it turns them channels-last: all of them
+    before the first operator, kept for the backward pass."""
+    weights = {unit.node.args[1] for unit in joint.units if schema_name(unit.node) == "aten::convolution"}
+    return sum(storage_bytes((node, 0)) for node in weights if isinstance(node, fx.Node) and node in joint.static)
 
 
 def _static_bytes(nodes: list[fx.Node]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,13 +23,22 @@ class Network:
     blocks: tuple[nn.Module, ...]
 
 
-class _Block(nn.Module):
-    """Of a decoder. `gated` as Llama's: RMS norms, SwiGLU and no biases; else as GPT-2's."""
+@dataclass(frozen=True)
+class Sized:
+    """A network at one size, in words, and how to make it."""
 
-    def __init__(self, width: int, heads: int, gated: bool) -> None:
+    words: str
+    build: Callable[[], Network]
+
+
+class _Block(nn.Module):
+    """Of a transformer: `gpt2` (norms first, causal), `bert` (norms after each sum, both directions), or `llama` (RMS norms first,
+    causal, rotary positions, SwiGLU, no biases)."""
+
+    def __init__(self, width: int, heads: int, kind: str) -> None:
         super().__init__()
-        norm, hidden = (nn.RMSNorm, 8 * width // 3) if gated else (nn.LayerNorm, 4 * width)
-        self.heads, self.gated = heads, gated
+        self.heads, self.kind, gated = heads, kind, kind == "llama"
+        norm, hidden = (nn.RMSNorm, 64 * -(-width // 24)) if gated else (nn.LayerNorm, 4 * width)
         self.first, self.second = norm(width), norm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width, bias=not gated), nn.Linear(width, width, bias=not gated)
         self.up = nn.Linear(width, 2 * hidden if gated else hidden, bias=not gated)
@@ -37,58 +46,95 @@ class _Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """One block."""
+        if self.kind == "bert":
+            x = self.first(x + self._mixed(x))
+            return self.second(x + self._fed(x))
+        x = x + self._mixed(self.first(x))
+        return x + self._fed(self.second(x))
+
+    def _mixed(self, x: torch.Tensor) -> torch.Tensor:
         b, t, d = x.shape
-        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(self.first(x)).chunk(3, -1))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(b, t, d))
-        h = self.up(self.second(x))
-        if self.gated:
+        q, k, v = (part.view(b, t, self.heads, -1).transpose(1, 2) for part in self.qkv(x).chunk(3, -1))
+        if self.kind == "llama":
+            q, k = _rotated(q), _rotated(k)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.kind != "bert")
+        return self.out(mixed.transpose(1, 2).reshape(b, t, d))
+
+    def _fed(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.up(x)
+        if self.kind == "llama":
             gate, h = h.chunk(2, -1)
-            return x + self.down(F.silu(gate) * h)
-        return x + self.down(F.gelu(h))
+            return self.down(F.silu(gate) * h)
+        return self.down(F.gelu(h))
 
 
-class _Decoder(nn.Module):
-    def __init__(self, width: int, layers: int, heads: int, words: int, length: int, gated: bool) -> None:
+def _rotated(x: torch.Tensor) -> torch.Tensor:
+    """Rotary positions: pairs of channels, turned by an angle that grows with the position."""
+    length, half = x.shape[-2], x.shape[-1] // 2
+    speeds = 10_000.0 ** (-torch.arange(half, device=x.device) / half)
+    angles = torch.arange(length, device=x.device)[:, None] * speeds
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1)
+
+
+class _Transformer(nn.Module):
+    def __init__(self, kind: str, width: int, layers: int, words: int, length: int) -> None:
         super().__init__()
-        self.token, self.place = nn.Embedding(words, width), nn.Embedding(length, width)
-        self.blocks = nn.ModuleList(_Block(width, heads, gated) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+        norm = {"gpt2": nn.LayerNorm, "bert": nn.Identity, "llama": nn.RMSNorm}[kind]
+        self.token, self.place = nn.Embedding(words, width), nn.Embedding(length, width) if kind != "llama" else None
+        self.blocks = nn.ModuleList(_Block(width, max(1, width // 64), kind) for _ in range(layers))
+        self.norm, self.head = norm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        x = self.token(tokens) + self.place.weight[: tokens.shape[1]]
+        x = self.token(tokens)
+        if self.place is not None:
+            x = x + self.place.weight[: tokens.shape[1]]
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x))
 
 
-def _decoder(width: int, layers: int, batch: int, length: int, gated: bool = False, words: int = 2048) -> Network:
-    tokens = torch.randint(0, words, (batch, length))
-    module = _Decoder(width, layers, max(1, width // 64), words, length, gated)
-    return Network(module, (tokens,), lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten()), tuple(module.blocks))
+def _transformer(kind: str, layers: int, width: int, batch: int, length: int, words: int) -> Sized:
+    def build() -> Network:
+        tokens = torch.randint(0, words, (batch, length))
+        module = _Transformer(kind, width, layers, words, length)
+        return Network(module, (tokens,), lambda y: F.cross_entropy(y.flatten(0, 1), tokens.flatten()), tuple(module.blocks))
+
+    return Sized(f"{layers} layers of width {width}, {words} words; {batch} sequences of {length}; no dropout", build)
 
 
-def _mlp(width: int, depth: int, batch: int) -> Network:
-    module = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth)))
-    return Network(module, (torch.randn(batch, width),), lambda y: y.square().mean(), tuple(module))
+def _mlp(width: int, depth: int, batch: int) -> Sized:
+    def build() -> Network:
+        module = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(depth)))
+        return Network(module, (torch.randn(batch, width),), lambda y: y.square().mean(), tuple(module))
+
+    return Sized(f"{depth} layers of width {width} with GELU; a batch of {batch}", build)
 
 
-def _resnet(name: str, batch: int, size: int) -> Network:
-    from torchvision import models
-
-    module = models.get_model(name, weights=None, num_classes=100)
+def _classifier(module: nn.Module, blocks: Iterable[nn.Module], batch: int, size: int) -> Network:
     labels = torch.arange(batch) % 100
-    blocks = tuple(block for layer in (module.layer1, module.layer2, module.layer3, module.layer4) for block in layer)
-    return Network(module, (torch.randn(batch, 3, size, size),), lambda y: F.cross_entropy(y, labels), blocks)
+    return Network(module, (torch.randn(batch, 3, size, size),), lambda y: F.cross_entropy(y, labels), tuple(blocks))
 
 
-def _vit(batch: int, size: int) -> Network:
-    from torchvision.models import VisionTransformer
+def _resnet(name: str, batch: int, size: int) -> Sized:
+    def build() -> Network:
+        from torchvision import models
 
-    module = VisionTransformer(size, 16, 6, 6, 384, 1536, num_classes=100)
-    labels = torch.arange(batch) % 100
-    blocks = tuple(module.encoder.layers.children())
-    return Network(module, (torch.randn(batch, 3, size, size),), lambda y: F.cross_entropy(y, labels), blocks)
+        module = models.get_model(name, weights=None, num_classes=100)
+        layers = (module.layer1, module.layer2, module.layer3, module.layer4)
+        return _classifier(module, (block for layer in layers for block in layer), batch, size)
+
+    return Sized(f"torchvision's, 100 classes; {batch} images of {size} x {size}", build)
+
+
+def _vit(layers: int, batch: int, size: int) -> Sized:
+    def build() -> Network:
+        from torchvision.models import VisionTransformer
+
+        module = VisionTransformer(size, 16, layers, 6, 384, 1536, num_classes=100)
+        return _classifier(module, module.encoder.layers.children(), batch, size)
+
+    return Sized(f"{layers} layers of width 384, patches of 16 x 16, 100 classes; {batch} images of {size} x {size}", build)
 
 
 class _Step(nn.Module):
@@ -122,23 +168,30 @@ class _UNet(nn.Module):
         return self.head(x)
 
 
-def _unet(batch: int, size: int) -> Network:
-    module = _UNet(16, 3)
-    labels = torch.zeros(batch, size, size, dtype=torch.int64)
-    return Network(module, (torch.randn(batch, 3, size, size),), lambda y: F.cross_entropy(y, labels), (*module.down, *module.up))
+def _unet(batch: int, size: int) -> Sized:
+    def build() -> Network:
+        module = _UNet(16, 3)
+        labels = torch.zeros(batch, size, size, dtype=torch.int64)
+        blocks = (*module.down, *module.up)
+        return Network(module, (torch.randn(batch, 3, size, size),), lambda y: F.cross_entropy(y, labels), blocks)
+
+    return Sized(f"four levels of 16 to 128 channels with batch norm; {batch} images of {size} x {size}", build)
 
 
 SIZES = ("trial", "cpu", "cuda")
-# By name, a builder for each size: of a test, for seconds of a CPU, and for a GPU of 80 GB.
-NETWORKS: dict[str, tuple[Callable[[], Network], Callable[[], Network], Callable[[], Network]]] = {
-    "mlp": (lambda: _mlp(128, 8, 1024), lambda: _mlp(512, 16, 4096), lambda: _mlp(4096, 24, 16384)),
-    "resnet18": (lambda: _resnet("resnet18", 2, 64), lambda: _resnet("resnet18", 16, 112), lambda: _resnet("resnet18", 256, 224)),
-    "resnet50": (lambda: _resnet("resnet50", 2, 64), lambda: _resnet("resnet50", 8, 112), lambda: _resnet("resnet50", 128, 224)),
-    "unet": (lambda: _unet(1, 32), lambda: _unet(4, 128), lambda: _unet(32, 512)),
-    "vit-s": (lambda: _vit(1, 64), lambda: _vit(8, 112), lambda: _vit(128, 224)),
-    "gpt2": (lambda: _decoder(64, 3, 8, 64, words=256), lambda: _decoder(384, 8, 8, 256), lambda: _decoder(768, 12, 16, 1024)),
-    "llama": (lambda: _decoder(64, 3, 8, 64, True, 256), lambda: _decoder(512, 8, 4, 256, True),
-              lambda: _decoder(2048, 16, 4, 2048, True, 32000)),
+# By name, at each size: for a test, for about a second of a CPU, and for a GPU of 80 GB.
+NETWORKS: dict[str, tuple[Sized, Sized, Sized]] = {
+    "mlp": (_mlp(128, 8, 1024), _mlp(512, 16, 4096), _mlp(4096, 24, 16384)),
+    "resnet18": (_resnet("resnet18", 2, 64), _resnet("resnet18", 32, 112), _resnet("resnet18", 256, 224)),
+    "resnet50": (_resnet("resnet50", 2, 64), _resnet("resnet50", 16, 112), _resnet("resnet50", 128, 224)),
+    "unet": (_unet(1, 32), _unet(4, 128), _unet(32, 512)),
+    "vit-s": (_vit(2, 1, 64), _vit(12, 16, 112), _vit(12, 128, 224)),
+    "bert-base": (_transformer("bert", 2, 64, 2, 32, 256), _transformer("bert", 12, 256, 8, 128, 4096),
+                  _transformer("bert", 12, 768, 64, 512, 30522)),
+    "gpt2": (_transformer("gpt2", 2, 64, 2, 32, 256), _transformer("gpt2", 12, 256, 8, 256, 4096),
+             _transformer("gpt2", 12, 768, 16, 1024, 50257)),
+    "llama": (_transformer("llama", 2, 64, 2, 32, 256), _transformer("llama", 8, 384, 4, 256, 4096),
+              _transformer("llama", 16, 2048, 4, 2048, 32000)),
 }
 
 
@@ -147,4 +200,4 @@ def build(name: str, size: str) -> Network:
     if name not in NETWORKS:
         raise PlanError(f"unknown network {name!r}: expected one of {', '.join(NETWORKS)}")
     torch.manual_seed(0)
-    return NETWORKS[name][SIZES.index(size)]()
+    return NETWORKS[name][SIZES.index(size)].build()

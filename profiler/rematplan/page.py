@@ -1,300 +1,107 @@
 """Measures training within budgets against what users have, and writes the page: `python -m rematplan.page OUT`.
 
-Every row is one iteration (forward, loss, backward) of one network under one method: the allocator's peak with parameters
-and inputs, the median time beside that of `torch.compile` taken in turn, and the largest difference of a gradient from eager
-training. Budgets of ours are shares of the eager peak. Rows are added to OUT/compiled.csv as they are found; rows that
-are there are kept, so that a measurement goes on where it stopped. The page is OUT/compiled.md, made from the rows alone.
+Every row (`compared.Row`) is measured in a process of its own, which a limit ends, and is added to OUT/compiled.csv when it
+is there. Rows that are there are kept, so that a measurement that was killed goes on where it stopped. The page is
+OUT/README.md, made from the rows alone and written after each.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
-import itertools
+import json
+import os
+import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from types import FunctionType
-from typing import Any
 
-import torch
-from torch import nn
-from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+from .compared import Bench, Conditions, Row, methods
+from .networks import NETWORKS, SIZES
 
-from . import networks
-from .budget import Budget
-from .compiling import compile as compile_within
-from .errors import PlanError, PlanWarning
-from .networks import NETWORKS, Network
-from .planning import executed, executed_time
-
-SHARES = (80, 60, 50, 40, 30)
-STOCK = (0.9, 0.7, 0.5, 0.3, 0.1, 0.0)
-SOLVERS = ("dp", "greedy", "ilp")
 UNFINISHED = 75
-_NUMBERS = itertools.count()
-Iteration = Callable[[], torch.Tensor]
-
-
-@dataclass
-class Row:
-    """One method on one network. Times in nanoseconds; `reference_ns` is `torch.compile`'s in the same minutes."""
-
-    network: str
-    method: str
-    setting: str
-    peak_bytes: int = 0
-    time_ns: int = 0
-    reference_ns: int = 0
-    budget_bytes: int = 0
-    planned_peak_bytes: int = 0
-    planned_overhead: float = 0.0
-    difference: float = 0.0
-    error: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What was asked for."""
-        return self.network, self.method, self.setting
-
-    @property
-    def slower(self) -> float:
-        """Time over that of `torch.compile`."""
-        return self.time_ns / self.reference_ns if self.reference_ns else 0.0
-
-
-def methods(shares: tuple[int, ...] = SHARES, stock: tuple[float, ...] = STOCK) -> Iterator[tuple[str, str]]:
-    """Everything that is compared, the reference first."""
-    yield "eager", ""
-    yield "torch.compile", ""
-    yield "checkpoint-blocks", "eager"
-    yield "checkpoint-blocks", "compiled"
-    yield "selective-checkpoint", "compiled"
-    for solver in SOLVERS:
-        for budget in stock:
-            yield f"compile-budget-{solver}", f"{budget:g}"
-    for share in shares:
-        yield "rematplan", f"{share}%"
-    for share in shares:
-        yield "rematplan-sets", f"{share}%"
-
-
-class Bench:
-    """A network on a device, with what is measured once: the eager gradients, and bytes that are always there."""
-
-    def __init__(self, name: str, size: str, device: str, samples: int, seconds: float) -> None:
-        self.name, self.samples, self.seconds = name, samples, seconds
-        made = networks.build(name, size)
-        module = made.module.to(device).train()
-        self.network = Network(module, tuple(x.to(device) for x in made.inputs), _on(made.loss, device), made.blocks)
-        self.state = {key: value.clone() for key, value in module.state_dict().items()}
-        held = [*module.parameters(), *module.buffers(), *self.network.inputs]
-        self.fixed = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}.values())
-        torch._dynamo.reset()
-        self.expected = self.gradients(self.iteration)
-        self.reference: Iteration = torch.compile(self.fresh())
-        self.eager_peak = 0
-
-    def iteration(self) -> torch.Tensor:
-        """Forward and loss."""
-        return self.network.loss(self.network.module(*self.network.inputs))
-
-    def fresh(self) -> Iteration:
-        """The iteration as code of its own: the compiler keeps what it compiled by code, and knows nothing of methods."""
-        code = Bench.iteration.__code__
-        again = FunctionType(code.replace(co_name=f"{code.co_name}_{next(_NUMBERS)}"), Bench.iteration.__globals__)
-        return lambda: again(self)
-
-    def run(self, iteration: Iteration) -> Callable[[], None]:
-        """A whole step without the optimizer's."""
-        def once() -> None:
-            self.network.module.zero_grad(set_to_none=True)
-            iteration().backward()
-        return once
-
-    def gradients(self, iteration: Iteration) -> dict[str, torch.Tensor]:
-        """From the first state, which comes back."""
-        module = self.network.module
-        torch.manual_seed(0)
-        self.run(iteration)()
-        found = {name: p.grad.detach().clone() for name, p in module.named_parameters() if p.grad is not None}
-        module.zero_grad(set_to_none=True)
-        module.load_state_dict(self.state)
-        return found
-
-    def row(self, method: str, setting: str) -> Row:
-        """Measures one method."""
-        row = Row(self.name, method, setting)
-        try:
-            with _configured(method, setting), _wrapped(self.network, method):
-                iteration = self._chosen(method, setting, row)
-                found = self.gradients(iteration)
-                largest = max(g.abs().max().item() for g in self.expected.values()) or 1.0
-                row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
-                row.peak_bytes = executed(self.run(iteration), 1).peak_bytes + self.fixed
-            self._time(row, iteration, method)
-            if method == "eager":
-                self.eager_peak = row.peak_bytes
-        except Exception as error:  # a method that fails is a row that says so
-            row.error = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
-        self.network.module.load_state_dict(self.state)
-        return row
-
-    def _time(self, row: Row, iteration: Iteration, method: str) -> None:
-        """In turn with the reference, so that what the machine does besides is the same for both."""
-        taken: tuple[list[int], list[int]] = [], []
-        self.run(self.reference)()
-        for _ in range(self.samples):
-            with _wrapped(self.network, method):
-                taken[0].append(executed_time(self.run(iteration)))
-            taken[1].append(executed_time(self.run(self.reference)))
-        row.time_ns, row.reference_ns = (round(statistics.median(samples)) for samples in taken)
-
-    def _chosen(self, method: str, setting: str, row: Row) -> Iteration:
-        if method == "eager" or setting == "eager":
-            return self.iteration
-        if not method.startswith("rematplan"):
-            return torch.compile(self.fresh())
-        row.budget_bytes = Budget.parse(setting).resolve(self.eager_peak)
-        apply = "sets" if method.endswith("sets") else "schedule"
-        ours = compile_within(self.fresh(), budget=row.budget_bytes, apply=apply, seconds=self.seconds, fullgraph=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PlanWarning)
-            self.gradients(ours)
-        (plan,) = ours._rematplan.plans  # type: ignore[attr-defined]
-        if plan.status == "stock":
-            raise PlanError(plan.reason)
-        row.planned_peak_bytes, row.planned_overhead = plan.peak_bytes, plan.overhead
-        return ours
-
-
-def _on(loss: Callable[[Any], torch.Tensor], device: str) -> Callable[[Any], torch.Tensor]:
-    """Losses close over labels on the CPU."""
-    if device == "cpu":
-        return loss
-    for cell in loss.__closure__ or ():
-        if isinstance(cell.cell_contents, torch.Tensor):
-            cell.cell_contents = cell.cell_contents.to(device)
-    return loss
-
-
-def _configured(method: str, setting: str) -> AbstractContextManager[Any]:
-    if not method.startswith("compile-budget-"):
-        return nullcontext()
-    from torch._functorch import config
-
-    patched: AbstractContextManager[Any] = config.patch(
-        activation_memory_budget=float(setting), activation_memory_budget_solver=method.rpartition("-")[2])
-    return patched
-
-
-class _wrapped:
-    """Blocks that recompute themselves, for as long as it lasts: everything, or (selective, as torchtitan does) all but
-    every other matrix product, convolutions and attention."""
-
-    def __init__(self, network: Network, method: str) -> None:
-        self.network = network
-        self.options: dict[str, Any] | None = None
-        if method == "checkpoint-blocks":
-            self.options = {}
-        elif method == "selective-checkpoint":
-            self.options = {"context_fn": lambda: create_selective_checkpoint_contexts(_every_other())}
-
-    def __enter__(self) -> None:
-        if self.options is not None:
-            for block in self.network.blocks:
-                self._wrap(block, self.options)
-
-    def _wrap(self, block: nn.Module, options: dict[str, Any]) -> None:
-        plain = block.forward
-        block.forward = lambda *inputs: checkpoint(plain, *inputs, use_reentrant=False, **options)
-
-    def __exit__(self, *_error: object) -> None:
-        if self.options is not None:
-            for block in self.network.blocks:
-                del block.__dict__["forward"]
-
-
-def _every_other() -> Callable[..., CheckpointPolicy]:
-    products = 0
-    kept = {"aten::convolution", "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_flash_attention",
-            "aten::_scaled_dot_product_efficient_attention"}
-
-    def policy(context: Any, operator: Any, *_arguments: Any, **_keywords: Any) -> CheckpointPolicy:
-        nonlocal products
-        name = operator._schema.name if isinstance(operator, torch._ops.OpOverload) else ""
-        if name in ("aten::mm", "aten::addmm"):
-            products += 0 if context.is_recompute else 1
-            return CheckpointPolicy.MUST_SAVE if products % 2 else CheckpointPolicy.PREFER_RECOMPUTE
-        return CheckpointPolicy.MUST_SAVE if name in kept else CheckpointPolicy.PREFER_RECOMPUTE
-
-    return policy
+_LIMIT_SECONDS = 900.0
+# Peaks this close are the same: allocators round.
+_SAME_PEAK = 1.002
 
 
 def read(path: Path) -> list[Row]:
     """The rows that are there."""
     if not path.is_file():
         return []
-    kinds = {field.name: field.type for field in fields(Row)}
-    convert: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
+    convert: dict[str, Callable[[str], object]] = {"int": int, "float": float, "str": str}
+    kinds = {field.name: convert[str(field.type)] for field in fields(Row)}
     with path.open(newline="", encoding="utf-8") as file:
-        return [Row(**{name: convert[str(kinds[name])](value) for name, value in row.items()}) for row in csv.DictReader(file)]
+        return [Row(**{name: kinds[name](value) for name, value in row.items()}) for row in csv.DictReader(file)]  # type: ignore[arg-type]
 
 
-def write(path: Path, rows: list[Row]) -> None:
-    """All of them, in order."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+def write(path: Path, rows: Sequence[Row]) -> None:
+    """All of them, whole or not at all."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(asdict(row) for row in rows)
+    partial.replace(path)
 
 
-def page(rows: list[Row], device: str) -> str:
+# The page.
+
+def page(rows: Sequence[Row], size: str) -> str:
     """The page, from the rows alone."""
-    lines = ["# Training within a budget", "",
-             f"One iteration without the optimizer step on {device}, torch {torch.__version__}. Peaks include parameters and inputs, "
-             "in MB. Times are over `torch.compile`'s, measured in the same minutes. `budget`: a share of the eager peak. Made by "
-             "`just compiled`; every row is in compiled.csv.", ""]
-    for name in dict.fromkeys(row.network for row in rows):
+    names = [name for name in NETWORKS if any(row.network == name for row in rows)]
+    devices = "; ".join(dict.fromkeys(row.device for row in rows if row.device))
+    lines = [
+        "# Training within a budget", "",
+        f"Measured on {devices or 'no device yet'}. A row is one training iteration: forward, loss and backward, "
+        "without the optimizer.", "",
+        "* **peak**: the largest number of bytes that the allocator had handed out at once, with parameters and inputs, in MB.",
+        "* **time**: over that of `torch.compile`, the median of pairs of iterations taken in turn, ± their interquartile range.",
+        "* **budget**: of rematplan's rows, a share of the eager peak.", "",
+        "`just compiled` makes this page; [compiled.csv](compiled.csv) has every figure.", "",
+        "## Summary", "",
+        "*Time at equal peak* is rematplan's time over that of the fastest other method that needs no more memory: the median, "
+        "the best and the worst row.", "",
+        "| network | eager peak | within the budget | lowest peak of the others | of rematplan | time at equal peak |",
+        "|---|---|---|---|---|---|"]
+    lines += [_summary(name, [row for row in rows if row.network == name]) for name in names]
+    for name in names:
         mine = [row for row in rows if row.network == name]
-        lines += [f"## {name}", "", "| method | setting | budget | planned peak | peak | time | gradients off by |",
-                  "|---|---|---|---|---|---|---|"]
-        for row in mine:
-            if row.error:
-                lines.append(f"| {row.method} | {row.setting} | {_mb(row.budget_bytes)} | | | {_escaped(row.error)} | |")
-                continue
-            over = " (over)" if row.budget_bytes and row.peak_bytes > row.budget_bytes else ""
-            lines.append(f"| {row.method} | {row.setting} | {_mb(row.budget_bytes)} | {_mb(row.planned_peak_bytes)} "
-                         f"| {_mb(row.peak_bytes)}{over} | {row.slower:.2f} | {row.difference:.0e} |")
-        lines += ["", _verdict(mine), ""]
-    return "\n".join(lines)
+        lines += ["", f"## {name}", "", f"{NETWORKS[name][SIZES.index(size)].words}.", "",
+                  "| method | setting | budget | planned peak | peak | time | gradients off by |", "|---|---|---|---|---|---|---|",
+                  *map(_line, mine)]
+    return "\n".join(lines) + "\n"
 
 
-def _verdict(rows: list[Row]) -> str:
-    """Ours against the fastest of theirs that needs no more memory; what theirs cannot reach."""
-    ours = [row for row in rows if row.method.startswith("rematplan") and not row.error]
-    theirs = [row for row in rows if not row.method.startswith("rematplan") and not row.error]
-    if not ours or not theirs:
-        return "Nothing to compare."
-    lowest = min(row.peak_bytes for row in theirs)
-    ratios = []
-    for row in ours:
-        rivals = [other.slower for other in theirs if other.peak_bytes <= row.peak_bytes]
-        if rivals:
-            ratios.append(row.slower / min(rivals))
-    kept = sum(row.peak_bytes <= row.budget_bytes for row in ours)
-    text = f"Within the budget: {kept} of {len(ours)} of ours. The lowest peak of theirs is {_mb(lowest)} MB"
-    beyond = sorted(row.peak_bytes for row in ours if row.peak_bytes < lowest)
-    text += f"; ours reach {_mb(beyond[0])} MB." if beyond else "."
-    if ratios:
-        text += (f" Where theirs reach a peak as low, ours take {statistics.median(ratios):.2f} of the best of theirs "
-                 f"(median of {len(ratios)}, {min(ratios):.2f} to {max(ratios):.2f}).")
-    return text
+def _line(row: Row) -> str:
+    start = f"| {row.method} | {row.setting} | {_mb(row.budget_bytes)} | {_mb(row.planned_peak_bytes)} |"
+    if row.error:
+        return f"{start} | {_escaped(row.error)} | |"
+    return (f"{start} {_mb(row.peak_bytes)}{' (over)' if row.over else ''} | {row.slower:.2f} ± {row.noise:.2f} "
+            f"| {row.difference:.0e} |")
+
+
+def _summary(name: str, rows: list[Row]) -> str:
+    ours = [row for row in rows if row.ours]
+    done = [row for row in ours if not row.error]
+    theirs = [row for row in rows if not row.ours and not row.error]
+    eager = next((row.peak_bytes for row in theirs if row.method == "eager"), 0)
+    kept = f"{sum(not row.over for row in done)} of {len(done)}" + (f" ({len(ours) - len(done)} without a plan)" if done != ours else "")
+    ratios = [row.slower / best for row in done if (best := _fastest(theirs, row.peak_bytes)) is not None]
+    compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {len(ratios)} rows)" if ratios else ""
+    lowest = (_mb(min((row.peak_bytes for row in side), default=0)) for side in (theirs, done))
+    return f"| {name} | {_mb(eager)} | {kept} | {' | '.join(lowest)} | {compared} |"
+
+
+def _fastest(rows: list[Row], peak: int) -> float | None:
+    """The least time of those that need no more memory."""
+    return min((row.slower for row in rows if row.peak_bytes <= peak * _SAME_PEAK and row.slower), default=None)
 
 
 def _mb(size: int) -> str:
@@ -305,42 +112,108 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+# The measurement.
+
+def wanted(names: Sequence[str], only: Sequence[str] | None) -> Iterator[tuple[str, str, str]]:
+    """Keys of rows in the order in which they are measured; `only` names methods, and `eager` is always there."""
+    for pairs in methods():
+        for name in names:
+            yield from ((name, *pair) for pair in pairs if only is None or pair[0] in ("eager", *only))
+
+
+def measured(key: tuple[str, str, str], eager_peak: int, conditions: Conditions, limit: float) -> Row:
+    """A row, measured in a process of its own; one that ends without a row, or not in time, is a row that says so."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rematplan-row-") as scratch:
+        answer = Path(scratch) / "row.json"
+        request = {"key": key, "eager_peak": eager_peak, "conditions": asdict(conditions), "answer": str(answer)}
+        child = subprocess.Popen([sys.executable, "-m", "rematplan.page", "--row", json.dumps(request)],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            _, said = child.communicate(timeout=limit)
+            error = _death(child.returncode, said)
+        except subprocess.TimeoutExpired:
+            error = f"not done after {limit:.0f} s"
+        finally:  # with what it started: the compiler's workers, the planner
+            _end(child)
+        row = Row(**json.loads(answer.read_text(encoding="utf-8"))) if answer.is_file() else Row(*key, error=error)
+    return replace(row, seconds=round(time.monotonic() - started, 1))
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _death(code: int, said: str) -> str:
+    if code < 0:
+        return f"the process ended by {signal.Signals(-code).name}"
+    lines = [line for line in said.splitlines() if line.strip()]
+    return f"the process ended with code {code}: {lines[-1][:200] if lines else 'no message'}"
+
+
+def _row(request: str) -> int:
+    """The child: measures one row into the file that the request names."""
+    asked = json.loads(request)
+    name, method, setting = asked["key"]
+    row = Bench(name, Conditions(**asked["conditions"])).row(method, setting, asked["eager_peak"])
+    answer = Path(asked["answer"])
+    partial = answer.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(row)), encoding="utf-8")
+    partial.replace(answer)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(prog="rematplan.page", description="Measures training within budgets and writes the page. "
+                                   "Exit code 0: all rows are there; 75: the time is over, run the same again.")
+    made.add_argument("out", type=Path, help="folder of compiled.csv and README.md")
+    made.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    made.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS), metavar="NAME")
+    made.add_argument("--only", nargs="+", metavar="METHOD", help="only these methods (always with eager)")
+    made.add_argument("--size", choices=SIZES, help="trial, cpu or cuda (that of the device)")
+    made.add_argument("--samples", type=int, default=9, help="timed iterations (9)")
+    made.add_argument("--seconds", type=float, default=30.0, help="time of the planner for a graph (30)")
+    made.add_argument("--limit", type=float, default=_LIMIT_SECONDS, help=f"seconds after which a row is given up ({_LIMIT_SECONDS:.0f})")
+    made.add_argument("--slice-seconds", type=float, help="begin no row after this time, and exit with 75")
+    made.add_argument("--retry", action="store_true", help="measure rows again that have an error")
+    made.add_argument("--page-only", action="store_true", help="only write the page, from the rows that are there")
+    return made
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0: all rows are there; 75: the time is over, run the same again."""
-    parser = argparse.ArgumentParser(prog="rematplan.page", description="Measures training within budgets and writes the page.")
-    parser.add_argument("out", type=Path, help="folder of compiled.csv and compiled.md")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS), metavar="NAME")
-    parser.add_argument("--only", nargs="+", metavar="METHOD", help="only these methods (always with eager)")
-    parser.add_argument("--size", choices=networks.SIZES, help="trial, cpu or cuda (that of the device)")
-    parser.add_argument("--samples", type=int, default=9, help="timed iterations (9)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="time of the planner for a graph (30)")
-    parser.add_argument("--slice-seconds", type=float, help="begin no row after this time, and exit with 75")
-    options = parser.parse_args(arguments)
+    """Measures what is not there yet."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["--row"]:
+        return _row(given[1])
+    options = parser().parse_args(given)
     options.out.mkdir(parents=True, exist_ok=True)
     file, started = options.out / "compiled.csv", time.monotonic()
-    rows = read(file)
-    there = {row.key for row in rows}
-    device = torch.cuda.get_device_name() if options.device == "cuda" else f"a CPU with {torch.get_num_threads()} threads"
-    done = True
-    for name in options.networks:
-        wanted = [pair for pair in methods() if options.only is None or pair[0] in ("eager", *options.only)]
-        if all((name, *pair) in there for pair in wanted):
-            continue
-        bench = Bench(name, options.size or options.device, options.device, options.samples, options.seconds)
-        bench.eager_peak = next((row.peak_bytes for row in rows if row.key == (name, "eager", "")), 0)
-        for pair in wanted:
-            if (name, *pair) in there:
-                continue
-            if options.slice_seconds is not None and time.monotonic() - started > options.slice_seconds:
-                done = False
-                break
-            row = bench.row(*pair)
-            rows.append(row)
-            write(file, rows)
-            print(f"{name} {pair[0]} {pair[1]}: {row.error or f'{row.peak_bytes / 1e6:.1f} MB, {row.slower:.2f}'}", flush=True)
-    (options.out / "compiled.md").write_text(page(rows, device), encoding="utf-8")
-    return 0 if done else UNFINISHED
+    conditions = Conditions(options.size or options.device, options.device, options.samples, options.seconds)
+    rows = [row for row in read(file) if not (options.retry and row.error)]
+    keys = [] if options.page_only else list(wanted(options.networks, options.only))
+    todo = [key for key in keys if key not in {row.key for row in rows}]
+    for number, key in enumerate(todo, 1):
+        if options.slice_seconds is not None and time.monotonic() - started > options.slice_seconds:
+            print(f"time is up: {len(todo) - number + 1} rows are left", flush=True)
+            return UNFINISHED
+        eager = next((row.peak_bytes for row in rows if row.key == (key[0], "eager", "")), 0)
+        row = measured(key, eager, conditions, options.limit)
+        rows.append(row)
+        write(file, rows)
+        _write_page(options.out, rows, conditions.size)
+        words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}"
+        print(f"[{number}/{len(todo)}] {' '.join(filter(None, key))}: {words} ({row.seconds:.0f} s)", flush=True)
+    _write_page(options.out, rows, conditions.size)
+    return 0
+
+
+def _write_page(out: Path, rows: Sequence[Row], size: str) -> None:
+    order = {key: index for index, key in enumerate((method, setting) for pairs in methods() for method, setting in pairs)}
+    told = sorted(rows, key=lambda row: (order.get((row.method, row.setting), len(order))))
+    (out / "README.md").write_text(page(told, size), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,16 +18,16 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from . import planner, store
 from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
 from .budget import Budget
-from .costs import MODELS, costs_for
+from .costs import MODELS, Workspaces, costs_for, without_fakes
 from .errors import PlanError, PlanWarning
 from .graph import Joint, canonical, storage_bytes
-from .instance import Ids, Instance, document
+from .instance import Ids, Instance, document, layout_copies
 from .planner import Solution
 
 APPLY = ("schedule", "sets")
 # Sets are looked for at these shares of the budget: a schedule within it may need more when it is cut down to a set.
 _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class GraphPlan:
     reason: str = ""
     note: str = ""
     cached: bool = False
+    device: str = "cpu"
     frame: tuple[int, int] = (0, 0)
     instance: Instance | None = field(default=None, repr=False)
     operators: list[int] = field(default_factory=list, repr=False)
@@ -128,7 +129,10 @@ class Partitioner:
 
     def _planned(self, joint: Joint, frame: tuple[int, int]) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""
-        instance = document(joint, costs_for(self.settings.cost, _device(joint)), "graph")
+        device = _device(joint)
+        # On a CPU planned graphs keep their layouts (compiling.py).
+        copies = layout_copies(joint) if self.settings.fuse and device.type != "cpu" else 0
+        instance = document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device), copies)
         plain = planner.plain(instance)
         budget = self._share(self.settings.budget.resolve(plain.peak_bytes), frame)
         key = store.digest(f"{self.settings.key()} {budget}\n{canonical(joint)}")
@@ -140,7 +144,7 @@ class Partitioner:
         return GraphPlan(
             "planned" if solution.again else "kept", len(joint.units), budget, solution.time_ns, solution.peak_bytes,
             plain.time_ns, plain.peak_bytes, sum(instance["fixed_bytes"].values()), sum(map(storage_bytes, saved)),
-            {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached,
+            {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached, device=device.type,
             instance=instance, operators=solution.operators)
 
     def _share(self, budget: int, frame: tuple[int, int]) -> int:
@@ -214,7 +218,8 @@ def simulate(instance: Instance, order: Sequence[int]) -> tuple[int, int, dict[i
         made = set(entry["outputs"]) - resident
         resident |= made
         memory += sum(size[tensor] for tensor in made)
-        peak, time = max(peak, memory), time + entry["implementations"][0]["time"]
+        done = entry["implementations"][0]
+        peak, time = max(peak, memory + done["workspace_bytes"]), time + done["time"]
         runs[operator] = runs.get(operator, 0) + 1
         for tensor in leaves_at[step]:
             if tensor in resident and tensor not in lasting:
@@ -234,7 +239,8 @@ def _agreed(find: Callable[[], Solution]) -> Solution:
             told = [asdict(find())]
         except Exception as error:  # or the others wait for ever
             told = [str(error) or type(error).__name__]
-    distributed.broadcast_object_list(told, src=0)
+    with without_fakes():
+        distributed.broadcast_object_list(told, src=0)
     if not isinstance(told[0], dict):
         raise PlanError(str(told[0]))
     return Solution(**told[0])

@@ -119,7 +119,10 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
             model.load_state_dict(state)
         largest = max((g.abs().max().item() for g in gradients[0].values()), default=0.0) or 1.0
         difference = max(((g - gradients[1][name]).abs().max().item() / largest for name, g in gradients[0].items()), default=0.0)
-        measured = executed(step(iteration)), executed(step(compiled))
+        def drop() -> None:
+            model.zero_grad(set_to_none=True)
+
+        measured = executed(step(iteration), before=drop), executed(step(compiled), before=drop)
         model.zero_grad(set_to_none=True)
         model.load_state_dict(state)
         return *measured, difference
@@ -147,19 +150,22 @@ def _captured(iteration: Callable[..., torch.Tensor], inputs: tuple[Any, ...], p
     raise PlanError("nothing was compiled for training: does the loss depend on a parameter, and is gradient mode on?")
 
 
-def executed(iteration: Callable[[], object], samples: int = _SAMPLES) -> Executed:
-    """Peak and median time of an iteration, after two for warming up. On CUDA the allocator's peak, above what was there."""
+def executed(iteration: Callable[[], object], samples: int = _SAMPLES, before: Callable[[], object] | None = None) -> Executed:
+    """Peak and median time of an iteration, after two for warming up. The peak is the allocator's above what was there before;
+    gradients of the iteration before are there unless `before`, which is called first, drops them."""
     for _ in range(_WARM_UP):
         iteration()
+    if before is not None:
+        before()
     gc.collect()
     cuda = torch.cuda.is_available() and torch.cuda.memory_allocated() > 0
     if cuda:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
+        there = torch.cuda.memory_allocated()
         iteration()
         torch.cuda.synchronize()
-        peak = torch.cuda.max_memory_allocated() - before
+        peak = torch.cuda.max_memory_allocated() - there
     else:
         peak, _ = cpu_allocations(iteration)
     taken = sorted(executed_time(iteration) for _ in range(samples))
@@ -180,7 +186,8 @@ def executed_time(iteration: Callable[[], object]) -> int:
 
 def explain(compiled: object | None = None, *, run: Callable[[], object] | None = None) -> str:
     """Prints, and gives back, what was planned for each graph of `compiled` (of all of this process without it): budget,
-    planned peak and time, what runs again. `run`, one training iteration, is executed for the peak and time that it takes."""
+    planned peak and time, what runs again. `run`, one training iteration, is executed for the peak and time that it takes. Its peak
+    is above what was there before, so it should end with `zero_grad(set_to_none=True)`."""
     plans = plans_of(compiled)
     text = "\n".join(words(plan, f"graph {number}") for number, plan in enumerate(plans, 1)) or "nothing was compiled for training yet"
     if run is not None:
@@ -233,12 +240,13 @@ def _steps(plan: GraphPlan, order: list[int] | None = None) -> list[tuple[int, l
 def _timeline(plan: GraphPlan, order: list[int]) -> list[int]:
     assert plan.instance is not None
     size = {t["id"]: t["bytes"] for t in plan.instance["tensors"]}
-    makes = {entry["id"]: entry["outputs"] for entry in plan.instance["operators"]}
+    entries = {entry["id"]: entry for entry in plan.instance["operators"]}
     resident = {t["id"] for t in plan.instance["tensors"] if t["kind"] == "input"}
     found = []
     for operator, frees in _steps(plan, order):
-        resident |= set(makes[operator])
-        found.append(plan.fixed_bytes + sum(size[t] for t in resident))
+        resident |= set(entries[operator]["outputs"])
+        scratch = entries[operator]["implementations"][0]["workspace_bytes"]
+        found.append(plan.fixed_bytes + scratch + sum(size[t] for t in resident))
         resident -= set(frees)
     return found
 

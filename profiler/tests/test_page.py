@@ -1,34 +1,108 @@
-"""The page of compiled training is made from its rows alone."""
+"""The page of compiled training is made from its rows alone, and its measurement goes on where it stopped."""
 
-from rematplan.page import Row, methods, page, read, write
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+
+from rematplan import page
+from rematplan.compared import Conditions, Row, every_other, methods
+from rematplan.networks import NETWORKS, SIZES
 
 
 def rows():
     return [
-        Row("mlp", "torch.compile", "", 100_000_000, 10, 10),
-        Row("mlp", "checkpoint-blocks", "compiled", 60_000_000, 15, 10),
+        Row("mlp", "eager", "", "a CPU", 120_000_000, 20, 10, 2.0, 0.1),
+        Row("mlp", "torch.compile", "", "a CPU", 100_000_000, 10, 10, 1.0, 0.1),
+        Row("mlp", "checkpoint-blocks", "compiled", "a CPU", 60_000_000, 15, 10, 1.5, 0.1),
         Row("mlp", "compile-budget-ilp", "0.5", error="ModuleNotFoundError: no scipy | none"),
-        Row("mlp", "rematplan", "60%", 59_000_000, 12, 10, 60_000_000, 58_000_000, 0.1),
-        Row("mlp", "rematplan", "50%", 60_500_000, 12, 10, 50_000_000, 49_000_000, 0.1),
+        Row("mlp", "rematplan", "60%", "a CPU", 59_990_000, 12, 10, 1.2, 0.05, 60_000_000, 58_000_000, 0.1),
+        Row("mlp", "rematplan", "50%", "a CPU", 60_500_000, 12, 10, 1.2, 0.05, 50_000_000, 49_000_000, 0.1),
+        Row("mlp", "rematplan", "30%", "a CPU", budget_bytes=36_000_000, error="PlanError: no plan within 36000000 bytes"),
     ]
 
 
 def test_rows_come_back_from_the_file_as_they_were(tmp_path):
-    write(tmp_path / "compiled.csv", rows())
-    assert read(tmp_path / "compiled.csv") == rows()
-    assert read(tmp_path / "nothing.csv") == []
+    page.write(tmp_path / "compiled.csv", rows())
+    assert page.read(tmp_path / "compiled.csv") == rows()
+    assert page.read(tmp_path / "nothing.csv") == []
 
 
 def test_the_page_says_what_is_over_its_budget_and_how_ours_compares():
-    text = page(rows(), "a CPU")
-    assert "| rematplan | 60% | 60.0 | 58.0 | 59.0 | 1.20 | 0e+00 |" in text
+    text = page.page(rows(), "cpu")
+    assert "| rematplan | 60% | 60.0 | 58.0 | 60.0 | 1.20 ± 0.05 | 0e+00 |" in text
     assert "| 60.5 (over) |" in text
     assert "no scipy \\| none" in text
-    assert "Within the budget: 1 of 2 of ours. The lowest peak of theirs is 60.0 MB; ours reach 59.0 MB." in text
-    assert "ours take 0.80 of the best of theirs (median of 1, 0.80 to 0.80)" in text
+    assert "| mlp | 120.0 | 1 of 2 (1 without a plan) | 60.0 | 60.0 | 0.80 (0.80 to 0.80; 2 rows) |" in text
+    assert NETWORKS["mlp"][1].words in text
 
 
-def test_every_method_is_asked_for_once_and_the_reference_early():
-    asked = list(methods())
-    assert len(set(asked)) == len(asked)
-    assert asked[:2] == [("eager", ""), ("torch.compile", "")]
+def test_every_method_is_asked_for_once_for_every_network_and_the_reference_first():
+    asked = list(page.wanted(["mlp", "gpt2"], None))
+    assert len(set(asked)) == len(asked) == 2 * sum(map(len, methods()))
+    assert asked[:3] == [("mlp", "eager", ""), ("mlp", "torch.compile", ""), ("gpt2", "eager", "")]
+    assert list(page.wanted(["mlp"], ["selective-checkpoint"])) == [("mlp", "eager", ""), ("mlp", "selective-checkpoint", "compiled")]
+
+
+def test_a_measurement_goes_on_where_it_was_killed(tmp_path, monkeypatch):
+    asked = []
+
+    def found(key, eager_peak, conditions, limit):
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.append((key, eager_peak))
+        return Row(*key, peak_bytes=7, slower=1.0)
+
+    monkeypatch.setattr(page, "measured", found)
+    arguments = [str(tmp_path), "--networks", "mlp", "--only", "rematplan"]
+    with pytest.raises(KeyboardInterrupt):
+        page.main(arguments)
+    assert "eager" in (tmp_path / "README.md").read_text()
+    asked.clear()
+    monkeypatch.setattr(page, "measured", lambda key, *rest: (asked.append((key, rest[0])), Row(*key, peak_bytes=7))[1])
+    assert page.main(arguments) == 0
+    assert asked == [(("mlp", "rematplan", f"{share}%"), 7) for share in (60, 50, 40, 30)], "80% was there"
+    assert page.main([*arguments, "--slice-seconds", "-1"]) == 0, "nothing is left to begin"
+    assert page.main([str(tmp_path), "--networks", "gpt2", "--slice-seconds", "-1"]) == page.UNFINISHED
+
+
+def test_rows_with_errors_are_measured_again_when_asked(tmp_path, monkeypatch):
+    page.write(tmp_path / "compiled.csv", [Row("mlp", "eager", "", error="gone")])
+    monkeypatch.setattr(page, "measured", lambda key, *_: Row(*key, peak_bytes=7))
+    assert page.main([str(tmp_path), "--networks", "mlp", "--only", "eager"]) == 0
+    assert page.read(tmp_path / "compiled.csv")[0].error == "gone"
+    assert page.main([str(tmp_path), "--networks", "mlp", "--only", "eager", "--retry"]) == 0
+    assert page.read(tmp_path / "compiled.csv") == [replace(Row("mlp", "eager", ""), peak_bytes=7)]
+
+
+@pytest.mark.parametrize("words, body", [("not done after 1 s", "sleep 60"), ("ended by SIGKILL", "kill -9 $$"),
+                                         ("ended with code 3: out of luck", "echo out of luck >&2; exit 3")])
+def test_a_row_whose_process_ends_without_it_says_so(tmp_path, monkeypatch, words, body):
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    os.chmod(script, 0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    row = page.measured(("mlp", "eager", ""), 0, Conditions(), 1.0)
+    assert words in row.error and row.key == ("mlp", "eager", "")
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_give_a_loss_and_name_blocks_at_the_size_of_a_trial(name):
+    made = NETWORKS[name][SIZES.index("trial")].build()
+    made.loss(made.module(*made.inputs)).backward()
+    inside = set(made.module.modules())
+    assert made.blocks and all(block in inside for block in made.blocks)
+    assert all(p.grad is not None for p in made.module.parameters())
+
+
+def test_selective_checkpointing_decides_alike_in_both_passes():
+    import torch
+
+    class Context:
+        def __init__(self, again):
+            self.is_recompute = again
+
+    policy, product = every_other(), torch.ops.aten.mm.default
+    passes = [[policy(Context(again), product).name for _ in range(4)] for again in (False, True)]
+    assert passes[0] == passes[1] == ["MUST_SAVE", "PREFER_RECOMPUTE"] * 2

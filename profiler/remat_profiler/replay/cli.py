@@ -1,4 +1,4 @@
-"""The commands that run schedules for real: `replay`, `baseline`, `alternatives`, `replay-batch`."""
+"""The commands that run schedules for real: `replay`, `baseline`, `alternatives`, `remeasure`, `replay-batch`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def add_parser(commands) -> None:
     _settings(alternatives)
     alternatives.add_argument("-o", "--output", type=Path, required=True, help="TABLE.csv; rows that are there are not measured again")
     alternatives.set_defaults(run=_alternatives)
+
+    remeasure = commands.add_parser("remeasure", help="measure an instance's operators anew inside of whole iterations")
+    remeasure.add_argument("--instance", type=Path, required=True, help="an instance file, traced with --device cpu or cuda")
+    remeasure.add_argument("--schedule", type=Path, nargs="+", default=[], metavar="FILE",
+                          help="schedules of that instance: what they run again is measured where it stands")
+    _settings(remeasure)
+    remeasure.add_argument("-o", "--output", type=Path, required=True, help="FILE.json, .json.gz or .json.zst; may be the same file")
+    remeasure.set_defaults(run=_remeasure)
 
     batch = commands.add_parser("replay-batch", help="many replays from a list, in slices; run again until it says that all are there")
     batch.add_argument("jobs", type=Path, metavar="FILE.tsv", help="FILE.tsv: INSTANCE, SCHEDULE (or baseline:NAME), RECORD a line")
@@ -106,6 +114,28 @@ def _alternatives(options: argparse.Namespace) -> int:
         print(preferring.words(cost), flush=True)
         equal &= cost.equal
     return 0 if equal else 1
+
+
+def _remeasure(options: argparse.Namespace) -> int:
+    from .. import instance as files
+    from .job import bench
+    from .plan import plan, read_document
+    from .remeasure import measured
+
+    settings = settings_of(options)
+    files.check_output(options.output)
+    instance = read_document(options.instance, "instance")
+    if instance["provenance"]["times"].get("kind") != "measured":
+        raise ProfilerError(f"the times of '{options.instance}' are not measured: trace it with --device cpu or cuda")
+    schedules = [read_document(path, "schedule") for path in options.schedule]
+    for schedule in schedules:
+        plan(instance, schedule)
+    found = measured(bench(instance, settings), schedules)
+    files.write(found.instance, options.output)
+    again = "" if found.again is None else f"; a repetition takes {found.again:.2f} of a first run (median of {found.repeated})"
+    print(f"{instance['name']}: an iteration takes {found.executed / 1e6:.1f} ms, by operators measured in it "
+          f"{found.within / 1e6:.1f} ms, as it was {found.alone / 1e6:.1f} ms{again}")
+    return 0
 
 
 def _batch(options: argparse.Namespace) -> int:

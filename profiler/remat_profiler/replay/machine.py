@@ -9,6 +9,8 @@ otherwise (updating state twice, say) shows in the comparison with the framework
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -46,6 +48,36 @@ class Account:
     def peak_bytes(self) -> int:
         """Largest of all steps."""
         return max(self.timeline)
+
+
+class Stamps:
+    """When each step of one iteration began, and when the last one ended: on CUDA by events on the stream."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._marks: list = []
+
+    def before(self, _step: Step) -> None:
+        """A step begins."""
+        self.mark()
+
+    def after(self, _step: Step) -> None:
+        """Nothing: a step lasts until the next one begins, so that all together are the iteration."""
+
+    def mark(self) -> None:
+        """Now."""
+        if self._cuda:
+            self._marks.append(torch.cuda.Event(enable_timing=True))
+            self._marks[-1].record()
+        else:
+            self._marks.append(time.perf_counter_ns())
+
+    def durations(self) -> list[int]:
+        """Nanoseconds of each step."""
+        if self._cuda:
+            torch.cuda.synchronize()
+            return [round(a.elapsed_time(b) * 1e6) for a, b in itertools.pairwise(self._marks)]
+        return [b - a for a, b in itertools.pairwise(self._marks)]
 
 
 class Machine:
@@ -237,15 +269,17 @@ class Machine:
     # Running.
 
     @torch.no_grad()
-    def run(self, inputs: tuple[torch.Tensor, ...], account: Account | None = None) -> Result:
-        """One iteration on `inputs` (images or tokens, labels); `account` is filled where given."""
+    def run(self, inputs: tuple[torch.Tensor, ...], account: Account | None = None, stamps: Stamps | None = None) -> Result:
+        """One iteration on `inputs` (images or tokens, labels); `account` or `stamps` is filled where given."""
         self.held.clear()
         try:
             for (id, _), tensor in zip(self._inputs, inputs, strict=True):
                 if id is not None:
                     self.held[id] = tensor.detach()
             self._prepare_random()
-            self._execute(account)
+            self._execute(stamps if account is None else _Bookkeeper(self, account))
+            if stamps is not None:
+                stamps.mark()
             for buffer, new in self._late:
                 buffer.copy_(new())
             return Result(self._present(self._loss), self._present_all())
@@ -254,8 +288,7 @@ class Machine:
             self.host.clear()
             self.random_states.clear()
 
-    def _execute(self, account: Account | None) -> None:
-        keeper = None if account is None else _Bookkeeper(self, account)
+    def _execute(self, keeper: Stamps | _Bookkeeper | None) -> None:
         for index, step in enumerate(self._steps):
             try:
                 if keeper is None:

@@ -1,0 +1,261 @@
+"""What the page compares, and the measurement of one row: one training iteration of one network under one method.
+
+An iteration is forward, loss and backward, without the optimizer. Its peak is the allocator's, with parameters, buffers and
+inputs. Its time is taken in turn with that of `torch.compile` in the same process, so that both see the same machine. Knows
+PyTorch's own ways and ours; the page and its file are somebody else's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from . import networks
+from .budget import Budget
+from .compiling import compile as compile_within
+from .errors import PlanError, PlanWarning
+from .networks import Network
+from .planning import executed, executed_time
+
+SHARES = (80, 60, 50, 40, 30)
+STOCK = (0.7, 0.5, 0.3, 0.1)
+SOLVERS = ("dp", "greedy", "ilp")
+Iteration = Callable[[], torch.Tensor]
+_NUMBERS = itertools.count()
+
+
+@dataclass
+class Row:
+    """One method on one network. `slower` is its time over that of `torch.compile`: the median of pairs taken in turn, and
+    `noise` their interquartile range. `seconds` is what the row took altogether, compilation and planning included."""
+
+    network: str
+    method: str
+    setting: str
+    device: str = ""
+    peak_bytes: int = 0
+    time_ns: int = 0
+    reference_ns: int = 0
+    slower: float = 0.0
+    noise: float = 0.0
+    budget_bytes: int = 0
+    planned_peak_bytes: int = 0
+    planned_overhead: float = 0.0
+    difference: float = 0.0
+    seconds: float = 0.0
+    error: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What was asked for."""
+        return self.network, self.method, self.setting
+
+    @property
+    def ours(self) -> bool:
+        """Whether rematplan made it."""
+        return self.method.startswith("rematplan")
+
+    @property
+    def over(self) -> bool:
+        """Whether it took more than its budget."""
+        return 0 < self.budget_bytes < self.peak_bytes
+
+
+def methods(shares: tuple[int, ...] = SHARES, stock: tuple[float, ...] = STOCK) -> Iterator[list[tuple[str, str]]]:
+    """Everything that is compared, in rounds: a round is measured for every network before the next one begins."""
+    yield [("eager", ""), ("torch.compile", "")]
+    yield [("rematplan", f"{share}%") for share in shares]
+    yield [("compile-budget-dp", f"{budget:g}") for budget in stock]
+    yield [("checkpoint-blocks", "eager"), ("checkpoint-blocks", "compiled"), ("selective-checkpoint", "compiled")]
+    yield [("rematplan-sets", f"{share}%") for share in shares]
+    yield from ([(f"compile-budget-{solver}", f"{budget:g}") for budget in stock] for solver in SOLVERS[1:])
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How rows are measured: size of the networks, device, timed iterations, and the planner's seconds for a graph."""
+
+    size: str = "cpu"
+    device: str = "cpu"
+    samples: int = 9
+    seconds: float = 30.0
+
+
+class Bench:
+    """A network on a device, the gradients of eager training, and bytes that are always there."""
+
+    def __init__(self, name: str, conditions: Conditions) -> None:
+        self.name, self.conditions = name, conditions
+        device = conditions.device
+        made = networks.build(name, conditions.size)
+        module = made.module.to(device).train()
+        self.network = Network(module, tuple(x.to(device) for x in made.inputs), _on(made.loss, device), made.blocks)
+        self.state = {key: value.clone() for key, value in module.state_dict().items()}
+        held = [*module.parameters(), *module.buffers(), *self.network.inputs]
+        self.fixed = sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in held}.values())
+        self.least = self.fixed + sum(p.numel() * p.element_size() for p in module.parameters() if p.requires_grad)
+        torch._dynamo.reset()
+        self.expected = self.gradients(self.iteration)
+        self.reference: Iteration = torch.compile(self.fresh())
+
+    def iteration(self) -> torch.Tensor:
+        """Forward and loss."""
+        return self.network.loss(self.network.module(*self.network.inputs))
+
+    def fresh(self) -> Iteration:
+        """The iteration as code of its own: the compiler keeps what it compiled by code, and knows nothing of methods."""
+        code = Bench.iteration.__code__
+        again = FunctionType(code.replace(co_name=f"{code.co_name}_{next(_NUMBERS)}"), Bench.iteration.__globals__)
+        return lambda: again(self)
+
+    def drop(self) -> None:
+        """The gradients go."""
+        self.network.module.zero_grad(set_to_none=True)
+
+    def run(self, iteration: Iteration) -> Callable[[], None]:
+        """A whole step without the optimizer's."""
+        def once() -> None:
+            self.drop()
+            iteration().backward()
+        return once
+
+    def gradients(self, iteration: Iteration) -> dict[str, torch.Tensor]:
+        """From the first state, which comes back."""
+        module = self.network.module
+        torch.manual_seed(0)
+        self.run(iteration)()
+        found = {name: p.grad.detach().clone() for name, p in module.named_parameters() if p.grad is not None}
+        self.drop()
+        module.load_state_dict(self.state)
+        return found
+
+    def row(self, method: str, setting: str, eager_peak: int = 0) -> Row:
+        """Measures one method. Budgets of ours are shares of `eager_peak`, the peak of the row "eager"."""
+        row = Row(self.name, method, setting, _device(self.conditions.device))
+        try:
+            with _configured(method, setting), _wrapped(self.network, method):
+                iteration = self._chosen(method, setting, row, eager_peak)
+                found = self.gradients(iteration)
+                largest = max(g.abs().max().item() for g in self.expected.values()) or 1.0
+                row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
+                row.peak_bytes = executed(self.run(iteration), 1, self.drop).peak_bytes + self.fixed
+            self._time(row, iteration, method)
+        except Exception as error:  # a method that fails is a row that says so
+            row.error = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
+        self.network.module.load_state_dict(self.state)
+        return row
+
+    def _time(self, row: Row, iteration: Iteration, method: str) -> None:
+        """In turn with the reference, so that what the machine does besides is the same for both."""
+        taken: list[tuple[int, int]] = []
+        self.run(self.reference)()
+        for _ in range(self.conditions.samples):
+            with _wrapped(self.network, method):
+                mine = executed_time(self.run(iteration))
+            taken.append((mine, executed_time(self.run(self.reference))))
+        row.time_ns, row.reference_ns = (round(statistics.median(samples)) for samples in zip(*taken))
+        ratios = sorted(mine / reference for mine, reference in taken)
+        row.slower = round(statistics.median(ratios), 4)
+        if len(ratios) > 1:
+            first, _, third = statistics.quantiles(ratios, n=4, method="inclusive")
+            row.noise = round(third - first, 4)
+
+    def _chosen(self, method: str, setting: str, row: Row, eager_peak: int) -> Iteration:
+        if method == "eager" or setting == "eager":
+            return self.iteration
+        if not row.ours:
+            return torch.compile(self.fresh())
+        if not eager_peak:
+            raise PlanError("the row eager has no peak, of which the budget is a share")
+        row.budget_bytes = Budget.parse(setting).resolve(eager_peak)
+        if row.budget_bytes < self.least:
+            raise PlanError(f"parameters, inputs and gradients alone take {self.least / 1e6:.1f} MB")
+        apply = "sets" if method.endswith("sets") else "schedule"
+        ours = compile_within(self.fresh(), budget=row.budget_bytes, apply=apply, seconds=self.conditions.seconds, fullgraph=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PlanWarning)
+            self.gradients(ours)
+        (plan,) = ours._rematplan.plans  # type: ignore[attr-defined]
+        if plan.status == "stock":
+            raise PlanError(plan.reason)
+        row.planned_peak_bytes, row.planned_overhead = plan.peak_bytes, round(plan.overhead, 4)
+        return ours
+
+
+def _device(device: str) -> str:
+    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    return f"{name}, torch {torch.__version__}"
+
+
+def _on(loss: Callable[[Any], torch.Tensor], device: str) -> Callable[[Any], torch.Tensor]:
+    """Losses close over labels on the CPU."""
+    if device == "cpu":
+        return loss
+    for cell in loss.__closure__ or ():
+        if isinstance(cell.cell_contents, torch.Tensor):
+            cell.cell_contents = cell.cell_contents.to(device)
+    return loss
+
+
+def _configured(method: str, setting: str) -> AbstractContextManager[Any]:
+    if not method.startswith("compile-budget-"):
+        return nullcontext()
+    from torch._functorch import config
+
+    patched: AbstractContextManager[Any] = config.patch(
+        activation_memory_budget=float(setting), activation_memory_budget_solver=method.rpartition("-")[2])
+    return patched
+
+
+class _wrapped:
+    """Blocks that recompute themselves, for as long as it lasts: everything, or (selective, as torchtitan does) all but
+    every other matrix product, convolutions and attention."""
+
+    def __init__(self, network: Network, method: str) -> None:
+        self.network = network
+        self.options: dict[str, Any] | None = None
+        if method == "checkpoint-blocks":
+            self.options = {}
+        elif method == "selective-checkpoint":
+            self.options = {"context_fn": lambda: create_selective_checkpoint_contexts(every_other())}
+
+    def __enter__(self) -> None:
+        if self.options is not None:
+            for block in self.network.blocks:
+                self._wrap(block, self.options)
+
+    def _wrap(self, block: nn.Module, options: dict[str, Any]) -> None:
+        plain = block.forward
+        block.forward = lambda *inputs: checkpoint(plain, *inputs, use_reentrant=False, **options)
+
+    def __exit__(self, *_error: object) -> None:
+        if self.options is not None:
+            for block in self.network.blocks:
+                del block.__dict__["forward"]
+
+
+def every_other() -> Callable[..., CheckpointPolicy]:
+    """torchtitan's policy, for one block: the first matrix product is saved, the second runs again, and so on. The forward
+    pass and its repetition are counted apart, so that both decide alike."""
+    products = {False: 0, True: 0}
+    kept = {"aten::convolution", "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_scaled_dot_product_flash_attention",
+            "aten::_scaled_dot_product_efficient_attention"}
+
+    def policy(context: Any, operator: Any, *_arguments: Any, **_keywords: Any) -> CheckpointPolicy:
+        name = operator._schema.name if isinstance(operator, torch._ops.OpOverload) else ""
+        if name in ("aten::mm", "aten::addmm"):
+            products[context.is_recompute] += 1
+            return CheckpointPolicy.MUST_SAVE if products[context.is_recompute] % 2 else CheckpointPolicy.PREFER_RECOMPUTE
+        return CheckpointPolicy.MUST_SAVE if name in kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return policy
