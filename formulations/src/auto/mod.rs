@@ -3,6 +3,7 @@
 mod board;
 
 use remat_core::Instance;
+use remat_core::format::Phase;
 
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Limits, Method, MethodError, SkipReason};
@@ -87,6 +88,9 @@ fn searches(instance: &Instance) -> &'static [(&'static str, u32)] {
     if chooses { &[("checkmate-ilp", 4), ("monet", 1)] } else { &[("checkmate-ilp", 1)] }
 }
 
+/// Operators from which on an annealing takes long to meet a budget at all.
+const MANY: usize = 5000;
+
 /// Parts of the time that is left, one for each annealing.
 const ANNEALINGS: [u32; 2] = [2, 1];
 
@@ -104,11 +108,13 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
             board.run(id, &[], within(clock.share(parts)), role);
         }
     };
+    let operators = context.instance.operators();
+    let trains = operators.iter().any(|operator| operator.phase == Phase::Backward);
     let iterations = context.parameters.get::<Iterations>().map(|iterations| iterations.to_string());
     let anneal = |parts, otherwise| {
         let iterations = iterations.as_deref().unwrap_or(otherwise);
-        // Any method's name stands for the best schedule so far.
-        let start = if board.has_schedule() { "checkmate-ilp" } else { "order" };
+        // Any method's name stands for the best schedule so far; where most orders are open it is a poor place to begin.
+        let start = if trains && board.has_schedule() { "checkmate-ilp" } else { "order" };
         let limits = Limits { threads: 1, ..within(clock.share(parts)) };
         board.run("fastsa", &[("start", start), ("iterations", iterations)], limits, Role::Heuristic);
     };
@@ -119,11 +125,19 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     } else if let Some(left) = clock.left() {
-        // Without a schedule an annealing of a part of the time rarely finds one; the searches make their own.
-        if board.has_schedule() {
+        // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most. Where nothing
+        // is chosen, the program has annealings of its own. Else both need time; without a schedule an annealing of a part
+        // of it rarely finds one.
+        let chooses = searches(context.instance).len() > 1;
+        if chooses && board.has_schedule() {
             anneal(6, "auto");
         }
-        search(clock.at_most(left * 2 / 3));
+        let program = match (trains, chooses) {
+            (false, _) if operators.len() < MANY => left / 4,
+            (true, false) => left * 7 / 8,
+            _ => left * 2 / 3,
+        };
+        search(clock.at_most(program));
         anneal(1, "auto");
     } else {
         // What is found must not depend on who is first.

@@ -77,7 +77,7 @@ pub fn search(
             largest: 0,
             conflicts: 0,
             rounds: 0,
-            pace: Pace::of_models(),
+            pace: Pace::of_constraints(),
             version: String::new(),
         };
         for (stage, position) in search.violated(&Stages::store_all(&task.joint)) {

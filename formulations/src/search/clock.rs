@@ -72,6 +72,11 @@ impl Pace {
         Self { seconds: 2e-5 }
     }
 
+    /// Constraint models, likewise: what a linear solver is given of one is larger than the grid.
+    pub fn of_constraints() -> Self {
+        Self { seconds: 6e-5 }
+    }
+
     /// Neighbourhoods without their solution, by stages times values.
     pub fn of_neighbourhoods() -> Self {
         Self { seconds: 1e-7 }
