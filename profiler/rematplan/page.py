@@ -29,6 +29,8 @@ UNFINISHED = 75
 _LIMIT_SECONDS = 900.0
 # Peaks this close are the same: allocators round.
 _SAME_PEAK = 1.002
+# The signal that told this process to end: the row's process ends first.
+_TOLD: list[int] = []
 
 
 def read(path: Path) -> list[Row]:
@@ -123,17 +125,22 @@ def wanted(names: Sequence[str], only: Sequence[str] | None) -> Iterator[tuple[s
 
 def measured(key: tuple[str, str, str], eager_peak: int, conditions: Conditions, limit: float) -> Row:
     """A row, measured in a process of its own; one that ends without a row, or not in time, is a row that says so."""
-    started = time.monotonic()
+    started, error = time.monotonic(), ""
     with tempfile.TemporaryDirectory(prefix="rematplan-row-") as scratch:
         answer = Path(scratch) / "row.json"
         request = {"key": key, "eager_peak": eager_peak, "conditions": asdict(conditions), "answer": str(answer)}
         child = subprocess.Popen([sys.executable, "-m", "rematplan.page", "--row", json.dumps(request)],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
-            _, said = child.communicate(timeout=limit)
-            error = _death(child.returncode, said)
-        except subprocess.TimeoutExpired:
-            error = f"not done after {limit:.0f} s"
+            while not error:
+                try:
+                    _, said = child.communicate(timeout=1.0)
+                    error = _death(child.returncode, said)
+                except subprocess.TimeoutExpired:
+                    if _TOLD:
+                        raise SystemExit(128 + _TOLD[0]) from None
+                    if time.monotonic() - started > limit:
+                        error = f"not done after {limit:.0f} s"
         finally:  # with what it started: the compiler's workers, the planner
             _end(child)
         row = Row(**json.loads(answer.read_text(encoding="utf-8"))) if answer.is_file() else Row(*key, error=error)
@@ -190,15 +197,27 @@ def main(arguments: list[str] | None = None) -> int:
         return _row(given[1])
     options = parser().parse_args(given)
     options.out.mkdir(parents=True, exist_ok=True)
-    file, started = options.out / "compiled.csv", time.monotonic()
     conditions = Conditions(options.size or options.device, options.device, options.samples, options.seconds)
-    rows = [row for row in read(file) if not (options.retry and row.error)]
+    rows = [row for row in read(options.out / "compiled.csv") if not (options.retry and row.error)]
     keys = [] if options.page_only else list(wanted(options.networks, options.only))
     todo = [key for key in keys if key not in {row.key for row in rows}]
+    before = signal.signal(signal.SIGTERM, lambda number, _: _TOLD.append(number))
+    try:
+        done = _measured(todo, rows, options, conditions)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if done:
+        _write_page(options.out, rows, conditions.size)
+    return 0 if done else UNFINISHED
+
+
+def _measured(todo: list[tuple[str, str, str]], rows: list[Row], options: argparse.Namespace, conditions: Conditions) -> bool:
+    """Adds rows until all are there, or the time is over."""
+    started, file = time.monotonic(), options.out / "compiled.csv"
     for number, key in enumerate(todo, 1):
         if options.slice_seconds is not None and time.monotonic() - started > options.slice_seconds:
             print(f"time is up: {len(todo) - number + 1} rows are left", flush=True)
-            return UNFINISHED
+            return False
         eager = next((row.peak_bytes for row in rows if row.key == (key[0], "eager", "")), 0)
         row = measured(key, eager, conditions, options.limit)
         rows.append(row)
@@ -206,8 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
         _write_page(options.out, rows, conditions.size)
         words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}"
         print(f"[{number}/{len(todo)}] {' '.join(filter(None, key))}: {words} ({row.seconds:.0f} s)", flush=True)
-    _write_page(options.out, rows, conditions.size)
-    return 0
+    return True
 
 
 def _write_page(out: Path, rows: Sequence[Row], size: str) -> None:

@@ -108,7 +108,8 @@ def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, 
     except subprocess.TimeoutExpired as error:
         raise PlanError(f"the planner did not end within {error.timeout:g} seconds") from error
     if done.returncode:
-        words = (done.stderr.strip() or "no message").splitlines()[-1].removeprefix("error: ")
+        # What each of its methods said follows the outcome.
+        words = (done.stderr.strip() or "no message").splitlines()[-1].removeprefix("error: ").partition(": store-all:")[0]
         raise PlanError(f"no plan within {budget_bytes} bytes (keeping everything needs {kept.peak_bytes}): {words[:400]}")
     record = json.loads(done.stdout)
     steps = [step["compute"] for step in json.loads(answer.read_text(encoding="utf-8"))["steps"] if "compute" in step]

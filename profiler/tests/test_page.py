@@ -1,7 +1,9 @@
 """The page of compiled training is made from its rows alone, and its measurement goes on where it stopped."""
 
 import os
+import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -85,6 +87,21 @@ def test_a_row_whose_process_ends_without_it_says_so(tmp_path, monkeypatch, word
     monkeypatch.setattr(sys, "executable", str(script))
     row = page.measured(("mlp", "eager", ""), 0, Conditions(), 1.0)
     assert words in row.error and row.key == ("mlp", "eager", "")
+
+
+def test_a_measurement_that_is_told_to_end_takes_its_row_along(tmp_path):
+    script, note = tmp_path / "python", tmp_path / "pid"
+    script.write_text(f"#!/bin/sh\necho $$ > {note}\nexec sleep 300\n")
+    os.chmod(script, 0o755)
+    code = f"import sys; from rematplan import page; sys.executable = {str(script)!r}; page.main([{str(tmp_path)!r}])"
+    driver = subprocess.Popen([sys.executable, "-c", code])
+    while not (note.exists() and note.read_text().strip()):
+        assert driver.poll() is None
+        time.sleep(0.1)
+    driver.terminate()
+    assert driver.wait(60) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

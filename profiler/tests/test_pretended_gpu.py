@@ -8,9 +8,13 @@ import types
 import pytest
 import torch
 
+import rematplan
 from remat_profiler import check, instance, job
 from remat_profiler.cli import main
 from remat_profiler.convolutions import FORWARD, cudnn, problem, table
+from remat_profiler.replay.machine import Stamps
+from rematplan.costs import Workspaces
+from rematplan.graph import Unit
 
 from .test_cudnn import CONVOLUTION, fake  # noqa: F401  (a fixture)
 from .test_harvest import write_jobs
@@ -44,14 +48,14 @@ def gpu(monkeypatch, fake):  # noqa: F811
     monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 90999)
     properties = types.SimpleNamespace(name="Pretended GPU", total_memory=2**34)
     stands = {
-        "is_available": lambda: there["gpu"], "Event": _Event, "synchronize": lambda: None, "empty_cache": lambda: None,
-        "current_stream": lambda: types.SimpleNamespace(cuda_stream=0), "reset_peak_memory_stats": lambda: None,
-        "max_memory_allocated": lambda: 4096, "memory_allocated": lambda: 1024,
+        "is_available": lambda: there["gpu"], "Event": _Event, "synchronize": lambda *_: None, "empty_cache": lambda: None,
+        "current_stream": lambda: types.SimpleNamespace(cuda_stream=0), "reset_peak_memory_stats": lambda *_: None,
+        "max_memory_allocated": lambda *_: 4096, "memory_allocated": lambda *_: 1024, "get_device_name": lambda *_: "Pretended GPU",
         "get_device_properties": lambda _device: properties,
     }
     for name, stand in stands.items():
         monkeypatch.setattr(torch.cuda, name, stand)
-    for name in ("empty", "randn", "randint", "zeros", "full", "rand", "arange"):
+    for name in ("empty", "empty_strided", "randn", "randint", "zeros", "full", "rand", "arange"):
         original = getattr(torch, name)
 
         def on_cpu(*arguments, _original=original, device=None, **options):
@@ -98,3 +102,27 @@ def test_networks_are_measured_and_joined(gpu, tmp_path):
                  "-o", str(tmp_path / "joined.json")]) == 0
     names = {i["name"] for o in instance.read(tmp_path / "joined.json")["operators"] for i in o["implementations"]}
     assert {"cudnn:GEMM", "cudnn:ALGO_3"} <= names and "torch:default" not in names
+
+
+def test_steps_are_stamped_with_events(gpu):
+    stamps = Stamps(torch.device("cuda"))
+    for _ in range(3):
+        stamps.mark()
+        time.sleep(0.002)
+    first, second = stamps.durations()
+    assert 2_000_000 <= first < 2_000_000_000 and 2_000_000 <= second < 2_000_000_000
+
+
+def test_peaks_and_scratch_memory_are_those_of_the_allocator(gpu, monkeypatch, tmp_path):
+    monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
+    assert rematplan.executed(lambda: None, samples=1).peak_bytes == 3072
+    graph = torch.fx.Graph()
+    x, weight = (graph.placeholder(name) for name in ("primals_1", "primals_2"))
+    node = graph.call_function(torch.ops.aten.convolution.default, (x, weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1))
+    for made, shape in ((x, (1, 2, 4, 4)), (weight, (3, 2, 3, 3)), (node, (1, 3, 2, 2))):
+        made.meta["val"] = torch.zeros(shape)
+    unit = Unit(0, node, True, (), (), (), True)
+    assert Workspaces(torch.device("cuda")).bytes(unit) == 3072
+    monkeypatch.setattr(Workspaces, "_measure", lambda *_: 7)
+    assert Workspaces(torch.device("cuda")).bytes(unit) == 3072, "kept on disk"
+    assert Workspaces(torch.device("cpu")).bytes(unit) == 7, "another device"

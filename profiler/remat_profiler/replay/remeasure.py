@@ -14,6 +14,7 @@ import copy
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..costs.measure import interquartile_range
 from . import measure, preferring
@@ -42,8 +43,8 @@ class Runs:
 @dataclass(frozen=True)
 class Measured:
     """An instance with costs measured within iterations, and what changed. Times of whole iterations that run everything once, in
-    nanoseconds: by the instance as it was, by the new one, and by the clock, without stamps. `again` is the median over
-    operators of the time of a repetition over that of the first run, of `repeated` operators."""
+    nanoseconds: by the instance as it was, by the new one, and by the clock, without stamps and in turn with the others. `again`
+    is the median over operators of the time of a repetition over that of the first run, of `repeated` operators."""
 
     instance: dict
     alone: int
@@ -59,23 +60,22 @@ def measured(bench: Bench, schedules: Sequence[dict] = ()) -> Measured:
     asked = [preferring.store_all(instance), *schedules]
     asked += [preferring.store_all(instance, family) for family in preferring.families(instance)]
     machines = [Machine(plan(instance, schedule), bench.trace, bench.module, bench.device) for schedule in asked]
-    repeats = bench.settings.repeats
-    for machine in machines:
-        for _ in range(measure.WARM_UP):
-            machine.run(bench.inputs)
     taken: list[list[list[int]]] = [[] for _ in machines]
-    for _ in range(repeats):
-        for machine, samples in zip(machines, taken):
-            stamps = Stamps(bench.device)
-            machine.run(bench.inputs, stamps=stamps)
-            samples.append(stamps.durations())
+
+    def stamped(machine: Machine, samples: list[list[int]]) -> None:
+        stamps = Stamps(bench.device)
+        machine.run(bench.inputs, stamps=stamps)
+        samples.append(stamps.durations())
+
+    repeats = bench.settings.repeats
+    runs = [partial(machines[0].run, bench.inputs), *(partial(stamped, *pair) for pair in zip(machines, taken))]
+    executed = measure.in_turn(runs, bench.device, repeats)[0].median
     bench.fresh()
-    found = [_runs(machine.plan, samples) for machine, samples in zip(machines, taken)]
+    found = [_runs(machine.plan, samples[measure.WARM_UP :]) for machine, samples in zip(machines, taken)]
     usual = 1 + len(schedules)
     made = _document(instance, found[:usual], found[usual:], repeats)
-    executed = measure.times(lambda: machines[0].run(bench.inputs), bench.device, repeats).median
-    ratios = [statistics.fmean(again) / statistics.fmean(runs.first[run])
-              for runs in found for run, again in runs.again.items() if run in runs.first and min(runs.first[run]) > 0]
+    ratios = [statistics.fmean(again) / statistics.fmean(of_one.first[run])
+              for of_one in found for run, again in of_one.again.items() if run in of_one.first and min(of_one.first[run]) > 0]
     return Measured(made, *(expectation(plan(entry, asked[0])).time for entry in (instance, made)), executed,
                     statistics.median(ratios) if ratios else None, len(ratios))
 
