@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Dice, dice, empty, network, operator, tensor};
+use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, simulate};
@@ -15,7 +16,6 @@ use remat_formulations::kusumoto::family;
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
 use remat_formulations::kusumoto::search::Search;
-use remat_formulations::kusumoto::set::Set;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::strategy::{self, Liveness};
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
@@ -134,7 +134,7 @@ fn by_definition(graph: &Graph, times: &[u64], sequence: &[u32], last_group: Las
 }
 
 fn positions(steps: &Steps<'_>, sequence: &[u32]) -> Vec<usize> {
-    let mask = |set: &Set| set.members().fold(0_u32, |mask, v| mask | 1 << v);
+    let mask = |set: &FixedBitSet| set.ones().fold(0_u32, |mask, v| mask | 1 << v);
     sequence.iter().map(|&wanted| steps.sets.iter().position(|set| mask(set) == wanted).expect("all sets")).collect()
 }
 

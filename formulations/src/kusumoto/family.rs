@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use fixedbitset::FixedBitSet;
+
 use super::graph::Graph;
-use super::set::Set;
 
 /// Why there is no family, or no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +20,9 @@ pub enum Stop {
 ///
 /// # Errors
 /// There are more than `most` of them, or the moment has come.
-pub fn all(graph: &Graph, most: usize, deadline: Option<Instant>) -> Result<Vec<Set>, Stop> {
+pub fn all(graph: &Graph, most: usize, deadline: Option<Instant>) -> Result<Vec<FixedBitSet>, Stop> {
     let count = graph.nodes.len();
-    let mut sets = vec![Set::empty(count)];
+    let mut sets = vec![FixedBitSet::with_capacity(count)];
     let mut level = 0..1;
     while !level.is_empty() {
         let mut next = HashSet::new();
@@ -47,28 +48,30 @@ pub fn all(graph: &Graph, most: usize, deadline: Option<Instant>) -> Result<Vec<
 }
 
 /// Nodes that may be added to a lower set.
-fn ready<'a>(graph: &'a Graph, set: &'a Set) -> impl Iterator<Item = (usize, &'a super::graph::Node)> {
+fn ready<'a>(graph: &'a Graph, set: &'a FixedBitSet) -> impl Iterator<Item = (usize, &'a super::graph::Node)> {
     let nodes = graph.nodes.iter().enumerate();
     nodes.filter(|(index, node)| !set.contains(*index) && node.predecessors.iter().all(|&p| set.contains(p)))
 }
 
 /// L_G^Pruned with the empty set and V: for each node, the nodes from which it is reachable.
-pub fn pruned(graph: &Graph) -> Vec<Set> {
+pub fn pruned(graph: &Graph) -> Vec<FixedBitSet> {
     let count = graph.nodes.len();
-    let mut sets: Vec<_> = graph.reaching.clone();
-    sets.extend([Set::empty(count), Set::full(count)]);
+    let mut all = FixedBitSet::with_capacity(count);
+    all.insert_range(..);
+    let mut sets = graph.reaching.clone();
+    sets.extend([FixedBitSet::with_capacity(count), all]);
     sort(&mut sets);
     sets
 }
 
 /// Ascending order of size, each set once.
-pub fn sort(sets: &mut Vec<Set>) {
-    sets.sort_by_cached_key(|set| (set.len(), set.clone()));
+pub fn sort(sets: &mut Vec<FixedBitSet>) {
+    sets.sort_by_cached_key(|set| (set.count_ones(..), set.clone()));
     sets.dedup();
 }
 
 /// Ascending order of M(L), each set after those that it contains.
-pub fn by_bytes(graph: &Graph, sets: &mut [Set]) {
-    let bytes = |set: &Set| set.members().map(|node| graph.nodes[node].bytes).sum::<u64>();
-    sets.sort_by_cached_key(|set| (bytes(set), set.len(), set.clone()));
+pub fn by_bytes(graph: &Graph, sets: &mut [FixedBitSet]) {
+    let bytes = |set: &FixedBitSet| set.ones().map(|node| graph.nodes[node].bytes).sum::<u64>();
+    sets.sort_by_cached_key(|set| (bytes(set), set.count_ones(..), set.clone()));
 }

@@ -1,11 +1,11 @@
 //! The forward graph as the paper sees it: nodes with a size and a time, and what the backward pass of
 //! a traced instance adds to that picture.
 
+use fixedbitset::FixedBitSet;
 use remat_core::format::TensorKind;
 use remat_core::instance::{Instance, OperatorId, TensorId};
 use remat_core::plan::Plan;
 
-use super::set::Set;
 use crate::method::SkipReason;
 
 /// Most forward operators: each has a set of others, a bit for each.
@@ -67,7 +67,7 @@ pub struct Graph {
     /// Fixed bytes, inputs, and results made by forward operators.
     pub base_bytes: u64,
     /// The nodes from which each node is reachable, itself included: L^v.
-    pub reaching: Vec<Set>,
+    pub reaching: Vec<FixedBitSet>,
     /// Implementations.
     pub plan: Plan,
 }
@@ -82,14 +82,14 @@ impl Graph {
     }
 
     /// Whether a backward operator has run once all groups outside of a lower set are done.
-    pub fn is_done(&self, backward: usize, set: &Set) -> bool {
+    pub fn is_done(&self, backward: usize, set: &FixedBitSet) -> bool {
         self.backward[backward].after.iter().all(|&node| !set.contains(node))
     }
 
     /// delta+(L) \ L, as members of a set.
-    pub fn beyond(&self, set: &Set) -> Set {
-        let mut beyond = Set::empty(self.nodes.len());
-        for successor in set.members().flat_map(|node| &self.nodes[node].successors) {
+    pub fn beyond(&self, set: &FixedBitSet) -> FixedBitSet {
+        let mut beyond = FixedBitSet::with_capacity(self.nodes.len());
+        for successor in set.ones().flat_map(|node| &self.nodes[node].successors) {
             if !set.contains(*successor) {
                 beyond.insert(*successor);
             }
@@ -98,10 +98,10 @@ impl Graph {
     }
 
     /// The boundary of a lower set: its nodes with an edge out of it.
-    pub fn boundary(&self, set: &Set) -> Set {
+    pub fn boundary(&self, set: &FixedBitSet) -> FixedBitSet {
         let leaves = |&node: &usize| self.nodes[node].successors.iter().any(|&next| !set.contains(next));
-        let mut boundary = Set::empty(self.nodes.len());
-        set.members().filter(leaves).for_each(|node| boundary.insert(node));
+        let mut boundary = FixedBitSet::with_capacity(self.nodes.len());
+        set.ones().filter(leaves).for_each(|node| boundary.insert(node));
         boundary
     }
 }
@@ -326,13 +326,13 @@ fn node(instance: &Instance, plan: &Plan, id: OperatorId) -> Result<Node, SkipRe
     })
 }
 
-fn reaching(nodes: &[Node]) -> Vec<Set> {
-    let mut sets: Vec<Set> = Vec::with_capacity(nodes.len());
+fn reaching(nodes: &[Node]) -> Vec<FixedBitSet> {
+    let mut sets: Vec<FixedBitSet> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
-        let mut set = Set::empty(nodes.len());
+        let mut set = FixedBitSet::with_capacity(nodes.len());
         set.insert(index);
         for &predecessor in &node.predecessors {
-            set.unite(&sets[predecessor]);
+            set.union_with(&sets[predecessor]);
         }
         sets.push(set);
     }

@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::set::Set;
+use fixedbitset::FixedBitSet;
+
 use super::steps::Steps;
 
 /// A lower bound for the nodes that are still to come, from the linear knapsack.
@@ -50,7 +51,11 @@ impl Knapsack {
 
     /// The least cost from a set on, for each of some amounts that are cached there, in descending order; none where
     /// they are more than there is room for.
-    pub fn bounds(&self, (position, set): (usize, &Set), cached: impl Iterator<Item = u64>) -> Vec<Option<u64>> {
+    pub fn bounds(
+        &self,
+        (position, set): (usize, &FixedBitSet),
+        cached: impl Iterator<Item = u64>,
+    ) -> Vec<Option<u64>> {
         let mut items = self.items.iter().filter(|item| !set.contains(item.node)).peekable();
         let (mut bytes, mut saved) = (0, 0);
         let bound = |cached: u64| {

@@ -1,6 +1,6 @@
 //! `kusumoto-2019`: recomputation by sequences of lower sets of the forward graph.
 //!
-//! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets ([`mod@set`]),
+//! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets,
 //! [`steps`] prices the steps between them, which [`scan`] finds, [`program`] is Algorithm 1: the least budget over what
 //! [`viable`] leaves, the best sequence by [`search`] within the bounds of [`knapsack`]; [`strategy`] turns a sequence of
 //! lower sets into a schedule. [`chen`] is the method that it was compared with.
@@ -12,13 +12,13 @@ pub mod knapsack;
 pub mod program;
 pub mod scan;
 pub mod search;
-pub mod set;
 pub mod steps;
 pub mod strategy;
 pub mod viable;
 
 use std::time::{Duration, Instant};
 
+use fixedbitset::FixedBitSet;
 use remat_core::Instance;
 
 use crate::method::claim::{self, Kept, Runs, Time};
@@ -248,7 +248,7 @@ fn least_of_pruned(
 
 /// The lower sets that sequences are made of.
 struct Family {
-    sets: Vec<set::Set>,
+    sets: Vec<FixedBitSet>,
     /// Whether they are all.
     exact: bool,
     /// What kept them from being all, where that was asked for.

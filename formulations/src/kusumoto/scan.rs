@@ -1,7 +1,8 @@
 //! Which of many lower sets a set leads to cheaply enough: the inner loop over pairs of sets, in the widest
 //! vectors that the processor has. It passes a few sets too many, never one too few.
 
-use super::set::Set;
+use fixedbitset::FixedBitSet;
+
 use crate::chain::kernel::Vectors;
 
 /// Sets that are looked at together.
@@ -34,7 +35,7 @@ impl Keys {
 #[derive(Debug)]
 pub struct Scan {
     /// By word of the sets' bits, then by set.
-    words: Vec<Vec<u64>>,
+    words: Vec<Vec<usize>>,
     /// By set: what is compared with [`Wanted::limits`].
     terms: [Vec<i64>; 2],
     vectors: Vectors,
@@ -59,17 +60,11 @@ pub struct Wanted<'k> {
 
 impl Scan {
     /// Sets in any order, each with two terms.
-    pub fn new(sets: &[Set], terms: impl Fn(usize) -> [i64; 2]) -> Self {
-        let width = sets.first().map_or(0, |set| set.words().len());
-        let word = |at: usize| sets.iter().map(|set| set.words()[at]).chain([0; LANES]).collect();
+    pub fn new(sets: &[FixedBitSet], terms: impl Fn(usize) -> [i64; 2]) -> Self {
+        let width = sets.first().map_or(0, |set| set.as_slice().len());
+        let word = |at: usize| sets.iter().map(|set| set.as_slice()[at]).chain([0; LANES]).collect();
         let term = |which: usize| (0..sets.len()).map(|set| terms(set)[which]).chain([i64::MAX; LANES]).collect();
         Self { words: (0..width).map(word).collect(), terms: [term(0), term(1)], vectors: Vectors::best() }
-    }
-
-    /// The same with vectors of one's choice.
-    #[must_use]
-    pub fn with_vectors(self, vectors: Vectors) -> Self {
-        Self { vectors, ..self }
     }
 
     /// Adds the positions of the sets that are wanted, ascending.
@@ -104,10 +99,10 @@ impl Scan {
         for start in (wanted.first..wanted.end).step_by(LANES) {
             let [first, second] = [0, 1].map(|which: usize| lanes(&self.terms[which], start));
             let keys = lanes(&wanted.keys.0, start);
-            let mut bad = [0_u64; LANES];
+            let mut bad = [0_usize; LANES];
             for lane in 0..LANES {
                 let dear = (first[lane] > first_limit) | (second[lane] > second_limit);
-                bad[lane] = u64::from(dear | (keys[lane] <= wanted.above));
+                bad[lane] = usize::from(dear | (keys[lane] <= wanted.above));
             }
             if bad.iter().fold(1, |all, lane| all & lane) == 1 {
                 continue;

@@ -4,11 +4,12 @@
 
 use std::time::Instant;
 
+use fixedbitset::FixedBitSet;
+
 use super::family::Stop;
 use super::knapsack::Knapsack;
 use super::program::Goal;
 use super::scan::Keys;
-use super::set::Set;
 use super::steps::{MOST, Steps};
 use super::viable::{CacheRange, Reach, Viable, check};
 
@@ -72,7 +73,7 @@ impl<'s, 'g> Search<'s, 'g> {
     pub fn new(steps: &'s Steps<'g>, budget: u64, goal: Goal) -> Self {
         let budget = budget.min(MOST);
         let knapsack = Knapsack::new(steps, budget);
-        let least = |(position, set): (usize, &Set)| match goal {
+        let least = |(position, set): (usize, &FixedBitSet)| match goal {
             Goal::TimeCentric => {
                 knapsack.bounds((position, set), std::iter::once(steps.boundary_bytes(position))).pop().flatten()
             }

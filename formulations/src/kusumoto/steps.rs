@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use fixedbitset::FixedBitSet;
+
 use super::family::{self, Stop, by_bytes};
 use super::graph::Graph;
 use super::program::{Goal, evaluate};
 use super::scan::{Keys, Scan, Wanted};
-use super::set::Set;
 use super::viable::check;
 use crate::setting;
 
@@ -69,12 +70,12 @@ pub struct Step {
 pub struct Steps<'a> {
     graph: &'a Graph,
     /// The lower sets, each before those that contain it; first the empty one, last V.
-    pub sets: Vec<Set>,
+    pub sets: Vec<FixedBitSet>,
     profiles: Vec<Profile>,
     scan: Scan,
     bits: Bits,
     /// Workspaces that count, largest first, each with the nodes that have it; none of no bytes.
-    workspaces: Vec<(u64, Set)>,
+    workspaces: Vec<(u64, FixedBitSet)>,
     /// By node: M_v and T_v, side by side.
     weights: Vec<(u64, u64)>,
     memory: Memory,
@@ -90,7 +91,7 @@ impl<'a> Steps<'a> {
     /// The moment has come.
     pub fn new(
         graph: &'a Graph,
-        mut sets: Vec<Set>,
+        mut sets: Vec<FixedBitSet>,
         times: &[u64],
         (memory, last_group): (Memory, LastGroup),
         most: u64,
@@ -241,7 +242,7 @@ impl<'a> Steps<'a> {
         for (index, (&low, &high)) in both {
             let mut both = low & high;
             while both != 0 {
-                let (bytes, time) = self.weights[64 * index + both.trailing_zeros() as usize];
+                let (bytes, time) = self.weights[usize::BITS as usize * index + both.trailing_zeros() as usize];
                 cached -= bytes;
                 kept -= time;
                 both &= both - 1;
@@ -283,8 +284,8 @@ impl<'a> Steps<'a> {
     /// Largest workspace of a group.
     fn workspace(&self, from: usize, to: usize) -> u64 {
         let (low, high) = (self.bits.sets.row(from), self.bits.sets.row(to));
-        let inside = |(_, nodes): &&(u64, Set)| {
-            nodes.words().iter().zip(low).zip(high).any(|((nodes, low), high)| nodes & high & !low != 0)
+        let inside = |(_, nodes): &&(u64, FixedBitSet)| {
+            nodes.as_slice().iter().zip(low).zip(high).any(|((nodes, low), high)| nodes & high & !low != 0)
         };
         self.workspaces.iter().find(inside).map_or(0, |(bytes, _)| *bytes)
     }
@@ -293,16 +294,16 @@ impl<'a> Steps<'a> {
 /// Sets side by side in memory.
 struct Rows {
     width: usize,
-    words: Vec<u64>,
+    words: Vec<usize>,
 }
 
 impl Rows {
-    fn new(sets: &[Set]) -> Self {
-        let width = sets.first().map_or(0, |set| set.words().len());
-        Self { width, words: sets.iter().flat_map(Set::words).copied().collect() }
+    fn new(sets: &[FixedBitSet]) -> Self {
+        let width = sets.first().map_or(0, |set| set.as_slice().len());
+        Self { width, words: sets.iter().flat_map(FixedBitSet::as_slice).copied().collect() }
     }
 
-    fn row(&self, set: usize) -> &[u64] {
+    fn row(&self, set: usize) -> &[usize] {
         &self.words[set * self.width..(set + 1) * self.width]
     }
 }
@@ -313,20 +314,23 @@ struct Bits {
     boundaries: Rows,
 }
 
-fn workspaces(graph: &Graph) -> Vec<(u64, Set)> {
-    let mut nodes_of: BTreeMap<Reverse<u64>, Set> = BTreeMap::new();
+fn workspaces(graph: &Graph) -> Vec<(u64, FixedBitSet)> {
+    let mut nodes_of: BTreeMap<Reverse<u64>, FixedBitSet> = BTreeMap::new();
     for (index, node) in graph.nodes.iter().enumerate().filter(|(_, node)| node.workspace > 0) {
-        nodes_of.entry(Reverse(node.workspace)).or_insert_with(|| Set::empty(graph.nodes.len())).insert(index);
+        nodes_of
+            .entry(Reverse(node.workspace))
+            .or_insert_with(|| FixedBitSet::with_capacity(graph.nodes.len()))
+            .insert(index);
     }
     nodes_of.into_iter().map(|(Reverse(bytes), nodes)| (bytes, nodes)).collect()
 }
 
 impl Profile {
-    fn new(graph: &Graph, times: &[u64], set: &Set, boundary: &Set) -> Self {
-        let bytes_of = |nodes: &Set| nodes.members().map(|node| graph.nodes[node].bytes).sum::<u64>();
+    fn new(graph: &Graph, times: &[u64], set: &FixedBitSet, boundary: &FixedBitSet) -> Self {
+        let bytes_of = |nodes: &FixedBitSet| nodes.ones().map(|node| graph.nodes[node].bytes).sum::<u64>();
         let beyond = graph.beyond(set);
-        let mut needed_there = Set::empty(graph.nodes.len());
-        let inputs = beyond.members().flat_map(|node| &graph.nodes[node].predecessors);
+        let mut needed_there = FixedBitSet::with_capacity(graph.nodes.len());
+        let inputs = beyond.ones().flat_map(|node| &graph.nodes[node].predecessors);
         inputs.filter(|&&node| !set.contains(node)).for_each(|&node| needed_there.insert(node));
         let done: Vec<bool> = (0..graph.backward.len()).map(|backward| graph.is_done(backward, set)).collect();
         let made = || graph.gradients.iter().filter(|tensor| done[tensor.maker]);
@@ -335,9 +339,9 @@ impl Profile {
         let carried = made().filter(|tensor| read(&tensor.readers));
         Self {
             bytes: bytes_of(set),
-            time: set.members().map(|node| times[node]).sum(),
+            time: set.ones().map(|node| times[node]).sum(),
             boundary_bytes: bytes_of(boundary),
-            boundary_time: boundary.members().map(|node| times[node]).sum(),
+            boundary_time: boundary.ones().map(|node| times[node]).sum(),
             beyond: bytes_of(&beyond) + bytes_of(&needed_there),
             gradients: made().map(|tensor| tensor.bytes).sum(),
             crossing: carried.chain(late).map(|tensor| tensor.bytes).sum(),

@@ -1,11 +1,11 @@
 //! The canonical strategy of a sequence of lower sets, as a schedule.
 
+use fixedbitset::FixedBitSet;
 use remat_core::instance::{Instance, TensorId};
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Schedule, Step};
 
 use super::graph::Graph;
-use super::set::Set;
 use super::steps::LastGroup;
 use crate::setting;
 
@@ -15,7 +15,7 @@ setting! {
 }
 
 /// The group of each node, V_i by i, of a sequence of lower sets, V last.
-pub fn groups(graph: &Graph, sequence: &[&Set]) -> Vec<usize> {
+pub fn groups(graph: &Graph, sequence: &[&FixedBitSet]) -> Vec<usize> {
     let last = sequence.len() - 1;
     (0..graph.nodes.len()).map(|node| sequence.partition_point(|set| !set.contains(node)).min(last)).collect()
 }

@@ -18,7 +18,7 @@ pub fn least_overhead(instance: &Instance, class: &Class, budget: u64) -> Option
     let memory = if class.memory == claim::Memory::Groups { Memory::Instance } else { Memory::Larger };
     let last = if class.kept == Kept::LastGroupKept { LastGroup::Keep } else { LastGroup::Recompute };
     let steps = Steps::new(&graph, sets, &times, (memory, last), u64::MAX, None).expect("no limit");
-    let members: Vec<u64> = steps.sets.iter().map(|set| set.members().fold(0, |mask, v| mask | 1 << v)).collect();
+    let members: Vec<u64> = steps.sets.iter().map(|set| set.ones().fold(0, |mask, v| mask | 1 << v)).collect();
     let all = (1_u64 << graph.nodes.len()) - 1;
     let mut best: Option<(u64, u64, u64)> = None;
     let mut open: Vec<Vec<usize>> = vec![vec![]];
