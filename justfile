@@ -101,6 +101,10 @@ bench-slots profile="bench":
 figures:
     cargo run --quiet -- plot --figures results/figures.toml
 
+# Write the library of best-known values as pages for a browser, into a folder
+site folder="target/site":
+    cargo run --release --quiet -- site results -o {{ folder }}
+
 # Measure all that takes minutes at most: the programs, Checkmate's, FastSA's and the simulator
 bench: bench-programs
     cargo bench -p remat-formulations --bench checkmate

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     allocate, best, check, completions, doctor, export, fuzz, instances, lift, max_batch, methods, plot, replay,
-    report, reproduce, run, solve, status, table, task, verify,
+    report, reproduce, run, site, solve, status, table, task, verify,
 };
 
 const AFTER_HELP: &str = "\
@@ -62,6 +62,8 @@ pub enum Command {
     Reproduce(reproduce::Arguments),
     /// Write recorded results as one HTML page: tables, plots, schedules step by step
     Report(report::Arguments),
+    /// Write the library of best-known values as a site: a page per network, method and paper
+    Site(site::Arguments),
     /// Hold all methods against each other on random instances
     Fuzz(fuzz::Arguments),
     /// List the methods: claim, parameters, reference

@@ -17,7 +17,8 @@ use cli::{Cli, Command};
 use commands::{
     allocate, best as best_command, check, completions, doctor, export, fuzz as fuzz_command, instances, lift,
     max_batch as max_batch_command, methods, plot as plot_command, replay as replay_command, report as report_command,
-    reproduce as reproduce_command, run as run_command, solve, status, table as table_command, task, verify, worker,
+    reproduce as reproduce_command, run as run_command, site, solve, status, table as table_command, task, verify,
+    worker,
 };
 
 fn main() -> ExitCode {
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Replay(arguments) => replay_command::run(&arguments),
         Command::Reproduce(arguments) => reproduce_command::run(&arguments),
         Command::Report(arguments) => report_command::run(&arguments),
+        Command::Site(arguments) => site::run(&arguments),
         Command::Fuzz(arguments) => fuzz_command::run(&arguments),
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),

@@ -16,6 +16,7 @@ pub mod replay;
 pub mod report;
 pub mod reproduce;
 pub mod run;
+pub mod site;
 pub mod solve;
 pub mod status;
 pub mod table;

@@ -10,5 +10,6 @@ pub mod plot;
 pub mod published;
 pub mod report;
 pub mod reproduce;
+pub mod site;
 pub mod table;
 pub mod trajectory;

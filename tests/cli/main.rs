@@ -34,6 +34,7 @@ mod report;
 mod reproduce;
 mod results;
 mod rows;
+mod site;
 #[cfg(debug_assertions)]
 mod slurm;
 mod submission;

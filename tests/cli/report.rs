@@ -95,7 +95,7 @@ fn the_page_sorts_filters_and_steps_in_a_browser_without_an_error() {
     let page = page.replacen("<head>", &format!("<head>{LISTENER}"), 1);
     let page = page.replacen("</body>", &format!("<script>{SELF_TEST}</script></body>"), 1);
     std::fs::write(checkout.path("test.html"), page).unwrap();
-    let dom = opened(&browser, &checkout, "test.html");
+    let dom = opened(&browser, &checkout, "test.html", &[]);
     let verdict = dom.split_once("<pre id=\"verdict\">").and_then(|(_, rest)| rest.split_once("</pre>"));
     assert_eq!(verdict.map(|(verdict, _)| verdict), Some("all well"), "{} bytes of page", dom.len());
 }
@@ -112,12 +112,12 @@ fn an_error_of_the_page_fails_its_browser_test() {
          <script>document.body.append(problems.join())</script></body></html>"
     );
     std::fs::write(checkout.path("wrong.html"), page).unwrap();
-    let dom = opened(&browser, &checkout, "wrong.html");
+    let dom = opened(&browser, &checkout, "wrong.html", &[]);
     assert!(dom.contains("nothing is not defined"), "{dom}");
 }
 
 /// The page after its scripts have run, without a network.
-fn opened(browser: &Path, checkout: &Checkout, page: &str) -> String {
+pub fn opened(browser: &Path, checkout: &Checkout, page: &str, options: &[&str]) -> String {
     let output = Command::new(browser)
         .args([
             "--headless",
@@ -127,6 +127,7 @@ fn opened(browser: &Path, checkout: &Checkout, page: &str) -> String {
             "--no-first-run",
             "--dump-dom",
         ])
+        .args(options)
         .arg("--host-resolver-rules=MAP * ~NOTFOUND")
         .arg(format!("--user-data-dir={}", checkout.path("browser").display()))
         .arg(format!("file://{}", checkout.path(page).display()))
@@ -136,7 +137,8 @@ fn opened(browser: &Path, checkout: &Checkout, page: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn browser() -> Option<PathBuf> {
+/// A browser, where there is one.
+pub fn browser() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("BROWSER_FOR_TESTS") {
         return Some(named.into());
     }

@@ -35,8 +35,8 @@ impl Campaign<'_> {
     /// As [`Sweep::perform`] and [`update()`]; what was written stays, and what it comes to was taken over.
     pub fn perform(&self, stop: &Arc<AtomicBool>) -> Result<Changes, Failure> {
         let runs = self.sweep.runs()?;
-        self.announce(&runs);
         let mut changes = self.take_over()?;
+        self.announce(&runs, &read(self.folder)?);
         for round in rounds(runs) {
             let known = read(self.folder)?;
             let open = open_first(round, &known);
@@ -56,23 +56,23 @@ impl Campaign<'_> {
         if records::read_any(results)?.is_empty() { Ok(Changes::default()) } else { update(self.folder, results) }
     }
 
-    fn announce(&self, runs: &[Run]) {
+    fn announce(&self, runs: &[Run], known: &[Entry]) {
         let mut cases = BTreeMap::new();
         for run in runs {
             let classes = cases.entry(&run.subject.path).or_insert((0, 0));
             *classes = (classes_of(&run.subject.instance).len(), run.budgets.len().max(classes.1));
         }
         let all: usize = cases.values().map(|(classes, budgets)| classes * budgets).sum();
-        let rows: usize = runs.iter().map(|run| run.budgets.len()).sum();
+        let rows = open_first(runs.to_vec(), known).len();
         let most = self.sweep.conditions().limits.time.map(|time| rows as f64 * time.as_secs_f64() / 3600.0);
         let most = most.map_or(String::new(), |hours| {
             format!(": at most {hours:.1} hours, divided by {} at the same time", self.sweep.jobs())
         });
         output::info(&format!(
-            "{} of {} (instance, class and budget); {} of runs{most}",
+            "{} of {} (instance, class and budget); {} may improve what is known{most}",
             count(all, "case"),
             count(cases.len(), "network"),
-            count(rows, "row")
+            count(rows, "run")
         ));
     }
 }

@@ -9,6 +9,7 @@ pub mod drawn;
 pub mod executed;
 mod figure;
 mod legend;
+pub mod library;
 mod marks;
 mod overall;
 mod progress;

@@ -3,9 +3,9 @@
 //! What is shown comes from the modules that print and plot the same things elsewhere; this one lays it out.
 //! The page's own script sorts, filters and replays; it computes nothing about schedules.
 
-mod parts;
-mod schedules;
-mod svg;
+pub mod parts;
+pub mod schedules;
+pub mod svg;
 
 use std::path::Path;
 
@@ -23,9 +23,12 @@ use crate::views::aggregate::{self, findings};
 use crate::views::list::Material;
 use crate::views::plot::{self, Named};
 
-const STYLE: &str = include_str!("assets/report.css");
-const TABLES: &str = include_str!("assets/tables.js");
-const VIEWER: &str = include_str!("assets/viewer.js");
+/// The look of pages.
+pub const STYLE: &str = include_str!("assets/report.css");
+/// Sorts and filters tables.
+pub const TABLES: &str = include_str!("assets/tables.js");
+/// Replays schedules.
+pub const VIEWER: &str = include_str!("assets/viewer.js");
 
 /// How much is embedded.
 #[derive(Clone, Copy, Debug)]

@@ -138,7 +138,13 @@ impl Report<'_> {
                 @if self.schedules.is_empty() {
                     p { "No schedule is kept beside these results." }
                 } @else {
-                    (viewer_controls(self))
+                    (viewer_controls(&html! {
+                        select #schedule {
+                            @for (instance, schedules) in self.schedules.menu() {
+                                optgroup label=(instance) { @for (at, words) in schedules { option value=(at) { (instance) ": " (words) } } }
+                            }
+                        }
+                    }))
                     p.note { "Memory during each step and what enters and leaves it are what the simulator recorded when this page was made. "
                         (shown) (left_out) }
                     script #schedule-data type="application/json" { (PreEscaped(self.schedules.json())) }
@@ -204,15 +210,12 @@ impl Embedding {
     }
 }
 
-fn viewer_controls(report: &Report<'_>) -> Markup {
+/// What the viewer fills, with the menu of schedules, a `select` with the id `schedule`.
+pub fn viewer_controls(menu: &Markup) -> Markup {
     html! {
         div.controls {
             label for="schedule" { "Schedule" }
-            select #schedule {
-                @for (instance, schedules) in report.schedules.menu() {
-                    optgroup label=(instance) { @for (at, words) in schedules { option value=(at) { (instance) ": " (words) } } }
-                }
-            }
+            (menu)
             button #to-peak type="button" { "Go to the peak" }
         }
         p #facts {}
@@ -236,7 +239,7 @@ fn viewer_controls(report: &Report<'_>) -> Markup {
 }
 
 /// The filter above a table.
-fn tools(table: &str) -> Markup {
+pub fn tools(table: &str) -> Markup {
     html! {
         div.controls {
             label for={ (table) "-filter" } { "Filter" }
@@ -255,7 +258,8 @@ fn table(at: usize, table: &Table) -> Markup {
     }
 }
 
-fn grid(id: &str, title: &str, grid: &Grid) -> Markup {
+/// A grid as a table that can be sorted.
+pub fn grid(id: &str, title: &str, grid: &Grid) -> Markup {
     let columns: Vec<_> = grid.columns().collect();
     html! {
         div.scroll tabindex="0" role="region" aria-label=(title) {
@@ -274,7 +278,7 @@ fn grid(id: &str, title: &str, grid: &Grid) -> Markup {
 }
 
 /// A method's label behind a spot of its colour in the plots.
-fn method(label: &str) -> Markup {
+pub fn method(label: &str) -> Markup {
     let id = label.split(['[', ' ']).next().unwrap_or(label);
     let known = crate::harness::records::select::rank(id) != usize::MAX;
     let colour = style::of(id, 0).colour;

@@ -13,7 +13,7 @@ use crate::ground::library::Library;
 use crate::ground::text::wrap;
 
 /// The verdict on an entry, from the rows of its last pass.
-fn verdict(entry: &Entry, rows: &[Row]) -> String {
+pub fn verdict(entry: &Entry, rows: &[Row]) -> String {
     let shown = rows.is_empty() && entry.figures.is_empty();
     match entry.kind {
         Kind::Not => "-".into(),

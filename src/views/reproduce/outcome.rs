@@ -138,8 +138,8 @@ pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
     format!("{} ({} pass{most})", Counts::of(rows).text(agreement), first.pass.label())
 }
 
-/// The comparison as a table.
-pub fn render(rows: &[Row], agreement: &Agreement, format: Format) -> String {
+/// The comparison as a grid.
+pub fn grid(rows: &[Row]) -> Grid {
     let header =
         ["instance", "method", "budget", "quantity", "unit", "printed", "ours", "deviation", "verdict", "note"];
     let mut grid = Grid::new(&header);
@@ -163,7 +163,12 @@ pub fn render(rows: &[Row], agreement: &Agreement, format: Format) -> String {
             &row.note,
         ]);
     }
-    let mut text = grid.render(format);
+    grid
+}
+
+/// The comparison as a table.
+pub fn render(rows: &[Row], agreement: &Agreement, format: Format) -> String {
+    let mut text = grid(rows).render(format);
     if format == Format::Text {
         // Writing to a text cannot fail.
         let _ = writeln!(text, "{}", summary(rows, agreement));

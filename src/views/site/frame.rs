@@ -1,0 +1,117 @@
+//! What all pages have in common: head, navigation, tables with links in them.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::views::report::parts::tools;
+
+/// What the site adds to the look of reports.
+pub const STYLE: &str = include_str!("site.css");
+
+/// The sections, with their pages.
+const SECTIONS: [(&str, &str); 6] = [
+    ("index.html", "Home"),
+    ("networks.html", "Networks"),
+    ("methods.html", "Methods"),
+    ("papers.html", "Papers"),
+    ("open.html", "Open problems"),
+    ("submit.html", "Submit"),
+];
+
+/// A page.
+pub struct Page<'a> {
+    /// Heading, and name of the window.
+    pub title: &'a str,
+    /// The section that it belongs to.
+    pub section: &'a str,
+    /// Folders between the page and the site's own.
+    pub depth: usize,
+    /// Whether it shows schedules.
+    pub viewer: bool,
+    /// What it says.
+    pub body: Markup,
+}
+
+impl Page<'_> {
+    /// The whole page.
+    pub fn markup(&self) -> Markup {
+        let up = "../".repeat(self.depth);
+        html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (self.title) " · rematerialization library" }
+                    link rel="icon" href="data:,";
+                    link rel="stylesheet" href={ (up) "style.css" };
+                }
+                body {
+                    a.skip href="#content" { "Skip to the content" }
+                    header {
+                        p.kicker { "bench · the library of rematerialization" }
+                        h1 { (self.title) }
+                        nav aria-label="Sections" {
+                            @for (page, name) in SECTIONS {
+                                a href={ (up) (page) } aria-current=[(name == self.section).then_some("page")] { (name) }
+                            }
+                        }
+                    }
+                    main #content { (self.body) }
+                    script src={ (up) "tables.js" } {}
+                    @if self.viewer { script src={ (up) "viewer.js" } {} }
+                }
+            }
+        }
+    }
+}
+
+/// A cell: what is shown, and for columns of numbers what it is sorted by.
+pub enum Cell {
+    /// A text.
+    Text(String),
+    /// A text that leads to another page.
+    Link(String, String),
+    /// Anything else.
+    Markup(Markup),
+    /// A number and its text; none: the cell stays empty, and comes last.
+    Number(Option<f64>, String),
+}
+
+impl Cell {
+    /// A whole number.
+    pub fn count(number: usize) -> Self {
+        Self::Number(Some(number as f64), number.to_string())
+    }
+
+    /// Per cent with two decimals.
+    pub fn percent(value: Option<f64>) -> Self {
+        Self::Number(value, value.map_or(String::new(), |value| format!("{value:.2}")))
+    }
+
+    fn markup(&self) -> Markup {
+        html! {
+            @match self {
+                Self::Text(text) => td { (text) },
+                Self::Link(target, text) => td { a href=(target) { (text) } },
+                Self::Markup(markup) => td { (markup) },
+                Self::Number(value, text) => td.number data-sort=[value.as_ref()] { (text) },
+            }
+        }
+    }
+}
+
+/// A table that can be sorted, and filtered where it is long. A column whose name begins with `#` holds numbers.
+pub fn table(id: &str, title: &str, columns: &[&str], rows: &[Vec<Cell>]) -> Markup {
+    html! {
+        @if rows.len() > 8 { (tools(id)) }
+        div.scroll tabindex="0" role="region" aria-label=(title) {
+            table.sortable id=(id) {
+                thead { tr { @for name in columns {
+                    th.number[name.starts_with('#')] scope="col" { (name.trim_start_matches('#')) }
+                } } }
+                tbody { @for row in rows { tr { @for cell in row { (cell.markup()) } } } }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The library as a site of static pages: home, networks, methods, papers, open problems, how to submit.
+//!
+//! It lays out what others say: the lines of `best-known.csv`, what the simulator records of each schedule, the figures of
+//! [`crate::views::plot`], the viewer and the tables of [`crate::views::report`], the methods' pages of the book, the comparisons of
+//! [`crate::views::reproduce`]. Texts are escaped by `maud` as pages are built; Markdown's own HTML is text here.
+
+mod frame;
+mod home;
+mod markdown;
+mod methods;
+mod networks;
+mod papers;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use remat_core::Instance;
+use remat_core::io::read_instance;
+
+use crate::ground::failure::Failure;
+use crate::ground::library::Library;
+use crate::ground::names::file_name;
+use crate::ground::output;
+use crate::harness::baseline::Baseline;
+use crate::harness::best::{self, Entry};
+use crate::harness::recorded::Instances;
+use crate::views::report;
+
+/// What the site is made of.
+struct Site<'a> {
+    library: &'a Library,
+    results: &'a Path,
+    entries: &'a [Entry],
+    networks: Vec<Network<'a>>,
+}
+
+/// A network of the library.
+struct Network<'a> {
+    /// Its name, in characters safe for paths and addresses.
+    file: String,
+    path: PathBuf,
+    instance: Instance,
+    baseline: Baseline,
+    entries: Vec<&'a Entry>,
+}
+
+impl Network<'_> {
+    fn name(&self) -> &str {
+        self.instance.name()
+    }
+
+    /// The folder of the instance below `instances/`.
+    fn family(&self, library: &Library) -> String {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        folder.strip_prefix(library.folder()).unwrap_or(folder).display().to_string()
+    }
+}
+
+/// Pages as they are written.
+struct Output<'a> {
+    folder: &'a Path,
+    pages: usize,
+}
+
+impl Output<'_> {
+    fn page(&mut self, name: &str, page: &frame::Page<'_>) -> Result<(), Failure> {
+        self.pages += 1;
+        self.file(name, page.markup().into_string().as_bytes())
+    }
+
+    fn file(&self, name: &str, contents: &[u8]) -> Result<(), Failure> {
+        let path = self.folder.join(name);
+        let write = |path: &Path| {
+            std::fs::write(path, contents).map_err(|error| format!("{}: cannot write: {error}", path.display()))
+        };
+        output::write_file(&path, write).map_err(Failure::failed)
+    }
+}
+
+/// Writes the site of a folder of results; returns the number of pages.
+///
+/// # Errors
+/// Files are none of ours, an instance is gone, or the folder cannot be written.
+pub fn write(library: &Library, results: &Path, folder: &Path) -> Result<usize, Failure> {
+    let entries = best::read(results)?;
+    if entries.is_empty() {
+        let path = best::path_in(results);
+        return Err(Failure::input(format!(
+            "{}: holds no value; `bench best --help` says how to get some",
+            path.display()
+        )));
+    }
+    let site = Site { library, results, entries: &entries, networks: networks_of(&entries, results)? };
+    let mut output = Output { folder, pages: 0 };
+    output.file("style.css", format!("{}{}", report::STYLE, frame::STYLE).as_bytes())?;
+    output.file("tables.js", report::TABLES.as_bytes())?;
+    output.file("viewer.js", report::VIEWER.as_bytes())?;
+    home::write(&site, &mut output)?;
+    networks::write(&site, &mut output)?;
+    methods::write(&site, &mut output)?;
+    papers::write(&site, &mut output)?;
+    Ok(output.pages)
+}
+
+/// The networks of some entries, by name.
+fn networks_of<'a>(entries: &'a [Entry], results: &Path) -> Result<Vec<Network<'a>>, Failure> {
+    let mut by_hash: BTreeMap<(&str, &str), Vec<&Entry>> = BTreeMap::new();
+    for entry in entries {
+        by_hash.entry((&entry.instance, &entry.instance_hash)).or_default().push(entry);
+    }
+    let mut instances = Instances::new(results);
+    let mut networks: Vec<Network<'_>> = Vec::with_capacity(by_hash.len());
+    for ((name, hash), entries) in by_hash {
+        let path = instances.path(name, hash).map_err(Failure::input)?;
+        let instance = read_instance(&path)?;
+        let baseline = Baseline::new(&instance).map_err(|error| {
+            Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display()))
+        })?;
+        // Two instances of one name differ in their hashes.
+        let taken = networks.last().is_some_and(|last| last.name() == name);
+        let file = file_name(&if taken { format!("{name}-{hash}") } else { name.to_owned() });
+        networks.push(Network { file, path, instance, baseline, entries });
+    }
+    Ok(networks)
+}
