@@ -134,10 +134,10 @@ fn pages_sort_filter_and_step_in_a_browser_without_an_error_light_and_dark_and_o
     let checkout = hostile();
     let hostile_page = {
         checkout.ok("site results -o hostile");
-        let mut files = std::fs::read_dir(checkout.path("hostile/network")).unwrap().flatten();
-        let name = |file: std::fs::DirEntry| file.file_name().into_string().unwrap();
-        let mut names = files.by_ref().map(name).filter(|name| name.ends_with(".html") && name.contains("img"));
-        format!("hostile/network/{}", names.next().unwrap())
+        let files = std::fs::read_dir(checkout.path("hostile/network")).unwrap().flatten();
+        let mut names = files.filter(|file| file.path().is_file()).map(|file| file.file_name().into_string().unwrap());
+        let name = names.find(|name| name.contains("img"));
+        format!("hostile/network/{}", name.unwrap())
     };
     committed(&checkout);
     let (light, dark) =

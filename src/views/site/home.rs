@@ -70,7 +70,7 @@ fn tallies(entries: &[Entry]) -> Markup {
     }
 }
 
-/// The columns of [`line`].
+/// The columns of [`line()`].
 const COLUMNS: [&str; 8] =
     ["network", "schedules", "#budget", "status", "#gap %", "#overhead %", "found by", "proved by"];
 
