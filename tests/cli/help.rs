@@ -14,6 +14,7 @@ fn help_texts_are_as_reviewed() {
         "check",
         "status",
         "best",
+        "site",
         "doctor",
         "completions",
         "man",
