@@ -156,7 +156,7 @@ pub fn parse_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, F
 }
 
 /// What quotes a file in a message: without its line breaks, and not all of it.
-fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let shown: String = text.chars().take(LONGEST_MESSAGE).map(plain).collect();
     if shown.len() < text.len() { shown + "..." } else { shown }

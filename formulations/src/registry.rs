@@ -8,6 +8,7 @@ use remat_core::Schedule;
 use crate::method::parameters::Parameters;
 use crate::method::report::Silent;
 use crate::method::{BudgetUse, Context, Limits, Method, NoStarts, Starts};
+use crate::planners::planner::Planned;
 
 /// Every method, in the order of the tables.
 pub static METHODS: &[&dyn Method] = &[
@@ -26,11 +27,13 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::chain::weak::RotorWeak,
     &crate::kusumoto::Kusumoto,
     &crate::kusumoto::chen::KusumotoChen,
-    &crate::planners::torch::TorchMincut,
-    &crate::planners::torch::TorchBudget,
-    &crate::planners::policies::CheckpointEvery,
-    &crate::planners::policies::Sac,
-    &crate::planners::dtr::Dtr,
+    &Planned(crate::planners::torch::TorchMincut),
+    &Planned(crate::planners::torch::TorchBudget),
+    &Planned(crate::planners::policies::CheckpointEvery),
+    &Planned(crate::planners::policies::Sac),
+    &Planned(crate::planners::dtr::Dtr),
+    &Planned(crate::planners::xla::XlaGreedy),
+    &Planned(crate::planners::tw::TwRemat),
     &crate::oracle::Oracle,
     &crate::checkmate::CheckmateIlp,
     &crate::checkmate::CheckmateLp,

@@ -5,15 +5,24 @@
 
 #![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
+#[path = "../../core/tests/common/mod.rs"]
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use common::{empty, operator, tensor};
+use remat_core::format::{Origin, Phase, TensorKind};
+use remat_core::liveness::with_liveness;
+use remat_core::plan::Plan;
+use remat_core::{Instance, Step, simulate};
 use remat_formulations::planners::dtr::Heuristic;
-use remat_formulations::planners::dtr::log;
 use remat_formulations::planners::dtr::online::{Action, End, run};
 use remat_formulations::planners::dtr::program::{Call, Event, Program};
+use remat_formulations::planners::dtr::{import, log};
 use remat_formulations::search::clock::Clock;
+use remat_formulations::{Context, Limits, Parameters, find};
 
 fn folder() -> Option<PathBuf> {
     let folder = std::env::var_os("BENCH_REFERENCE_DATA").map(|folder| PathBuf::from(folder).join("dtr"));
@@ -42,7 +51,7 @@ fn compare(file: &str, limit: u64) -> usize {
     let logs: BTreeMap<&str, Program> = [("ResNet-32", "resnet32-56.log"), ("U-Net", "unet-6.log")]
         .into_iter()
         .map(|(name, file)| {
-            (name, log::read(&std::fs::read_to_string(folder.join(file)).expect("there")).expect("a log"))
+            (name, log::read(&std::fs::read_to_string(folder.join(file)).expect("there")).expect("a log").program)
         })
         .collect();
     let text = std::fs::read_to_string(folder.join(file)).expect("there");
@@ -54,8 +63,7 @@ fn compare(file: &str, limit: u64) -> usize {
             (next(), next(), next(), next(), next(), next(), next(), next());
         let program = &logs[name];
         let base = program.time();
-        let outcome =
-            run(program, heuristic(h), budget.parse().expect("bytes"), base * (limit - 1), Clock::start(None));
+        let outcome = run(program, heuristic(h), budget.parse().expect("bytes"), base * (limit - 1), Clock::start(None));
         let word = match outcome.end {
             End::Done => "ok",
             End::OutOfMemory => "OOM",
@@ -130,6 +138,136 @@ fn what_is_missing_is_made_again_from_the_last_that_is_there() {
     assert_eq!(run(&program, Heuristic::Lru, 1, u64::MAX, Clock::start(None)).end, End::OutOfMemory);
     let over = Clock::start(Some(Duration::ZERO));
     assert_eq!(run(&program, Heuristic::Lru, 3, u64::MAX, over).end, End::Stopped);
+}
+
+#[test]
+fn coop_lets_neighbours_go_where_the_others_let_go_what_costs_least() {
+    // Storages of 1 byte at addresses 0 to 4, read long ago; then one of 2 bytes. The dearest is at address 2.
+    let mut program = Program::default();
+    for (call, (bytes, time)) in [(1, 1), (1, 9), (1, 20), (1, 9), (1, 1), (2, 1)].into_iter().enumerate() {
+        let made = program.storage(bytes, call);
+        program.calls.push(Call { reads: vec![], makes: vec![made], bytes, workspace: 0, time, again: Some(time) });
+        program.events.push(Event::Call(call));
+    }
+    // The budget has no hole: 0 and 1 lie side by side; lru takes 0 and 1 too, size the last two of equal bytes.
+    assert_eq!(dropped(&program, Heuristic::Coop, 5), [0, 1]);
+    assert_eq!(dropped(&program, Heuristic::Size, 5), [4, 3]);
+    // By cost alone the first and the last would go, which are no neighbours: 1 / 40 and 1 / 1 against 9 / 39.
+    assert_eq!(dropped(&program, Heuristic::Local, 5), [0, 1]);
+}
+
+#[test]
+fn coop_counts_what_was_made_together_and_not_what_was_made_from_it() {
+    // One operator makes 0 and 1. 2 is made from 0, 3 from 2; 4 wants room.
+    let mut program = Program::default();
+    let sizes: [&[u64]; 4] = [&[1, 1], &[1], &[1], &[3]];
+    let reads: [&[usize]; 4] = [&[], &[0], &[2], &[]];
+    for (call, (sizes, reads)) in sizes.iter().zip(reads).enumerate() {
+        let makes: Vec<usize> = sizes.iter().map(|&bytes| program.storage(bytes, call)).collect();
+        let bytes = sizes.iter().sum();
+        program.calls.push(Call { reads: reads.to_vec(), makes, bytes, workspace: 0, time: 5, again: Some(5) });
+        program.events.push(Event::Call(call));
+    }
+    let outcome = run(&program, Heuristic::Coop, 4, u64::MAX, Clock::start(None));
+    assert_eq!((outcome.end, outcome.most), (End::Done, 4));
+    assert_eq!(dropped(&program, Heuristic::Coop, 4), [0, 1, 2]);
+}
+
+#[test]
+fn coop_gets_through_the_authors_logs_within_its_arena() {
+    let Some(folder) = folder() else { return };
+    for (file, peak) in [("resnet32-56.log", 10_061_179_152_u64), ("unet-6.log", 8_415_764_640)] {
+        let text = std::fs::read_to_string(folder.join(file)).expect("there");
+        let program = log::read(&text).expect("a log").program;
+        for tenths in 6..10 {
+            let budget = peak / 10 * tenths;
+            let outcome = run(&program, Heuristic::Coop, budget, program.time(), Clock::start(None));
+            assert_eq!(outcome.end, End::Done, "{file} {tenths}");
+            assert!(outcome.most <= budget, "{file} {tenths}: {} of {budget}", outcome.most);
+        }
+    }
+}
+
+const LOG: &str = concat!(
+    "{\"INSTRUCTION\":\"ANNOTATE\",\"ANNOTATION\":\"START\"}\n",
+    "{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"w\"}\n{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"w\",\"MEMORY\":\"7\"}\n",
+    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"mm\",\"TIME\":\"5\",\"ARGS\":[\"w\"],\"RESULT\":[\"a\"]}\n",
+    "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"a\",\"MEMORY\":\"10\"}\n{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"a\",\"ALIAS\":\"-1\"}\n",
+    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"view\",\"TIME\":\"1\",\"ARGS\":[\"a\"],\"RESULT\":[\"v\"]}\n",
+    "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"v\",\"MEMORY\":\"10\"}\n{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"v\",\"ALIAS\":\"0\"}\n",
+    "{\"INSTRUCTION\":\"RELEASE\",\"NAME\":\"a\"}\n",
+    "{\"INSTRUCTION\":\"ANNOTATE\",\"ANNOTATION\":\"BACKWARD\"}\n",
+    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"sum\",\"TIME\":\"2\",\"ARGS\":[\"v\"],\"RESULT\":[\"b\"]}\n",
+    "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"b\",\"MEMORY\":\"4\"}\n{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"b\",\"ALIAS\":\"-1\"}\n",
+    "{\"INSTRUCTION\":\"RELEASE\",\"NAME\":\"v\"}\n",
+);
+
+#[test]
+fn a_log_becomes_an_instance_whose_views_take_no_bytes_and_hold_their_storage() {
+    let document = import::instance_of("log", LOG, &Origin::Exact).expect("a log");
+    let instance = Instance::new(&document).expect("valid");
+    let shown: Vec<_> = instance.tensors().iter().map(|tensor| (tensor.bytes, tensor.kind)).collect();
+    use TensorKind::{Activation, Input, Output};
+    assert_eq!(shown, [(7, Input), (10, Activation), (0, Activation), (4, Output)]);
+    let phases: Vec<_> =
+        instance.operators().iter().map(|operator| (operator.op_type.as_str(), operator.phase)).collect();
+    assert_eq!(phases, [("mm", Phase::Forward), ("view", Phase::Forward), ("sum", Phase::Backward)]);
+    assert!(instance.operators().iter().all(|operator| operator.recomputable));
+    let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+    let simulation = simulate(&instance, &store_all).expect("legal");
+    assert_eq!((simulation.time, simulation.peak_bytes), (8, 21));
+}
+
+#[test]
+fn the_authors_logs_become_instances_with_their_time_and_at_most_their_memory() {
+    let Some(folder) = folder() else { return };
+    for (file, time, peak) in
+        [("resnet32-56.log", 291_905_487_u64, 10_061_179_152_u64), ("unet-6.log", 435_278_292, 8_415_764_640)]
+    {
+        let text = std::fs::read_to_string(folder.join(file)).expect("there");
+        let document = import::instance_of(file, &text, &Origin::Exact).expect("a log");
+        let instance = Instance::new(&document).expect("valid");
+        let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+        let simulation = simulate(&instance, &store_all).expect("legal");
+        assert!(simulation.time == time && simulation.peak_bytes <= peak, "{file}: {simulation:?}");
+        assert!(simulation.peak_bytes > peak / 10 * 9, "{file}: {} of {peak}", simulation.peak_bytes);
+    }
+}
+
+#[test]
+fn an_operator_without_results_runs_and_what_cannot_be_made_again_stays_for_who_may_read_it_again() {
+    // 0 makes what must not be made again, 1 and 2 read it; the backward operator 4 makes nothing, and wants 1 again.
+    let mut document = empty("once");
+    document.tensors = vec![
+        tensor(0, 1, TensorKind::Input),
+        tensor(1, 5, TensorKind::Activation),
+        tensor(2, 10, TensorKind::Activation),
+        tensor(3, 20, TensorKind::Activation),
+        tensor(4, 1, TensorKind::Output),
+    ];
+    document.operators = vec![
+        operator(0, Phase::Forward, vec![0], vec![1]),
+        operator(1, Phase::Forward, vec![1], vec![2]),
+        operator(2, Phase::Forward, vec![0], vec![3]),
+        operator(3, Phase::Loss, vec![3], vec![4]),
+        operator(4, Phase::Backward, vec![2, 4], vec![]),
+    ];
+    document.operators[0].recomputable = Some(false);
+    document.order = vec![0, 1, 2, 3, 4];
+    let instance = Instance::new(&document).expect("valid");
+    let method = find("dtr").expect("registered");
+    for h in ["dtr", "eq", "local", "msps", "lru", "size", "coop"] {
+        let given = std::collections::BTreeMap::from([("h".to_owned(), h.to_owned())]);
+        let parameters = Parameters::new(method.about().parameters, &given).expect("parameters");
+        let limits = Limits { time: None, threads: 1, seed: 0 };
+        let answers = method.answers(&Context::new(&instance, &parameters, &[Some(30)], limits)).expect("supported");
+        let schedule = answers[0].schedule.as_ref().unwrap_or_else(|| panic!("{h}: {}", answers[0].note));
+        let runs = |id: usize| {
+            let runs = schedule.steps.iter();
+            runs.filter(|step| matches!(step, Step::Compute { operator, .. } if operator.index() == id)).count()
+        };
+        assert_eq!([0, 1, 4].map(runs), [1, 2, 1], "{h}");
+    }
 }
 
 #[test]

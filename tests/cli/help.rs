@@ -30,6 +30,7 @@ fn help_texts_are_as_reviewed() {
         "instances index",
         "instances import",
         "instances import-monet",
+        "instances import-dtr",
         "instances generate",
         "instances generate figure4",
         "instances schema",

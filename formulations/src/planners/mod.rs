@@ -4,16 +4,19 @@
 //! planner has a knob, every value of a grid is tried, and of the schedules whose simulated peak is within the budget
 //! the fastest is the answer. Peaks are those of operators that run one by one: nothing is fused.
 //!
-//! Shared here: [`saved`], from a set of saved tensors to a schedule, [`sweep`], from a knob to answers, and [`modules`], the
-//! blocks of a network.
+//! Shared here: [`planner`], what is the same of all, [`saved`], from a set of saved tensors to a schedule, [`sweep`], from a
+//! knob to answers, and [`modules`], the blocks of a network.
 
 pub mod modules;
+pub mod planner;
 pub mod saved;
 pub mod sweep;
 
 pub mod dtr;
 pub mod policies;
 pub mod torch;
+pub mod tw;
+pub mod xla;
 
 /// Every number from 0 to `most` once, from coarse to fine: a sweep that is cut short has then seen the whole range.
 pub(crate) fn coarse_to_fine(most: usize) -> Vec<usize> {

@@ -6,12 +6,13 @@ use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId};
 
 use super::modules::block;
+use super::planner::Planner;
 use super::saved::schedule;
 use super::sweep::Sweep;
 use super::torch::operators::Kind;
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::{setting, settings};
 
 /// Activation checkpointing of whole blocks: every k-th block of a network is recomputed from its input.
@@ -78,7 +79,7 @@ setting! {
 const CLASS: Class = Class { runs: Runs::AtMost(2), ..Class::STAGES };
 
 /// The blocks of an instance.
-struct Blocks<'a> {
+pub struct Blocks<'a> {
     instance: &'a Instance,
     plan: Plan,
     /// By operator: its block, counted in the order in which blocks begin; none outside of all and in the backward pass.
@@ -132,10 +133,10 @@ impl<'a> Blocks<'a> {
     }
 }
 
-impl Method for CheckpointEvery {
-    fn id(&self) -> &'static str {
-        "checkpoint-every"
-    }
+impl Planner for CheckpointEvery {
+    const ID: &'static str = "checkpoint-every";
+    const CLASS: Class = CLASS;
+    type View<'a> = Blocks<'a>;
 
     fn about(&self) -> About {
         About {
@@ -146,17 +147,12 @@ impl Method for CheckpointEvery {
         }
     }
 
-    fn claim(&self, _: &Parameters) -> Claim {
-        Claim::heuristic(CLASS)
+    fn view<'a>(&self, instance: &'a Instance, _: &Parameters) -> Result<Blocks<'a>, SkipReason> {
+        Blocks::new(instance)
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Blocks::new(instance).map(|_| ())
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
+    fn plan(&self, blocks: Blocks<'_>, context: &Context<'_>) -> Result<(), MethodError> {
         let mut sweep = Sweep::new(context);
-        let blocks = Blocks::new(context.instance)?;
         let given = context.parameters.get::<Every>().map(|every| usize::try_from(every).unwrap_or(usize::MAX));
         for every in given.map_or(1..=blocks.count, |every| every..=every) {
             if sweep.is_over() {
@@ -171,10 +167,10 @@ impl Method for CheckpointEvery {
     }
 }
 
-impl Method for Sac {
-    fn id(&self) -> &'static str {
-        "sac"
-    }
+impl Planner for Sac {
+    const ID: &'static str = "sac";
+    const CLASS: Class = CLASS;
+    type View<'a> = Blocks<'a>;
 
     fn about(&self) -> About {
         About {
@@ -185,17 +181,12 @@ impl Method for Sac {
         }
     }
 
-    fn claim(&self, _: &Parameters) -> Claim {
-        Claim::heuristic(CLASS)
+    fn view<'a>(&self, instance: &'a Instance, _: &Parameters) -> Result<Blocks<'a>, SkipReason> {
+        Blocks::new(instance)
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        Blocks::new(instance).map(|_| ())
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let mut sweep = Sweep::new(context);
-        let (instance, blocks) = (context.instance, Blocks::new(context.instance)?);
+    fn plan(&self, blocks: Blocks<'_>, context: &Context<'_>) -> Result<(), MethodError> {
+        let (mut sweep, instance) = (Sweep::new(context), context.instance);
         let skips = context.parameters.get::<EverySecondProduct>();
         let mut products = vec![0_usize; blocks.count];
         let mut keeps = vec![false; instance.operators().len()];
@@ -210,9 +201,8 @@ impl Method for Sac {
             keeps[id.index()] = (Kind::of(&operator.op_type).compute_intensive && !skipped) || operator.random;
         }
         let kept = blocks.kept(|_| true, |id| keeps[id.index()]);
-        let words = format!("{} blocks", blocks.count);
         sweep.offer(&schedule(instance, &blocks.plan, &kept), "")?;
-        sweep.answer(&words);
+        sweep.answer(&format!("{} blocks", blocks.count));
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! A knob and what comes of its values: the fastest schedule within each budget.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -8,6 +9,15 @@ use remat_core::{Schedule, simulate};
 use crate::method::report::Progress;
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
 use crate::search::clock::Clock;
+use crate::setting;
+
+/// What [`Sweep::told`] hears of a run that the time did not last for.
+pub const OUT_OF_TIME: &str = "ran out of time";
+
+setting! {
+    /// budgets that are tried, from the given one down in steps of 1 % of it
+    pub Tries("tries"): number from 1 to 100 = 20
+}
 
 /// The best schedule for each budget among those that were offered.
 pub struct Sweep<'a> {
@@ -37,11 +47,6 @@ impl<'a> Sweep<'a> {
     pub fn over(context: &'a Context<'a>, answers: Range<usize>) -> Self {
         let best = answers.clone().map(|_| None).collect();
         Self { context, clock: Clock::start(context.limits.time), answers, best, tried: 0, out_of_time: false }
-    }
-
-    /// The time that it has.
-    pub fn clock(&self) -> Clock {
-        self.clock
     }
 
     /// Whether the time is over. Then the answers say so.
@@ -94,6 +99,43 @@ impl<'a> Sweep<'a> {
             };
             self.context.answer(index, &answer);
         }
+    }
+
+    /// Answers every budget for a planner whose knob is how much memory it is told of. More memory may be worse for it, so
+    /// that it is told of [`Tries`] budgets; `plan` makes a schedule, or says what happened instead.
+    ///
+    /// # Errors
+    /// A schedule is illegal.
+    pub fn told(
+        context: &'a Context<'a>,
+        mut plan: impl FnMut(u64, Clock) -> Result<Schedule, &'static str>,
+    ) -> Result<(), MethodError> {
+        let tries = context.parameters.get::<Tries>();
+        for (index, &budget) in context.budgets.iter().enumerate() {
+            let mut sweep = Self::over(context, index..index + 1);
+            let (mut within, mut runs, mut ends) = (0, 0, BTreeMap::new());
+            for percent in 0..budget.map_or(1, |_| tries) {
+                if sweep.is_over() {
+                    break;
+                }
+                let bytes = budget.map_or(u64::MAX, |budget| budget - (budget / 100).saturating_mul(percent));
+                runs += 1;
+                match plan(bytes, sweep.clock) {
+                    Ok(schedule) => {
+                        let words = if percent > 0 { format!("told of {bytes} bytes") } else { String::new() };
+                        let cost = sweep.offer(&schedule, &words)?;
+                        within += usize::from(budget.is_none_or(|budget| cost.peak_bytes <= budget));
+                    }
+                    Err(end) => {
+                        sweep.out_of_time |= end == OUT_OF_TIME;
+                        *ends.entry(end).or_insert(0) += 1;
+                    }
+                }
+            }
+            let ends: String = ends.into_iter().map(|(end, count): (_, usize)| format!(", {count} {end}")).collect();
+            sweep.answer(&format!("{within} of {runs} runs within the budget{ends}"));
+        }
+        Ok(())
     }
 
     /// How many schedules were offered.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use remat_core::Instance;
 use remat_core::chain_file::{ImportFile, Scale, instance_of, units_of};
-use remat_core::format::Origin;
+use remat_core::format::{InstanceDocument, Origin};
 use remat_core::io::{parse_json, read_bytes, write_json};
 use remat_core::node_link::{self, NodeLinkFile};
 
@@ -87,6 +87,18 @@ fn graph(arguments: &Arguments, bytes: &[u8], bad: &dyn Fn(String) -> Failure) -
     write_json(&arguments.output, &document).map_err(Failure::writing)?;
     let (nodes, edges) = (file.nodes.len(), file.links.len());
     output::info(&format!("{}: {nodes} nodes, {edges} edges, hash {}", arguments.output.display(), instance.hash()));
+    Ok(())
+}
+
+/// Writes what an importer has made of a file, and says how large it is.
+pub fn finish(source: &Path, output: &Path, notes: &[String], mut document: InstanceDocument) -> Result<(), Failure> {
+    document.provenance.notes.extend(notes.iter().cloned());
+    let instance = Instance::new(&document).map_err(|error| {
+        Failure::input(format!("{}: can be read, but makes no instance: {error}", source.display()))
+    })?;
+    write_json(output, &document).map_err(Failure::writing)?;
+    let (operators, tensors) = (instance.operators().len(), instance.tensors().len());
+    output::info(&format!("{}: {operators} operators, {tensors} tensors, hash {}", output.display(), instance.hash()));
     Ok(())
 }
 

@@ -3,14 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use remat_core::Instance;
 use remat_core::format::Origin;
-use remat_core::io::{read_json, write_json};
+use remat_core::io::read_json;
 use remat_core::monet_file::{MonetFile, instance_of};
 
-use super::import::stem;
+use super::import::{finish, stem};
 use crate::ground::failure::Failure;
-use crate::ground::output;
 
 /// Arguments of `bench instances import-monet`.
 #[derive(Debug, Args)]
@@ -44,17 +42,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let location = arguments.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let origin = Origin::Published { paper: arguments.paper.clone(), location };
-    let mut document =
-        instance_of(&name, &file, &origin).map_err(|error| Failure::input(format!("{path}: {error}")))?;
-    document.provenance.notes.extend(arguments.note.iter().cloned());
-    let instance = Instance::new(&document)
-        .map_err(|error| Failure::input(format!("{path}: is a profile, but no instance: {error}")))?;
-    write_json(&arguments.output, &document).map_err(Failure::writing)?;
-    let (operators, tensors) = (instance.operators().len(), instance.tensors().len());
-    output::info(&format!(
-        "{}: {operators} operators, {tensors} tensors, hash {}",
-        arguments.output.display(),
-        instance.hash()
-    ));
-    Ok(())
+    let document = instance_of(&name, &file, &origin).map_err(|error| Failure::input(format!("{path}: {error}")))?;
+    finish(&arguments.file, &arguments.output, &arguments.note, document)
 }

@@ -2,6 +2,7 @@
 
 mod generate;
 mod import;
+mod import_dtr;
 mod import_monet;
 mod index;
 mod list;
@@ -28,6 +29,8 @@ pub enum Command {
     Import(import::Arguments),
     /// Turn a profile of MONeT's authors into an instance
     ImportMonet(import_monet::Arguments),
+    /// Turn a log of DTR's authors into an instance
+    ImportDtr(import_dtr::Arguments),
     /// Generate an instance
     Generate(generate::Arguments),
     /// Print the JSON Schema of instance or schedule files
@@ -46,6 +49,7 @@ pub fn run(command: &Command) -> Result<(), Failure> {
         Command::Index(arguments) => index::run(arguments),
         Command::Import(arguments) => import::run(arguments),
         Command::ImportMonet(arguments) => import_monet::run(arguments),
+        Command::ImportDtr(arguments) => import_dtr::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
     }

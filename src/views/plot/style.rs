@@ -88,6 +88,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkpoint-every", BLUE, Marker::Cross),
     ("sac", BLUE, Marker::Diamond),
     ("dtr", SKY, Marker::Circle),
+    ("xla-greedy", ORANGE, Marker::Square),
+    ("tw-remat", ORANGE, Marker::Plus),
     ("oracle", BLACK, Marker::Square),
     ("checkmate-ilp", BLACK, Marker::Diamond),
     ("checkmate-lp", BLACK, Marker::Plus),

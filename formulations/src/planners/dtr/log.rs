@@ -7,11 +7,12 @@
 //! | `MUTATE` | an operator that writes into arguments: new tensors in their place |
 //! | `COPY`, `COPY_FROM` | another name for a tensor |
 //! | `RELEASE` | a name is gone |
-//! | `ANNOTATE` | `START`: what came before does not count |
+//! | `ANNOTATE` | `START`: what came before does not count; `BACKWARD`: the backward pass begins |
 
 use std::collections::HashMap;
 use std::fmt;
 
+use remat_core::io::one_line;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -46,34 +47,37 @@ struct Line {
     mutate: Vec<usize>,
 }
 
+/// A log, read.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    /// What happened.
+    pub program: Program,
+    /// The name of each operator, by call; none for a constant.
+    pub operators: Vec<Option<String>>,
+    /// The first call of the backward pass, where the log says so.
+    pub backward_from: Option<usize>,
+}
+
 /// Reads a log.
 ///
 /// # Errors
 /// The first line that is no instruction, or names what is not there.
-pub fn read(text: &str) -> Result<Program, LogError> {
-    let mut lines = Vec::new();
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let line: Line =
-            serde_json::from_str(line).map_err(|error| LogError { line: at + 1, what: error.to_string() })?;
-        lines.push((at + 1, line));
+pub fn read(text: &str) -> Result<Log, LogError> {
+    let mut reader = Reader { lines: text.lines().enumerate(), at: 0, log: Log::default(), names: Names::default() };
+    loop {
+        let line = reader.next()?.ok_or_else(|| LogError { line: 0, what: "no annotation START".into() })?;
+        if line.annotation.as_deref() == Some("START") {
+            break;
+        }
     }
-    let starts = |(_, line): &(usize, Line)| line.annotation.as_deref() == Some("START");
-    let start =
-        lines.iter().position(starts).ok_or_else(|| LogError { line: 0, what: "no annotation START".into() })?;
-    let mut reader = Reader {
-        lines: lines.split_off(start + 1).into_iter(),
-        at: 0,
-        program: Program::default(),
-        names: Names::default(),
-    };
-    while let Some(line) = reader.next() {
+    while let Some(line) = reader.next()? {
         reader.instruction(line)?;
     }
-    let Reader { mut program, names, .. } = reader;
+    let Reader { mut log, names, .. } = reader;
     // What still has a name at the end is wanted.
     let mut wanted = names.order.into_iter().filter_map(|name| names.of.get(&name).copied());
-    program.events.extend(wanted.by_ref().filter(|&tensor| names.references[tensor] > 0).map(Event::Pin));
-    Ok(program)
+    log.program.events.extend(wanted.by_ref().filter(|&tensor| names.references[tensor] > 0).map(Event::Pin));
+    Ok(log)
 }
 
 /// Which tensor each name stands for.
@@ -86,22 +90,22 @@ struct Names {
     references: Vec<i64>,
 }
 
-struct Reader {
-    lines: std::vec::IntoIter<(usize, Line)>,
+struct Reader<'a> {
+    lines: std::iter::Enumerate<std::str::Lines<'a>>,
     at: usize,
-    program: Program,
+    log: Log,
     names: Names,
 }
 
-impl Reader {
-    fn next(&mut self) -> Option<Line> {
-        let (at, line) = self.lines.next()?;
-        self.at = at;
-        Some(line)
+impl Reader<'_> {
+    fn next(&mut self) -> Result<Option<Line>, LogError> {
+        let Some((at, line)) = self.lines.find(|(_, line)| !line.trim().is_empty()) else { return Ok(None) };
+        self.at = at + 1;
+        serde_json::from_str(line).map(Some).map_err(|error| self.error(error))
     }
 
     fn error(&self, what: impl fmt::Display) -> LogError {
-        LogError { line: self.at, what: what.to_string() }
+        LogError { line: self.at, what: one_line(&what.to_string()) }
     }
 
     /// A field that an instruction has to have.
@@ -127,7 +131,7 @@ impl Reader {
     /// The next line, which has to be of a kind and about a name.
     fn expect(&mut self, instruction: &str, name: &str) -> Result<Line, LogError> {
         let line =
-            self.next().ok_or_else(|| self.error(format!("the log ends where {instruction} {name} should be")))?;
+            self.next()?.ok_or_else(|| self.error(format!("the log ends where {instruction} {name} should be")))?;
         if line.instruction != instruction || line.name.as_deref() != Some(name) {
             return Err(self.error(format!("expected {instruction} of {name}, found {}", line.instruction)));
         }
@@ -140,8 +144,8 @@ impl Reader {
                 let name = self.field(line.name, "NAME")?;
                 let memory = self.expect("MEMORY", &name)?.memory;
                 let bytes = self.number(memory, "MEMORY")?;
-                let made = self.call(Vec::new(), 0, &[(bytes, None)])?;
-                self.program.events.push(Event::Pin(made[0]));
+                let made = self.call(None, Vec::new(), 0, &[(bytes, None)])?;
+                self.log.program.events.push(Event::Pin(made[0]));
                 self.bind(name, made[0]);
             }
             "CALL" => {
@@ -155,7 +159,7 @@ impl Reader {
                     let of = if alias == "-1" { None } else { Some(self.number(Some(alias), "ALIAS")?) };
                     results.push((self.number(memory, "MEMORY")?, of));
                 }
-                let made = self.call(reads, time, &results)?;
+                let made = self.call(Some(line.name.unwrap_or_default()), reads, time, &results)?;
                 line.result.into_iter().zip(made).for_each(|(name, tensor)| self.bind(name, tensor));
             }
             "MUTATE" => {
@@ -166,9 +170,11 @@ impl Reader {
                     let old = reads.get(at).copied();
                     olds.push(old.ok_or_else(|| self.error(format!("mutates argument {at}, which it lacks")))?);
                 }
-                let bytes: Vec<_> =
-                    olds.iter().map(|&old| (self.program.storages[self.program.tensors[old].0], None)).collect();
-                let made = self.call(reads, time, &bytes)?;
+                let bytes: Vec<_> = olds
+                    .iter()
+                    .map(|&old| (self.log.program.storages[self.log.program.tensors[old].0], None))
+                    .collect();
+                let made = self.call(Some(line.name.unwrap_or_default()), reads, time, &bytes)?;
                 for ((&at, old), new) in line.mutate.iter().zip(olds).zip(made) {
                     self.bind(line.args[at].clone(), new);
                     self.release(old);
@@ -194,25 +200,36 @@ impl Reader {
                     self.release(tensor);
                 }
             }
-            "ANNOTATE" => {}
+            "ANNOTATE" => {
+                let calls = self.log.program.calls.len();
+                if line.annotation.as_deref() == Some("BACKWARD") {
+                    self.log.backward_from.get_or_insert(calls);
+                }
+            }
             other => return Err(self.error(format!("unknown instruction {other:?}"))),
         }
         Ok(())
     }
 
     /// An operator: its results are storages of so many bytes, or share that of an argument.
-    fn call(&mut self, reads: Vec<usize>, time: u64, results: &[(u64, Option<u64>)]) -> Result<Vec<usize>, LogError> {
-        let call = self.program.calls.len();
+    fn call(
+        &mut self,
+        name: Option<String>,
+        reads: Vec<usize>,
+        time: u64,
+        results: &[(u64, Option<u64>)],
+    ) -> Result<Vec<usize>, LogError> {
+        let call = self.log.program.calls.len();
         let (mut makes, mut bytes) = (Vec::new(), 0_u64);
         for &(size, of) in results {
             let made = if let Some(of) = of {
                 let read = usize::try_from(of).ok().and_then(|of| reads.get(of));
                 let &read = read.ok_or_else(|| self.error(format!("shares argument {of}, which it lacks")))?;
-                self.program.tensors.push((self.program.tensors[read].0, call));
-                self.program.tensors.len() - 1
+                self.log.program.tensors.push((self.log.program.tensors[read].0, call));
+                self.log.program.tensors.len() - 1
             } else {
                 bytes = bytes.saturating_add(size);
-                self.program.storage(size, call)
+                self.log.program.storage(size, call)
             };
             makes.push(made);
             self.names.references.push(1);
@@ -220,18 +237,19 @@ impl Reader {
         if makes.is_empty() {
             return Err(self.error("makes nothing"));
         }
-        self.program.calls.push(Call { reads, makes: makes.clone(), bytes, workspace: 0, time, again: Some(time) });
-        self.program.events.push(Event::Call(call));
+        self.log.operators.push(name);
+        self.log.program.calls.push(Call { reads, makes: makes.clone(), bytes, workspace: 0, time, again: Some(time) });
+        self.log.program.events.push(Event::Call(call));
         Ok(makes)
     }
 
     fn get(&mut self, tensor: usize) {
         self.names.references[tensor] += 1;
-        self.program.events.push(Event::Get(tensor));
+        self.log.program.events.push(Event::Get(tensor));
     }
 
     fn release(&mut self, tensor: usize) {
         self.names.references[tensor] -= 1;
-        self.program.events.push(Event::Release(tensor));
+        self.log.program.events.push(Event::Release(tensor));
     }
 }

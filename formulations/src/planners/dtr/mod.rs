@@ -1,19 +1,23 @@
 //! `dtr`: dynamic tensor rematerialization, an online policy, on a program that is known.
 //!
-//! [`mod@program`] is what the policy sees, [`online`] the policy, and [`log`] reads the logs of its authors. This file makes
-//! programs of instances and schedules of what the policy did.
+//! [`mod@program`] is what the policy sees, [`online`] the policy, `arena` the addresses of one of its rules. [`log`] reads the logs of
+//! its authors, and [`import`] makes instances of them. This file makes programs of instances and schedules of what the policy did.
 
+mod arena;
+pub mod import;
 pub mod log;
 pub mod online;
 pub mod program;
 
-use remat_core::plan::Plan;
-use remat_core::{Instance, Schedule, Step};
+use remat_core::Instance;
+use remat_core::liveness::{Compute, with_liveness};
 
-use super::sweep::Sweep;
+use super::planner::Planner;
+use super::sweep::{OUT_OF_TIME, Sweep, Tries};
 use crate::method::claim::Order;
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
+use crate::staged::joint::Joint;
 use crate::{setting, settings};
 use online::{Action, End, Outcome, run};
 use program::{Call, Event, Program};
@@ -36,10 +40,15 @@ use program::{Call, Event, Program};
 /// | `msps` | (c0 + time of what is gone above) / m |
 /// | `lru` | when it was last wanted |
 /// | `size` | 1 / m |
+/// | `coop` | (c0 + cost of the classes of what is gone among what it is made from and what is made with it, each as often as it is read or made) / s |
+///
+/// `coop` (Zhang et al., 2023) knows addresses. A result goes into the smallest hole of one arena that it fits into, at its start. Where
+/// there is none, of all runs of neighbouring storages and holes that are large enough, the one with the least sum of costs goes, of equal
+/// ones the lowest.
 ///
 /// # Constraints
 /// What is read or made by an operator that waits is locked; results are locked once made. Of equal costs the tensor goes that
-/// came last to those that may go. Without bytes, or wanted just now, it costs more than all others. The last
+/// came last to those that may go (by `coop` the lowest). Without bytes, or wanted just now, it costs more than all others. The last
 /// results still missing at the end of the program are made again.
 ///
 /// # Size
@@ -54,19 +63,21 @@ use program::{Call, Event, Program};
 ///   through at 9.8 to 10.1 % of the peak, runs out of memory from 10.2 to 10.6 %, and gets through again. So it is run
 ///   at `tries` budgets, from the given one down in steps of 1 % of it, and the fastest schedule counts. One
 ///   try is the paper's policy.
-/// * The random choice of the paper's comparison is not here, nor are Coop's and T-Control's rules: the first needs
-///   addresses, and of the second no program is public.
+/// * `coop` follows `OneFlow`'s program with its defaults: no small pieces, one group. What an operator makes is placed one by one. There
+///   addresses are multiples of 512, and what comes back loses its class's other members; here neither.
+/// * The random choice of the paper's comparison is not here, nor is T-Control's rule, of which no program is public.
 ///
 /// # Claim
 /// Heuristic. Out of memory, or too many runs, is `not_found`: nothing is proved.
 ///
 /// # Reference
-/// Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021, and their simulator.
+/// Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021, and their simulator. Zhang et al., "Coop: Memory is not a
+/// Commodity", `NeurIPS` 2023, and `OneFlow`, `oneflow/core/vm/remat/`.
 pub struct Dtr;
 
 setting! {
     /// which tensor goes: the one of the least cost by one of the authors' heuristics
-    pub enum Heuristic("h") = Dtr { Dtr = "dtr", Eq = "eq", Local = "local", Msps = "msps", Lru = "lru", Size = "size" }
+    pub enum Heuristic("h") = Dtr { Dtr = "dtr", Eq = "eq", Local = "local", Msps = "msps", Lru = "lru", Size = "size", Coop = "coop" }
 }
 
 setting! {
@@ -74,15 +85,10 @@ setting! {
     pub OverheadLimit("overhead-limit"): number from 1 to 1_000 = 10
 }
 
-setting! {
-    /// budgets that are tried, from the given one down in steps of 1 % of it
-    pub Tries("tries"): number from 1 to 100 = 20
-}
-
-impl Method for Dtr {
-    fn id(&self) -> &'static str {
-        "dtr"
-    }
+impl Planner for Dtr {
+    const ID: &'static str = "dtr";
+    const CLASS: Class = Class { order: Order::Given, ..Class::STAGES };
+    type View<'a> = (Joint, Program);
 
     fn about(&self) -> About {
         About {
@@ -93,114 +99,81 @@ impl Method for Dtr {
         }
     }
 
-    fn claim(&self, _: &Parameters) -> Claim {
-        Claim::heuristic(Class { order: Order::Given, ..Class::STAGES })
+    fn view<'a>(&self, instance: &'a Instance, _: &Parameters) -> Result<(Joint, Program), SkipReason> {
+        let joint = Joint::new(instance)?;
+        let program = program(&joint);
+        Ok((joint, program))
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        crate::staged::joint::Joint::new(instance).map(|_| ())
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let plan = Plan::fastest(context.instance);
-        let program = program(context.instance, &plan);
-        let (heuristic, tries) = (context.parameters.get::<Heuristic>(), context.parameters.get::<Tries>());
+    fn plan(&self, (joint, program): (Joint, Program), context: &Context<'_>) -> Result<(), MethodError> {
+        let heuristic = context.parameters.get::<Heuristic>();
         let most_again = program.time().saturating_mul(context.parameters.get::<OverheadLimit>() - 1);
-        for (index, &budget) in context.budgets.iter().enumerate() {
-            let mut sweep = Sweep::over(context, index..index + 1);
-            let mut ends = Vec::new();
-            for percent in 0..budget.map_or(1, |_| tries) {
-                if sweep.is_over() {
-                    break;
-                }
-                let bytes = budget.map_or(u64::MAX, |budget| budget - (budget / 100).saturating_mul(percent));
-                let outcome = run(&program, heuristic, bytes, most_again, sweep.clock());
-                if outcome.end == End::Stopped && sweep.is_over() {
-                    break;
-                }
-                ends.push(outcome.end);
-                if outcome.end == End::Done {
-                    let words = if percent > 0 { format!("told of {bytes} bytes") } else { String::new() };
-                    sweep.offer(&schedule(context.instance, &plan, &outcome), &words)?;
-                }
+        Sweep::told(context, |bytes, clock| {
+            let outcome = run(&program, heuristic, bytes, most_again, clock);
+            match outcome.end {
+                End::Done => Ok(with_liveness(context.instance, &computes(&joint, &outcome))),
+                End::OutOfMemory => Err("ran out of memory"),
+                End::Thrash => Err("took too long"),
+                End::Stopped => Err(OUT_OF_TIME),
             }
-            let count = |end| ends.iter().filter(|other| **other == end).count();
-            let (done, full, slow) = (count(End::Done), count(End::OutOfMemory), count(End::Thrash));
-            let words =
-                format!("{done} of {} runs got through, {full} ran out of memory, {slow} took too long", ends.len());
-            sweep.answer(&words);
-        }
-        Ok(())
+        })
     }
 }
 
-/// An instance as a program: operators in its order, and each tensor let go after its last reader.
-pub fn program(instance: &Instance, plan: &Plan) -> Program {
-    let mut program = Program { base: instance.fixed_bytes() + instance.input_bytes(), ..Program::default() };
-    let mut tensor_of = vec![None; instance.tensors().len()];
-    let mut last = vec![None; instance.tensors().len()];
-    for &id in instance.order() {
-        let operator = instance.operator(id);
-        let way = plan.saving[id.index()];
-        operator.makes(way).for_each(|made| last[made.index()] = Some(id));
-        operator.implementations[way].reads.iter().for_each(|read| last[read.index()] = Some(id));
-    }
-    for &id in instance.order() {
-        let operator = instance.operator(id);
-        let (first, again) = (plan.saving[id.index()], plan.saving_again[id.index()]);
-        let call = program.calls.len();
-        let implementation = &operator.implementations[first];
-        let reads = implementation.reads.iter().filter_map(|read| tensor_of[read.index()]).collect();
-        let made: Vec<_> = operator.makes(first).collect();
-        let mut makes = Vec::new();
-        for &tensor in &made {
-            let storage = program.storage(instance.tensor(tensor).bytes, call);
-            tensor_of[tensor.index()] = Some(storage);
-            makes.push(storage);
+/// An instance as a program: operators in its order, and each value let go when nobody can want it any more.
+///
+/// That is after its last reader; what cannot be made again stays for readers that may run again later.
+pub fn program(joint: &Joint) -> Program {
+    let mut program = Program { base: joint.base_bytes, ..Program::default() };
+    let mut tensor_of = vec![0; joint.values.len()];
+    let mut gone_after: Vec<Vec<usize>> = vec![Vec::new(); joint.len()];
+    for (at, value) in joint.values.iter().enumerate() {
+        let made_again = repeatable(joint, value.producer);
+        let last = if made_again { value.last_first_read } else { value.last_use };
+        if let Some(gone) = gone_after.get_mut(last).filter(|_| !value.result) {
+            gone.push(at);
         }
-        // What makes nothing is called for a storage of no bytes, which goes at once.
-        let nothing = made.is_empty().then(|| program.storage(0, call));
-        makes.extend(nothing);
-        let again = again.map(|again| &operator.implementations[again]);
-        program.calls.push(Call {
-            reads,
-            bytes: made.iter().map(|&tensor| instance.tensor(tensor).bytes).sum(),
-            workspace: again.map_or(0, |again| again.workspace_bytes).max(implementation.workspace_bytes),
-            time: implementation.time,
-            again: again.map(|again| again.time),
-            makes,
-        });
+    }
+    for (call, operator) in joint.operators.iter().enumerate() {
+        let again = operator.again.as_ref().filter(|_| repeatable(joint, call));
+        let mut reads = operator.first.reads.clone();
+        let further = again.iter().flat_map(|run| &run.reads).filter(|read| !operator.first.reads.contains(read));
+        reads.extend(further.copied().filter(|&read| joint.values[read].producer < call));
+        let bytes = operator.makes.iter().map(|&value| joint.values[value].bytes);
+        let called = Call {
+            reads: reads.into_iter().map(|read| tensor_of[read]).collect(),
+            bytes: bytes.clone().sum(),
+            workspace: again.map_or(0, |run| run.transient(true)).max(operator.first.transient(true)),
+            time: operator.first.time,
+            again: again.map(|run| run.time),
+            makes: bytes.map(|bytes| program.storage(bytes, call)).collect(),
+        };
         program.events.push(Event::Call(call));
-        program.events.extend(nothing.map(Event::Release));
-        for &tensor in made.iter().chain(&implementation.reads) {
-            let Some(index) = tensor_of[tensor.index()] else { continue };
-            if instance.is_result(tensor) && made.contains(&tensor) {
-                program.events.push(Event::Pin(index));
-            } else if last[tensor.index()] == Some(id) && !instance.is_result(tensor) {
-                program.events.push(Event::Release(index));
+        for (&value, &tensor) in operator.makes.iter().zip(&called.makes) {
+            tensor_of[value] = tensor;
+            if joint.values[value].result {
+                program.events.push(Event::Pin(tensor));
             }
         }
+        program.events.extend(gone_after[call].iter().map(|&value| Event::Release(tensor_of[value])));
+        program.calls.push(called);
     }
     program
 }
 
-/// What the policy did as a schedule; storages and tensors of the program are in the order in which operators make them.
-fn schedule(instance: &Instance, plan: &Plan, outcome: &Outcome) -> Schedule {
-    let mut tensors = Vec::new();
-    for &id in instance.order() {
-        let before = tensors.len();
-        tensors.extend(instance.operator(id).makes(plan.saving[id.index()]).map(Some));
-        if tensors.len() == before {
-            tensors.push(None);
-        }
-    }
-    let step = |action: &Action| match *action {
-        Action::Run(call, first) => {
-            let operator = instance.order()[call];
-            let again = plan.saving_again[operator.index()].filter(|_| !first);
-            Some(Step::Compute { operator, implementation: again.unwrap_or(plan.saving[operator.index()]) })
-        }
-        Action::Drop(storage) => tensors[storage].map(Step::Free),
+/// Whether an operator may run again: it has a way to, and does not read what only it makes.
+fn repeatable(joint: &Joint, call: usize) -> bool {
+    let operator = &joint.operators[call];
+    operator.again.as_ref().is_some_and(|run| !run.reads.iter().any(|read| operator.makes.contains(read)))
+}
+
+/// The runs of the policy. Each value goes after its last reader, which is no later than when the policy let it go.
+fn computes(joint: &Joint, outcome: &Outcome) -> Vec<Compute> {
+    let compute = |action: &Action| {
+        let &Action::Run(call, first) = action else { return None };
+        let operator = &joint.operators[call];
+        let run = operator.again.as_ref().filter(|_| !first).unwrap_or(&operator.first);
+        Some((operator.id, run.implementation))
     };
-    Schedule::new(outcome.actions.iter().filter_map(step).collect())
+    outcome.actions.iter().filter_map(compute).collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Heuristic;
+use super::arena::{Arena, Holder};
 use super::program::{Event, Program};
 use crate::search::clock::Clock;
 
@@ -71,9 +72,10 @@ struct Storage {
     class: Option<usize>,
 }
 
-/// An operator that is wanted for one of its tensors, and which of its arguments were missing.
+/// An operator that is wanted, for one of its tensors or for its own sake, and which of its arguments were missing.
 struct Wanted {
-    tensor: usize,
+    call: usize,
+    tensor: Option<usize>,
     missing: Vec<usize>,
     first: bool,
 }
@@ -100,6 +102,8 @@ struct Policy<'a> {
     /// Union-find over what is gone: parents, and the costs of roots.
     parents: Vec<usize>,
     costs: Vec<i128>,
+    /// Addresses, where the heuristic asks for them.
+    arena: Option<Arena>,
     actions: Vec<Action>,
 }
 
@@ -122,6 +126,7 @@ impl<'a> Policy<'a> {
             places: 0,
             parents: Vec::new(),
             costs: Vec::new(),
+            arena: (heuristic == Heuristic::Coop).then(|| Arena::new(budget.saturating_sub(of.base))),
             actions: Vec::new(),
         }
     }
@@ -153,8 +158,8 @@ impl<'a> Policy<'a> {
         for &read in &called.reads {
             self.readers[read].push(call);
         }
-        let Some(&first) = called.makes.first() else { return Ok(()) };
-        self.make(first, true)?;
+        let wanted = self.want(call, called.makes.first().copied(), true);
+        self.make(wanted)?;
         for &tensor in &called.makes {
             self.storages[of.tensors[tensor].0].access = self.clock;
         }
@@ -173,7 +178,8 @@ impl<'a> Policy<'a> {
     /// Makes a tensor if it is missing, and keeps it from going.
     fn pin(&mut self, tensor: usize) -> Result<(), End> {
         if !self.defined[tensor] {
-            self.make(tensor, false)?;
+            let wanted = self.want_tensor(tensor);
+            self.make(wanted)?;
         }
         let storage = self.of.tensors[tensor].0;
         if !self.storages[storage].pinned {
@@ -183,24 +189,24 @@ impl<'a> Policy<'a> {
         Ok(())
     }
 
-    /// Runs the operator of a tensor, after everything that is missing before it, with an explicit stack: chains of
+    /// Runs an operator, after everything that is missing before it, with an explicit stack: chains of
     /// missing tensors are as long as the program.
-    fn make(&mut self, tensor: usize, first: bool) -> Result<(), End> {
-        let mut stack = vec![self.want(tensor, first)];
+    fn make(&mut self, wanted: Wanted) -> Result<(), End> {
+        let mut stack = vec![wanted];
         while let Some(wanted) = stack.last_mut() {
             if let Some(&missing) = wanted.missing.last() {
                 if self.defined[missing] {
                     wanted.missing.pop();
                     self.lock(self.of.tensors[missing].0);
                 } else {
-                    stack.push(self.want(missing, false));
+                    stack.push(self.want_tensor(missing));
                 }
                 continue;
             }
-            let Some(Wanted { tensor, first, .. }) = stack.pop() else { break };
-            let call = &self.of.calls[self.of.tensors[tensor].1];
-            self.make_room(call.bytes.saturating_add(call.workspace))?;
-            self.run(tensor, first);
+            let Some(wanted) = stack.pop() else { break };
+            let call = &self.of.calls[wanted.call];
+            self.make_room_for(wanted.call)?;
+            self.run(&wanted);
             for read in &call.reads {
                 self.unlock(self.of.tensors[*read].0);
             }
@@ -211,10 +217,15 @@ impl<'a> Policy<'a> {
         Ok(())
     }
 
-    /// Begins to make a tensor: its arguments count as wanted now, and those that are there are locked.
-    fn want(&mut self, tensor: usize, first: bool) -> Wanted {
+    /// Begins to make a tensor that is missing.
+    fn want_tensor(&mut self, tensor: usize) -> Wanted {
+        self.want(self.of.tensors[tensor].1, Some(tensor), false)
+    }
+
+    /// Begins to run an operator: its arguments count as wanted now, and those that are there are locked.
+    fn want(&mut self, call: usize, tensor: Option<usize>, first: bool) -> Wanted {
         let of = self.of;
-        let reads = &of.calls[of.tensors[tensor].1].reads;
+        let reads = &of.calls[call].reads;
         for &read in reads {
             self.storages[of.tensors[read].0].access = self.clock;
         }
@@ -224,14 +235,55 @@ impl<'a> Policy<'a> {
         }
         // The last one is looked at first.
         missing.reverse();
-        Wanted { tensor, missing, first }
+        Wanted { call, tensor, missing, first }
+    }
+
+    fn make_room_for(&mut self, call: usize) -> Result<(), End> {
+        let of = self.of;
+        let called = &of.calls[call];
+        if self.arena.is_none() {
+            return self.make_room(called.bytes.saturating_add(called.workspace));
+        }
+        if of.base > self.budget {
+            return Err(End::OutOfMemory);
+        }
+        for &made in &called.makes {
+            let storage = of.tensors[made].0;
+            // A view takes no place of its own.
+            if self.storages[storage].tensors.first() != Some(&made) {
+                continue;
+            }
+            // What is there already is made beside itself, and goes again.
+            let there = self.storages[storage].there;
+            let holder = if there { Holder::Scratch } else { Holder::Storage(storage) };
+            self.place(of.storages[storage], holder)?;
+        }
+        self.place(called.workspace, Holder::Scratch)
+    }
+
+    /// Finds a place in the arena; where there is none, the cheapest neighbours go.
+    fn place(&mut self, bytes: u64, holder: Holder) -> Result<(), End> {
+        while let Some(mut arena) = self.arena.take() {
+            let fits = arena.put(bytes, holder);
+            let may_go = |storage: usize| self.storages[storage].place.is_some().then(|| self.cost(storage));
+            let gone = if fits { Some(Vec::new()) } else { arena.cheapest(bytes, may_go) };
+            self.arena = Some(arena);
+            if fits {
+                break;
+            }
+            self.check_time()?;
+            gone.ok_or(End::OutOfMemory)?.into_iter().for_each(|storage| self.drop(storage));
+        }
+        Ok(())
+    }
+
+    fn check_time(&self) -> Result<(), End> {
+        if self.planning.is_over() { Err(End::Stopped) } else { Ok(()) }
     }
 
     fn make_room(&mut self, bytes: u64) -> Result<(), End> {
         while self.memory.saturating_add(bytes) > self.budget {
-            if self.planning.is_over() {
-                return Err(End::Stopped);
-            }
+            self.check_time()?;
             let storage = self.choice().ok_or(End::OutOfMemory)?;
             self.drop(storage);
         }
@@ -269,6 +321,7 @@ impl<'a> Policy<'a> {
             // The authors' clock starts at 1, so that nothing costs 0.
             Heuristic::Lru => (state.access + 1) as f64,
             Heuristic::Size => per(1, bytes),
+            Heuristic::Coop => per(own + self.classes_beside(storage), staleness),
         }
     }
 
@@ -282,27 +335,29 @@ impl<'a> Policy<'a> {
             self.defined[tensor] = false;
         }
         self.memory -= self.of.storages[storage];
+        if let Some(arena) = &mut self.arena {
+            arena.free(storage);
+        }
         self.actions.push(Action::Drop(storage));
         match self.heuristic {
-            Heuristic::Eq => self.join_classes(storage),
+            Heuristic::Eq | Heuristic::Coop => self.join_classes(storage),
             Heuristic::Dtr | Heuristic::Msps => self.forget_around(storage),
             Heuristic::Local | Heuristic::Lru | Heuristic::Size => {}
         }
     }
 
-    /// Runs the operator of a tensor, all of whose arguments are there and locked.
-    fn run(&mut self, tensor: usize, first: bool) {
+    /// Runs an operator, all of whose arguments are there and locked.
+    fn run(&mut self, wanted: &Wanted) {
         let of = self.of;
-        let at = of.tensors[tensor].1;
-        let call = &of.calls[at];
+        let (call, first) = (&of.calls[wanted.call], wanted.first);
         let time = if first { call.time } else { call.again.unwrap_or(call.time) };
         self.clock += time;
         self.again += if first { 0 } else { time };
         self.most = self.most.max(self.memory + call.bytes + call.workspace);
-        self.actions.push(Action::Run(at, first));
+        self.actions.push(Action::Run(wanted.call, first));
         // The tensor itself comes last.
-        let others = call.makes.iter().copied().filter(|&made| made != tensor);
-        for made in others.chain([tensor]) {
+        let others = call.makes.iter().copied().filter(|&made| Some(made) != wanted.tensor);
+        for made in others.chain(wanted.tensor) {
             let storage = of.tensors[made].0;
             if !self.defined[made] && !self.storages[storage].there {
                 self.storages[storage].there = true;
@@ -314,6 +369,9 @@ impl<'a> Policy<'a> {
                 self.came_back(storage);
             }
             self.defined[made] = true;
+        }
+        if let Some(arena) = &mut self.arena {
+            arena.clear();
         }
     }
 
@@ -414,12 +472,38 @@ impl<'a> Policy<'a> {
         self.roots_around(storage).into_iter().map(|root| self.costs[root]).sum()
     }
 
-    /// What goes is joined with what is gone beside it.
+    /// What a storage is made from, and what is made together with it, as often as it is.
+    fn beside(&self, storage: usize) -> Vec<usize> {
+        let of = self.of;
+        let calls = self.storages[storage].tensors.iter().map(|&tensor| &of.calls[of.tensors[tensor].1]);
+        let around = calls.flat_map(|call| call.reads.iter().chain(&call.makes));
+        around.map(|&tensor| of.tensors[tensor].0).filter(|&other| other != storage).collect()
+    }
+
+    /// The costs of the classes of what is gone beside a storage, each as often as it is there and at least its own.
+    fn classes_beside(&mut self, storage: usize) -> u128 {
+        let gone = self.beside(storage).into_iter().filter_map(|other| Some((other, self.storages[other].class?)));
+        let gone: Vec<(usize, usize)> = gone.collect();
+        let cost = |(other, class): (usize, usize)| {
+            let root = self.root(class);
+            self.costs[root].max(i128::from(self.storages[other].cost)).unsigned_abs()
+        };
+        gone.into_iter().map(cost).sum()
+    }
+
+    /// What goes is joined with what is gone beside it; by `coop` not with what was made from it.
     fn join_classes(&mut self, storage: usize) {
         let class = self.parents.len();
         self.parents.push(class);
         self.costs.push(i128::from(self.storages[storage].cost));
-        for root in self.roots_around(storage) {
+        let roots = if self.heuristic == Heuristic::Coop {
+            let classes: Vec<usize> =
+                self.beside(storage).into_iter().filter_map(|other| self.storages[other].class).collect();
+            classes.into_iter().map(|class| self.root(class)).collect()
+        } else {
+            self.roots_around(storage)
+        };
+        for root in roots {
             if root != class {
                 self.parents[root] = class;
                 self.costs[class] += self.costs[root];
@@ -431,7 +515,7 @@ impl<'a> Policy<'a> {
     /// What comes back takes its own cost out of its class, which stays joined as it was.
     fn came_back(&mut self, storage: usize) {
         match self.heuristic {
-            Heuristic::Eq => {
+            Heuristic::Eq | Heuristic::Coop => {
                 if let Some(class) = self.storages[storage].class.take() {
                     let root = self.root(class);
                     self.costs[root] -= i128::from(self.storages[storage].cost);

@@ -17,11 +17,12 @@ use remat_core::plan::Plan;
 use remat_core::{Instance, Schedule};
 
 use super::coarse_to_fine;
+use super::planner::Planner;
 use super::saved::schedule;
 use super::sweep::Sweep;
 use crate::method::claim::{Order, Runs};
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::separation::{Solver, Solving};
 use crate::{setting, settings};
 use choose::Chooser;
@@ -130,33 +131,36 @@ const CLASS: Class = Class { order: Order::Free, runs: Runs::AtMost(2), ..Class:
 /// Steps of the grid of budgets.
 const GRID: usize = 1024;
 
-/// The joint graph by the parameters, and the implementations.
-fn graph(instance: &Instance, parameters: &Parameters) -> Result<(Graph, Plan), SkipReason> {
-    let plan = Plan::fastest(instance);
-    let graph = Graph::new(instance, &plan, parameters.get::<Operators>() == Operators::Decomposed)?;
-    Ok((graph, plan))
+/// The joint graph, and the implementations.
+pub struct Traced {
+    graph: Graph,
+    plan: Plan,
 }
 
-fn supports(instance: &Instance) -> Result<(), SkipReason> {
-    Graph::new(instance, &Plan::fastest(instance), true).map(|_| ())
-}
-
-/// The schedule that saves the values of some vertices, and how many bytes they have.
-fn saving(instance: &Instance, plan: &Plan, graph: &Graph, saved: &[usize]) -> (Schedule, String) {
-    let values: Vec<_> =
-        saved.iter().filter_map(|&at| graph.vertices[at].operator.and(graph.vertices[at].value)).collect();
-    let mut is_saved = vec![false; instance.tensors().len()];
-    for value in &values {
-        is_saved[value.index()] = true;
+impl Traced {
+    fn new(instance: &Instance, parameters: &Parameters) -> Result<Self, SkipReason> {
+        let plan = Plan::fastest(instance);
+        let graph = Graph::new(instance, &plan, parameters.get::<Operators>() == Operators::Decomposed)?;
+        Ok(Self { graph, plan })
     }
-    let bytes: u64 = values.iter().map(|&value| instance.tensor(value).bytes).sum();
-    (schedule(instance, plan, &is_saved), format!("{} values of {bytes} bytes saved", values.len()))
+
+    /// The schedule that saves the values of some vertices, and how many bytes they have.
+    fn saving(&self, instance: &Instance, saved: &[usize]) -> (Schedule, String) {
+        let vertices = saved.iter().map(|&at| &self.graph.vertices[at]);
+        let values: Vec<_> = vertices.filter_map(|vertex| vertex.operator.and(vertex.value)).collect();
+        let mut is_saved = vec![false; instance.tensors().len()];
+        for value in &values {
+            is_saved[value.index()] = true;
+        }
+        let bytes: u64 = values.iter().map(|&value| instance.tensor(value).bytes).sum();
+        (schedule(instance, &self.plan, &is_saved), format!("{} values of {bytes} bytes saved", values.len()))
+    }
 }
 
-impl Method for TorchMincut {
-    fn id(&self) -> &'static str {
-        "torch-mincut"
-    }
+impl Planner for TorchMincut {
+    const ID: &'static str = "torch-mincut";
+    const CLASS: Class = CLASS;
+    type View<'a> = Traced;
 
     fn about(&self) -> About {
         About {
@@ -167,30 +171,25 @@ impl Method for TorchMincut {
         }
     }
 
-    fn claim(&self, _: &Parameters) -> Claim {
-        Claim::heuristic(CLASS)
+    fn view<'a>(&self, instance: &'a Instance, parameters: &Parameters) -> Result<Traced, SkipReason> {
+        Traced::new(instance, parameters)
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        supports(instance)
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
+    fn plan(&self, traced: Traced, context: &Context<'_>) -> Result<(), MethodError> {
         let mut sweep = Sweep::new(context);
-        let (graph, plan) = graph(context.instance, context.parameters)?;
-        let nothing = vec![false; graph.vertices.len()];
-        let cut = minimum_cut(&graph, Bans::DEFAULT, &nothing).ok_or_else(choose::uncuttable)?;
-        let (schedule, words) = saving(context.instance, &plan, &graph, &cut.saved);
+        let nothing = vec![false; traced.graph.vertices.len()];
+        let cut = minimum_cut(&traced.graph, Bans::DEFAULT, &nothing).ok_or_else(choose::uncuttable)?;
+        let (schedule, words) = traced.saving(context.instance, &cut.saved);
         sweep.offer(&schedule, &words)?;
         sweep.answer("");
         Ok(())
     }
 }
 
-impl Method for TorchBudget {
-    fn id(&self) -> &'static str {
-        "torch-budget"
-    }
+impl Planner for TorchBudget {
+    const ID: &'static str = "torch-budget";
+    const CLASS: Class = CLASS;
+    type View<'a> = Traced;
 
     fn about(&self) -> About {
         About {
@@ -201,23 +200,19 @@ impl Method for TorchBudget {
         }
     }
 
-    fn claim(&self, _: &Parameters) -> Claim {
-        Claim::heuristic(CLASS)
+    fn view<'a>(&self, instance: &'a Instance, parameters: &Parameters) -> Result<Traced, SkipReason> {
+        Traced::new(instance, parameters)
     }
 
-    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
-        supports(instance)
-    }
-
-    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
+    fn plan(&self, traced: Traced, context: &Context<'_>) -> Result<(), MethodError> {
         let mut sweep = Sweep::new(context);
-        let (graph, plan) = graph(context.instance, context.parameters)?;
         let knapsack = context.parameters.get::<Knapsack>();
         let solver = remat_solvers::backend(Solver::Highs.word());
         let solver = solver.map_err(|error| MethodError::Internal(error.to_string()))?;
         let solving = Solving { solver, threads: context.limits.threads, seed: context.limits.seed };
         let estimator = context.parameters.get::<Estimator>();
-        let mut chooser = Chooser::new(context.instance, &plan, &graph, estimator, knapsack, solving)?;
+        let Traced { graph, plan } = &traced;
+        let mut chooser = Chooser::new(context.instance, plan, graph, estimator, knapsack, solving)?;
         let budgets: Vec<f64> = match context.parameters.get::<BudgetPermille>() {
             Some(permille) => vec![permille as f64 / 1000.0],
             None => coarse_to_fine(GRID).into_iter().map(|step| step as f64 / GRID as f64).collect(),
@@ -229,7 +224,7 @@ impl Method for TorchBudget {
             }
             let choice = chooser.choose(budget)?;
             if seen.insert(choice.saved.clone()) {
-                let (schedule, words) = saving(context.instance, &plan, &graph, &choice.saved);
+                let (schedule, words) = traced.saving(context.instance, &choice.saved);
                 sweep.offer(&schedule, &format!("b = {budget}: {}, {words}", choice.step))?;
             }
         }
