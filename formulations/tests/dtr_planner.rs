@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use common::{empty, operator, tensor};
-use remat_core::format::{Origin, Phase, TensorKind};
+use remat_core::format::TensorKind::{self, Activation, Input, Output};
+use remat_core::format::{Origin, Phase};
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::{Instance, Step, simulate};
@@ -63,7 +64,8 @@ fn compare(file: &str, limit: u64) -> usize {
             (next(), next(), next(), next(), next(), next(), next(), next());
         let program = &logs[name];
         let base = program.time();
-        let outcome = run(program, heuristic(h), budget.parse().expect("bytes"), base * (limit - 1), Clock::start(None));
+        let outcome =
+            run(program, heuristic(h), budget.parse().expect("bytes"), base * (limit - 1), Clock::start(None));
         let word = match outcome.end {
             End::Done => "ok",
             End::OutOfMemory => "OOM",
@@ -207,7 +209,6 @@ fn a_log_becomes_an_instance_whose_views_take_no_bytes_and_hold_their_storage() 
     let document = import::instance_of("log", LOG, &Origin::Exact).expect("a log");
     let instance = Instance::new(&document).expect("valid");
     let shown: Vec<_> = instance.tensors().iter().map(|tensor| (tensor.bytes, tensor.kind)).collect();
-    use TensorKind::{Activation, Input, Output};
     assert_eq!(shown, [(7, Input), (10, Activation), (0, Activation), (4, Output)]);
     let phases: Vec<_> =
         instance.operators().iter().map(|operator| (operator.op_type.as_str(), operator.phase)).collect();

@@ -73,7 +73,7 @@ fn gradients_run_again_where_the_instance_allows_it() {
     let mut document = chain(40);
     document.operators.iter_mut().for_each(|operator| operator.recomputable = Some(true));
     let instance = Instance::new(&document).expect("valid");
-    let answer = answer(&instance, Some(1200));
+    let answer = answer(&instance, Some(2100));
     let runs = runs(&instance, &answer);
     assert!(instance.operator_ids().any(|id| !instance.operator(id).phase.is_forward() && runs[id.index()] > 1));
 }

@@ -132,8 +132,9 @@ impl<'a> Sweep<'a> {
                     }
                 }
             }
-            let ends: String = ends.into_iter().map(|(end, count): (_, usize)| format!(", {count} {end}")).collect();
-            sweep.answer(&format!("{within} of {runs} runs within the budget{ends}"));
+            let mut words = vec![format!("{within} of {runs} runs within the budget")];
+            words.extend(ends.into_iter().map(|(end, count): (_, usize)| format!("{count} {end}")));
+            sweep.answer(&words.join(", "));
         }
         Ok(())
     }

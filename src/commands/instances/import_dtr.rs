@@ -13,7 +13,7 @@ use crate::ground::failure::Failure;
 /// Arguments of `bench instances import-dtr`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The log has a JSON object a line, as simrd reads it. Constants become inputs, views tensors without bytes, and every\noperator may run again.\n\nExample:\n  bench instances import-dtr resnet32-56.log -o instances/dtr/resnet32-b56.json.zst"
+    after_help = "The log has a JSON object a line, as simrd reads it. Constants become inputs, views tensors without\nbytes, and every operator may run again.\n\nExample:\n  bench instances import-dtr resnet32-56.log -o instances/dtr/resnet32-b56.json.zst"
 )]
 pub struct Arguments {
     /// Log of operators

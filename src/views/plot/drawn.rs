@@ -179,10 +179,10 @@ fn key(row: &Row, columns: &[String]) -> Result<String, String> {
 }
 
 impl Values {
-    /// The number of a row as it is in the file; none where the cell is empty.
+    /// The number of a row as it is in the file; none where the cell is empty, or has the dash of `bench table`.
     fn raw(&self, row: &Row) -> Result<Option<f64>, String> {
         let text = text(row, &self.column)?;
-        if text.is_empty() {
+        if ["", "-"].contains(&text) {
             return Ok(None);
         }
         text.parse().map(Some).map_err(|_| format!("column {:?}: {text:?} is no number", self.column))

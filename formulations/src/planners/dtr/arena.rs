@@ -61,7 +61,9 @@ impl Arena {
     pub fn clear(&mut self) {
         let scratch = |(&start, piece): (&u64, &Piece)| (piece.holder == Some(Holder::Scratch)).then_some(start);
         let starts: Vec<u64> = self.pieces.iter().filter_map(scratch).collect();
-        starts.into_iter().for_each(|start| self.open(start));
+        for start in starts {
+            self.open(start);
+        }
     }
 
     /// Makes a piece a hole, one with the holes beside it.
@@ -100,9 +102,9 @@ impl Arena {
             run.push_back((piece.bytes, piece_cost, storage));
             total += piece.bytes;
             if piece_cost.is_finite() {
-                sum += piece_cost
+                sum += piece_cost;
             } else {
-                endless += 1
+                endless += 1;
             }
             while total >= bytes {
                 if best.as_ref().is_none_or(|(most, least, _)| (endless, sum) < (*most, *least)) {

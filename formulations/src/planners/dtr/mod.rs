@@ -99,7 +99,7 @@ impl Planner for Dtr {
         }
     }
 
-    fn view<'a>(&self, instance: &'a Instance, _: &Parameters) -> Result<(Joint, Program), SkipReason> {
+    fn view(&self, instance: &Instance, _: &Parameters) -> Result<(Joint, Program), SkipReason> {
         let joint = Joint::new(instance)?;
         let program = program(&joint);
         Ok((joint, program))

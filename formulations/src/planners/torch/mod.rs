@@ -171,7 +171,7 @@ impl Planner for TorchMincut {
         }
     }
 
-    fn view<'a>(&self, instance: &'a Instance, parameters: &Parameters) -> Result<Traced, SkipReason> {
+    fn view(&self, instance: &Instance, parameters: &Parameters) -> Result<Traced, SkipReason> {
         Traced::new(instance, parameters)
     }
 
@@ -200,7 +200,7 @@ impl Planner for TorchBudget {
         }
     }
 
-    fn view<'a>(&self, instance: &'a Instance, parameters: &Parameters) -> Result<Traced, SkipReason> {
+    fn view(&self, instance: &Instance, parameters: &Parameters) -> Result<Traced, SkipReason> {
         Traced::new(instance, parameters)
     }
 

@@ -75,7 +75,9 @@ impl Bags {
             let mut bag = neighbours;
             bag.push(operator);
             bag.sort_unstable();
-            bag.iter().for_each(|&at| bags_of[at].push(new));
+            for &at in &bag {
+                bags_of[at].push(new);
+            }
             bags.bags.push(bag);
             bags.beside.push(vec![hung]);
             bags.beside[hung].push(new);
@@ -109,6 +111,9 @@ impl Bags {
     }
 }
 
+/// Vertices with the neighbours that they had when they were taken out.
+type Eliminated = Vec<(usize, Vec<usize>)>;
+
 /// Vertices that are taken out one by one, their neighbours made a clique.
 struct Elimination {
     /// By vertex, its neighbours as bits.
@@ -134,7 +139,7 @@ impl Elimination {
     }
 
     /// Those eliminated with their neighbours, in that order, and the clique that is left.
-    fn run(mut self, clock: Clock) -> Option<(Vec<(usize, Vec<usize>)>, Vec<usize>)> {
+    fn run(mut self, clock: Clock) -> Option<(Eliminated, Vec<usize>)> {
         let mut eliminated = Vec::new();
         while let Some(&(_, degree, at)) = self.queue.first() {
             if degree + 1 == self.queue.len() {

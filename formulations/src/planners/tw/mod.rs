@@ -71,7 +71,7 @@ impl Planner for TwRemat {
         }
     }
 
-    fn view<'a>(&self, instance: &'a Instance, _: &Parameters) -> Result<Joint, SkipReason> {
+    fn view(&self, instance: &Instance, _: &Parameters) -> Result<Joint, SkipReason> {
         joint::is_within_reach(instance)?;
         Joint::new(instance)
     }
@@ -110,7 +110,9 @@ impl<'a> Operators<'a> {
             reads.retain(|&read| read != at);
             reads.sort_unstable();
             reads.dedup();
-            reads.iter().for_each(|&read| graph.readers[read].push(at));
+            for &read in &reads {
+                graph.readers[read].push(at);
+            }
             graph.reads.push(reads);
         }
         graph

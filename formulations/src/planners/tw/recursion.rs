@@ -68,7 +68,9 @@ impl Recursion<'_> {
                 made.extend(below);
             }
             self.run(operator)?;
-            made.into_iter().for_each(|operator| self.release(operator));
+            for below in made {
+                self.release(below);
+            }
         }
         for &child in &children {
             let below: Vec<usize> = wanted.iter().copied().filter(|&at| self.tree.is_inside(child, at)).collect();
@@ -109,7 +111,7 @@ impl Recursion<'_> {
         if self.runs.len() >= LONGEST {
             return Err("took too many runs");
         }
-        if self.runs.len() % 1024 == 0 && self.clock.is_over() {
+        if self.runs.len().is_multiple_of(1024) && self.clock.is_over() {
             return Err(OUT_OF_TIME);
         }
         self.runs.push(operator);

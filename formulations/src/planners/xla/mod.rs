@@ -86,7 +86,7 @@ impl Planner for XlaGreedy {
         }
     }
 
-    fn view<'a>(&self, instance: &'a Instance, _: &Parameters) -> Result<Joint, SkipReason> {
+    fn view(&self, instance: &Instance, _: &Parameters) -> Result<Joint, SkipReason> {
         Joint::new(instance)
     }
 

@@ -15,6 +15,7 @@ const LEAST_LIMIT_OF_COSTS: u64 = 1 << 30;
 const LONGEST: usize = 20;
 
 /// A run of an operator.
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct Item {
     /// Position in the joint graph.
     operator: usize,
@@ -90,7 +91,9 @@ impl<'a> Pass<'a> {
             });
             let makes = makes.collect();
             let reads: Vec<usize> = operator.first.reads.iter().map(|&value| copy_of[value]).collect();
-            reads.iter().for_each(|&read| pass.copies[read].users.push(at));
+            for &read in &reads {
+                pass.copies[read].users.push(at);
+            }
             pass.items.push(Item {
                 operator: at,
                 first: true,
@@ -268,7 +271,8 @@ impl<'a> Pass<'a> {
         let item = &self.items[item];
         let (repeatable, movable) = self.repeatable[item.operator];
         let copy = !item.first || item.moved;
-        !item.denied && !(copy && mode == Mode::Peak) && (repeatable || (movable && self.is_move(item)))
+        let left_alone = item.denied || (copy && mode == Mode::Peak);
+        !left_alone && (repeatable || (movable && self.is_move(item)))
     }
 
     /// The consecutive items to repeat, and how many such runs were looked at; none where nothing frees memory.
