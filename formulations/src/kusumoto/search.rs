@@ -11,7 +11,7 @@ use super::knapsack::Knapsack;
 use super::program::Goal;
 use super::scan::Keys;
 use super::steps::{MOST, Steps};
-use super::viable::{CacheRange, Reach, Viable, check};
+use super::viable::{Reach, check};
 
 /// A way to reach a lower set.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +57,6 @@ pub struct Search<'s, 'g> {
     knapsack: Knapsack,
     /// By set: what the rest of a sequence costs at least; none where nothing fits.
     least: Vec<Option<u64>>,
-    /// Found out once the search has taken longer than that takes.
-    limits: Option<CacheRange>,
     /// What has been looked at so far.
     pub effort: Effort,
     /// A sequence within the budget, once one is known; as [`Self::best`] gives it.
@@ -80,7 +78,7 @@ impl<'s, 'g> Search<'s, 'g> {
             Goal::MemoryCentric => Some(0),
         };
         let least = steps.sets.iter().enumerate().map(least).collect();
-        Self { steps, goal, budget, knapsack, least, limits: None, effort: Effort::default(), incumbent: None }
+        Self { steps, goal, budget, knapsack, least, effort: Effort::default(), incumbent: None }
     }
 
     /// The best sequence, as positions in the family, the empty set left out; none where none meets the budget.
@@ -133,13 +131,8 @@ impl<'s, 'g> Search<'s, 'g> {
     /// limit that is too high takes long, which is so for all lower sets.
     fn deepen(&mut self, (most, pruned): (u64, bool), deadline: Option<Instant>) -> Result<Option<Priced>, Stop> {
         let Some(bound) = self.least[0].filter(|&bound| bound <= most) else { return Ok(None) };
-        let pairs = (self.steps.sets.len() as u64).pow(2) / 2;
         let mut gap = ((most - bound) >> 10).max(1);
         loop {
-            if self.limits.is_none() && self.effort.offers + self.effort.steps > pairs / 8 {
-                let Some(viable) = Viable::new(self.steps, self.budget, deadline)? else { return Ok(None) };
-                self.limits = Some(viable.limits(deadline)?);
-            }
             let limit = most.min(bound.saturating_add(gap));
             let found = self.attempt(limit, deadline)?;
             if found.is_some() || limit == most {
@@ -205,27 +198,20 @@ impl<'s, 'g> Search<'s, 'g> {
         let after = self.least[to].expect("sets that nothing fits into are not found");
         let dearest = most.checked_sub(cost + after);
         let end = dearest.map_or(0, |dearest| labels.partition_point(|label| label.cost <= dearest));
-        let first = if end == 0 { 0 } else { self.fitting((from, labels), to, more).min(end) };
-        // Below this the cache makes no difference any more.
-        let enough = self.limits.as_ref().map_or(0, |limits| limits.enough[to]);
+        let first = if end == 0 { 0 } else { self.fitting((from, labels), to).min(end) };
         let from = position(from);
         (first..end).map(move |index| {
             let label = labels[index];
-            let cached = (label.cached + more).max(enough);
-            Label { cost: label.cost + cost, cached, from: (from, position(index)) }
+            Label { cost: label.cost + cost, cached: label.cached + more, from: (from, position(index)) }
         })
     }
 
-    /// The first of the labels that leaves a step, and what follows it, the memory needed.
-    fn fitting(&self, (from, labels): (usize, &[Label]), to: usize, more: u64) -> usize {
-        let after =
-            self.limits.as_ref().map_or(Some(MOST), |limits| limits.most[to]).and_then(|most| most.checked_sub(more));
-        let Some(after) = after else { return labels.len() };
-        let largest = labels[0].cached;
-        if largest <= after && largest + self.steps.need_at_most(from, to) <= self.budget {
+    /// The first of the labels that leaves a step the memory that it needs.
+    fn fitting(&self, (from, labels): (usize, &[Label]), to: usize) -> usize {
+        if labels[0].cached + self.steps.need_at_most(from, to) <= self.budget {
             return 0;
         }
-        let room = self.budget.checked_sub(self.steps.need(from, to)).map(|room| room.min(after));
+        let room = self.budget.checked_sub(self.steps.need(from, to));
         labels.partition_point(|label| room.is_none_or(|room| label.cached > room))
     }
 

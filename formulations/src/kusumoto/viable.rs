@@ -67,15 +67,6 @@ fn boundary(steps: &Steps<'_>, set: usize) -> i64 {
     steps.boundary_bytes(set).cast_signed()
 }
 
-/// By set: how much may be cached there, and how little is as good as nothing.
-#[derive(Clone, Debug)]
-pub struct CacheRange {
-    /// With more than this no sequence ends within the budget; none: whatever is cached.
-    pub most: Vec<Option<u64>>,
-    /// With no more than this every way is open that is open to any sequence; the largest number where there is no way.
-    pub enough: Vec<u64>,
-}
-
 /// The steps of all sequences within a budget.
 pub struct Viable<'s, 'g> {
     steps: &'s Steps<'g>,
@@ -122,35 +113,6 @@ impl<'s, 'g> Viable<'s, 'g> {
             }
         }
         Ok(Some(Self { steps, budget, reach, room, kept: None }))
-    }
-
-    /// The limits that a label of Algorithm 1 may be compared with.
-    ///
-    /// # Errors
-    /// The moment has come.
-    pub fn limits(&self, deadline: Option<Instant>) -> Result<CacheRange, Stop> {
-        let last = self.steps.sets.len() - 1;
-        let most: Vec<_> = (0..=last).map(|set| self.most(set)).collect();
-        let mut enough = vec![u64::MAX; last + 1];
-        let mut viable = Vec::new();
-        for from in (0..last).rev() {
-            check(deadline)?;
-            viable.clear();
-            self.find(from, &mut viable);
-            let of = |step: &Step| {
-                let to = step.to as usize;
-                let room = most[to].unwrap_or(0).min(enough[to]).saturating_sub(step.cached);
-                room.min(self.budget.saturating_sub(step.need))
-            };
-            enough[from] = viable.iter().map(of).min().unwrap_or(u64::MAX);
-        }
-        Ok(CacheRange { most, enough })
-    }
-
-    /// The most that may be cached at a set so that some way to go on meets the budget.
-    fn most(&self, set: usize) -> Option<u64> {
-        let room = Some(self.room.get(set)).filter(|&room| room != NONE)?;
-        u64::try_from(room + boundary(self.steps, set)).ok()
     }
 
     /// Keeps the steps in memory if they are few enough.
