@@ -36,11 +36,9 @@ impl Span {
     }
 }
 
-/// Adds the rows of a block other than memory, and what is there in it.
+/// Adds what the backward operators of a block read and choose, and what is there in it.
 pub fn add(problem: &Problem, layout: &mut Layout, model: &mut Model, at: usize) {
     let block = layout.blocks[at];
-    dependencies(problem, layout, model, block);
-    retention(problem, layout, model, block);
     for stage in block.first..=block.last {
         choices(layout, model, stage);
         backward_dependencies(problem, layout, model, block, stage);
@@ -58,27 +56,6 @@ fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> 
         if readers().count() == variants.len() { Sum::of([(1.0, Term::One)]) } else { Sum::of(terms) }
     };
     problem.stages[stage].reads().into_iter().map(|node| (node, of(node))).collect()
-}
-
-/// Equation 7, first half: what runs in the block finds its inputs, kept into it or run in it.
-fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
-    let terms = &layout.stages[block.first];
-    for (at, node) in problem.nodes.iter().enumerate() {
-        for &input in &node.inputs {
-            let kept = if node.parent == Some(input) { Term::Zero } else { terms.kept[input] };
-            at_most(model, Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, kept)]), 0.0);
-        }
-        at_most(model, Sum::of([(1.0, terms.over[at]), (-1.0, terms.run[at])]), 0.0);
-    }
-}
-
-/// Equation 7, second half: what is kept beyond the block was kept into it, or run in it.
-fn retention(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
-    let terms = &layout.stages[block.first];
-    for node in 0..problem.nodes.len() {
-        let next = layout.next_kept(block.last, node);
-        at_most(model, Sum::of([(1.0, next), (-1.0, terms.kept[node]), (-1.0, terms.run[node])]), 0.0);
-    }
 }
 
 /// Equation 8: what is read was kept into the block (and is beyond it, if its last stage reads it), or run.

@@ -12,16 +12,16 @@ use crate::search::term::{Sum, Term};
 pub fn add(problem: &Problem, layout: &mut Layout) {
     let mut model = std::mem::take(&mut layout.model);
     for block in 0..layout.blocks.len() {
-        let Block { first: stage, last } = layout.blocks[block];
+        let stages @ Block { first: stage, last } = layout.blocks[block];
+        if layout.settled[stage] {
+            continue;
+        }
+        dependencies(problem, layout, &mut model, stages);
+        retention(problem, layout, &mut model, stages);
         if stage < last {
             coarse::add(problem, layout, &mut model, block);
             continue;
         }
-        if layout.settled[stage] {
-            continue;
-        }
-        dependencies(problem, layout, &mut model, stage);
-        retention(problem, layout, &mut model, stage);
         backward_dependencies(problem, layout, &mut model, stage);
         choices(layout, &mut model, stage);
         in_place(problem, layout, &mut model, stage);
@@ -35,24 +35,26 @@ pub fn at_most(model: &mut Model, sum: Sum, upper: f64) {
     sum.at_most(model, upper);
 }
 
-/// Equation 7, first half: what runs finds its inputs, kept or run in the same stage.
-fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
-    let terms = &layout.stages[stage];
+/// Equation 7, first half: what runs in a block finds its inputs, kept into it or run in it.
+fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
+    let (terms, longer) = (&layout.stages[block.first], block.first < block.last);
     for (at, node) in problem.nodes.iter().enumerate() {
-        for &input in &node.inputs {
-            if node.parent == Some(input) {
-                continue;
-            }
-            at_most(model, Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, terms.kept[input])]), 0.0);
+        // In a single stage an intermediate and its parent are in rows of their own.
+        for &input in node.inputs.iter().filter(|&&input| longer || node.parent != Some(input)) {
+            let kept = if node.parent == Some(input) { Term::Zero } else { terms.kept[input] };
+            at_most(model, Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, kept)]), 0.0);
+        }
+        if longer {
+            at_most(model, Sum::of([(1.0, terms.over[at]), (-1.0, terms.run[at])]), 0.0);
         }
     }
 }
 
-/// Equation 7, second half, with p for r (C.3): what is kept was kept, or run and not overwritten.
-fn retention(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
-    let terms = &layout.stages[stage];
+/// Equation 7, second half, with p for r (C.3): what is kept beyond a block was kept into it, or run and not overwritten.
+fn retention(problem: &Problem, layout: &Layout, model: &mut Model, block: Block) {
+    let terms = &layout.stages[block.first];
     for node in 0..problem.nodes.len() {
-        let next = layout.next_kept(stage, node);
+        let next = layout.next_kept(block.last, node);
         at_most(model, Sum::of([(1.0, next), (-1.0, terms.kept[node]), (-1.0, terms.present[node])]), 0.0);
     }
 }

@@ -8,7 +8,7 @@
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Instance, Schedule};
 
-use crate::monet::released::problem::{Problem, Stage};
+use crate::monet::released::problem::{Node, Problem, Stage, Way};
 
 /// What one stage does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,15 +48,9 @@ impl Decisions {
     /// Everything kept until its last use, nothing run twice.
     pub fn store_all(problem: &Problem, capacity: i64) -> Option<Self> {
         let stages = problem.stages.len();
-        let row = |stage: usize| {
-            let of = |node: &crate::monet::released::problem::Node| {
-                node.result
-                    || (stage > 0 && node.parent.is_none() && (1..=node.last + 1).contains(&stage) && node.last > 0)
-            };
-            problem.nodes.iter().map(|node| of(node) && stage > 0).collect::<Vec<bool>>()
-        };
-        let kept: Vec<Vec<bool>> = (0..=stages).map(row).collect();
-        Self::complete(problem, kept, capacity)
+        let of = |stage, (at, node): (usize, &Node)| problem.forced(stage, at).unwrap_or(node.parent.is_none());
+        let row = |stage| problem.nodes.iter().enumerate().map(|node| of(stage, node)).collect();
+        Self::complete(problem, (0..=stages).map(row).collect(), capacity)
     }
 
     /// Time in the problem's unit.
@@ -206,7 +200,7 @@ impl<'a> Passage<'a> {
     fn run(&self, at: usize, base: i64, child: Option<usize>, capacity: i64, plan: &mut StagePlan) {
         let node = &self.problem.nodes[at];
         let ways = self.problem.ways(self.stage, at);
-        let fits = |way: &&crate::monet::released::problem::Way| base + way.beside <= capacity;
+        let fits = |way: &&Way| base + way.beside <= capacity;
         let least = || ways.iter().enumerate().min_by_key(|(_, way)| way.beside);
         let (mut chosen, mut way) =
             ways.iter().enumerate().find(|(_, way)| fits(way)).or_else(least).expect("a node that runs has a way");

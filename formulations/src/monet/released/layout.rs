@@ -117,11 +117,11 @@ impl Layout {
     }
 
     fn kept_into(&mut self, problem: &Problem, stage: usize, open: &Neighbourhood<'_>) -> Vec<Term> {
-        let constant = |kept: bool| if kept { Term::One } else { Term::Zero };
-        let of = |node| match open.kept(stage, node) {
-            Some(kept) => constant(kept),
+        let of = |node| match open.kept(stage, node).or_else(|| problem.forced(stage, node)) {
+            Some(true) => Term::One,
+            Some(false) => Term::Zero,
             None if open.joined(problem, stage, node) => self.stages[stage - 1].kept[node],
-            None => self.kept(problem, stage, node),
+            None => self.column(0, Kind::Integer),
         };
         (0..problem.nodes.len()).map(of).collect()
     }
@@ -167,6 +167,7 @@ impl Layout {
     fn forward(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms, open: &Neighbourhood<'_>) {
         let run = |node| if open.may_run(stage, node) { self.run(problem, stage, node) } else { Term::Zero };
         terms.run = (0..problem.nodes.len()).map(run).collect();
+        terms.present.clone_from(&terms.run);
         for (node, &runs) in terms.run.iter().enumerate() {
             let costs: Vec<i64> = problem.ways(stage, node).iter().map(|way| way.time).collect();
             terms.ways.push(self.choice(runs, &costs));
@@ -190,7 +191,6 @@ impl Layout {
 
     /// What a stage of its own says beyond that: what is overwritten, and what is read without being kept.
     fn details(&mut self, problem: &Problem, stage: usize, terms: &mut StageTerms) {
-        terms.present.clone_from(&terms.run);
         for (at, _) in problem.nodes.iter().enumerate().filter(|(_, node)| node.parent.is_none()) {
             let over = problem.over(stage, at).filter(|_| terms.over[at] != Term::Zero);
             let Some(target) = over.map(|over| over.node) else {
@@ -223,18 +223,6 @@ impl Layout {
     /// The block of a stage, by position.
     pub fn block_of(&self, stage: usize) -> usize {
         self.blocks.partition_point(|block| block.last < stage)
-    }
-
-    fn kept(&mut self, problem: &Problem, stage: usize, at: usize) -> Term {
-        let node = &problem.nodes[at];
-        if stage == 0 {
-            return Term::Zero;
-        }
-        if node.result {
-            return Term::One;
-        }
-        // Read in stage `last` without being run there, it is kept into the stage after.
-        if stage > node.last + 1 || node.last == 0 { Term::Zero } else { self.column(0, Kind::Integer) }
     }
 
     fn run(&mut self, problem: &Problem, stage: usize, at: usize) -> Term {

@@ -164,6 +164,7 @@ impl Problem {
         if node.result {
             return Some(true);
         }
+        // Read in stage `last` without being run there, it is kept into the stage after.
         (stage > node.last + 1 || node.last == 0).then_some(false)
     }
 
