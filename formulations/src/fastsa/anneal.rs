@@ -135,11 +135,6 @@ impl Best {
         self.rank.unwrap_or((u64::MAX, 0, 0))
     }
 
-    /// The objective of the best sequence.
-    pub fn value(&self, goal: &Goal) -> f64 {
-        self.rank.map_or(0.0, |(_, cost, peak)| goal.value(peak as f64, cost))
-    }
-
     /// The variants in order.
     pub fn variants(&self) -> Vec<u32> {
         let mut steps = self.steps.clone();

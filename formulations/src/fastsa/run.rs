@@ -30,8 +30,6 @@ pub struct Problem<'a> {
 pub struct Annealed {
     /// Bytes beyond the budget, cost and peak: what is compared, in this order.
     pub rank: Rank,
-    /// The same before it was reheated.
-    pub rank_before_reheats: Rank,
     /// Variants of the operators' graph, in order.
     pub variants: Vec<u32>,
     /// What the stages did.
@@ -68,7 +66,7 @@ struct Run<'a, 'b> {
 impl Problem<'_> {
     /// Anneals once.
     pub fn run<P: Profile>(&self, task: &Task<'_>, seed: u64, part: u64) -> Annealed {
-        let goal = Goal::new(self.settings.objective, task.budget).with_penalty(self.settings.penalty);
+        let goal = Goal::new(self.settings.objective, task.budget);
         let mutations = match self.settings.preset {
             Preset::Best { iterations: None } if task.deadline.is_some() => None,
             Preset::Best { iterations } => Some(iterations.unwrap_or(20_000_000)),
@@ -76,14 +74,14 @@ impl Problem<'_> {
         };
         let (random, best, end) = (Random::part(seed, part), Best::default(), End::Done);
         let mut run = Run { problem: self, task, goal, random, best, end, mutations };
-        let (tallies, rank_before_reheats) = match self.settings.preset {
+        let tallies = match self.settings.preset {
             Preset::Best { .. } => run.stages_of_best::<P>(),
             Preset::Paper { iterations, early_stop, reheats } => {
                 run.stages_of_paper::<P>(iterations, early_stop, reheats)
             }
         };
         let (rank, variants) = run.best.take();
-        Annealed { rank, rank_before_reheats, variants, tallies, interrupted: run.end == End::Deadline }
+        Annealed { rank, variants, tallies, interrupted: run.end == End::Deadline }
     }
 }
 
@@ -94,13 +92,13 @@ impl Run<'_, '_> {
         [iterations, second]: [u64; 2],
         early_stop: bool,
         (reheats, reheat): (u64, u64),
-    ) -> ([Tally; 2], Rank) {
-        let Settings { last, initial, grouping, .. } = self.problem.settings;
+    ) -> [Tally; 2] {
+        let Settings { initial, grouping, .. } = self.problem.settings;
         let operators = self.problem.operators;
         let hot = initial.unwrap_or(1e-3);
         let span = Span::Iterations(iterations);
         let (variants, heat, first) = match self.problem.start {
-            Some(start) => (start.to_vec(), Heat::Share(hot * last), Tally::default()),
+            Some(start) => (start.to_vec(), Heat::Share(hot * LAST), Tally::default()),
             None if grouping == Grouping::On => self.on_groups::<P>(hot, span, early_stop),
             None => {
                 let mut best = std::mem::take(&mut self.best);
@@ -111,7 +109,6 @@ impl Run<'_, '_> {
             }
         };
         let mut tally = self.operators::<P>(&variants, heat, Span::Iterations(second));
-        let before = self.best.rank();
         for number in 0..reheats {
             if self.end == End::Deadline {
                 break;
@@ -119,14 +116,14 @@ impl Run<'_, '_> {
             let heat = Heat::Share(hot / (1_u64 << number.min(40)) as f64);
             tally += self.operators::<P>(&self.best.variants(), heat, Span::Iterations(reheat));
         }
-        ([first, tally], before)
+        [first, tally]
     }
 
     /// A short annealing of the operators in the given order; where it misses the budget, one that begins with groups, and
     /// where both do, another start, or a higher price for memory; then one long annealing of what is better to start from,
     /// and a descent.
-    fn stages_of_best<P: Profile>(&mut self) -> ([Tally; 2], Rank) {
-        let Settings { last, initial, grouping, .. } = self.problem.settings;
+    fn stages_of_best<P: Profile>(&mut self) -> [Tally; 2] {
+        let Settings { initial, grouping, .. } = self.problem.settings;
         let given = self.problem.operators.start.clone();
         let (mut first, mut from, mut hot) = (Tally::default(), given, initial.unwrap_or(3e-3));
         if let Some(start) = self.problem.start {
@@ -157,10 +154,10 @@ impl Run<'_, '_> {
             }
         }
         let mut second = self.operators::<P>(&from, Heat::Share(hot), self.long(100 - PROBE - DESCENT, DESCENT));
-        second += self.operators::<P>(&self.best.variants(), Heat::Share(hot * last), self.long(DESCENT, 0));
+        second += self.operators::<P>(&self.best.variants(), Heat::Share(hot * LAST), self.long(DESCENT, 0));
         // With a limit all of its time is used: it is the reason to stop.
         self.end = if self.mutations.is_none() { End::Deadline } else { End::Done };
-        ([first, second], self.best.rank())
+        [first, second]
     }
 
     /// So many hundredths of the whole.
@@ -216,7 +213,7 @@ impl Run<'_, '_> {
             Heat::At(temperature) => temperature,
             Heat::Share(share) => share * self.goal.value(graph.base as f64 + state.profile.felt(), state.cost),
         };
-        let cooling = Cooling { initial, last: initial * self.problem.settings.last, span };
+        let cooling = Cooling { initial, last: initial * LAST, span };
         let annealing = Annealing {
             goal: &self.goal,
             cooling,
@@ -255,6 +252,8 @@ struct Stage<'a> {
     heard: bool,
 }
 
+/// Final temperature over the initial one (appendix D.4).
+const LAST: f64 = 1e-4;
 /// Hundredths of the whole for the first look.
 const PROBE: u32 = 10;
 /// For the descent at the end.

@@ -144,8 +144,6 @@ pub struct Settings {
     pub preset: Preset,
     /// Objective function.
     pub objective: Objective,
-    /// Price of memory beyond the budget over the paper's.
-    pub penalty: f64,
     /// Whether the objective sees the logaddexp instead of the peak.
     pub soft: bool,
     /// Which proposals are drawn.
@@ -156,16 +154,11 @@ pub struct Settings {
     pub alternatives: bool,
     /// Initial temperature over the initial objective, where it is given.
     pub initial: Option<f64>,
-    /// Final temperature over the initial one.
-    pub last: f64,
     /// Rates of transfers, where there are any.
     pub rates: Option<TransferRates>,
     /// What is started from.
     pub start: Start,
 }
-
-/// Final temperature over the initial one (appendix D.4).
-const LAST: f64 = 1e-4;
 
 impl Settings {
     /// Reads the settings.
@@ -190,7 +183,6 @@ impl Settings {
                 Function::Auto if paper => Objective::Product,
                 Function::Auto | Function::Elu => Objective::Elu,
             },
-            penalty: 1.0,
             soft: parameters.get::<PeakTree>() == PeakTree::LogAddExp,
             aim: Aim {
                 reorder_only: order,
@@ -208,7 +200,6 @@ impl Settings {
             },
             alternatives: uses_alternatives(parameters),
             initial: parameters.get::<InitialPpm>().map(|millionths| millionths as f64 / 1e6),
-            last: LAST,
             rates: NonZeroU64::new(parameters.get::<Offload>())
                 .map(|rate| TransferRates { offload: rate, fetch: rate }),
             start: match parameters.get::<From>() {

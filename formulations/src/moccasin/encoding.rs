@@ -10,7 +10,7 @@ use crate::method::formulation::{DecodeError, Decoded, Encoding, Format, Formula
 use crate::method::parameters::Parameters;
 use crate::method::{MethodError, SkipReason};
 use crate::moccasin::published::{Memory, Phase, Published};
-use crate::moccasin::{Copies, Moccasin, Statement};
+use crate::moccasin::{Copies, Moccasin};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 
@@ -32,11 +32,7 @@ impl Formulation for Moccasin {
                 format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
             return Err(MethodError::Unsupported(SkipReason(message)));
         }
-        let memory = match parameters.get::<Statement>() {
-            Statement::Reservoir => Memory::Reservoir,
-            Statement::Cumulative => Memory::Cumulative,
-        };
-        let copies = parameters.get::<Copies>();
+        let (memory, copies) = (parameters.get::<Memory>(), parameters.get::<Copies>());
         Ok(Box::new(Exchange { instance, joint, budget, copies, workspace, memory }))
     }
 }

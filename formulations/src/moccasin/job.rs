@@ -8,7 +8,7 @@ use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, Variable};
 use crate::method::{Answer, Context, MethodError};
 use crate::moccasin::improve::search;
 use crate::moccasin::published::{Memory, Phase, Published};
-use crate::moccasin::{Bounds, Statement, Strategy};
+use crate::moccasin::{Bounds, Strategy};
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer};
 use crate::search::incumbent::Incumbent;
@@ -93,10 +93,7 @@ impl Job<'_> {
     fn as_published(&self, incumbent: &Incumbent<'_, Task<'_>>, words: &str) -> Result<Answer, MethodError> {
         let (task, began) = (self.task, Instant::now());
         let joint = &task.joint;
-        let memory = match self.context.parameters.get::<Statement>() {
-            Statement::Reservoir => Memory::Reservoir,
-            Statement::Cumulative => Memory::Cumulative,
-        };
+        let memory = self.context.parameters.get::<Memory>();
         let most = task.claim(&Stages::store_all(joint)).peak_bytes;
         let room = (task.budget_bytes() - joint.base_bytes, most - joint.base_bytes);
         let copies = task.copies.unwrap_or(u64::MAX);

@@ -21,6 +21,7 @@ use crate::method::formulation::Formulation;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::moccasin::job::Job;
+use crate::moccasin::published::Memory;
 use crate::search::clock::Clock;
 use crate::staged::joint::supports;
 use crate::staged::starts::Start;
@@ -84,11 +85,6 @@ setting! {
 }
 
 setting! {
-    /// how strategy=as-published states memory
-    pub enum Statement("memory") = Cumulative { Cumulative = "cumulative", Reservoir = "reservoir" }
-}
-
-setting! {
     /// most runs of one operator (C)
     pub Copies("copies"): number from 1 to 1000 = 2
 }
@@ -107,7 +103,7 @@ impl Method for Moccasin {
         About {
             title: "optimal schedule in the instance's order with at most C runs each, by constraint programming",
             reference: "Moccasin (Bartan et al., ICML 2023)",
-            parameters: settings![Strategy, ConstraintSolver, Statement, Copies, Workspace, Start, Bounds],
+            parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Start, Bounds],
             budgets: BudgetUse::Used,
         }
     }

@@ -4,16 +4,13 @@ use remat_solvers::cp::model::{Event, IntervalParts};
 use remat_solvers::cp::{CpModel, Interval, Literal, Rule, Variable};
 
 use crate::moccasin::blocks::gcd;
+use crate::setting;
 use crate::staged::joint::{Joint, Run};
 use crate::staged::stages::Stages;
 
-/// How memory is stated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// One cumulative constraint over all retention intervals.
-    Cumulative,
-    /// One reservoir over their starts and ends.
-    Reservoir,
+setting! {
+    /// how strategy=as-published states memory
+    pub enum Memory("memory") = Cumulative { Cumulative = "cumulative", Reservoir = "reservoir" }
 }
 
 /// What is minimised.
@@ -235,19 +232,15 @@ impl<'a> Published<'a> {
 
     /// The stages that a solution says.
     pub fn stages(&self, values: &[i64]) -> Stages {
-        let mut stages = Stages::store_all(self.joint);
-        for (position, copies) in self.copies.iter().enumerate() {
-            for copy in copies.iter().skip(1).filter(|copy| copy.present.is_some_and(|there| there.holds(values))) {
+        let later = self.copies.iter().enumerate().flat_map(|(position, copies)| {
+            let there = copies[1..].iter().filter(|copy| copy.present.is_some_and(|there| there.holds(values)));
+            there.map(move |copy| {
                 let moment = values[copy.start.index()];
                 let stage = (position..self.joint.len()).find(|&stage| event(stage, position) == moment);
-                let stage = stage.expect("starts lie on the grid");
-                stages.runs[stage].push(position);
-            }
-        }
-        for runs in &mut stages.runs {
-            runs.sort_unstable();
-        }
-        stages
+                (stage.expect("starts lie on the grid"), position)
+            })
+        });
+        Stages::with_later_runs(self.joint, later)
     }
 
     /// Starts, presences and ends that say what the stages say.

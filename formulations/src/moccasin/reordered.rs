@@ -9,7 +9,8 @@ use remat_core::{Instance, OperatorId, Schedule, Step};
 use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
-use super::{Bounds, ConstraintSolver, Copies, Statement, Strategy, solver};
+use super::published::Memory;
+use super::{Bounds, ConstraintSolver, Copies, Strategy, solver};
 use crate::checkmate::{Workspace, class};
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
@@ -59,7 +60,7 @@ impl Method for MoccasinReordered {
         About {
             title: "moccasin in an order that fastsa found first",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
-            parameters: settings![Strategy, ConstraintSolver, Statement, Copies, Workspace, Bounds],
+            parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Bounds],
             budgets: BudgetUse::Used,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
-use remat_core::{Instance, OperatorId, TensorId, simulate};
+use remat_core::{Instance, OperatorId, simulate};
 
 use crate::method::SkipReason;
 use crate::staged::graph::Graph;
@@ -55,8 +55,6 @@ pub struct Run {
 /// One tensor that is made.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Which one of the instance.
-    pub tensor: TensorId,
     /// Size (M).
     pub bytes: u64,
     /// Position of the operator that makes it.
@@ -254,7 +252,6 @@ fn values(instance: &Instance, plan: &Plan) -> (Vec<Value>, Vec<Option<usize>>) 
     for tensor in instance.tensor_ids().filter(|id| wanted[id.index()]) {
         value_of[tensor.index()] = Some(values.len());
         values.push(Value {
-            tensor,
             bytes: instance.tensor(tensor).bytes,
             producer: 0,
             readers: Vec::new(),

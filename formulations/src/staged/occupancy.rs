@@ -83,14 +83,9 @@ impl<'a> Occupancy<'a> {
 
     /// The same as stages.
     pub fn stages(&self) -> Stages {
-        let mut stages = Stages::store_all(self.joint);
-        for (position, later) in self.later.iter().enumerate() {
-            for &stage in later {
-                stages.runs[stage as usize].push(position);
-            }
-        }
-        stages.runs.iter_mut().for_each(|runs| runs.sort_unstable());
-        stages
+        let later = self.later.iter().enumerate();
+        let runs = later.flat_map(|(position, later)| later.iter().map(move |&stage| (stage as usize, position)));
+        Stages::with_later_runs(self.joint, runs)
     }
 
     /// Bytes of what is there in each stage at some moment.

@@ -37,14 +37,7 @@ struct Point {
 const CANDIDATES: usize = 16;
 
 impl Repair<'_> {
-    /// Stages within the budget that keep what `keep` says as far as that fits; none if the repair gets
-    /// stuck.
-    pub fn repair(&self, keep: impl Fn(usize, usize) -> bool) -> Option<Stages> {
-        let point = self.fit(self.point(Stages::complete(self.joint, keep)))?;
-        Some(self.fill(point).stages)
-    }
-
-    /// The same, from stages.
+    /// Stages within the budget that keep what some stages keep as far as that fits; none if the repair gets stuck.
     pub fn improve(&self, stages: &Stages) -> Option<Stages> {
         let point = self.fit(self.point(stages.clone()))?;
         Some(self.fill(point).stages)

@@ -20,6 +20,14 @@ impl Stages {
         Self { runs: (0..joint.len()).map(|stage| vec![stage]).collect() }
     }
 
+    /// Every operator once, and later runs: stage and position of each.
+    pub fn with_later_runs(joint: &Joint, later: impl IntoIterator<Item = (usize, usize)>) -> Self {
+        let mut stages = Self::store_all(joint);
+        later.into_iter().for_each(|(stage, position)| stages.runs[stage].push(position));
+        stages.runs.iter_mut().for_each(|runs| runs.sort_unstable());
+        stages
+    }
+
     /// The least computation with which `kept` (the matrix S) is valid: phase two of the rounding.
     /// What cannot be made again is kept even if `kept` says otherwise.
     pub fn complete(joint: &Joint, kept: impl Fn(usize, usize) -> bool) -> Self {

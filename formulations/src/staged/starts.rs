@@ -32,17 +32,11 @@ setting! {
 }
 
 impl Start {
-    fn methods(self) -> &'static [Self] {
+    fn methods(&self) -> &[Self] {
         match self {
             Self::Auto => &[Self::ApGreedy, Self::LinearizedGreedy, Self::RotorPersistent],
             Self::None | Self::Prices => &[],
-            Self::ApGreedy => &[Self::ApGreedy],
-            Self::LinearizedGreedy => &[Self::LinearizedGreedy],
-            Self::RotorPersistent => &[Self::RotorPersistent],
-            Self::RotorWeak => &[Self::RotorWeak],
-            Self::Kusumoto => &[Self::Kusumoto],
-            Self::CheckmateRounding => &[Self::CheckmateRounding],
-            Self::FastSa => &[Self::FastSa],
+            method => std::slice::from_ref(method),
         }
     }
 }

@@ -78,10 +78,8 @@ impl<'a> Timeline<'a> {
         for value in 0..joint.values.len() {
             timeline.count(value, 1);
         }
-        for (stage, runs) in stages.runs.iter().enumerate() {
-            for &position in runs.iter().filter(|&&position| position < stage) {
-                timeline.toggle(position, stage);
-            }
+        for (stage, position) in stages.later_runs() {
+            timeline.toggle(position, stage);
         }
         timeline
     }
@@ -168,16 +166,9 @@ impl<'a> Timeline<'a> {
 
     /// The same as stages.
     pub fn stages(&self) -> Stages {
-        let mut stages = Stages::store_all(self.joint);
-        for (position, later) in self.later.iter().enumerate() {
-            for &stage in later {
-                stages.runs[stage].push(position);
-            }
-        }
-        for runs in &mut stages.runs {
-            runs.sort_unstable();
-        }
-        stages
+        let later = self.later.iter().enumerate();
+        let runs = later.flat_map(|(position, later)| later.iter().map(move |&stage| (stage, position)));
+        Stages::with_later_runs(self.joint, runs)
     }
 
     fn place(&self, moment: Moment) -> usize {

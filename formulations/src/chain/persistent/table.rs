@@ -57,11 +57,6 @@ impl<'a, C: Cost> Table<'a, C> {
         Ok(Self { frame, storage })
     }
 
-    /// Bytes of the table.
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.storage.entries())
-    }
-
     /// C(s, t, m), if finite and below the cost type's infinity.
     pub fn get(&self, s: usize, t: usize, m: usize) -> Option<u64> {
         debug_assert!(m <= self.frame.capacity);
