@@ -1,7 +1,7 @@
 //! `tw-remat`: schedules from a tree decomposition, and what memory is left for.
 //!
-//! [`decomposition`] balances a tree decomposition of the graph, [`recursion`] runs the graph along it in little memory, and
-//! [`passes`] fills the memory that there is. Knows no program that online policies see, and no solver.
+//! `decomposition` balances a tree decomposition of the graph, `recursion` runs the graph along it in little memory, and
+//! `passes` fills the memory that there is. Knows no program that online policies see, and no solver.
 
 mod decomposition;
 mod passes;
