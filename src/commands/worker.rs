@@ -35,11 +35,13 @@ pub fn run() -> Result<(), Failure> {
     let job: Job = read.and_then(|_| serde_json::from_str(&line)).map_err(|error| {
         Failure::input(format!("no job on standard input ({error}); use `bench run` or `bench solve`"))
     })?;
-    // Before the limits: a thread needs memory.
-    std::thread::spawn(go_with_the_parent);
+    if job.command.is_empty() {
+        // Before the limits: a thread needs memory.
+        std::thread::spawn(go_with_the_parent);
+    }
     limit(&job)?;
     if !job.command.is_empty() {
-        // The program has no such thread.
+        // The program has no such thread, and one that starts late here would read the program's input.
         set_pdeathsig(Signal::SIGKILL).map_err(Failure::failed)?;
         let message = program::become_it(&job);
         send(&divert(&Job { log: None, ..job })?, &Message::Failed { message })?;
