@@ -114,6 +114,25 @@ pub struct Provenance {
     pub notes: Vec<String>,
 }
 
+impl Provenance {
+    /// Of a graph that no framework traced: sizes and times of one origin, no workspaces, and a note.
+    pub fn of_graph(model: String, origin: &Origin, note: &str) -> Self {
+        Self {
+            model,
+            batch_size: None,
+            input_shapes: vec![],
+            dtype: None,
+            framework: None,
+            device: None,
+            sizes: origin.clone(),
+            times: origin.clone(),
+            workspaces: Origin::Exact,
+            command: None,
+            notes: vec![note.into()],
+        }
+    }
+}
+
 /// A program and its version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -182,19 +182,11 @@ fn provenance(name: &str, file: &NodeLinkFile, origin: &Origin) -> Provenance {
         Some(Title::Text(title)) => title,
         _ => name,
     };
-    Provenance {
-        model: title.into(),
-        batch_size: None,
-        input_shapes: vec![],
-        dtype: None,
-        framework: None,
-        device: None,
-        sizes: origin.clone(),
-        times: origin.clone(),
-        workspaces: Origin::Exact,
-        command: None,
-        notes: vec!["one output per operator; everything may run again; no workspaces, no parameters".into()],
-    }
+    Provenance::of_graph(
+        title.into(),
+        origin,
+        "one output per operator; everything may run again; no workspaces, no parameters",
+    )
 }
 
 /// What each node reads, each once.

@@ -192,19 +192,11 @@ fn document(
 }
 
 fn provenance(parameters: &Layered, origin: &Origin) -> Provenance {
-    Provenance {
-        model: format!("random layered graph of {} operators", parameters.nodes),
-        batch_size: None,
-        input_shapes: vec![],
-        dtype: None,
-        framework: None,
-        device: None,
-        sizes: origin.clone(),
-        times: origin.clone(),
-        workspaces: Origin::Exact,
-        command: None,
-        notes: vec!["one output per operator; everything may run again; no workspaces, no parameters".into()],
-    }
+    Provenance::of_graph(
+        format!("random layered graph of {} operators", parameters.nodes),
+        origin,
+        "one output per operator; everything may run again; no workspaces, no parameters",
+    )
 }
 
 fn named(parameters: &Layered) -> BTreeMap<String, f64> {

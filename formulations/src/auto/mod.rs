@@ -101,8 +101,8 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     for (id, parts) in AT_ONCE {
         board.run(id, &[], within(clock.share(parts)), Role::Heuristic);
     }
+    let searches = searches(context.instance);
     let search = |clock: Clock| {
-        let searches = searches(context.instance);
         for (index, &(id, parts)) in searches.iter().enumerate() {
             let role = if index + 1 == searches.len() { Role::Last } else { Role::Search };
             board.run(id, &[], within(clock.share(parts)), role);
@@ -128,7 +128,7 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most. Where nothing
         // is chosen, the program has annealings of its own. Else both need time; without a schedule an annealing of a part
         // of it rarely finds one.
-        let chooses = searches(context.instance).len() > 1;
+        let chooses = searches.len() > 1;
         if chooses && board.has_schedule() {
             anneal(6, "auto");
         }

@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (location, file) = import.arrays(arguments.index).map_err(|error| bad(error.to_string()))?;
     let chain = file.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
+    let file_name = file_name(&arguments.file);
     let origin = Origin::Published { paper: arguments.paper.clone(), location: format!("{file_name}, {location}") };
     let mut document = instance_of(&name, &chain, units_of(scale), &origin);
     document.provenance.notes.extend(arguments.note.iter().cloned());
@@ -79,8 +79,7 @@ fn graph(arguments: &Arguments, bytes: &[u8], bad: &dyn Fn(String) -> Failure) -
     }
     let file: NodeLinkFile = parse_json(&arguments.file, bytes)?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let file_name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
-    let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name.into_owned() };
+    let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name(&arguments.file) };
     let mut document = node_link::instance_of(&name, &file, &origin).map_err(|error| bad(error.to_string()))?;
     document.provenance.notes.extend(arguments.note.iter().cloned());
     let instance = Instance::new(&document).map_err(|error| bad(format!("is a graph, but no instance: {error}")))?;
@@ -111,8 +110,13 @@ fn scale(option: &str, value: Option<f64>) -> Result<Option<f64>, Failure> {
     }
 }
 
+/// The name of a file: what provenance says of where the numbers stand.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// The name of a file without its ending.
 pub fn stem(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = file_name(path);
     name.split(".json").next().unwrap_or_default().to_owned()
 }

@@ -7,7 +7,7 @@ use remat_core::format::Origin;
 use remat_core::io::read_text;
 use remat_formulations::planners::dtr::import::instance_of;
 
-use super::import::{finish, stem};
+use super::import::{file_name, finish, stem};
 use crate::ground::failure::Failure;
 
 /// Arguments of `bench instances import-dtr`.
@@ -40,8 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.file.display();
     let text = read_text(&arguments.file)?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let location = arguments.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let origin = Origin::Published { paper: arguments.paper.clone(), location };
+    let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name(&arguments.file) };
     let document = instance_of(&name, &text, &origin).map_err(|error| Failure::input(format!("{path}: {error}")))?;
     finish(&arguments.file, &arguments.output, &arguments.note, document)
 }

@@ -128,21 +128,10 @@ impl<'a> Tensors<'a> {
 }
 
 fn provenance(name: &str, origin: &Origin) -> Provenance {
-    Provenance {
-        model: name.into(),
-        batch_size: None,
-        input_shapes: Vec::new(),
-        dtype: None,
-        framework: None,
-        device: None,
-        sizes: origin.clone(),
-        times: origin.clone(),
-        workspaces: Origin::Exact,
-        command: None,
-        notes: vec![
-            "a log of dynamic tensor rematerialization: every operator may run again, there is no workspace, and views are tensors \
-             without bytes"
-                .into(),
-        ],
-    }
+    Provenance::of_graph(
+        name.into(),
+        origin,
+        "a log of dynamic tensor rematerialization: every operator may run again, there is no workspace, and views are tensors \
+         without bytes",
+    )
 }
