@@ -22,8 +22,10 @@ pub enum Role {
     Heuristic,
     /// Schedules, and a bound on those of its class.
     Search,
-    /// The same; nothing more is wanted once it has proved a schedule optimal.
+    /// The same; once it has proved a schedule optimal, only [`Role::Afterwards`] is wanted.
     Last,
+    /// Schedules of a wider class than that of the last search, whatever it has proved.
+    Afterwards,
 }
 
 /// A legal schedule within the budget, judged by the simulator.
@@ -55,8 +57,8 @@ pub struct Board<'a> {
     best: Mutex<Option<Best>>,
     proved: Mutex<Vec<Proved>>,
     tried: Mutex<Vec<(&'static str, String)>>,
-    /// Nothing more is wanted.
-    done: AtomicBool,
+    /// The last search has proved the best schedule optimal in its class.
+    settled: AtomicBool,
 }
 
 impl<'a> Board<'a> {
@@ -72,7 +74,7 @@ impl<'a> Board<'a> {
             best: Mutex::default(),
             proved: Mutex::default(),
             tried: Mutex::default(),
-            done: AtomicBool::new(false),
+            settled: AtomicBool::new(false),
         }
     }
 
@@ -81,9 +83,20 @@ impl<'a> Board<'a> {
         lock(&self.best).is_some()
     }
 
-    /// Whether anything more is wanted.
-    pub fn wants_more(&self) -> bool {
-        !self.done.load(Ordering::Relaxed) && self.context.reporter.wants_more(self.index)
+    /// Whether the last search has proved the best schedule optimal in its class.
+    pub fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything more is wanted of a role. Nothing is once no operator runs twice and each in its fastest way.
+    fn wants_more(&self, role: Role) -> bool {
+        let open = if role == Role::Afterwards { !self.has_base() } else { !self.is_settled() };
+        open && self.context.reporter.wants_more(self.index)
+    }
+
+    /// Whether the best schedule takes the time of store-all with the fastest implementations, the least of all schedules.
+    fn has_base(&self) -> bool {
+        lock(&self.best).as_ref().is_some_and(|best| best.claimed.time <= self.base)
     }
 
     /// A time as an overhead over store-all.
@@ -93,7 +106,7 @@ impl<'a> Board<'a> {
 
     /// Runs a method with some settings; what it finds counts as soon as it finds it.
     pub fn run(&self, id: &'static str, settings: &[(&str, &str)], limits: Limits, role: Role) {
-        if !self.wants_more() {
+        if !self.wants_more(role) {
             return;
         }
         let began = Instant::now();
@@ -166,7 +179,7 @@ impl<'a> Board<'a> {
         self.look();
     }
 
-    /// Ends everything when the best schedule is proved optimal by the last search. One that the bound does not cover may
+    /// Ends the searches when the best schedule is proved optimal by the last of them. One that the bound does not cover may
     /// be faster than the bound, and then others like it may be faster still.
     fn look(&self) {
         let best = lock(&self.best);
@@ -175,7 +188,7 @@ impl<'a> Board<'a> {
         let near = |proved: &Proved| proves(proved.bound, best.claimed.time);
         let covers = |proved: &Proved| proved.claim.class.contains(&Class::of(self.context.instance, &best.schedule));
         if last.as_ref().is_some_and(|last| near(last) && covers(last)) {
-            self.done.store(true, Ordering::Relaxed);
+            self.settled.store(true, Ordering::Relaxed);
         }
     }
 
@@ -247,7 +260,8 @@ struct Listener<'b, 'a> {
 impl Listener<'_, '_> {
     /// Whether its bounds are proved for the class that it claims.
     fn proves(&self) -> bool {
-        self.role != Role::Heuristic && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
+        matches!(self.role, Role::Search | Role::Last)
+            && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
     }
 
     fn prove(&self, bound: u64, infeasible: bool) {
@@ -287,6 +301,6 @@ impl Reporter for Listener<'_, '_> {
     }
 
     fn wants_more(&self, _: usize) -> bool {
-        self.board.wants_more()
+        self.board.wants_more(self.role)
     }
 }
