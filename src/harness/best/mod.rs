@@ -23,6 +23,8 @@ use crate::ground::names::file_name;
 use crate::ground::text;
 pub use campaign::Campaign;
 pub use check::{Proofs, check, prove};
+#[cfg(test)]
+pub use relations::tests::entry;
 pub use update::{Changes, update};
 
 /// The classes of the library, each within the next, with short names for people.

@@ -104,14 +104,15 @@ pub(super) fn settle(entries: &mut [Entry]) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use remat_core::format::{MemoryUnit, TimeUnit};
     use remat_formulations::Class;
 
     use super::*;
     use crate::harness::best::CLASSES;
 
-    fn entry(class: Class, budget: u64) -> Entry {
+    /// An entry of which nothing is known.
+    pub fn entry(class: Class, budget: u64) -> Entry {
         Entry {
             instance: "net".into(),
             instance_hash: "0".into(),

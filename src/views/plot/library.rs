@@ -1,4 +1,4 @@
-//! Figures of the library: best-known times and bounds of a network, and how much is proved.
+//! Figures of the library: best-known times and bounds of a network, how much is proved, and how wide the gaps are.
 
 use remat_core::format::MemoryUnit;
 
@@ -85,4 +85,70 @@ pub fn proved(entries: &[Entry]) -> Option<Named> {
             series: merge_equal(series),
         },
     })
+}
+
+/// Gaps on the horizontal axis of [`gaps`], in per cent; what is nearer to its bound counts from the left end on.
+const GAPS: (f64, f64) = (0.01, 100.0);
+
+/// How many cases have a schedule within a gap of the best proved bound, for each class. Of the library as a whole it is
+/// the share of the cases that are not infeasible; of a part of it, such as the schedules of one method, the number.
+pub fn gaps(entries: &[&Entry], whole: bool) -> Option<Named> {
+    let mut series = Vec::new();
+    for (order, (name, class)) in CLASSES.into_iter().enumerate() {
+        let here: Vec<&&Entry> = entries.iter().filter(|entry| entry.class == class).collect();
+        let feasible = here.iter().filter(|entry| entry.status != Status::Infeasible).count();
+        let mut gaps: Vec<f64> = here.iter().filter_map(|entry| entry.gap).filter(|&gap| gap <= GAPS.1).collect();
+        gaps.sort_by(f64::total_cmp);
+        if gaps.is_empty() {
+            continue;
+        }
+        let height = |cases: usize| if whole { 100.0 * cases as f64 / feasible.max(1) as f64 } else { cases as f64 };
+        let mut points = vec![(GAPS.0, height(gaps.iter().filter(|&&gap| gap <= GAPS.0).count()))];
+        let beyond = gaps.iter().enumerate().filter(|&(_, &gap)| gap > GAPS.0);
+        points.extend(beyond.map(|(at, &gap)| (gap, height(at + 1))));
+        points.push((GAPS.1, height(gaps.len())));
+        series.push(Series { points, ..Series::new(name.into(), order, style::turn(order), Joined::Steps) });
+    }
+    let highest = points_of(&series).map(|point| point.1).fold(0.0, f64::max);
+    let (label, top) =
+        if whole { ("Cases within the gap (%)", 103.0) } else { ("Cases within the gap", 1.05 * highest) };
+    (highest > 0.0).then(|| Named {
+        instance: String::new(),
+        file: "gaps".into(),
+        figure: Figure {
+            title: "How near the bounds are".into(),
+            subtitle: if whole { "of all cases that are not proved infeasible" } else { "best-known schedules" }.into(),
+            horizontal: Axis::fixed("Gap to the best proved bound (%)", GAPS.0..GAPS.1, Scale::Logarithmic),
+            vertical: Axis::fixed(label, 0.0..top, Scale::Linear),
+            device: None,
+            series: merge_equal(series),
+        },
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::harness::best::entry;
+
+    fn with(gap: Option<f64>, status: Status) -> Entry {
+        Entry { gap, status, ..entry(CLASSES[0].1, 1) }
+    }
+
+    #[test]
+    fn gaps_count_cases_that_may_have_a_schedule() {
+        let entries = [
+            with(Some(0.0), Status::Solved),
+            with(Some(2.0), Status::Open),
+            with(None, Status::Open),
+            with(None, Status::Infeasible),
+        ];
+        let entries: Vec<&Entry> = entries.iter().collect();
+        let points = |whole| gaps(&entries, whole).unwrap().figure.series.remove(0).points;
+        assert_eq!(points(false), [(0.01, 1.0), (2.0, 2.0), (100.0, 2.0)]);
+        let third = 100.0 / 3.0;
+        assert_eq!(points(true), [(0.01, third), (2.0, 2.0 * third), (100.0, 2.0 * third)]);
+        assert!(gaps(&entries[2..], true).is_none(), "nothing has a gap");
+    }
 }

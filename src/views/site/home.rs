@@ -26,8 +26,10 @@ pub fn write(site: &Site<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
 type Part = (&'static str, &'static str, Markup);
 
 fn home(site: &Site<'_>) -> Result<Part, Failure> {
-    let figure = library::proved(site.entries).as_ref().map(svg::inline).transpose()?;
-    let mut newest: Vec<&Entry> = site.entries.iter().collect();
+    let all: Vec<&Entry> = site.entries.iter().collect();
+    let figures = [library::proved(site.entries), library::gaps(&all, true)];
+    let figures: Vec<Markup> = figures.iter().flatten().map(svg::inline).collect::<Result<_, _>>()?;
+    let mut newest = all;
     newest.sort_by(|a, b| b.timestamp.cmp(&a.timestamp));
     let newest: Vec<Vec<Cell>> = newest.into_iter().take(NEWEST).map(|entry| line(site, entry, true)).collect();
     let body = html! {
@@ -37,7 +39,7 @@ fn home(site: &Site<'_>) -> Result<Part, Failure> {
         p { "One simulator confirmed every schedule, and every bound says for which schedules it was proved." }
         h2 { "What is known" }
         (tallies(site.entries))
-        @if let Some(figure) = &figure { div.figures { (figure) } }
+        div.figures { @for figure in &figures { (figure) } }
         h2 { "Newest values" }
         (table("newest", "Newest values", &[&COLUMNS[..], &["when"]].concat(), &newest))
     };

@@ -7,7 +7,9 @@ use super::frame::{Cell, Page, table};
 use super::{Output, Site, markdown};
 use crate::ground::failure::Failure;
 use crate::harness::best::{CLASSES, Entry, Status};
+use crate::views::plot::library;
 use crate::views::report::parts::method as label;
+use crate::views::report::svg;
 
 pub fn write(site: &Site<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
     let row = |method: &&dyn Method| {
@@ -38,7 +40,7 @@ fn is_by(label: &str, id: &str) -> bool {
 fn one(site: &Site<'_>, method: &dyn Method, output: &mut Output<'_>) -> Result<(), Failure> {
     let id = method.id();
     let body = html! {
-        section { h2 { "In the library" } (profile(site, id)) }
+        section { h2 { "In the library" } (profile(site, id)?) }
         section.doc { (document(site, method)?) }
     };
     let page = Page { title: id, section: "Methods", depth: 1, viewer: false, body };
@@ -58,7 +60,9 @@ fn document(site: &Site<'_>, method: &dyn Method) -> Result<Markup, Failure> {
 }
 
 /// How many cases have their best schedule, or their proof, from a method, and how far the former are from the bound.
-fn profile(site: &Site<'_>, id: &str) -> Markup {
+fn profile(site: &Site<'_>, id: &str) -> Result<Markup, Failure> {
+    let found: Vec<&Entry> = site.entries.iter().filter(|entry| is_by(&entry.found_by, id)).collect();
+    let figure = library::gaps(&found, false).as_ref().map(svg::inline).transpose()?;
     let row = |(name, class): &(&str, remat_formulations::Class)| {
         let of_class = || site.entries.iter().filter(|entry| entry.class == *class);
         let found: Vec<&Entry> = of_class().filter(|entry| is_by(&entry.found_by, id)).collect();
@@ -89,8 +93,9 @@ fn profile(site: &Site<'_>, id: &str) -> Markup {
         "#infeasible proved",
     ];
     let rows: Vec<Vec<Cell>> = CLASSES.iter().map(row).collect();
-    html! {
+    Ok(html! {
         (table("profile", "In the library", &columns, &rows))
+        @if let Some(figure) = &figure { div.figures { (figure) } }
         p.caption { "A best schedule that several methods found is counted for the first of them; a method that ran only where others had left a gap has fewer chances." }
-    }
+    })
 }
