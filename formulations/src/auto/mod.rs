@@ -123,7 +123,9 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     if clock.is_limited() && context.limits.threads > 1 {
         std::thread::scope(|scope| {
             let annealing = scope.spawn(|| {
-                ANNEALINGS.into_iter().for_each(|parts| anneal(clock.share(parts), "auto", Role::Heuristic));
+                for parts in ANNEALINGS {
+                    anneal(clock.share(parts), "auto", Role::Heuristic);
+                }
             });
             search(clock);
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
