@@ -133,7 +133,7 @@ mod tests {
     use crate::harness::best::entry;
 
     fn with(gap: Option<f64>, status: Status) -> Entry {
-        Entry { gap, status, ..entry(CLASSES[0].1, 1) }
+        Entry { status, gap, ..entry(CLASSES[0].1, 1) }
     }
 
     #[test]
