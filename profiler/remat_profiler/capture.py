@@ -91,9 +91,13 @@ class TrainingStep(nn.Module):
         return (loss,)
 
 
-def training_loss(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added."""
-    first, *others = _logits_of(model(images))
+def training_loss(model: nn.Module, images: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added, or the mean squared
+    difference where the network `regresses`; `more` are its further inputs, if any, and then the labels."""
+    *inputs, labels = more
+    first, *others = _logits_of(model(images, *inputs))
+    if _regresses(model):
+        return nn.functional.mse_loss(first, labels)
     loss = nn.functional.cross_entropy(first, labels)
     for logits, weight in zip(others, getattr(model, "loss_weights", (1.0,))[1:], strict=True):
         loss = loss + weight * nn.functional.cross_entropy(logits, labels)
@@ -117,9 +121,12 @@ def capture(request: Request, device: str) -> Capture:
         step = TrainingStep(model, None if example is None else example.loss).train()
         if example is None:
             images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
-            labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
-            inputs: tuple[torch.Tensor, ...] = (images, labels)
-            names = ["tokens" if _takes_tokens(model) else "images", "labels"]
+            further = {name: torch.zeros(request.batch, *shape, dtype=dtype, device=device)
+                       for name, (shape, dtype) in _more_inputs(model).items()}
+            kind = torch.float32 if _regresses(model) else torch.int64
+            labels = torch.zeros(_label_shape(step, images, *further.values()), dtype=kind, device=device)
+            inputs: tuple[torch.Tensor, ...] = (images, *further.values(), labels)
+            names = ["tokens" if _takes_tokens(model) else "images", *further, "labels"]
         else:
             inputs = tuple(mode.from_tensor(tensor.detach()).to(device) for tensor in example.inputs)
             names = [f"input{index}" for index in range(len(inputs))]
@@ -212,11 +219,19 @@ def _fallback_note(tried: str, used: str) -> str:
     return f"this torch build cannot run a backward pass on fake {tried} tensors here: fake {used} tensors instead"
 
 
-def _label_shape(step: TrainingStep, images: torch.Tensor) -> tuple[int, ...]:
-    """Labels have the shape of the logits without the class dimension."""
+def _label_shape(step: TrainingStep, *inputs: torch.Tensor) -> tuple[int, ...]:
+    """Labels have the shape of the logits without the class dimension, or of the whole output."""
     with torch.no_grad():
-        logits = _logits_of(step.model(images))[0]
-    return (logits.shape[0], *logits.shape[2:])
+        logits = _logits_of(step.model(*inputs))[0]
+    return tuple(logits.shape) if _regresses(step.model) else (logits.shape[0], *logits.shape[2:])
+
+
+def _more_inputs(model: nn.Module) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    return dict(getattr(model, "more_inputs", {}))
+
+
+def _regresses(model: nn.Module) -> bool:
+    return bool(getattr(model, "regresses", False))
 
 
 def _takes_tokens(model: nn.Module) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import fx
 
-from .aliasing import Value, bound_arguments, viewed_operand
+from .aliasing import Value, bound_arguments, is_view
 from .costs import Cost, CostSource
 from .errors import ProfilerError
 from .trace import Operator, Storage, TracedIteration
@@ -148,7 +148,7 @@ def _shape_attributes(name: str, operand: fx.Node, node: fx.Node) -> dict[str, o
     if not isinstance(tensor, torch.Tensor):
         return {}
     unlisted = operand.op in ("placeholder", "get_attr")
-    folded = operand.op == "call_function" and viewed_operand(operand) is not None
+    folded = operand.op == "call_function" and is_view(operand)
     convolution = node.target._schema.name in _CONVOLUTIONS and name in ("input", "weight")
     found: dict[str, object] = {}
     if unlisted or folded or convolution:
