@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
@@ -130,7 +131,7 @@ def _is_plain_copy(node: fx.Node) -> bool:
     return source.shape == copy.shape and source.stride() == copy.stride()
 
 
-def bound_arguments(node: fx.Node) -> Iterator[tuple[torch._C.Argument, object]]:
+def bound_arguments(node: fx.Node) -> Iterator[tuple[torch._C.Argument, Any]]:
     """Schema arguments of a node with the values it was called with (defaults left out)."""
     for position, argument in enumerate(node.target._schema.arguments):
         if position < len(node.args) and not argument.kwarg_only:

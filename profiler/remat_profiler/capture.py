@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import torch
 import torch.fx.traceback as fx_traceback
@@ -25,6 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .errors import ProfilerError
 
+Marks = list[contextlib.AbstractContextManager[None]]
 MARK = "remat_profiler"
 MODEL = "model"
 
@@ -136,15 +138,15 @@ def capture(request: Request, device: str) -> Capture:
 
 
 def _joint_graph(step: TrainingStep, inputs: tuple[torch.Tensor, ...]) -> _JointGraph:
-    def take(graph_module, _inputs, *, num_fwd_outputs, **_options):
+    def take(graph_module: torch.fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_options: object) -> NoReturn:
         raise _JointGraph(graph_module, num_fwd_outputs)
 
-    def never(_graph_module, _inputs):
+    def never(_graph_module: object, _inputs: object) -> NoReturn:
         raise AssertionError("the partition function comes before the compilers")
 
     state = dict(step.named_parameters()) | dict(step.named_buffers())
 
-    def functional(*arguments):
+    def functional(*arguments: torch.Tensor) -> object:
         replaced = dict(zip(state, arguments))
         return torch.func.functional_call(step, replaced, arguments[len(state) :])
 
@@ -245,13 +247,13 @@ def _input_dtype(model: nn.Module) -> torch.dtype:
 def _mark_modules(model: nn.Module) -> None:
     """Keeps the path of the innermost running module in the marks of new nodes."""
     for path, module in model.named_modules():
-        stack: list[contextlib.AbstractContextManager] = []
+        stack: Marks = []
 
-        def enter(_module, _inputs, path=path, stack=stack):
+        def enter(_module: object, _inputs: object, path: str = path, stack: Marks = stack) -> None:
             stack.append(_marked(module=f"{MODEL}.{path}" if path else MODEL))
             stack[-1].__enter__()
 
-        def leave(_module, _inputs, _output, stack=stack):
+        def leave(_module: object, _inputs: object, _output: object, stack: Marks = stack) -> None:
             stack.pop().__exit__(None, None, None)
 
         module.register_forward_pre_hook(enter)
@@ -267,10 +269,10 @@ def _mark_autograd(loss: torch.Tensor) -> None:
         function = todo.pop()
         sequence = function._sequence_nr()
 
-        def before(_gradients, sequence=sequence):
+        def before(_gradients: object, sequence: int = sequence) -> None:
             _set_mark({"grad_fn": sequence})
 
-        def after(_inputs, _outputs):
+        def after(_inputs: object, _outputs: object) -> None:
             _set_mark({})
 
         function.register_prehook(before)
@@ -363,12 +365,12 @@ def _native_upsampling() -> Iterator[None]:
 
     torch registers Python kernels that take it apart into index arithmetic while a graph is traced; what
     they leave behind for the backward pass no framework would keep."""
-    removed = []
+    offered: list[tuple[Any, DispatchKey]] = []
     for name in dir(torch.ops.aten):
         if "upsample" in name:
             packet = getattr(torch.ops.aten, name)
-            removed += [(getattr(packet, overload), key) for overload in packet.overloads() for key in _PYTHON_KERNELS]
-    removed = [(operator, key, operator.py_kernels[key]) for operator, key in removed if key in operator.py_kernels]
+            offered += [(getattr(packet, overload), key) for overload in packet.overloads() for key in _PYTHON_KERNELS]
+    removed = [(operator, key, operator.py_kernels[key]) for operator, key in offered if key in operator.py_kernels]
     try:
         for operator, key, _ in removed:
             del operator.py_kernels[key]

@@ -140,7 +140,7 @@ def _with_alternatives(job: Job) -> Job:
 
 def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     """Each network with the costs of its device and then, as NAME-flops or NAME-unit, with counted ones."""
-    both = {}
+    both: dict[str, Job] = {}
     for name, job in jobs.items():
         both |= {name: job, f"{name}-{device}": replace(job, device=device)}
     return both

@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from remat_profiler import check
+from remat_profiler.capture import Request, capture, mark_of
 from remat_profiler.errors import ProfilerError
 from remat_profiler.job import Job, traced_with
+from remat_profiler.models import builder
+from remat_profiler.trace import trace as trace_captured
 
 from .conftest import document_of, trace_of
 from .splitting import SEVERAL_VIEWS, Parts
@@ -241,3 +244,16 @@ def test_a_machine_without_gpu_falls_back_to_cpu_tensors_and_says_so():
         assert any("fake cuda tensors here" in note for note in trace.notes)
     notes = document_of(trace)["provenance"]["notes"]
     assert any("traced for a CPU" in note for note in notes) == (trace.capture.trace_device == "cpu")
+
+
+def test_nodes_without_a_number_are_linked_to_nothing():
+    """A backward node without one was linked to the first forward node that had none either."""
+    captured = capture(Request(builder("toy:conv-bn-relu"), 4, (3, 8, 8)), "cpu")
+    first = next(node for node in captured.graph_module.graph.nodes if node.op == "call_function")
+    backward = next(node for node in captured.graph_module.graph.nodes if "threshold_backward" in str(node.target))
+    del first.meta["seq_nr"], backward.meta["seq_nr"]
+    mark_of(backward).pop("grad_fn")
+    assert mark_of(backward) == {} or "grad_fn" not in mark_of(backward)
+    mark_of(backward)["seen"] = True
+    relu = next(op for op in trace_captured(captured).operators if op.node is backward)
+    assert relu.differentiates is None
