@@ -59,7 +59,7 @@ test-profiler:
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
-instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batches rotor monet fastsa":
+instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batches rotor monet fastsa large":
     cd profiler && for suite in {{ suites }}; do \
         "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
     done

@@ -100,12 +100,18 @@ fi
 if [ -n "$profiler" ]; then
     venv=$(scripts/profiler-venv.sh)
     [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    # torch in the range that the profiler's package names; the others as they come.
+    torch=$(sed -n 's/^dependencies = \["\(torch[^"]*\)".*/\1/p' profiler/pyproject.toml)
+    [ -n "$torch" ] || { echo "error: profiler/pyproject.toml names no range of torch as its first dependency" >&2; exit 1; }
     # Looked for by file, not by import, which takes seconds; pip leaves alone what is there already.
-    needs=(torch torchvision numpy zstandard pytest timm transformers scipy ruff mypy)
-    if ! "$venv/bin/python" -c 'import importlib.util as u, sys
-sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${needs[@]}"; then
-        step "torch (5 GB) and the profiler's other needs, into $venv"
-        "$venv/bin/python" -m pip install --quiet "${needs[@]}"
+    needs=(torchvision numpy zstandard pytest timm transformers scipy ruff mypy)
+    if ! "$venv/bin/python" -c 'import importlib.metadata as m, importlib.util as u, sys
+from pip._vendor.packaging.requirements import Requirement
+torch, *needs = sys.argv[1:]
+there = u.find_spec("torch") and m.version("torch") in Requirement(torch).specifier
+sys.exit(not (there and all(map(u.find_spec, needs))))' "$torch" "${needs[@]}"; then
+        step "$torch (5 GB) and the profiler's other needs, into $venv"
+        "$venv/bin/python" -m pip install --quiet "$torch" "${needs[@]}"
     fi
 fi
 

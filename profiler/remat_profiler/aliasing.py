@@ -1,8 +1,8 @@
 """Which storage each value of a joint graph lives in, and which values an operator really reads.
 
-A *value* is one output of one node. View operators (by the alias annotations of their schema) and
-tuple access make no values of their own: they resolve to the value whose storage they share. This
-file knows ATen's schemas, and must not know of networks, phases or costs.
+A *value* is one output of one node. View operators (by the alias annotations of their schema, those with
+several outputs included: `split`, `unbind`) and tuple access make no values of their own: they resolve to the
+value whose storage they share. This file knows ATen's schemas, and must not know of networks, phases or costs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
@@ -19,7 +20,11 @@ from .errors import ProfilerError
 aten = torch.ops.aten
 
 # Views whose schema does not say so, because the result must not be written to through both names.
-UNANNOTATED_VIEWS = {"aten::_unsafe_view", "aten::lift_fresh"}
+UNANNOTATED_VIEWS = {
+    "aten::_unsafe_view", "aten::lift_fresh", "aten::unsafe_chunk", "aten::unsafe_split", "aten::unsafe_split_with_sizes",
+}
+# What schemas write of an operand that several outputs view: `Tensor(a -> *) self`. Of their result, a list, they name no set.
+_VIEWED_BY_SEVERAL = "*"
 
 # Operands of which an operator reads the shape, dtype or device at most, so that the storage need
 # not be there. Checked against the CPU and CUDA kernels.
@@ -102,11 +107,17 @@ def viewed_operand(node: fx.Node) -> fx.Node | None:
         return None
     if schema.returns[0].alias_info.is_write:
         raise ProfilerError(f"'{schema.name}' writes to its operand: the graph is not functional")
-    aliases = schema.returns[0].alias_info.before_set
+    aliases = schema.returns[0].alias_info.before_set or {_VIEWED_BY_SEVERAL}
     for argument, value in bound_arguments(node):
-        if argument.alias_info is not None and argument.alias_info.before_set & aliases:
+        if argument.alias_info is not None and (argument.alias_info.before_set | argument.alias_info.after_set) & aliases:
             return value
     return None
+
+
+def is_view(node: fx.Node) -> bool:
+    """Whether a node has no storage of its own: a view, or one of several views that an operator puts out."""
+    maker = node.args[0] if node.op == "call_function" and node.target is operator.getitem else node
+    return viewed_operand(maker) is not None
 
 
 def _is_plain_copy(node: fx.Node) -> bool:
@@ -120,7 +131,7 @@ def _is_plain_copy(node: fx.Node) -> bool:
     return source.shape == copy.shape and source.stride() == copy.stride()
 
 
-def bound_arguments(node: fx.Node) -> Iterator[tuple[torch._C.Argument, object]]:
+def bound_arguments(node: fx.Node) -> Iterator[tuple[torch._C.Argument, Any]]:
     """Schema arguments of a node with the values it was called with (defaults left out)."""
     for position, argument in enumerate(node.target._schema.arguments):
         if position < len(node.args) and not argument.kwarg_only:

@@ -15,6 +15,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 import torch
 import torch.fx.traceback as fx_traceback
@@ -25,6 +26,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .errors import ProfilerError
 
+Marks = list[contextlib.AbstractContextManager[None]]
 MARK = "remat_profiler"
 MODEL = "model"
 
@@ -91,9 +93,13 @@ class TrainingStep(nn.Module):
         return (loss,)
 
 
-def training_loss(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added."""
-    first, *others = _logits_of(model(images))
+def training_loss(model: nn.Module, images: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy of the network's logits, those of auxiliary classifiers weighted and added, or the mean squared
+    difference where the network `regresses`; `more` are its further inputs, if any, and then the labels."""
+    *inputs, labels = more
+    first, *others = _logits_of(model(images, *inputs))
+    if _regresses(model):
+        return nn.functional.mse_loss(first, labels)
     loss = nn.functional.cross_entropy(first, labels)
     for logits, weight in zip(others, getattr(model, "loss_weights", (1.0,))[1:], strict=True):
         loss = loss + weight * nn.functional.cross_entropy(logits, labels)
@@ -117,9 +123,12 @@ def capture(request: Request, device: str) -> Capture:
         step = TrainingStep(model, None if example is None else example.loss).train()
         if example is None:
             images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
-            labels = torch.zeros(_label_shape(step, images), dtype=torch.int64, device=device)
-            inputs: tuple[torch.Tensor, ...] = (images, labels)
-            names = ["tokens" if _takes_tokens(model) else "images", "labels"]
+            further = {name: torch.zeros(request.batch, *shape, dtype=dtype, device=device)
+                       for name, (shape, dtype) in _more_inputs(model).items()}
+            kind = torch.float32 if _regresses(model) else torch.int64
+            labels = torch.zeros(_label_shape(step, images, *further.values()), dtype=kind, device=device)
+            inputs: tuple[torch.Tensor, ...] = (images, *further.values(), labels)
+            names = ["tokens" if _takes_tokens(model) else "images", *further, "labels"]
         else:
             inputs = tuple(mode.from_tensor(tensor.detach()).to(device) for tensor in example.inputs)
             names = [f"input{index}" for index in range(len(inputs))]
@@ -129,15 +138,15 @@ def capture(request: Request, device: str) -> Capture:
 
 
 def _joint_graph(step: TrainingStep, inputs: tuple[torch.Tensor, ...]) -> _JointGraph:
-    def take(graph_module, _inputs, *, num_fwd_outputs, **_options):
+    def take(graph_module: torch.fx.GraphModule, _inputs: object, *, num_fwd_outputs: int, **_options: object) -> NoReturn:
         raise _JointGraph(graph_module, num_fwd_outputs)
 
-    def never(_graph_module, _inputs):
+    def never(_graph_module: object, _inputs: object) -> NoReturn:
         raise AssertionError("the partition function comes before the compilers")
 
     state = dict(step.named_parameters()) | dict(step.named_buffers())
 
-    def functional(*arguments):
+    def functional(*arguments: torch.Tensor) -> object:
         replaced = dict(zip(state, arguments))
         return torch.func.functional_call(step, replaced, arguments[len(state) :])
 
@@ -212,11 +221,19 @@ def _fallback_note(tried: str, used: str) -> str:
     return f"this torch build cannot run a backward pass on fake {tried} tensors here: fake {used} tensors instead"
 
 
-def _label_shape(step: TrainingStep, images: torch.Tensor) -> tuple[int, ...]:
-    """Labels have the shape of the logits without the class dimension."""
+def _label_shape(step: TrainingStep, *inputs: torch.Tensor) -> tuple[int, ...]:
+    """Labels have the shape of the logits without the class dimension, or of the whole output."""
     with torch.no_grad():
-        logits = _logits_of(step.model(images))[0]
-    return (logits.shape[0], *logits.shape[2:])
+        logits = _logits_of(step.model(*inputs))[0]
+    return tuple(logits.shape) if _regresses(step.model) else (logits.shape[0], *logits.shape[2:])
+
+
+def _more_inputs(model: nn.Module) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    return dict(getattr(model, "more_inputs", {}))
+
+
+def _regresses(model: nn.Module) -> bool:
+    return bool(getattr(model, "regresses", False))
 
 
 def _takes_tokens(model: nn.Module) -> bool:
@@ -230,13 +247,13 @@ def _input_dtype(model: nn.Module) -> torch.dtype:
 def _mark_modules(model: nn.Module) -> None:
     """Keeps the path of the innermost running module in the marks of new nodes."""
     for path, module in model.named_modules():
-        stack: list[contextlib.AbstractContextManager] = []
+        stack: Marks = []
 
-        def enter(_module, _inputs, path=path, stack=stack):
+        def enter(_module: object, _inputs: object, path: str = path, stack: Marks = stack) -> None:
             stack.append(_marked(module=f"{MODEL}.{path}" if path else MODEL))
             stack[-1].__enter__()
 
-        def leave(_module, _inputs, _output, stack=stack):
+        def leave(_module: object, _inputs: object, _output: object, stack: Marks = stack) -> None:
             stack.pop().__exit__(None, None, None)
 
         module.register_forward_pre_hook(enter)
@@ -252,10 +269,10 @@ def _mark_autograd(loss: torch.Tensor) -> None:
         function = todo.pop()
         sequence = function._sequence_nr()
 
-        def before(_gradients, sequence=sequence):
+        def before(_gradients: object, sequence: int = sequence) -> None:
             _set_mark({"grad_fn": sequence})
 
-        def after(_inputs, _outputs):
+        def after(_inputs: object, _outputs: object) -> None:
             _set_mark({})
 
         function.register_prehook(before)
@@ -348,12 +365,12 @@ def _native_upsampling() -> Iterator[None]:
 
     torch registers Python kernels that take it apart into index arithmetic while a graph is traced; what
     they leave behind for the backward pass no framework would keep."""
-    removed = []
+    offered: list[tuple[Any, DispatchKey]] = []
     for name in dir(torch.ops.aten):
         if "upsample" in name:
             packet = getattr(torch.ops.aten, name)
-            removed += [(getattr(packet, overload), key) for overload in packet.overloads() for key in _PYTHON_KERNELS]
-    removed = [(operator, key, operator.py_kernels[key]) for operator, key in removed if key in operator.py_kernels]
+            offered += [(getattr(packet, overload), key) for overload in packet.overloads() for key in _PYTHON_KERNELS]
+    removed = [(operator, key, operator.py_kernels[key]) for operator, key in offered if key in operator.py_kernels]
     try:
         for operator, key, _ in removed:
             del operator.py_kernels[key]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .documents import Implementation, Instance, Operator, Tensor, fixed_bytes
+
 _RESIDENT_AT_END = ("param_gradient", "output", "input")
 
 
@@ -24,7 +26,7 @@ class Summary:
     fixed_bytes: int
 
 
-def problems(instance: dict) -> list[str]:
+def problems(instance: Instance) -> list[str]:
     """What is wrong with an instance, one line each; empty where nothing is."""
     found: list[str] = []
     tensors = {tensor["id"]: tensor for tensor in instance["tensors"]}
@@ -46,7 +48,9 @@ def problems(instance: dict) -> list[str]:
     return found
 
 
-def _operator_problems(operator: dict, operators: dict, tensors: dict, present: set[int]) -> list[str]:
+def _operator_problems(
+    operator: Operator, operators: dict[int, Operator], tensors: dict[int, Tensor], present: set[int]
+) -> list[str]:
     found = []
     where = f"operator {operator['id']} ({operator['name']})"
     for tensor in operator["inputs"]:
@@ -58,7 +62,7 @@ def _operator_problems(operator: dict, operators: dict, tensors: dict, present: 
         elif tensor in present:
             found.append(f"{where} makes tensor {tensor} a second time")
     target = operator.get("differentiates")
-    if target is not None and operators.get(target, {}).get("phase") in (None, "backward"):
+    if target is not None and (target not in operators or operators[target]["phase"] == "backward"):
         found.append(f"{where} differentiates {target}, which is no forward operator")
     for tensor in _saved(operator):
         if tensor not in tensors or tensors[tensor]["kind"] != "saved" or tensor in present:
@@ -81,11 +85,13 @@ def _operator_problems(operator: dict, operators: dict, tensors: dict, present: 
     return found
 
 
-def _saved(operator: dict) -> set[int]:
+def _saved(operator: Operator) -> set[int]:
     return {tensor for implementation in operator["implementations"] for tensor in implementation.get("saves", [])}
 
 
-def _in_place_problems(where: str, operator: dict, implementation: dict, tensors: dict) -> list[str]:
+def _in_place_problems(
+    where: str, operator: Operator, implementation: Implementation, tensors: dict[int, Tensor]
+) -> list[str]:
     pair = implementation.get("in_place")
     if pair is None:
         return []
@@ -98,7 +104,7 @@ def _in_place_problems(where: str, operator: dict, implementation: dict, tensors
     return [] if legal else [f"{where}, {implementation['name']}, cannot work in place"]
 
 
-def store_all(instance: dict) -> Summary:
+def store_all(instance: Instance) -> Summary:
     """Runs every operator once, in order, with its default implementation."""
     operators = {operator["id"]: operator for operator in instance["operators"]}
     size = {tensor["id"]: tensor["bytes"] for tensor in instance["tensors"]}
@@ -107,7 +113,7 @@ def store_all(instance: dict) -> Summary:
     for step, id in enumerate(instance["order"]):
         for tensor in operators[id]["inputs"] + _makes(operators[id]):
             last_use[tensor] = step
-    fixed = sum(instance.get("fixed_bytes", {}).values())
+    fixed = fixed_bytes(instance)
     resident = fixed + sum(t["bytes"] for t in instance["tensors"] if t["kind"] == "input")
     time, peak, peak_operator = 0, resident, "before the first step"
     for step, id in enumerate(instance["order"]):
@@ -123,6 +129,6 @@ def store_all(instance: dict) -> Summary:
     return Summary(len(operators), len(size), time, peak, peak_operator, fixed)
 
 
-def _makes(operator: dict) -> list[int]:
+def _makes(operator: Operator) -> list[int]:
     """What the default implementation makes."""
     return operator["outputs"] + operator["implementations"][0].get("saves", [])

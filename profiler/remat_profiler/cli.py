@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
             return 0
         if options.command is None:
             reader.error("expected a command: trace, suite, replay or harvest (or --list)")
-        return options.run(options)
+        return int(options.run(options))
     except ProfilerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -116,16 +116,13 @@ def _join(options: argparse.Namespace) -> int:
     from .convolutions.join import join
 
     instance.check_output(options.output)
-    try:
-        made = instance.read(options.instance)
-    except OSError as error:
-        raise ProfilerError(f"cannot read '{options.instance}': {error.strerror}") from error
+    made = instance.load(options.instance)
     made["name"] = instance.stem(options.output)
     added = join(made, options.convolutions, "", options.math)
     if not added:
         raise ProfilerError(f"'{options.convolutions}' has no algorithm for any convolution of '{options.instance}'")
     command = f"; remat-profiler join --convolutions {Path(options.convolutions).name}"
-    made["provenance"]["command"] += command + (f" --math {options.math}" if options.math else "")
+    made["provenance"]["command"] = made["provenance"].get("command", "") + command + (f" --math {options.math}" if options.math else "")
     found = check.problems(made)
     if found:
         raise ProfilerError(f"the joined instance is not valid ({len(found)} problems): {found[0]}")

@@ -14,6 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from . import check, instance
+from .documents import Instance
 from .errors import ProfilerError
 from .job import GRAPH_SIZE
 
@@ -36,15 +37,12 @@ class _Instances:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: dict[str, dict] = {}
+        self.known: dict[str, Instance] = {}
 
-    def __getitem__(self, key: str) -> dict:
+    def __getitem__(self, key: str) -> Instance:
         if key not in self.known:
             path = self.folder / f"{key}.json.zst"
-            try:
-                self.known[key] = instance.read(path)
-            except OSError as error:
-                raise ProfilerError(f"cannot read '{path}': {error.strerror}") from error
+            self.known[key] = instance.load(path)
         return self.known[key]
 
 
@@ -68,7 +66,7 @@ def _store_all(rows: list[dict[str, str]], found: _Instances) -> list[str]:
     return lines
 
 
-def _preferring(made: dict, name: str) -> dict:
+def _preferring(made: Instance, name: str) -> Instance:
     """The instance with the implementation of that name as the default wherever there is one."""
     if not name:
         return made
@@ -77,9 +75,10 @@ def _preferring(made: dict, name: str) -> dict:
         wanted = [v for v in operator["implementations"] if v["name"] == name]
         if wanted:
             others = [v for v in operator["implementations"] if v["name"] != name]
-            operator = operator | {"implementations": wanted + others, "inputs": wanted[0].get("inputs", operator["inputs"])}
+            inputs = wanted[0].get("inputs", operator["inputs"])
+            operator = {**operator, "implementations": wanted + others, "inputs": inputs}
         operators.append(operator)
-    return made | {"operators": operators}
+    return {**made, "operators": operators}
 
 
 def _graphs(rows: list[dict[str, str]], found: _Instances) -> list[str]:
@@ -95,7 +94,7 @@ def _graphs(rows: list[dict[str, str]], found: _Instances) -> list[str]:
     return lines
 
 
-def _count(made: dict, quantity: str) -> int:
+def _count(made: Instance, quantity: str) -> int:
     """Our count of what a paper counts."""
     if quantity == "forward operators":  # statistics are a part of the batch norm there
         return sum(o["phase"] == "forward" and o["op_type"] != STATISTICS for o in made["operators"])

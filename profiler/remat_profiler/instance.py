@@ -9,14 +9,18 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import fx
 
-from .aliasing import Value, bound_arguments, viewed_operand
+from .aliasing import Value, bound_arguments, is_view
 from .costs import Cost, CostSource
+from .documents import INSTANCE_FORMAT, VERSION, Implementation, Instance, Tensor, TensorKind, without_nulls
+from .documents import Operator as OperatorEntry
 from .errors import ProfilerError
 from .trace import Operator, Storage, TracedIteration
 
@@ -35,15 +39,15 @@ class Header:
     command: str
 
 
-def document(header: Header, trace: TracedIteration, costs: CostSource) -> dict[str, object]:
+def document(header: Header, trace: TracedIteration, costs: CostSource) -> Instance:
     """The instance as a JSON object."""
     described = costs.describe()
     inputs = [Value(node).tensor for node in trace.capture.inputs]
     abstract = {} if described.time_unit == "ns" else {"units": {"time": described.time_unit}}
     device = {} if described.device is None else {"device": described.device}
-    return {
-        "format": "remat-instance",
-        "version": 1,
+    return cast(Instance, {
+        "format": INSTANCE_FORMAT,
+        "version": VERSION,
         "name": header.name,
         **abstract,
         "provenance": {
@@ -63,7 +67,7 @@ def document(header: Header, trace: TracedIteration, costs: CostSource) -> dict[
         "tensors": [_tensor(storage) for storage in trace.storages],
         "operators": [_operator(operator, trace, costs) for operator in trace.operators],
         "order": [operator.id for operator in trace.operators],
-    }
+    })
 
 
 def _notes(trace: TracedIteration, runs_on: str) -> list[str]:
@@ -82,10 +86,10 @@ def _notes(trace: TracedIteration, runs_on: str) -> list[str]:
     return notes
 
 
-def _tensor(storage: Storage) -> dict[str, object]:
+def _tensor(storage: Storage) -> Tensor:
     tensor = storage.value.tensor
-    entry: dict[str, object] = {
-        "id": storage.id, "name": storage.name, "bytes": storage.value.nbytes, "kind": storage.kind,
+    entry: Tensor = {
+        "id": storage.id, "name": storage.name, "bytes": storage.value.nbytes, "kind": cast(TensorKind, storage.kind),
     }
     if tensor.numel() * tensor.element_size() == storage.value.nbytes:
         entry["shape"] = list(tensor.shape)
@@ -93,7 +97,7 @@ def _tensor(storage: Storage) -> dict[str, object]:
     return entry
 
 
-def _operator(operator: Operator, trace: TracedIteration, costs: CostSource) -> dict[str, object]:
+def _operator(operator: Operator, trace: TracedIteration, costs: CostSource) -> OperatorEntry:
     entry: dict[str, object] = {
         "id": operator.id,
         "name": operator.name,
@@ -112,14 +116,15 @@ def _operator(operator: Operator, trace: TracedIteration, costs: CostSource) -> 
     if attributes:
         entry["attributes"] = attributes
     cost = costs.cost(operator.node)
-    entry["implementations"] = [_implementation("default", cost)]
+    offered = [_implementation("default", cost)]
     if operator.updates_state:
-        entry["implementations"].append(_implementation("recompute", cost) | {"recompute": True})
-    return entry
+        offered.append({**_implementation("recompute", cost), "recompute": True})
+    entry["implementations"] = offered
+    return cast(OperatorEntry, entry)  # in the order of fields that committed files have
 
 
-def _implementation(name: str, cost: Cost) -> dict[str, object]:
-    entry: dict[str, object] = {"name": name, "time": cost.time_ns}
+def _implementation(name: str, cost: Cost) -> Implementation:
+    entry: Implementation = {"name": name, "time": cost.time_ns}
     if cost.workspace_bytes:
         entry["workspace_bytes"] = cost.workspace_bytes
     if cost.spread_ns is not None:
@@ -148,7 +153,7 @@ def _shape_attributes(name: str, operand: fx.Node, node: fx.Node) -> dict[str, o
     if not isinstance(tensor, torch.Tensor):
         return {}
     unlisted = operand.op in ("placeholder", "get_attr")
-    folded = operand.op == "call_function" and viewed_operand(operand) is not None
+    folded = operand.op == "call_function" and is_view(operand)
     convolution = node.target._schema.name in _CONVOLUTIONS and name in ("input", "weight")
     found: dict[str, object] = {}
     if unlisted or folded or convolution:
@@ -190,7 +195,7 @@ def check_output(path: Path) -> None:
         raise ProfilerError(f"output '{path}' is not writable")
 
 
-def write(instance: dict[str, object], path: Path) -> int:
+def write(instance: Instance, path: Path) -> int:
     """Writes the file, compressed as its suffix says, by way of a temporary one; returns its size."""
     text = _text(instance).encode()
     if path.name.endswith(".gz"):
@@ -209,25 +214,52 @@ def write(instance: dict[str, object], path: Path) -> int:
     return len(text)
 
 
-def read(path: Path) -> dict[str, object]:
-    """Reads a file that `write` wrote."""
+def read(path: Path) -> Instance:
+    """Reads an instance file; raises `OSError`, and `ValueError` for what is none."""
+    read = parsed(path)
+    if read.get("format") != INSTANCE_FORMAT or read.get("version") != VERSION:
+        raise ValueError(f"expected an instance file (format {INSTANCE_FORMAT}, version {VERSION})")
+    return without_nulls(cast(Instance, read))
+
+
+def load(path: Path) -> Instance:
+    """Reads an instance file; raises `ProfilerError`, which names the file."""
+    try:
+        return read(path)
+    except OSError as error:
+        raise ProfilerError(f"cannot read '{path}': {error.strerror}") from error
+    except ValueError as error:
+        raise ProfilerError(f"'{path}' is no instance of ours: {error}") from error
+
+
+def parsed(path: Path) -> dict[str, object]:
+    """The JSON object of a file, decompressed as its suffix says; raises `OSError`, and `ValueError` where it holds none."""
     data = path.read_bytes()
     if path.name.endswith(".gz"):
-        data = gzip.decompress(data)
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(str(error)) from error
     elif path.name.endswith(".zst"):
         import zstandard
 
-        # Files that were written as a stream do not say how long they are.
-        data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    return json.loads(data)
+        try:
+            # Files that were written as a stream do not say how long they are.
+            data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from error
+    read = json.loads(data)
+    if not isinstance(read, dict):
+        raise ValueError("expected a JSON object")
+    return read
 
 
-def _text(instance: dict[str, object]) -> str:
+def _text(instance: Instance) -> str:
     """Compact JSON with one tensor or operator a line, so that two files can be compared."""
     lines = []
     for key, value in instance.items():
         if key in ("tensors", "operators"):
-            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in value)
+            rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in cast(list[object], value))
             lines.append(f"{json.dumps(key)}:[\n{rows}\n]")
         else:
             lines.append(f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}")

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from .capture import Example
+    from .check import Summary
     from .costs import CostSource
+    from .documents import Instance
     from .trace import TracedIteration
 
 
@@ -115,9 +117,9 @@ def traced_with(job: Job, build: Callable[[], nn.Module] | None, example: Exampl
     return iteration
 
 
-def summary(name: str, made: dict, store_all, size: int, seconds: float) -> str:
+def summary(name: str, made: Instance, store_all: Summary, size: int, seconds: float) -> str:
     """What was written, and what store-all needs on it."""
-    batch = made["provenance"]["batch_size"]
+    batch = made["provenance"].get("batch_size", 1)
     times = made["provenance"]["times"]["kind"]
     return (
         f"{name}: {store_all.operators} operators, {store_all.tensors} tensors, {size} bytes written in {seconds:.1f} s\n"
@@ -127,7 +129,7 @@ def summary(name: str, made: dict, store_all, size: int, seconds: float) -> str:
     )
 
 
-def _duration(made: dict, time: int, batch: int) -> str:
+def _duration(made: Instance, time: int, batch: int) -> str:
     """Milliseconds and throughput, or a number of abstract units."""
     if made.get("units", {}).get("time") == "abstract":
         return f"{time} abstract units"

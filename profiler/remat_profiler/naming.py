@@ -82,7 +82,9 @@ class Namer:
             return path
         return f"{path}.{kind}" if path else kind
 
-    def _backward_name(self, operator, operators, parts, readers) -> str:
+    def _backward_name(
+        self, operator: Operator, operators: list[Operator], parts: Counter[int | None], readers: dict[int, int]
+    ) -> str:
         if operator.differentiates is not None:
             base = f"{operators[operator.differentiates].name}.backward"
             kind = mark_of(operator.node).get("role") or short_type(operator)

@@ -120,6 +120,16 @@ def _kusumoto_batches() -> dict[str, Job]:
             for batch in (table_1 * halves // 2 for halves in (1, 3, 4, 6, 8)) if batch > 1}
 
 
+def _large() -> dict[str, Job]:
+    """Networks of thousands of operators, on an A100."""
+    tokens = {"llama2-70b": (1, 2048), "gpt3-175b": (1, 2048), "m2m100-1.2b": (8, 512)}
+    jobs = {f"{name}-{length}-b{batch}": Job(f"large:{name}", batch, (length,), "model:a100", "cpu")
+            for name, (batch, length) in tokens.items()}
+    jobs["vit-22b-224-b32"] = _job("large:vit-22b", 32, 224, device="model:a100")
+    jobs["sdxl-unet-128-b4"] = Job("sdxl:unet", 4, (4, 128, 128), "model:a100", "cpu")
+    return jobs
+
+
 def _job(model: str, batch: int, height: int, width: int | None = None, device: str = DEVICE) -> Job:
     return Job(model, batch, (3, height, width or height), device, "cpu")
 
@@ -130,14 +140,15 @@ def _with_alternatives(job: Job) -> Job:
 
 def _with_abstract(jobs: dict[str, Job], device: str) -> dict[str, Job]:
     """Each network with the costs of its device and then, as NAME-flops or NAME-unit, with counted ones."""
-    both = {}
+    both: dict[str, Job] = {}
     for name, job in jobs.items():
         both |= {name: job, f"{name}-{device}": replace(job, device=device)}
     return both
 
 
 SUITES = {"resnet": _resnet, "resnet-alternatives": _resnet_alternatives, "checkmate": _checkmate, "kusumoto": _kusumoto,
-          "kusumoto-batches": _kusumoto_batches, "rotor": _rotor, "monet": _monet, "fastsa": _fastsa}
+          "kusumoto-batches": _kusumoto_batches, "rotor": _rotor, "monet": _monet, "fastsa": _fastsa,
+          "large": _large}
 
 
 def suite(name: str) -> dict[str, Job]:

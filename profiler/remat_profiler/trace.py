@@ -241,18 +241,18 @@ class _Assembly:
         that function's forward node carries the same; sums of gradients carry no mark at all."""
         made: dict[int, list[fx.Node]] = {}
         for node in self.graph.nodes:
-            if node.op == "call_function" and self.position[node] <= self.position[self.loss.node]:
-                made.setdefault(node.meta.get("seq_nr"), []).append(node)
+            number = node.meta.get("seq_nr")
+            if node.op == "call_function" and number is not None and self.position[node] <= self.position[self.loss.node]:
+                made.setdefault(number, []).append(node)
         backward = [operator for operator in self.operators if operator.phase == "backward"]
         for operator in backward:
             mark = mark_of(operator.node)
             if mark:
                 sequence = mark.get("grad_fn", operator.node.meta.get("seq_nr"))
-                maker = self._maker(operator, sequence, made)
+                maker = self._maker(operator, sequence, made) if isinstance(sequence, int) else None
                 operator.differentiates = None if maker is None else maker.id
         if backward and all(operator.differentiates is None for operator in backward):
             raise ProfilerError("this torch build leaves no marks that link backward to forward nodes")
-
 
     def _maker(self, operator: Operator, sequence: int, made: dict[int, list[fx.Node]]) -> Operator | None:
         """The first node of that number; it makes no operator if it is a view. In-place activations

@@ -8,58 +8,17 @@ resident, since the caller holds them; tangents are freed after their last use, 
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 import torch
 from torch import fx
+
+from remat_profiler.documents import INSTANCE_FORMAT, VERSION, Instance, Origin, Phase, TensorKind
+from remat_profiler.documents import Operator as OperatorEntry
+from remat_profiler.documents import Tensor as TensorEntry
 
 from .costs import Costs, Workspaces
 from .graph import Joint, Tensor, schema_name, storage_bytes
 
 CUT = "end of the forward pass"
-
-
-class TensorEntry(TypedDict):
-    """A tensor of an instance."""
-
-    id: int
-    name: str
-    bytes: int
-    kind: str
-
-
-class Implementation(TypedDict):
-    """A way to run an operator."""
-
-    name: str
-    time: int
-    workspace_bytes: int
-
-
-class OperatorEntry(TypedDict):
-    """An operator of an instance; `recomputable` is stated always."""
-
-    id: int
-    name: str
-    op_type: str
-    phase: str
-    inputs: list[int]
-    outputs: list[int]
-    recomputable: bool
-    implementations: list[Implementation]
-
-
-class Instance(TypedDict):
-    """An instance file."""
-
-    format: str
-    version: int
-    name: str
-    provenance: dict[str, object]
-    fixed_bytes: dict[str, int]
-    tensors: list[TensorEntry]
-    operators: list[OperatorEntry]
-    order: list[int]
 
 
 class Ids:
@@ -84,7 +43,7 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
     numbers: dict[Tensor, int] = {}
     entries: list[TensorEntry] = []
 
-    def add(tensor: Tensor, kind: str) -> None:
+    def add(tensor: Tensor, kind: TensorKind) -> None:
         label = tensor[0].name + (f".{tensor[1]}" if tensor[1] else "")
         numbers[tensor] = len(entries)
         entries.append({"id": len(entries), "name": label, "bytes": storage_bytes(tensor), "kind": kind})
@@ -100,7 +59,7 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
             add(tensor, kinds.of(tensor, unit.forward))
     operators: list[OperatorEntry] = []
 
-    def operator(id: int, name: str, kind: str, phase: str, reads: tuple[Tensor, ...], makes: tuple[Tensor, ...],
+    def operator(id: int, name: str, kind: str, phase: Phase, reads: tuple[Tensor, ...], makes: tuple[Tensor, ...],
                  recomputable: bool, time: int, workspace: int = 0) -> None:
         operators.append({
             "id": id, "name": name, "op_type": kind, "phase": phase,
@@ -118,12 +77,12 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
                  unit.reads, unit.makes, unit.repeatable, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
     if ids.cut == len(joint.units):
         cut()
-    measured: dict[str, object] = {"kind": "measured", "samples": 1, "statistic": "peak"}
+    measured: Origin = {"kind": "measured", "samples": 1, "statistic": "peak"}
     if workspaces is None:
         measured = {"kind": "generated", "generator": "none are counted"}
-    origin = {"kind": "modelled", "model": costs.name}
+    origin: Origin = {"kind": "modelled", "model": costs.name}
     return {
-        "format": "remat-instance", "version": 1, "name": name,
+        "format": INSTANCE_FORMAT, "version": VERSION, "name": name,
         "provenance": {
             "model": "graph of torch.compile", "batch_size": 1, "framework": {"name": "pytorch", "version": torch.__version__},
             "sizes": {"kind": "exact"}, "times": origin, "workspaces": measured,
@@ -154,7 +113,7 @@ class _Kinds:
         self.gradients = set(joint.gradients())
         self.read_forward = {tensor for unit in joint.units if unit.forward for tensor in unit.reads}
 
-    def of(self, tensor: Tensor, forward: bool) -> str:
+    def of(self, tensor: Tensor, forward: bool) -> TensorKind:
         if tensor in self.outputs:
             return "output"
         if tensor in self.gradients:

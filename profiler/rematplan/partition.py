@@ -15,13 +15,15 @@ import torch
 from torch import fx
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from remat_profiler.documents import Instance, fixed_bytes
+
 from . import planner, store
 from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
 from .budget import Budget
 from .costs import MODELS, Workspaces, costs_for, without_fakes
 from .errors import PlanError, PlanWarning
 from .graph import Joint, canonical, storage_bytes
-from .instance import Ids, Instance, document, layout_copies
+from .instance import Ids, document, layout_copies
 from .planner import Solution
 
 APPLY = ("schedule", "sets")
@@ -143,7 +145,7 @@ class Partitioner:
         saved = {t for i in kept_at_the_cut(joint, before, after) for t in joint.units[i].makes}
         return GraphPlan(
             "planned" if solution.again else "kept", len(joint.units), budget, solution.time_ns, solution.peak_bytes,
-            plain.time_ns, plain.peak_bytes, sum(instance["fixed_bytes"].values()), sum(map(storage_bytes, saved)),
+            plain.time_ns, plain.peak_bytes, fixed_bytes(instance), sum(map(storage_bytes, saved)),
             {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached, device=device.type,
             instance=instance, operators=solution.operators)
 
@@ -208,7 +210,7 @@ def simulate(instance: Instance, order: Sequence[int]) -> tuple[int, int, dict[i
         leaves_at[step] = [tensor for tensor in touched if tensor not in wanted]
         wanted |= touched
         wanted -= {tensor for tensor in entry["outputs"] if tensor not in entry["inputs"]}
-    memory = sum(instance["fixed_bytes"].values()) + sum(size[tensor] for tensor in resident)
+    memory = fixed_bytes(instance) + sum(size[tensor] for tensor in resident)
     time, peak, runs = 0, memory, dict[int, int]()
     for step, operator in enumerate(order):
         entry = operators[operator]

@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from remat_profiler import check
+from remat_profiler.documents import Instance
 
 from . import store
 from .errors import PlanError
-from .instance import Ids, Instance
+from .instance import Ids
 
 _GRACE_SECONDS = 30
 
@@ -65,7 +66,7 @@ class Solution:
 
 def plain(instance: Instance) -> Solution:
     """Every operator once, in order, everything kept until its last use."""
-    summary = check.store_all(dict(instance))
+    summary = check.store_all(instance)
     return Solution(instance["order"], summary.time_ns, summary.peak_bytes, summary.time_ns, summary.peak_bytes,
                     summary.peak_bytes, "nothing runs again")
 

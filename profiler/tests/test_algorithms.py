@@ -177,3 +177,53 @@ def test_trace_joins_the_model_on_request_and_says_so(tmp_path):
     extra = [i for op in made["operators"] for i in op["implementations"] if i["name"].startswith("cudnn:")]
     assert extra and all(i["origin"] == {"kind": "modelled", "model": "cudnn-algorithms"} for i in extra)
     assert any("Pareto" in note for note in made["provenance"]["notes"])
+
+
+def origins_of(made):
+    return [i["origin"] for op in made["operators"] for i in op["implementations"] if "origin" in i]
+
+
+def test_rows_of_a_publication_stay_published(vgg, tmp_path):
+    """They were labelled as a model's once."""
+    rows = rows_for(vgg, vgg["provenance"]["device"]["name"])
+    told = [replace(row, origin="published", software="MONeT's profile (Shah et al. 2021), ResNet-50, layer1; cuDNN 7") for row in rows]
+    table.write(told, tmp_path / "cudnn.csv")
+    join.join(vgg, str(tmp_path / "cudnn.csv"), "model:v100")
+    found = origins_of(vgg)
+    expected = {"kind": "published", "paper": "MONeT's profile (Shah et al. 2021)", "where": "ResNet-50, layer1; cuDNN 7"}
+    assert found and all(origin == expected for origin in found)
+
+
+def test_a_pair_is_as_well_known_as_the_weaker_half(vgg, tmp_path):
+    """Forward rows are measured; in a pair, the gradient of the input is measured and that of the weight a model's."""
+    rows = [replace(row, origin="modelled") if row.convolution.direction == BACKWARD_FILTER else row
+            for row in rows_for(vgg, vgg["provenance"]["device"]["name"])]
+    table.write(rows, tmp_path / "cudnn.csv")
+    join.join(vgg, str(tmp_path / "cudnn.csv"), "model:v100")
+    for operator in vgg["operators"]:
+        kind = "measured" if operator["phase"] == "forward" else "modelled"
+        assert {i["origin"]["kind"] for i in operator["implementations"] if "origin" in i} <= {kind}
+    assert len({origin["kind"] for origin in origins_of(vgg)}) == 2
+
+
+@pytest.mark.parametrize("changes,expected", [
+    ({"samples": None}, "measured row says ok without samples"), ({"origin": "guessed"}, "origin 'guessed' is not one of"),
+    ({"time_ns": None}, "ok without time or workspace"),
+])
+def test_rows_that_do_not_say_where_they_come_from_are_refused(vgg, tmp_path, changes, expected):
+    row = replace(rows_for(vgg, "Some GPU")[0], **changes)
+    table.write([row], tmp_path / "cudnn.csv")
+    with pytest.raises(ProfilerError, match=expected):
+        table.read(tmp_path / "cudnn.csv")
+
+
+@pytest.mark.parametrize("content", [b"", b"no zstandard", b"[1]", b'{"format": "remat-schedule", "version": 1}'])
+def test_files_that_are_no_instances_are_one_line(tmp_path, capsys, content):
+    """Only a file that could not be opened was, once; any other ended in a traceback."""
+    for name in ("bad.json", "bad.json.gz", "bad.json.zst"):
+        (tmp_path / name).write_bytes(content)
+        assert main(["join", str(tmp_path / name), "--convolutions", "none.csv", "-o", str(tmp_path / "made.json")]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1 and f"{name}' is no instance of ours: " in error
+        assert main(["harvest", "collect", "--from", str(tmp_path / name), "-o", str(tmp_path / "list.csv")]) == 2
+        assert f"{name}' is no instance of ours: " in capsys.readouterr().err

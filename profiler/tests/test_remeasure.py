@@ -1,5 +1,6 @@
 """Costs measured within whole iterations: what the steps say of the iteration."""
 
+import copy
 import itertools
 import json
 from functools import partial
@@ -12,7 +13,7 @@ from remat_profiler.cli import main
 from remat_profiler.job import Job
 from remat_profiler.replay import job, measure, remeasure
 from remat_profiler.replay.machine import Machine
-from remat_profiler.replay.plan import expectation, plan
+from remat_profiler.replay.plan import Move, expectation, plan
 from remat_profiler.replay.preferring import store_all
 
 from .replaying import JOBS, bench_of, document_of
@@ -34,9 +35,9 @@ def twice(instance, position):
 def test_steps_cost_what_the_clock_says_and_dropping_a_tensor_counts_for_what_made_it(residual):
     schedule = twice(residual.instance, 0)
     chosen = plan(residual.instance, schedule)
-    durations = [1 if step.operator is None else 100 for step in chosen.steps]
+    durations = [1 if isinstance(step, Move) else 100 for step in chosen.steps]
     costs = list(remeasure._costs(chosen, durations))
-    frees = sum(step.operator is None for step in chosen.steps)
+    frees = sum(isinstance(step, Move) for step in chosen.steps)
     assert sum(cost for _, _, cost in costs) == 100 * len(costs) + frees
     first = residual.instance["order"][0], "default"
     assert costs[:2] == [(first, False, 101), (first, True, 101)]
@@ -90,3 +91,14 @@ def test_the_command_rewrites_a_measured_instance_and_refuses_a_modelled_one(tmp
     again = files.read(new)
     assert again["order"] == made["order"] and again["provenance"]["command"] == made["provenance"]["command"]
     assert [op["implementations"][0]["time"] for op in again["operators"]] != [op["implementations"][0]["time"] for op in made["operators"]]
+
+
+def test_a_time_that_was_measured_anew_has_no_older_origin(residual):
+    """An implementation that no schedule ran at first keeps the origin of its time, until one runs it."""
+    made = copy.deepcopy(residual.instance)
+    entry = made["operators"][0]["implementations"][0]
+    entry["origin"] = {"kind": "modelled", "model": "roofline:v100"}
+    run = made["operators"][0]["id"], entry["name"]
+    runs = remeasure.Runs({run: [500.0]}, {}, {run: 3.0})
+    found = remeasure._document(made, [runs], [], 4)["operators"][0]["implementations"][0]
+    assert (found["time"], found["spread"]) == (500, 3) and "origin" not in found

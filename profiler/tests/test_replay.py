@@ -259,3 +259,14 @@ def test_the_allocators_peak_counts_what_is_alive_at_once():
 def test_the_package_loads_without_torch_until_it_is_needed():
     code = "import remat_profiler, sys; assert 'torch' not in sys.modules; remat_profiler.Scheduled; assert 'torch' in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_operator_that_nothing_feeds_is_named(residual):
+    """Where its backward operator differentiates nothing there is no other implementation to blame."""
+    made = copy.deepcopy(residual.instance)
+    first = made["operators"][made["order"][0]]
+    first["inputs"] = [made["operators"][made["order"][-1]]["outputs"][0]]
+    first["implementations"] = first["implementations"][:1]
+    first["implementations"][0].pop("inputs", None)
+    with pytest.raises(ProfilerError, match=f"operator {first['id']} .* reads what nobody makes before it"):
+        store_all(made)

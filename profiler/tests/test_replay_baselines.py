@@ -17,6 +17,7 @@ from remat_profiler.instance import Header, document
 from remat_profiler.job import Job, traced_with
 from remat_profiler.replay import baselines, job, plan
 from remat_profiler.replay.machine import Account, Machine
+from remat_profiler.replay.plan import Compute
 
 from .replaying import JOBS, SETTINGS, bench_of, document_of, required_bench
 
@@ -91,7 +92,7 @@ def ours_between(bench, chosen):
     """Storages of the schedule after the last step of the forward pass and what it frees, inputs left out."""
     operators = {op["id"]: op for op in bench.instance["operators"]}
     first = next(i for i, step in enumerate(chosen.steps)
-                 if step.operator is not None and operators[step.operator]["phase"] == "backward")
+                 if isinstance(step, Compute) and operators[step.operator]["phase"] == "backward")
     machine, account = Machine(chosen, bench.trace, bench.module, bench.device), Account()
     machine.run(bench.inputs, account)
     made = bench.instance["operators"][chosen.steps[first].operator]["outputs"]

@@ -63,3 +63,10 @@ def test_a_list_that_is_none_is_refused(folder, capsys):
     (folder / "list.tsv").write_text("one\ttwo\n")
     assert run(folder) == 2
     assert "line 1: expected INSTANCE, SCHEDULE and RECORD" in capsys.readouterr().err
+
+
+def test_a_failed_replay_is_of_the_instance_that_the_list_names(tmp_path):
+    """Names have dots: `opt-6.7b-2048-b8` was `opt-6` in its record."""
+    (tmp_path / "list.tsv").write_text("nets/opt-6.7b-2048-b8.json.zst\tnone.json\tmade.json\n")
+    assert run(tmp_path) == 0
+    assert json.loads((tmp_path / "made.json").read_text())["instance"] == "opt-6.7b-2048-b8"

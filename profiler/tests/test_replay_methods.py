@@ -36,7 +36,7 @@ def test_every_schedule_gives_the_frameworks_gradients_and_the_simulators_memory
     assert len(files) >= 12, [file.name for file in files]
     bench = bench_of(instances[name])
     for file in files:
-        schedule = instance.read(file)
+        schedule = instance.parsed(file)
         chosen = plan(bench.instance, schedule)
         machine, account = Machine(chosen, bench.trace, bench.module, bench.device), Account()
         outcome = bench.outcome(lambda machine=machine, account=account: machine.run(bench.inputs, account))
@@ -71,5 +71,5 @@ def test_schedules_that_use_alternatives_are_among_them(schedules):
     _, folder, _, _ = schedules
     used = set()
     for file in (folder / "out" / "schedules").rglob("*.json.zst"):
-        used |= {step["implementation"] for step in instance.read(file)["steps"] if "implementation" in step}
+        used |= {step["implementation"] for step in instance.parsed(file)["steps"] if "implementation" in step}
     assert {"recompute", "relu:in-place"} <= used, used

@@ -11,6 +11,8 @@ from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import plan, preferring
 
+from .splitting import SEVERAL_VIEWS, Parts
+
 STEPS = 20
 
 
@@ -160,3 +162,17 @@ def test_a_loss_and_inputs_of_the_user_are_scheduled_to_the_bit(make, tmp_path):
     assert all(map(torch.equal, *found))
     with pytest.raises(ProfilerError, match="for 3 inputs, not 2"):
         step(*inputs[:2])
+
+
+@pytest.mark.parametrize("name", SEVERAL_VIEWS)
+def test_views_of_a_tensor_that_was_split_are_taken_anew_by_every_reader(name, tmp_path):
+    torch.manual_seed(3)
+    module, example = Parts(SEVERAL_VIEWS[name]), (torch.randn(2, 5), torch.tensor([0, 2]))
+    path = tmp_path / "parts.json"
+    trace_module(module, 2, (5,), path, device="model:v100", trace_device="cpu")
+    instance = plan.read_document(path, "instance")
+    training_loss(module, *example).backward()
+    expected = [parameter.grad.clone() for parameter in module.parameters()]
+    module.zero_grad()
+    Scheduled(module, instance, recomputing(instance))(*example).backward()
+    assert all(torch.equal(parameter.grad, gradient) for parameter, gradient in zip(module.parameters(), expected))

@@ -1,11 +1,17 @@
 """What becomes of a joint graph: storages, operators, roles, links."""
 
 import pytest
+import torch
 
 from remat_profiler import check
+from remat_profiler.capture import Request, capture, mark_of
 from remat_profiler.errors import ProfilerError
+from remat_profiler.job import Job, traced_with
+from remat_profiler.models import builder
+from remat_profiler.trace import trace as trace_captured
 
 from .conftest import document_of, trace_of
+from .splitting import SEVERAL_VIEWS, Parts
 
 
 def by_name(trace):
@@ -54,6 +60,42 @@ def test_views_are_folded_into_their_storage(small):
     )
     assert not {"aten.view.default", "aten.t.default", "aten.expand.default", "aten.alias.default",
                 "aten.detach.default"} & {str(op.node.target) for op in small.operators}
+
+
+@pytest.mark.parametrize("name", SEVERAL_VIEWS)
+def test_what_splits_a_tensor_makes_views_of_it(name):
+    wanted = Job("python:parts", 2, (5,), "model:v100", "cpu")
+    trace = traced_with(wanted, lambda: Parts(SEVERAL_VIEWS[name]))
+    forward = [str(op.node.target) for op in trace.operators if op.phase == "forward"]
+    assert forward == ["aten.addmm.default", "aten.sin.default", "aten.mul.Tensor", "aten.addmm.default"]
+    sine, product = trace.operators[1], trace.operators[2]
+    whole = trace.operators[0].outputs
+    assert sine.inputs == whole and product.inputs == sorted(whole + sine.outputs)
+    assert [trace.storages[id].value.nbytes for id in whole] == [2 * 12 * 4], "once, and no part of it a second time"
+    # Readers have another shape than the storage, which only an attribute says.
+    assert document_of(trace)["operators"][sine.id]["attributes"]["self_shape"] == [2, 4]
+    assert check.problems(document_of(trace)) == []
+
+
+def test_a_network_may_read_more_than_one_input_and_regress():
+    class Two(torch.nn.Module):
+        more_inputs = {"scale": ((), torch.float32), "words": ((3,), torch.int64)}
+        regresses = True
+
+        def __init__(self):
+            super().__init__()
+            self.layer, self.embedding = torch.nn.Linear(4, 3), torch.nn.Embedding(7, 3)
+
+        def forward(self, x, scale, words):
+            return self.layer(x) * scale[:, None] + self.embedding(words).sum(1)
+
+    trace = traced_with(Job("python:two", 5, (4,), "model:v100", "cpu"), Two)
+    inputs = {name: tuple(node.meta["val"].shape) for node, name in trace.capture.inputs.items()}
+    assert inputs == {"images": (5, 4), "scale": (5,), "words": (5, 3), "labels": (5, 3)}
+    loss = [str(op.node.target) for op in trace.operators if op.phase == "loss"]
+    assert loss == ["aten.mse_loss.default"]
+    made = document_of(trace)
+    assert made["provenance"]["input_shapes"] == [[5, 4], [5], [5, 3], [5, 3]] and check.problems(made) == []
 
 
 def test_kinds_follow_from_who_makes_and_who_reads(small):
@@ -194,8 +236,6 @@ def test_resnet1001_at_batch_8_traces_in_little_memory():
 
 
 def test_a_machine_without_gpu_falls_back_to_cpu_tensors_and_says_so():
-    import torch
-
     trace = trace_of("toy:conv-bn-relu", 2, (3, 8, 8), "auto")
     if torch.cuda.is_available():
         assert trace.capture.trace_device == "cuda"
@@ -204,3 +244,16 @@ def test_a_machine_without_gpu_falls_back_to_cpu_tensors_and_says_so():
         assert any("fake cuda tensors here" in note for note in trace.notes)
     notes = document_of(trace)["provenance"]["notes"]
     assert any("traced for a CPU" in note for note in notes) == (trace.capture.trace_device == "cpu")
+
+
+def test_nodes_without_a_number_are_linked_to_nothing():
+    """A backward node without one was linked to the first forward node that had none either."""
+    captured = capture(Request(builder("toy:conv-bn-relu"), 4, (3, 8, 8)), "cpu")
+    first = next(node for node in captured.graph_module.graph.nodes if node.op == "call_function")
+    backward = next(node for node in captured.graph_module.graph.nodes if "threshold_backward" in str(node.target))
+    del first.meta["seq_nr"], backward.meta["seq_nr"]
+    mark_of(backward).pop("grad_fn")
+    assert mark_of(backward) == {} or "grad_fn" not in mark_of(backward)
+    mark_of(backward)["seen"] = True
+    relu = next(op for op in trace_captured(captured).operators if op.node is backward)
+    assert relu.differentiates is None

@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 
 from ..aliasing import Storages, schema_name
 from ..costs import Call, Cost, CostSource
 from ..costs.work import Work, touched_bytes, work_of
+from ..documents import Implementation, InPlace, Instance, Tensor
 from ..trace import Operator, TracedIteration
 from . import activations, batch_norm, bits, gist, pooling
 
@@ -29,6 +31,8 @@ FORWARD_POOL, BACKWARD_POOL = "aten::max_pool2d_with_indices", "aten::max_pool2d
 NORMS = ("aten::_native_batch_norm_legit_functional", "remat_profiler::batch_norm_normalise")
 BACKWARD_NORM = "aten::native_batch_norm_backward"
 CONVOLUTIONS = "aten::convolution"
+# Of a max-pool: kernel, stride, padding, dilation, ceil_mode.
+Window = tuple[list[int], list[int], list[int], list[int], bool]
 # Encoding smaller tensors (statistics, the logits of a classifier) would save nothing worth a schedule.
 SMALLEST_ENCODED = 64 * 1024
 
@@ -55,9 +59,9 @@ NOTES = {
 class _Attachment:
     """The instance, the trace, and what is needed to relate the two."""
 
-    def __init__(self, instance: dict, trace: TracedIteration, costs: CostSource) -> None:
+    def __init__(self, instance: Instance, trace: TracedIteration, costs: CostSource) -> None:
         self.instance, self.trace, self.costs = instance, trace, costs
-        self.operators: list[dict] = instance["operators"]
+        self.operators = instance["operators"]
         self.tensors = {tensor["id"]: tensor for tensor in instance["tensors"]}
         self.of = Storages(trace.capture.graph_module.graph).of
         self.id_of = {storage.value: storage.id for storage in trace.storages}
@@ -83,7 +87,7 @@ class _Attachment:
         node = operator.node.args[position]
         return self.id_of.get(self.of(node)) if isinstance(node, torch.fx.Node) else None
 
-    def value(self, operator: Operator, position: int, default: object = None) -> object:
+    def value(self, operator: Operator, position: int, default: object = None) -> Any:
         """Argument of the node; fake tensors for nodes."""
         arguments = operator.node.args
         if position >= len(arguments):
@@ -98,7 +102,7 @@ class _Attachment:
         key = operator.id, name
         if key not in self.saved:
             id = max(self.tensors) + 1
-            entry = {"id": id, "name": f"{self.operators[operator.id]['name']}.{name}", "bytes": count, "kind": "saved"}
+            entry: Tensor = {"id": id, "name": f"{self.operators[operator.id]['name']}.{name}", "bytes": count, "kind": "saved"}
             if shape is not None:
                 entry["shape"] = shape
             entry["dtype"] = str(dtype).removeprefix("torch.")
@@ -107,25 +111,30 @@ class _Attachment:
             self.saved[key] = id
         return self.saved[key]
 
-    def offer(self, operator: Operator, name: str, cost: Cost, **fields: object) -> None:
+    def offer(self, operator: Operator, name: str, cost: Cost, *, inputs: list[int] | None = None, saves: list[int] | None = None,
+              in_place: InPlace | None = None, recompute: bool = False) -> None:
         """Adds an implementation; `inputs` are left out where they are the operator's own."""
-        entry: dict[str, object] = {"name": name, "time": cost.time_ns}
+        entry: Implementation = {"name": name, "time": cost.time_ns}
         if cost.workspace_bytes:
             entry["workspace_bytes"] = cost.workspace_bytes
-        inputs = fields.pop("inputs", None)
         if inputs is not None and sorted(inputs) != self.operators[operator.id]["inputs"]:
             entry["inputs"] = sorted(inputs)
-        entry |= {key: value for key, value in fields.items() if value}
+        if saves:
+            entry["saves"] = saves
+        if in_place:
+            entry["in_place"] = in_place
+        if recompute:
+            entry["recompute"] = True
         if cost.spread_ns is not None:
             entry["spread"] = cost.spread_ns
         self.operators[operator.id]["implementations"].append(entry)
 
-    def call(self, name: str, function: Callable, arguments: tuple, moved: int, kind: str = "elementwise",
-             bounds: dict[int, int] | None = None, prepare: Callable[..., tuple] | None = None) -> Cost:
+    def call(self, name: str, function: Callable[..., object], arguments: tuple[object, ...], moved: int, kind: str = "elementwise",
+             bounds: dict[int, int] | None = None, prepare: Callable[..., tuple[object, ...]] | None = None) -> Cost:
         work = Work(kind, 0.0, float(moved))
         return self.costs.cost_of_call(Call(name, function, arguments, work, 0, bounds or {}, prepare))
 
-    def in_place(self, operator: Operator) -> dict[str, int] | None:
+    def in_place(self, operator: Operator) -> InPlace | None:
         """The declaration, where the first operand is an activation as large as the first output."""
         source, output = self.operand(operator, 0), operator.outputs[0]
         if source is None or self.tensors[source]["kind"] == "input" or source == output:
@@ -133,7 +142,7 @@ class _Attachment:
         return {"output": output, "input": source} if self.tensors[source]["bytes"] == self.tensors[output]["bytes"] else None
 
 
-def attach(instance: dict, trace: TracedIteration, costs: CostSource, alternatives: bool, encodings: bool) -> None:
+def attach(instance: Instance, trace: TracedIteration, costs: CostSource, alternatives: bool, encodings: bool) -> None:
     """Adds MONeT's alternatives, Gist's encodings, or both."""
     a = _Attachment(instance, trace, costs)
     for operator in trace.operators:
@@ -226,7 +235,7 @@ def _norm(a: _Attachment, forward: Operator) -> None:
         # grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
         grad, rstd = a.operand(backward, 0), a.operand(backward, 6)
         weight = a.value(backward, 2)
-        if None in (grad, rstd) or weight is None or a.value(backward, 7) is not True or not all(a.value(backward, 9)):
+        if grad is None or rstd is None or weight is None or a.value(backward, 7) is not True or not all(a.value(backward, 9)):
             continue
         arguments = (a.value(backward, 0), fake, weight, torch.empty_like(weight, device="meta"), a.fake(rstd))
         # Two passes over gradient and output, and one gradient written: what the default moves.
@@ -235,15 +244,15 @@ def _norm(a: _Attachment, forward: Operator) -> None:
         a.offer(backward, "batch-norm:from-output", cost, inputs=[grad, y, rstd])
 
 
-def window_of(node: torch.fx.Node) -> tuple:
+def window_of(node: torch.fx.Node) -> Window:
     """Kernel, stride, padding, dilation, ceil_mode of a max-pool with both dimensions spelled out."""
     given = [node.args[position] if position < len(node.args) else None for position in range(1, 6)]
-    kernel = _two(given[0], None)
+    kernel = _two(given[0], [])
     stride = _two(given[1] or None, kernel)
     return kernel, stride, _two(given[2], [0, 0]), _two(given[3], [1, 1]), bool(given[4])
 
 
-def _two(value: object, default: list[int] | None) -> list[int]:
+def _two(value: list[int] | None, default: list[int]) -> list[int]:
     if value is None:
         return default
     return list(value) * 2 if len(value) == 1 else list(value)
@@ -257,9 +266,9 @@ def _pool(a: _Attachment, forward: Operator) -> None:
     y = a.fake(forward.outputs[0])
     index = a.save(forward, "kernel_index", y.numel(), torch.uint8, list(y.shape))
     a.offer(forward, "max-pool:kernel-index", _pool_forward_cost(a, forward), saves=[index])
-    for backward in backwards:
+    for backward, grad in backwards:
         cost = _pool_backward_cost(a, forward, backward)
-        a.offer(backward, "max-pool:from-kernel-index", cost, inputs=[a.operand(backward, 0), index])
+        a.offer(backward, "max-pool:from-kernel-index", cost, inputs=[grad, index])
 
 
 def _pool_forward_cost(a: _Attachment, forward: Operator) -> Cost:
@@ -272,7 +281,7 @@ def _pool_backward_cost(a: _Attachment, forward: Operator, backward: Operator) -
     """Measured on indices that come from a forward pass: made-up ones would lie outside of the image."""
     grad, x = a.value(backward, 0), a.value(forward, 0)
 
-    def prepare(grad: torch.Tensor, x: torch.Tensor, *window: object) -> tuple:
+    def prepare(grad: torch.Tensor, x: torch.Tensor, *window: Any) -> tuple[object, ...]:
         return (grad, pooling.max_pool_kernel_index(x, *window)[1], list(x.shape[-2:]), *window)
 
     moved = round(FROM_INDEX * work_of(backward.node).bytes)
@@ -280,13 +289,15 @@ def _pool_backward_cost(a: _Attachment, forward: Operator, backward: Operator) -
                   moved, "pool_backward", prepare=prepare)
 
 
-def _pool_backwards(a: _Attachment, forward: Operator) -> list[Operator]:
-    """The backward operators, if they alone read the indices."""
+def _pool_backwards(a: _Attachment, forward: Operator) -> list[tuple[Operator, int]]:
+    """The backward operators with the gradients that they read, if they alone read the indices."""
     if len(forward.outputs) != 2:
         return []
     indices = forward.outputs[1]
-    backwards = [b for b in a.backward_of(forward, BACKWARD_POOL) if a.operand(b, 0) is not None]
-    return backwards if backwards and all(reader in backwards for reader in a.readers.get(indices, [])) else []
+    found = [(b, a.operand(b, 0)) for b in a.backward_of(forward, BACKWARD_POOL)]
+    backwards = [(backward, grad) for backward, grad in found if grad is not None]
+    alone = [backward for backward, _ in backwards]
+    return backwards if backwards and all(reader in alone for reader in a.readers.get(indices, [])) else []
 
 
 def _indices_are_saved(a: _Attachment, forward: Operator) -> None:
@@ -374,9 +385,9 @@ class _Encodings:
         encode = a.call("gist:pool-map", gist.pool_map_encode, (narrow,), y.numel() + count, bounds={0: 16})
         decode = a.call("gist:pool-map-decode", gist.pool_map_decode, (packed, y.shape), y.numel() + count, bounds={0: 256})
         a.offer(pool, "gist:binarize", _sum(made, encode, y.numel()), saves=[stored])
-        for backward in backwards:
+        for backward, grad in backwards:
             run = _pool_backward_cost(a, pool, backward)
-            a.offer(backward, "gist:binarize", _sum(run, decode, y.numel()), inputs=[a.operand(backward, 0), stored])
+            a.offer(backward, "gist:binarize", _sum(run, decode, y.numel()), inputs=[grad, stored])
 
     def _ssdc(self, operator: Operator) -> _Encoded:
         a, y = self.a, operator.outputs[0]
@@ -422,16 +433,16 @@ class _Encodings:
         self.a.offer(reader, encoded.name, cost, inputs=inputs)
 
 
-def _ssdc_of_relu(x: torch.Tensor) -> object:
+def _ssdc_of_relu(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return gist.ssdc_encode(torch.relu(x))
 
 
-def _ssdc_parts(x: torch.Tensor) -> tuple:
+def _ssdc_parts(x: torch.Tensor) -> tuple[object, ...]:
     """What the decoder gets; half of a normal distribution is positive, as the sizes assume."""
     return (*_ssdc_of_relu(x), x.shape)
 
 
-def _cost_of(entry: dict) -> Cost:
+def _cost_of(entry: Implementation) -> Cost:
     return Cost(entry["time"], entry.get("workspace_bytes", 0), entry.get("spread"))
 
 

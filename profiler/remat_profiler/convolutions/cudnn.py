@@ -11,9 +11,11 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
+from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_double, c_float, c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..errors import ProfilerError
 from .problem import BACKWARD_DATA, BACKWARD_FILTER, FORWARD, Convolution
@@ -107,7 +109,7 @@ class Library:
             )
         self.version = int(self._function("cudnnGetVersion", c_size_t)())
 
-    def _function(self, name: str, result=c_int):
+    def _function(self, name: str, result: Any = c_int) -> Any:
         try:
             function = getattr(self._library, name)
         except AttributeError as error:
@@ -128,7 +130,7 @@ class Library:
         text = self._function("cudnnGetErrorString", c_char_p)(c_int(status))
         return text.decode() if text else f"CUDNN_STATUS {status}"
 
-    def call(self, name: str, *arguments) -> None:
+    def call(self, name: str, *arguments: object) -> None:
         """Calls a function that returns a status; raises `CudnnError` unless it is success."""
         status = self._function(name)(*arguments)
         if status != SUCCESS:
@@ -148,7 +150,7 @@ def required_symbols() -> list[str]:
     return names
 
 
-def _ints(values) -> ctypes.Array:
+def _ints(values: Sequence[int]) -> ctypes.Array[c_int]:
     return (c_int * len(values))(*values)
 
 
@@ -156,7 +158,8 @@ class Descriptors:
     """Descriptors of one convolution; destroys them when closed."""
 
     def __init__(self, library: Library, convolution: Convolution, math: str) -> None:
-        self.library, self._made = library, []
+        self.library = library
+        self._made: list[tuple[str, Any]] = []
         data_type = DATA_TYPES[convolution.dtype]
         compute_type = DATA_TYPES["float64" if convolution.dtype == "float64" else "float32"]
         try:
@@ -266,7 +269,7 @@ class Session:
         scratch = (c_void_p(workspace[0]), c_size_t(workspace[1]))
         return self._records(f"cudnnFindConvolution{_STEM[direction]}AlgorithmEx", direction, operands, scratch)
 
-    def _records(self, function: str, direction: str, operands: tuple, scratch: tuple) -> dict[str, Found]:
+    def _records(self, function: str, direction: str, operands: tuple[object, ...], scratch: tuple[object, ...]) -> dict[str, Found]:
         """Several records may come per algorithm, one for each math type; the first is the fastest."""
         room = 4 * len(ALGORITHMS[direction])
         records, count = (AlgorithmPerformance * room)(), c_int()

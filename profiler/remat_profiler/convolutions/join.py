@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from ..documents import Implementation, Instance, Operator, Origin
 from ..errors import ProfilerError
 from . import model, problem, table
 from .problem import Convolution
-from .table import OK, Row
+from .table import MODELLED, OK, PUBLISHED, Row
 
 MODEL = "model"
 # What the framework runs in float32 unless TF32 is asked for.
@@ -24,7 +25,7 @@ NOTES = (
 )
 
 
-def join(instance: dict, source: str, device: str, math: str | None = None) -> int:
+def join(instance: Instance, source: str, device: str, math: str | None = None) -> int:
     """Adds implementations from a file of rows, or from the model; returns how many."""
     wanted = {c for operator in instance["operators"] for c in problem.of_operator(operator)}
     if source == MODEL:
@@ -43,14 +44,15 @@ def join(instance: dict, source: str, device: str, math: str | None = None) -> i
     return added
 
 
-def _same_device(rows: list[Row], instance: dict, source: str) -> None:
+def _same_device(rows: list[Row], instance: Instance, source: str) -> None:
     there = sorted({row.device for row in rows})
-    here = instance["provenance"].get("device", {}).get("name", "no device")
+    device = instance["provenance"].get("device")
+    here = "no device" if device is None else device["name"]
     if there != [here]:
         raise ProfilerError(f"'{source}' is of {', '.join(there) or 'no device'}, the instance of {here}: times would not mix")
 
 
-def _extend(operator: dict, found: dict[Convolution, list[Row]]) -> int:
+def _extend(operator: Operator, found: dict[Convolution, list[Row]]) -> int:
     convolutions = problem.of_operator(operator)
     if not convolutions or any(convolution not in found for convolution in convolutions):
         return 0
@@ -62,11 +64,12 @@ def _extend(operator: dict, found: dict[Convolution, list[Row]]) -> int:
     return len(made)
 
 
-def _pairs(first: list[Row], second: list[Row]) -> list[dict]:
+def _pairs(first: list[Row], second: list[Row]) -> list[Implementation]:
     """The Pareto front over all pairs, the fastest first."""
-    pairs = sorted(((a.time_ns + b.time_ns, max(a.workspace_bytes, b.workspace_bytes), a.algorithm, b.algorithm, a, b)
+    pairs = sorted(((a.ran.time_ns + b.ran.time_ns, max(a.ran.workspace_bytes, b.ran.workspace_bytes), a.algorithm, b.algorithm, a, b)
                     for a in first for b in second), key=lambda pair: pair[:4])
-    kept, smallest = [], None
+    kept: list[Implementation] = []
+    smallest: int | None = None
     for _, workspace, _, _, a, b in pairs:
         if smallest is None or workspace < smallest:
             smallest = workspace
@@ -78,15 +81,24 @@ def _name(row: Row) -> str:
     return row.algorithm if ":" in row.algorithm else f"cudnn:{row.algorithm}"
 
 
-def _implementation(name: str, rows: list[Row]) -> dict:
-    made: dict[str, object] = {"name": name, "time": sum(row.time_ns for row in rows)}
-    workspace = max(row.workspace_bytes for row in rows)
+def _implementation(name: str, rows: list[Row]) -> Implementation:
+    made: Implementation = {"name": name, "time": sum(row.ran.time_ns for row in rows)}
+    workspace = max(row.ran.workspace_bytes for row in rows)
     if workspace:
         made["workspace_bytes"] = workspace
-    if all(row.spread_ns is not None for row in rows):
-        made["spread"] = sum(row.spread_ns for row in rows)
-    if all(row.origin == "measured" for row in rows):
-        made["origin"] = {"kind": "measured", "samples": min(row.samples for row in rows), "statistic": "median"}
-    else:
-        made["origin"] = {"kind": "modelled", "model": model.NAME}
+    spreads = [row.spread_ns for row in rows if row.spread_ns is not None]
+    if len(spreads) == len(rows):
+        made["spread"] = sum(spreads)
+    made["origin"] = _origin(rows)
     return made
+
+
+def _origin(rows: list[Row]) -> Origin:
+    """Of the weakest row: a model's, else a publication's, else measured here."""
+    kinds = {row.origin for row in rows}
+    if MODELLED in kinds:
+        return {"kind": "modelled", "model": model.NAME}
+    if PUBLISHED in kinds:
+        paper, _, where = next(row.software for row in rows if row.origin == PUBLISHED).partition(", ")
+        return {"kind": "published", "paper": paper, "where": where}
+    return {"kind": "measured", "samples": min(row.ran.samples for row in rows), "statistic": "median"}

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any
 
+from ..documents import Operator
 from ..errors import ProfilerError
 
 FORWARD, BACKWARD_DATA, BACKWARD_FILTER = DIRECTIONS = ("forward", "backward-data", "backward-filter")
@@ -92,12 +94,12 @@ def _cell(value: object) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def of_operator(operator: dict) -> list[Convolution]:
+def of_operator(operator: Operator) -> list[Convolution]:
     """The convolutions that an operator of an instance runs: one forward, up to two backward."""
     if operator["op_type"] not in (_FORWARD_TYPE, _BACKWARD_TYPE):
         return []
-    attributes = operator["attributes"]
-    if attributes["dtype"] not in DTYPE_BYTES or "input_shape" not in attributes:
+    attributes: dict[str, Any] = operator.get("attributes", {})
+    if attributes.get("dtype") not in DTYPE_BYTES or "input_shape" not in attributes:
         return []
     transposed = attributes["transposed"]
     source, weight = tuple(attributes["input_shape"]), tuple(attributes["weight_shape"])
@@ -111,11 +113,17 @@ def of_operator(operator: dict) -> list[Convolution]:
         data = FORWARD if transposed else BACKWARD_DATA
         needs_input, needs_weight, _ = attributes["output_mask"]
         directions = [data] * needs_input + [BACKWARD_FILTER] * needs_weight
-    return [Convolution(direction, source, weight, *window, attributes["groups"], attributes["dtype"])
+    stride, padding, dilation = window
+    return [Convolution(direction, source, weight, stride, padding, dilation, attributes["groups"], attributes["dtype"])
             for direction in directions]
 
 
-def _transposed_output(source, weight, window, extra, groups):
+Window = list[tuple[int, ...]]
+
+
+def _transposed_output(
+    source: tuple[int, ...], weight: tuple[int, ...], window: Window, extra: tuple[int, ...], groups: int
+) -> tuple[int, ...]:
     stride, padding, dilation = window
     spatial = [
         (size - 1) * s - 2 * p + d * (kernel - 1) + e + 1
@@ -124,7 +132,9 @@ def _transposed_output(source, weight, window, extra, groups):
     return (source[0], weight[1] * groups, *spatial)
 
 
-def _at_least_2d(source, weight, window):
+def _at_least_2d(
+    source: tuple[int, ...], weight: tuple[int, ...], window: Window
+) -> tuple[tuple[int, ...], tuple[int, ...], Window]:
     if len(source) != 3:
         return source, weight, window
     stride, padding, dilation = window
@@ -160,11 +170,7 @@ def _of_source(source: Path) -> Iterator[Convolution]:
     if not files:
         raise ProfilerError(f"'{source}' holds no instance ({', '.join(instance.SUFFIXES)})")
     for path in files:
-        try:
-            made = instance.read(path)
-        except OSError as error:
-            raise ProfilerError(f"cannot read '{path}': {error.strerror}") from error
-        for operator in made.get("operators", []):
+        for operator in instance.load(path)["operators"]:
             yield from of_operator(operator)
 
 

@@ -174,12 +174,12 @@ class _PreparedCudnn:
     def measure(self, algorithm: str) -> Result:
         """Runs it, or takes what cuDNN measured."""
         try:
-            return self._from_find(algorithm) if self.found is not None else self._from_runs(algorithm)
+            return self._from_runs(algorithm) if self.found is None else self._from_find(self.found, algorithm)
         except Exception as error:  # one row must not end the harvest
             return Result(status_of(error))
 
-    def _from_find(self, algorithm: str) -> Result:
-        record = self.found.get(algorithm)
+    def _from_find(self, found: dict[str, cudnn.Found], algorithm: str) -> Result:
+        record = found.get(algorithm)
         if record is None or record.status != OK:
             return Result(NOT_SUPPORTED if record is None else status_of(cudnn.CudnnError("find", record.status)))
         return Result(OK, record.time_ns, None, 1, record.workspace_bytes, record.math_type, record.determinism)
@@ -225,7 +225,7 @@ class _PreparedFramework:
     def __init__(self, clock: Clock, convolution: Convolution, math: str) -> None:
         self.clock, self.math = clock, math
         self.tensors = operands(convolution, clock.device)
-        self.call = _framework_call(convolution, self.tensors)
+        self.call: Callable[[], object] = _framework_call(convolution, self.tensors)
 
     def measure(self, algorithm: str) -> Result:
         """Runs it; the workspace is the allocator's peak above the result, 0 on the CPU (not measurable)."""
@@ -252,7 +252,11 @@ class _PreparedFramework:
     def close(self) -> None:
         """Frees the buffers."""
         self.tensors.clear()
-        self.call = None
+        self.call = _closed
+
+
+def _closed() -> object:
+    raise AssertionError("its buffers are freed")
 
 
 def _framework_call(convolution: Convolution, tensors: dict[str, torch.Tensor]) -> Callable[[], object]:

@@ -19,10 +19,20 @@ from . import problem
 from .problem import Convolution
 
 OK = "ok"
+MEASURED, MODELLED, PUBLISHED = ORIGINS = ("measured", "modelled", "published")
 COLUMNS = (
     "device", "software", *problem.FIELDS, "math", "algorithm", "status", "time_ns", "spread_ns", "samples",
     "workspace_bytes", "math_type", "determinism", "origin",
 )
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a row says that is `ok`; `samples` is 0 where nobody says of how many."""
+
+    time_ns: int
+    workspace_bytes: int
+    samples: int
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,8 @@ class Row:
 
     `math` is what was asked for (`fp32`, `tf32`, `fp16`, `bf16`, `fp64`), `math_type` what cuDNN says
     it used. `status` is `ok`, or why there is no time. `time_ns` is the median of `samples` runs,
-    `spread_ns` their interquartile range; both are None where nothing ran.
+    `spread_ns` their interquartile range; both are None where nothing ran. `origin` is `measured`, `modelled`, or
+    `published`: then `software` names the publication and, after a comma, the place.
     """
 
     device: str
@@ -46,12 +57,19 @@ class Row:
     workspace_bytes: int | None = None
     math_type: str = ""
     determinism: str = ""
-    origin: str = "measured"
+    origin: str = MEASURED
 
     @property
     def key(self) -> tuple[Convolution, str, str]:
         """What a resumed harvest skips."""
         return self.convolution, self.math, self.algorithm
+
+    @property
+    def ran(self) -> Ran:
+        """Of a row that is `ok`; raises `ProfilerError` for another."""
+        if self.status != OK or self.time_ns is None or self.workspace_bytes is None:
+            raise ProfilerError(f"a row without time or workspace: {self.cells()}")
+        return Ran(self.time_ns, self.workspace_bytes, self.samples or 0)
 
     def cells(self) -> dict[str, str]:
         """As columns."""
@@ -63,15 +81,21 @@ class Row:
     def of_cells(cls, cells: dict[str, str]) -> Row:
         """From columns; raises `ProfilerError`."""
         try:
-            numbers = {name: int(cells[name]) if cells[name] else None
-                       for name in ("time_ns", "spread_ns", "samples", "workspace_bytes")}
-            text = {name: cells[name] for name in
-                    ("device", "software", "math", "algorithm", "status", "math_type", "determinism", "origin")}
+            time_ns, spread_ns, samples, workspace_bytes = (
+                int(cells[name]) if cells[name] else None for name in ("time_ns", "spread_ns", "samples", "workspace_bytes"))
+            made = cls(
+                cells["device"], cells["software"], Convolution.of_cells(cells), cells["math"], cells["algorithm"], cells["status"],
+                time_ns, spread_ns, samples, workspace_bytes, cells["math_type"], cells["determinism"], cells["origin"],
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise ProfilerError(f"not a row of a table of algorithms: {cells}") from error
-        if text["status"] == OK and (numbers["time_ns"] is None or numbers["workspace_bytes"] is None):
+        if made.origin not in ORIGINS:
+            raise ProfilerError(f"origin '{made.origin}' is not one of {', '.join(ORIGINS)}: {cells}")
+        if made.status == OK and (time_ns is None or workspace_bytes is None):
             raise ProfilerError(f"a row says ok without time or workspace: {cells}")
-        return cls(convolution=Convolution.of_cells(cells), **text, **numbers)
+        if made.status == OK and made.origin == MEASURED and not samples:
+            raise ProfilerError(f"a measured row says ok without samples: {cells}")
+        return made
 
 
 def read(path: Path) -> list[Row]:

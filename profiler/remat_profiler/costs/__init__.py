@@ -12,6 +12,7 @@ from typing import Protocol
 
 from torch import fx
 
+from ..documents import Device, Origin, Unit
 from ..errors import ProfilerError
 from .work import Work
 
@@ -33,11 +34,11 @@ class Description:
     """
 
     runs_on: str
-    device: dict[str, object] | None
-    times: dict[str, object]
-    workspaces: dict[str, object]
+    device: Device | None
+    times: Origin
+    workspaces: Origin
     notes: list[str] = field(default_factory=list)
-    time_unit: str = "ns"
+    time_unit: Unit = "ns"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Call:
     work: Work
     workspace_bytes: int = 0
     bounds: dict[int, int] = field(default_factory=dict)
-    prepare: Callable[..., tuple] | None = None
+    prepare: Callable[..., tuple[object, ...]] | None = None
 
 
 class CostSource(Protocol):

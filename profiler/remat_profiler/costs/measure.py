@@ -13,7 +13,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
 # The profiler's own log is of no use to anybody here.
@@ -24,6 +24,7 @@ from torch import fx  # noqa: E402
 from torch.autograd.profiler import profile  # noqa: E402
 
 from ..aliasing import bound_arguments, schema_name
+from ..documents import Device, Origin  # noqa: E402
 from ..errors import ProfilerError
 from . import Call, Cost, Description
 
@@ -45,7 +46,7 @@ class Measured:
 
     def describe(self) -> Description:
         """Labels the times `measured`."""
-        measured = {"kind": "measured", "samples": self.repeats, "statistic": "median"}
+        measured: Origin = {"kind": "measured", "samples": self.repeats, "statistic": "median"}
         if self.device.type == "cuda":
             return Description("cuda", _cuda_device(), measured, measured, [
                 "operators measured one at a time; spread is the interquartile range",
@@ -192,7 +193,7 @@ def _call(node: fx.Node, device: torch.device) -> Callable[[], object]:
 
 def _bind(call: Call, device: torch.device) -> Callable[[], object]:
     """The function bound to real tensors."""
-    arguments = [
+    arguments: Sequence[object] = [
         _Spec.of(argument).make(device, call.bounds.get(position)) if isinstance(argument, torch.Tensor) else argument
         for position, argument in enumerate(call.arguments)
     ]
@@ -237,20 +238,22 @@ def _key(node: fx.Node) -> str:
     return repr((str(node.target), describe(list(node.args)), sorted((k, describe(v)) for k, v in node.kwargs.items()), aliases))
 
 
-def device_of(device: str) -> dict[str, object]:
+def device_of(device: str) -> Device:
     """What the provenance of an instance, or the record of a replay, says about the machine."""
     return _cuda_device() if device == "cuda" else {"name": _cpu_name()}
 
 
-def _cuda_device() -> dict[str, object]:
+def _cuda_device() -> Device:
     properties = torch.cuda.get_device_properties(0)
-    device: dict[str, object] = {"name": properties.name, "memory_bytes": properties.total_memory}
+    device: Device = {"name": properties.name, "memory_bytes": properties.total_memory}
     if torch.version.cuda:
         device["cuda"] = torch.version.cuda
     if torch.backends.cudnn.is_available():
         device["cudnn"] = str(torch.backends.cudnn.version())
     driver = _driver()
-    return device | ({"driver": driver} if driver else {})
+    if driver is not None:
+        device["driver"] = driver
+    return device
 
 
 def _driver() -> str | None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import ProfilerError
 
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-def add_parser(commands) -> None:
+
+def add_parser(commands: Commands) -> None:
     """Adds `harvest` with its own commands."""
     harvest = commands.add_parser("harvest", help="measure convolutions and networks, slice by slice")
     verbs = harvest.add_subparsers(dest="verb", required=True)

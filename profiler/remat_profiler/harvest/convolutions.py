@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 from ..convolutions import Convolution, table
-from ..convolutions.runners import DeviceLost, Result, Runner, maths_of, runners
+from ..convolutions.runners import DeviceLost, Prepared, Result, Runner, maths_of, runners
 from ..convolutions.table import Row
 from ..costs.measure import device_label
-from .deadline import Deadline
+from .deadline import Deadline, Report
 
 CRASHED = "crashed"
 # A row is not begun with less time than this left: the largest take seconds to allocate and run.
@@ -74,7 +74,7 @@ class Harvest:
                 self._add(*key, Result(CRASHED))
             self.inflight.unlink()
 
-    def run(self, convolutions: list[Convolution], deadline: Deadline, report=print) -> Outcome:
+    def run(self, convolutions: list[Convolution], deadline: Deadline, report: Report = print) -> Outcome:
         """Fills the table until it is complete or time is up: fp32 of everything before any TF32."""
         units = [(c, maths) for c in convolutions for maths in enumerate(maths_of(c.dtype, self.device))]
         units.sort(key=lambda unit: unit[1][0])
@@ -120,7 +120,7 @@ class Harvest:
             self._clean_up(prepared)
         return True
 
-    def _clean_up(self, prepared) -> None:
+    def _clean_up(self, prepared: Prepared) -> None:
         """Must not hide why a convolution ended: after a lost context freeing fails too."""
         with contextlib.suppress(Exception):
             prepared.close()
@@ -128,13 +128,13 @@ class Harvest:
             with contextlib.suppress(Exception):
                 torch.cuda.empty_cache()
 
-    def _measured(self, prepared, algorithm: str) -> Result | Exception:
+    def _measured(self, prepared: Prepared, algorithm: str) -> Result | DeviceLost:
         try:
             return prepared.measure(algorithm)
         except DeviceLost as lost:
             return lost
 
-    def _give_up(self, convolution, math, todo, error) -> None:
+    def _give_up(self, convolution: Convolution, math: str, todo: list[str], error: Exception) -> None:
         from ..convolutions.runners import status_of
 
         self.inflight.unlink(missing_ok=True)
@@ -150,9 +150,9 @@ class Harvest:
         text = json.dumps({"convolution": convolution.cells(), "math": math, "algorithm": algorithm})
         self.inflight.write_text(text, encoding="utf-8")
 
-    def _add(self, convolution: Convolution, math: str, algorithm: str, result: Result | Exception) -> None:
+    def _add(self, convolution: Convolution, math: str, algorithm: str, result: Result | DeviceLost) -> None:
         lost = result if isinstance(result, DeviceLost) else None
-        told = Result("cuda-error") if lost else result
+        told = Result("cuda-error") if isinstance(result, DeviceLost) else result
         self.rows.add(Row(
             self.label, self.software, convolution, math, algorithm, told.status, told.time_ns, told.spread_ns,
             told.samples, told.workspace_bytes, told.math_type, told.determinism, "measured",
@@ -169,17 +169,17 @@ class Harvest:
 def short_table(rows: list[Row]) -> str:
     """Per direction, arithmetic and algorithm: how many ran, how often each was fastest, workspace."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
-    best: dict[tuple, Row] = {}
+    best: dict[tuple[Convolution, str], Row] = {}
     for row in rows:
         groups.setdefault((row.convolution.direction, row.math, row.algorithm), []).append(row)
-        key = (row.convolution, row.math)
-        if row.status == table.OK and (key not in best or row.time_ns < best[key].time_ns):
-            best[key] = row
+        case = (row.convolution, row.math)
+        if row.status == table.OK and (case not in best or row.ran.time_ns < best[case].ran.time_ns):
+            best[case] = row
     fastest = Counter((r.convolution.direction, r.math, r.algorithm) for r in best.values())
     text = [f"  {'direction':<16}{'math':<6}{'algorithm':<24}{'ok':>6}{'of':>6}{'fastest':>9}{'largest workspace':>19}"]
     for key in sorted(groups):
         fine = [row for row in groups[key] if row.status == table.OK]
-        largest = max((row.workspace_bytes for row in fine), default=0)
+        largest = max((row.ran.workspace_bytes for row in fine), default=0)
         text.append(f"  {key[0]:<16}{key[1]:<6}{key[2]:<24}{len(fine):>6}{len(groups[key]):>6}"
                     f"{fastest[key]:>9}{largest / 2**20:>15.1f} MiB")
     return "\n".join(text)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+# Takes a line for people.
+Report = Callable[[str], object]
 
 
 class Deadline:

@@ -19,7 +19,7 @@ from ..costs import Cost
 from ..costs.measure import Measured
 from ..errors import ProfilerError
 from ..job import Job, run
-from .deadline import Deadline
+from .deadline import Deadline, Report
 
 OPERATORS = "operators.csv"
 FAILURES = "failures.json"
@@ -37,7 +37,7 @@ class OutOfTime(Exception):
     """The slice ends; what was measured is kept."""
 
 
-class OperatorCache(MutableMapping):
+class OperatorCache(MutableMapping[str, Cost]):
     """Costs by the signature of the operator, in a file that grows with each new one."""
 
     def __init__(self, path: Path, deadline: Deadline) -> None:
@@ -141,7 +141,7 @@ def _size(job: Job) -> float:
     return job.batch * pixels * (int(digits) if digits else 50)
 
 
-def harvest(jobs: dict[str, Job], output: Path, device: str, budget: float, report=print) -> bool:
+def harvest(jobs: dict[str, Job], output: Path, device: str, budget: float, report: Report = print) -> bool:
     """Writes the instances that are missing; whether all are there (or known to fail)."""
     output.mkdir(parents=True, exist_ok=True)
     deadline = Deadline(budget)
@@ -177,7 +177,7 @@ def read_failures(output: Path) -> dict[str, str]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def _one(job: Job, path: Path, cache: OperatorCache, report) -> str:
+def _one(job: Job, path: Path, cache: OperatorCache, report: Report) -> str:
     """Traces and measures; what fails is tried without alternatives, then traced on the device itself."""
     tried = [job, replace(job, alternatives=False, gist=False)]
     if job.device == "cuda" and job.trace_device != "cuda":

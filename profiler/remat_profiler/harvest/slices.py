@@ -20,7 +20,7 @@ from ..convolutions import table
 from ..errors import ProfilerError
 from . import networks
 from .convolutions import short_table
-from .deadline import Deadline
+from .deadline import Deadline, Report
 
 ARCHIVE = "harvest.tar.gz"
 CONVOLUTIONS = "cudnn.csv"
@@ -49,7 +49,7 @@ class Plan:
     reserve: tuple[float, float] = (START_SECONDS, PACK_SECONDS)
 
 
-def run(plan: Plan, report=print) -> bool:
+def run(plan: Plan, report: Report = print) -> bool:
     """Runs one slice; whether everything is done."""
     started = time.monotonic()
     resume(plan.output)
@@ -84,7 +84,7 @@ def _stages(plan: Plan) -> list[tuple[str, list[str]]]:
     return stages
 
 
-def _stage(name: str, command: list[str], plan: Plan, deadline: Deadline, report) -> bool:
+def _stage(name: str, command: list[str], plan: Plan, deadline: Deadline, report: Report) -> bool:
     """Starts children until one says that all is done, or time is up."""
     start, reserve = plan.reserve
     crashes = 0

@@ -5,7 +5,9 @@ devices: whoever calls it sees to it that parameters are not allocated (`capture
 
 A module returns logits (batch x classes ...), or a tuple of them where it has auxiliary classifiers;
 then its attribute `loss_weights` says what the cross-entropy of each counts. Where its attribute
-`takes_tokens` is true it reads integers instead of images.
+`takes_tokens` is true it reads integers instead of images. Where it reads more than that, `more_inputs` says the name,
+shape (of one sample) and dtype of each further input, in order. Where `regresses` is true, labels are numbers of the output's
+shape and the loss is the mean squared difference.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ..errors import ProfilerError
-from . import chainer, keras, preact, timm, toy, transformers, unet, vision
+from . import chainer, keras, large, preact, sdxl, timm, toy, transformers, unet, vision
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ FAMILIES: dict[str, Family] = {
     "chainer": Family(chainer.names, chainer.build, chainer.ABOUT),
     "timm": Family(timm.names, timm.build, timm.ABOUT),
     "transformers": Family(transformers.names, transformers.build, transformers.ABOUT),
+    "large": Family(large.names, large.build, large.ABOUT),
+    "sdxl": Family(sdxl.names, sdxl.build, sdxl.ABOUT),
     "toy": Family(toy.names, toy.build, toy.ABOUT),
 }
 

@@ -6,6 +6,10 @@ Attention is computed operator by operator, not by a fused kernel: FastSA's grap
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
 from torch import nn
 
 from ..errors import ProfilerError
@@ -27,13 +31,21 @@ def names() -> list[str]:
 
 def build(name: str) -> nn.Module:
     """Builds one."""
+    with attention_not_fused() as timm:
+        network: nn.Module = timm.create_model(name, pretrained=False)
+        return network
+
+
+@contextlib.contextmanager
+def attention_not_fused() -> Iterator[Any]:
+    """timm, told to build attention operator by operator."""
     try:
         import timm
     except ImportError as error:
-        raise ProfilerError("models timm:... need timm (scripts/setup.sh --profiler installs it)") from error
+        raise ProfilerError("this model needs timm (scripts/setup.sh --profiler installs it)") from error
     fused = timm.layers.use_fused_attn()
     timm.layers.set_fused_attn(False)
     try:
-        return timm.create_model(name, pretrained=False)
+        yield timm
     finally:
         timm.layers.set_fused_attn(fused)

@@ -18,14 +18,14 @@ from ..errors import ProfilerError
 
 ABOUT = "text models of Hugging Face from their configurations, to classify sequences (attention not fused)"
 
-_NEO = {"attention_types": [[["global", "local"], 6]], "num_layers": 12, "hidden_size": 768, "num_heads": 12}
-_NEO_LARGE = {"attention_types": [[["global", "local"], 16]], "num_layers": 32, "hidden_size": 2560, "num_heads": 20}
-_BLOOM = {"vocab_size": 250880, "hidden_size": 1024, "n_layer": 24, "n_head": 16}
-_OPT = {"hidden_size": 1024, "num_hidden_layers": 24, "ffn_dim": 4096, "num_attention_heads": 16,
+_NEO: dict[str, object] = {"attention_types": [[["global", "local"], 6]], "num_layers": 12, "hidden_size": 768, "num_heads": 12}
+_NEO_LARGE: dict[str, object] = {"attention_types": [[["global", "local"], 16]], "num_layers": 32, "hidden_size": 2560, "num_heads": 20}
+_BLOOM: dict[str, object] = {"vocab_size": 250880, "hidden_size": 1024, "n_layer": 24, "n_head": 16}
+_OPT: dict[str, object] = {"hidden_size": 1024, "num_hidden_layers": 24, "ffn_dim": 4096, "num_attention_heads": 16,
         "word_embed_proj_dim": 512, "do_layer_norm_before": False}
-_OPT_LARGE = {"hidden_size": 4096, "num_hidden_layers": 32, "ffn_dim": 16384, "num_attention_heads": 32,
+_OPT_LARGE: dict[str, object] = {"hidden_size": 4096, "num_hidden_layers": 32, "ffn_dim": 16384, "num_attention_heads": 32,
               "word_embed_proj_dim": 4096}
-_ALBERT = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
+_ALBERT: dict[str, object] = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
 
 # Prefix of the classes, and what the published configuration has besides their defaults.
 CONFIGURATIONS: dict[str, tuple[str, dict[str, object]]] = {

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from torch import fx, nn
 
 from ..capture import Example
 from ..costs import Call, Cost, Description
+from ..documents import Instance, Operator, Tensor
 from ..errors import ProfilerError
 from ..job import Job, traced_with
 from ..trace import TracedIteration
@@ -31,7 +32,7 @@ class _NoCosts:
     """A cost source that knows nothing."""
 
     def describe(self) -> Description:
-        return Description("cpu", None, {}, {})
+        return Description("cpu", None, {"kind": "modelled", "model": "none"}, {"kind": "modelled", "model": "none"})
 
     def cost(self, _node: fx.Node) -> Cost:
         return Cost(0)
@@ -40,7 +41,7 @@ class _NoCosts:
         return Cost(0)
 
 
-def request_of(instance: dict) -> Job:
+def request_of(instance: Instance) -> Job:
     """What was asked for when the instance was traced."""
     from ..cli import job_of, parser
 
@@ -61,7 +62,7 @@ def request_of(instance: dict) -> Job:
     return replace(job, trace_device=found)
 
 
-def retrace(instance: dict, build: Callable[[], nn.Module] | None = None, example: Example | None = None) -> TracedIteration:
+def retrace(instance: Instance, build: Callable[[], nn.Module] | None = None, example: Example | None = None) -> TracedIteration:
     """The trace again, of the named network or of what `build` makes; refuses one that differs."""
     job = request_of(instance)
     trace = traced_with(job, build, example)
@@ -75,7 +76,7 @@ def retrace(instance: dict, build: Callable[[], nn.Module] | None = None, exampl
     return trace
 
 
-def differences(instance: dict, trace: TracedIteration, job: Job) -> list[str]:
+def differences(instance: Instance, trace: TracedIteration, job: Job) -> list[str]:
     """What differs, one line each, the first in the framework's order first."""
     again = _document(instance["name"], trace, job)
     found = _compare_all("tensor", instance["tensors"], again["tensors"], _TENSOR_FIELDS)
@@ -95,7 +96,7 @@ def differences(instance: dict, trace: TracedIteration, job: Job) -> list[str]:
     return found
 
 
-def _document(name: str, trace: TracedIteration, job: Job) -> dict:
+def _document(name: str, trace: TracedIteration, job: Job) -> Instance:
     from ..alternatives.attach import attach
     from ..instance import Header, document
 
@@ -106,7 +107,7 @@ def _document(name: str, trace: TracedIteration, job: Job) -> dict:
     return made
 
 
-def _compare_all(what: str, old: list[dict], new: list[dict], fields: tuple[str, ...]) -> list[str]:
+def _compare_all(what: str, old: Sequence[Tensor | Operator], new: Sequence[Tensor | Operator], fields: tuple[str, ...]) -> list[str]:
     found = []
     if [entry["id"] for entry in old] != [entry["id"] for entry in new]:
         found.append(f"{len(new)} {what}s instead of {len(old)}")
@@ -115,5 +116,5 @@ def _compare_all(what: str, old: list[dict], new: list[dict], fields: tuple[str,
     return found
 
 
-def _compare(where: str, a: dict, b: dict, fields: tuple[str, ...]) -> list[str]:
+def _compare(where: str, a: Mapping[str, object], b: Mapping[str, object], fields: tuple[str, ...]) -> list[str]:
     return [f"{where}: {field} is {b.get(field)}, not {a.get(field)}" for field in fields if a.get(field) != b.get(field)]

@@ -18,6 +18,7 @@ from torch._inductor import config as inductor
 from torch.utils.checkpoint import checkpoint_sequential
 
 from ..capture import training_loss
+from ..documents import Record
 from ..errors import ProfilerError
 from . import measure, record, reference
 from .job import Bench
@@ -38,7 +39,7 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     return match["name"], {name: value for name, _, value in pairs}
 
 
-def measured(bench: Bench, text: str) -> dict:
+def measured(bench: Bench, text: str) -> Record:
     """The record of one baseline."""
     name, options = parse(text)
     loss_of, notes = _BASELINES[name](bench.module, options)

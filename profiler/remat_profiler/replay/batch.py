@@ -17,6 +17,8 @@ from pathlib import Path
 
 import torch
 
+from .. import instance as files
+from ..documents import Record
 from ..errors import ProfilerError
 from ..harvest.deadline import Deadline
 from . import record
@@ -97,7 +99,7 @@ def _bench(path: Path, settings: Settings) -> Bench | ProfilerError:
         return ProfilerError(f"the network and its inputs do not fit: {str(error).splitlines()[0]}")
 
 
-def _one(line: Line, made: Bench | ProfilerError, root: Path, settings: Settings) -> dict:
+def _one(line: Line, made: Bench | ProfilerError, root: Path, settings: Settings) -> Record:
     try:
         if isinstance(made, ProfilerError):
             raise made
@@ -105,11 +107,11 @@ def _one(line: Line, made: Bench | ProfilerError, root: Path, settings: Settings
             return measured(made, line.schedule.removeprefix(BASELINE))
         return replay(made, read_document(root / line.schedule, "schedule"))
     except (ProfilerError, torch.OutOfMemoryError) as error:
-        failed = {"format": record.FORMAT, "version": record.VERSION, "instance": line.instance.name.split(".")[0]}
+        failed: Record = {"format": record.FORMAT, "version": record.VERSION, "instance": files.stem(line.instance)}
         return failed | {"device": {"kind": settings.device}, "error": " ".join(str(error).split())[:300]}
 
 
-def _words(made: dict) -> str:
+def _words(made: Record) -> str:
     if "error" in made:
         return f"error: {made['error']}"
     same = {True: "equal", False: "DIFFERENT", None: "not compared"}[made["equality"]["equal"]]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ..documents import Record
 from ..errors import ProfilerError
 
+if TYPE_CHECKING:
+    from .job import Settings
 
-def add_parser(commands) -> None:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_parser(commands: Commands) -> None:
     """Adds them."""
     replay = commands.add_parser("replay", help="run a schedule for real: compare gradients, measure time and peak memory")
     replay.add_argument("--instance", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
@@ -60,7 +67,7 @@ def _settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cap", type=int, metavar="BYTES", help="also run under this limit of the allocator (cuda)")
 
 
-def settings_of(options: argparse.Namespace):
+def settings_of(options: argparse.Namespace) -> Settings:
     """The settings that the common options make."""
     from .job import Settings
 
@@ -149,7 +156,7 @@ def _batch(options: argparse.Namespace) -> int:
     return 0 if done else batch.UNFINISHED
 
 
-def summary(made: dict) -> str:
+def summary(made: Record) -> str:
     """A record in a few lines, for people."""
     equality, memory, taken = made["equality"], made["memory"], made["time_ns"]
     lines = [f"{made['instance']}, {made['method'] or 'schedule'} on {made['device']['name']}"]

@@ -11,12 +11,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from ..documents import Instance, Record, Schedule, fixed_bytes
 from ..errors import ProfilerError
 from ..trace import TracedIteration
 from . import DEFAULT_REPEATS, agreement, measure, record, reference
 from .implementations import LOSSY, ROUNDED
-from .machine import Account, Machine
-from .plan import Plan, expectation, plan
+from .machine import Account, Machine, Result
+from .plan import Compute, Plan, expectation, plan
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Settings:
 class Bench:
     """A network with inputs, and the framework's own outcome on them; serves any number of schedules."""
 
-    instance: dict
+    instance: Instance
     trace: TracedIteration
     module: nn.Module
     inputs: tuple[torch.Tensor, ...]
@@ -46,7 +47,7 @@ class Bench:
     @property
     def fixed_bytes(self) -> int:
         """Of the instance."""
-        return sum(self.instance.get("fixed_bytes", {}).values())
+        return fixed_bytes(self.instance)
 
     @property
     def resident_bytes(self) -> int:
@@ -59,7 +60,7 @@ class Bench:
         reference.restore_buffers(self.module, self.buffers)
         torch.manual_seed(self.settings.seed)
 
-    def outcome(self, iteration: Callable[[], object]) -> reference.Outcome:
+    def outcome(self, iteration: Callable[[], Result]) -> reference.Outcome:
         """Of an iteration from that state."""
         self.fresh()
         return reference.Outcome.of(iteration(), self.module)
@@ -69,7 +70,7 @@ class Bench:
         return None if self.expected is None else reference.compare(self.expected, outcome, tolerance)
 
 
-def bench(instance: dict, settings: Settings, build: Callable[[], nn.Module] | None = None) -> Bench:
+def bench(instance: Instance, settings: Settings, build: Callable[[], nn.Module] | None = None) -> Bench:
     """Traces again, checks that the two agree, builds the network and runs the framework's own iteration."""
     from ..models import builder
 
@@ -87,11 +88,11 @@ def bench(instance: dict, settings: Settings, build: Callable[[], nn.Module] | N
 
 def tolerance_of(chosen: Plan) -> float:
     """What a schedule's implementations allow for."""
-    names = {step.implementation["name"].removesuffix("-recompute") for step in chosen.steps if step.operator is not None}
+    names = {step.implementation["name"].removesuffix("-recompute") for step in chosen.steps if isinstance(step, Compute)}
     return reference.LOSSY_TOLERANCE if LOSSY in names else reference.TOLERANCE
 
 
-def replay(with_bench: Bench, schedule: dict, timeline: Path | None = None) -> dict:
+def replay(with_bench: Bench, schedule: Schedule, timeline: Path | None = None) -> Record:
     """The record of one schedule."""
     settings, device = with_bench.settings, with_bench.device
     chosen = plan(with_bench.instance, schedule)
@@ -109,9 +110,9 @@ def replay(with_bench: Bench, schedule: dict, timeline: Path | None = None) -> d
     with_bench.fresh()
     peaks = measure.peaks(iteration, device, with_bench.resident_bytes)
     taken = measure.times(iteration, device, settings.repeats)
-    made = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
+    made = record.header(with_bench.instance, chosen.schedule.get("method", ""), settings.device, settings.seed)
     made |= {
-        "schedule": record.of_schedule(schedule), "expected": record.of_expectation(expected),
+        "schedule": record.of_schedule(chosen.schedule), "expected": record.of_expectation(expected),
         "equality": record.of_comparison(compared), "time_ns": record.of_times(taken),
         "memory": record.of_peaks(peaks, account),
     }
@@ -122,7 +123,7 @@ def replay(with_bench: Bench, schedule: dict, timeline: Path | None = None) -> d
 
 
 def _notes(chosen: Plan, account: Account, expected: list[int]) -> list[str]:
-    names = {step.implementation["name"] for step in chosen.steps if step.operator is not None}
+    names = {step.implementation["name"] for step in chosen.steps if isinstance(step, Compute)}
     notes = [f"{name} computes its result in another way: equal within the tolerance only" for name in ROUNDED if name in names]
     if account.timeline != expected:
         step = next(i for i, (a, b) in enumerate(zip(account.timeline, expected)) if a != b)

@@ -13,6 +13,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import fx, nn
@@ -20,8 +21,8 @@ from torch import fx, nn
 from ..errors import ProfilerError
 from ..trace import TracedIteration
 from .implementations import Library, Run
-from .plan import Plan, Step, makes
-from .values import Held, Missing, Values
+from .plan import Compute, Move, Plan, Step, makes
+from .values import Getter, Held, Missing, Values
 
 
 class IllegalStep(ProfilerError):
@@ -55,7 +56,7 @@ class Stamps:
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
-        self._marks: list = []
+        self._marks: list[Any] = []
 
     def before(self, _step: Step) -> None:
         """A step begins."""
@@ -95,7 +96,7 @@ class Machine:
             by_node, late = self._state(placeholders)
             self.library = Library(self.values, plan.instance, by_node)
             self._inputs = [(self.values.tensor_id(node), name) for node, name in trace.capture.inputs.items()]
-            self._runs: dict[tuple[int, str], Run] = {}
+            self._runs: dict[tuple[int, str], Callable[[], None]] = {}
             self._steps = [self._bound(index, step) for index, step in enumerate(plan.steps)]
             self._loss = self.values.getter(trace.capture.loss)
             self._gradients = {name: self.values.getter(node) for node, name in trace.capture.gradients.items()}
@@ -123,10 +124,13 @@ class Machine:
             found[node] = torch.ones(tuple(node.meta["val"].shape), dtype=node.meta["val"].dtype, device=self.device)
         return found
 
-    def _state(self, placeholders: dict) -> tuple[dict[fx.Node, list[tuple[int, torch.Tensor]]], list]:
+    def _state(
+        self, placeholders: dict[fx.Node, torch.Tensor]
+    ) -> tuple[dict[fx.Node, list[tuple[int, torch.Tensor]]], list[tuple[fx.Node, torch.Tensor]]]:
         """New values of buffers come out in the order of the buffers; each is made by a node that reads its own."""
         by_node: dict[fx.Node, list[tuple[int, torch.Tensor]]] = {}
-        late, made_by = [], {operator.node for operator in self.trace.operators}
+        late: list[tuple[fx.Node, torch.Tensor]] = []
+        made_by = {operator.node for operator in self.trace.operators}
         open_buffers = list(self.trace.capture.buffers)
         for node in self.trace.capture.new_state:
             owner = self.values.of(node)
@@ -142,7 +146,7 @@ class Machine:
         return by_node, late
 
     def _bound(self, index: int, step: Step) -> Callable[[], None]:
-        if step.operator is None:
+        if isinstance(step, Move):
             return {"free": self._free, "offload": self._offload, "fetch": self._fetch}[step.verb](step.tensor)
         key = step.operator, step.implementation["name"]
         if key not in self._runs:
@@ -182,13 +186,13 @@ class Machine:
 
         return fetch
 
-    def _run_of(self, step: Step) -> Callable[[], None]:
+    def _run_of(self, step: Compute) -> Callable[[], None]:
         id, held = step.operator, self.held
         make = self.library.run_of(id, step.implementation)
         pair = step.implementation.get("in_place")
         replaced = None if pair is None else pair["input"]
         layouts, outputs = self._layouts(step), makes(self.library.entries[id], step.implementation)
-        again = sum(step.operator == id for step in self.plan.steps) > 1
+        again = sum(isinstance(other, Compute) and other.operator == id for other in self.plan.steps) > 1
         run = self._replaying(id, make, again) if self.library.operators[id].random else make
 
         def compute() -> None:
@@ -204,7 +208,7 @@ class Machine:
 
         return compute
 
-    def _layouts(self, step: Step) -> list[tuple[int, tuple[int, ...]]]:
+    def _layouts(self, step: Compute) -> list[tuple[int, tuple[int, ...]]]:
         """Strides that later views count on, of what an implementation makes."""
         entry, traced = self.library.entries[step.operator], self.library.traced
         made = [*entry["outputs"], *step.implementation.get("saves", [])]
@@ -220,7 +224,7 @@ class Machine:
 
     def _replaying(self, id: int, run: Run, again: bool) -> Run:
         """With the state of the first run, which is kept where there is another one."""
-        def replay() -> dict[int, object]:
+        def replay() -> dict[int, Any]:
             state = self.random_states.get(id)
             if state is None:
                 if again:
@@ -247,7 +251,8 @@ class Machine:
         """First runs in the framework's order find the generator as the framework does. Otherwise each random
         operator runs once beforehand, on made-up operands, in that order, to see what state it will find."""
         random = {id for id, operator in self.library.operators.items() if operator.random}
-        first = list(dict.fromkeys(step.operator for step in self.plan.steps if step.operator in random))
+        runs = (step.operator for step in self.plan.steps if isinstance(step, Compute))
+        first = list(dict.fromkeys(operator for operator in runs if operator in random))
         if first == sorted(first):
             return
         states = {}
@@ -316,14 +321,14 @@ class Machine:
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     @staticmethod
-    def _present(getter: Callable[[], object]) -> torch.Tensor | None:
+    def _present(getter: Getter) -> torch.Tensor | None:
         try:
             return getter()
         except Missing:
             return None
 
 
-def _copied(held: object, device: torch.device) -> object:
+def _copied(held: Any, device: torch.device) -> Any:
     if isinstance(held, tuple):
         return tuple(part.to(device, copy=True) for part in held)
     return held.to(device, copy=True)
@@ -343,7 +348,7 @@ class _Bookkeeper:
 
     def before(self, step: Step) -> None:
         """A free step: memory is what it is until the tensor goes."""
-        if step.verb == "free" and step.tensor in self.parts:
+        if isinstance(step, Move) and step.verb == "free" and step.tensor in self.parts:
             self.account.timeline.append(self.total)
             self._drop(step.tensor)
 
@@ -351,7 +356,7 @@ class _Bookkeeper:
         """A compute step or a transfer: everything that it made is there."""
         if step.verb == "free":
             return
-        if step.operator is None:
+        if isinstance(step, Move):
             if step.tensor not in self.parts:
                 self._add(step.tensor)
             self.account.timeline.append(self.total)

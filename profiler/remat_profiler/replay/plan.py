@@ -8,51 +8,76 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Literal, cast, overload
 
 from .. import instance as files
+from ..documents import (
+    INSTANCE_FORMAT,
+    SCHEDULE_FORMAT,
+    VERSION,
+    Implementation,
+    Instance,
+    Operator,
+    Schedule,
+    Tensor,
+    fixed_bytes,
+    without_nulls,
+)
+from ..documents import Step as StepEntry
 from ..errors import ProfilerError
 
-FORMAT, VERSION = "remat-schedule", 1
-TRANSFERS = ("offload", "fetch")
+FORMAT = SCHEDULE_FORMAT
+Verb = Literal["free", "offload", "fetch"]
+TRANSFERS: tuple[Literal["offload", "fetch"], ...] = ("offload", "fetch")
+MOVES: tuple[Verb, ...] = ("free", *TRANSFERS)
 
 
 @dataclass(frozen=True)
-class Step:
-    """Run an operator with an implementation, or (`operator` is None) do with a tensor what `verb` says: drop it,
-    copy it to the host, or copy it back."""
+class Compute:
+    """Run an operator with an implementation."""
 
-    operator: int | None
-    implementation: dict | None
-    tensor: int | None = None
-    verb: str = "compute"
+    operator: int
+    implementation: Implementation
+    verb: ClassVar[str] = "compute"
+
+
+@dataclass(frozen=True)
+class Move:
+    """Do with a tensor what `verb` says: drop it, copy it to the host, or copy it back."""
+
+    tensor: int
+    verb: Verb
+
+
+Step = Compute | Move
 
 
 @dataclass(frozen=True)
 class Plan:
     """An instance, a schedule of it, and the header of the schedule."""
 
-    instance: dict
-    schedule: dict
+    instance: Instance
+    schedule: Schedule
     steps: list[Step]
 
     @property
     def fixed_bytes(self) -> int:
         """Parameters, buffers and what else is always there."""
-        return sum(self.instance.get("fixed_bytes", {}).values())
+        return fixed_bytes(self.instance)
 
     def named(self, step: Step) -> str:
         """The step for messages: `compute layer1.conv1 (default)`."""
-        if step.operator is None:
+        if isinstance(step, Move):
             return f"{step.verb} {self.tensors[step.tensor]['name']}"
         return f"compute {self.operators[step.operator]['name']} ({step.implementation['name']})"
 
     @property
-    def operators(self) -> dict[int, dict]:
+    def operators(self) -> dict[int, Operator]:
         """By id."""
         return {operator["id"]: operator for operator in self.instance["operators"]}
 
     @property
-    def tensors(self) -> dict[int, dict]:
+    def tensors(self) -> dict[int, Tensor]:
         """By id."""
         return {tensor["id"]: tensor for tensor in self.instance["tensors"]}
 
@@ -69,24 +94,33 @@ class Expectation:
     runs: dict[int, int]
 
 
-def read_document(path: Path, what: str) -> dict:
-    """Any of our JSON files; errors name the file."""
+@overload
+def read_document(path: Path, what: Literal["instance"]) -> Instance: ...
+
+
+@overload
+def read_document(path: Path, what: Literal["schedule"]) -> Schedule: ...
+
+
+def read_document(path: Path, what: str) -> Instance | Schedule:
+    """Either of our JSON files, not checked yet; errors name the file."""
     try:
-        return files.read(path)
+        return without_nulls(cast(Schedule, files.parsed(path)))
     except OSError as error:
         raise ProfilerError(f"cannot read {what} '{path}': {error.strerror}") from error
-    except (ValueError, EOFError) as error:
+    except ValueError as error:
         raise ProfilerError(f"{what} '{path}' is no JSON file of ours: {error}") from error
 
 
-def plan(instance: dict, schedule: dict) -> Plan:
+def plan(instance: Instance, schedule: Schedule) -> Plan:
     """Resolves the steps; refuses what the instance lacks."""
-    if instance.get("format") != "remat-instance" or instance.get("version") != 1:
+    instance, schedule = without_nulls(instance), without_nulls(schedule)
+    if instance.get("format") != INSTANCE_FORMAT or instance.get("version") != VERSION:
         raise ProfilerError("expected an instance file (format remat-instance, version 1)")
     if schedule.get("format") != FORMAT or schedule.get("version") != VERSION:
         raise ProfilerError(f"expected a schedule file (format {FORMAT}, version {VERSION})")
-    if schedule["instance"] != instance["name"]:
-        raise ProfilerError(f"the schedule is of instance '{schedule['instance']}', not of '{instance['name']}'")
+    if schedule.get("instance") != instance["name"]:
+        raise ProfilerError(f"the schedule is of instance '{schedule.get('instance')}', not of '{instance['name']}'")
     operators = {operator["id"]: operator for operator in instance["operators"]}
     tensors = {tensor["id"] for tensor in instance["tensors"]}
     steps = [_step(number, step, operators, tensors) for number, step in enumerate(schedule["steps"])]
@@ -95,15 +129,14 @@ def plan(instance: dict, schedule: dict) -> Plan:
     return Plan(instance, schedule, steps)
 
 
-def _step(number: int, step: dict, operators: dict[int, dict], tensors: set[int]) -> Step:
-    verbs = [verb for verb in ("compute", "free", *TRANSFERS) if verb in step]
-    if len(verbs) != 1:
+def _step(number: int, step: StepEntry, operators: dict[int, Operator], tensors: set[int]) -> Step:
+    moves = [verb for verb in MOVES if verb in step]
+    if len(moves) + ("compute" in step) != 1:
         raise ProfilerError(f"step {number} is not one of compute, free, offload and fetch")
-    (verb,) = verbs
-    if verb != "compute":
+    for verb in moves:
         if step[verb] not in tensors:
             raise ProfilerError(f"step {number} ({verb}) names tensor {step[verb]}, which the instance does not have")
-        return Step(None, None, step[verb], verb)
+        return Move(step[verb], verb)
     operator = operators.get(step["compute"])
     if operator is None:
         raise ProfilerError(f"step {number} computes operator {step['compute']}, which the instance does not have")
@@ -112,10 +145,10 @@ def _step(number: int, step: dict, operators: dict[int, dict], tensors: set[int]
     chosen = next((entry for entry in offered if entry["name"] == wanted), None)
     if chosen is None:
         raise ProfilerError(f"step {number}: operator {operator['id']} ({operator['name']}) has no implementation '{wanted}'")
-    return Step(operator["id"], chosen)
+    return Compute(operator["id"], chosen)
 
 
-def makes(operator: dict, implementation: dict) -> list[int]:
+def makes(operator: Operator, implementation: Implementation) -> list[int]:
     """Tensors that are there after a run."""
     return [*operator["outputs"], *implementation.get("saves", [])]
 
@@ -129,7 +162,7 @@ def expectation(plan: Plan) -> Expectation:
     runs = dict.fromkeys(operators, 0)
     for step in plan.steps:
         workspace = 0
-        if step.operator is not None:
+        if isinstance(step, Compute):
             for id in _replaced(step.implementation) & resident:
                 resident.discard(id)
                 memory -= tensors[id]["bytes"]
@@ -139,7 +172,7 @@ def expectation(plan: Plan) -> Expectation:
             time += step.implementation["time"]
             workspace = step.implementation.get("workspace_bytes", 0)
             runs[step.operator] += 1
-        elif step.verb in TRANSFERS:
+        elif step.verb != "free":
             size, rate = tensors[step.tensor]["bytes"], plan.schedule["transfer_rates"][step.verb]
             time += -(-size * 1000 // rate)
             if step.verb == "fetch" and step.tensor not in resident:
@@ -147,12 +180,12 @@ def expectation(plan: Plan) -> Expectation:
                 memory += size
         timeline.append(memory)
         peak, storage_peak = max(peak, memory + workspace), max(storage_peak, memory)
-        if step.verb == "free" and step.tensor in resident:
+        if isinstance(step, Move) and step.verb == "free" and step.tensor in resident:
             resident.discard(step.tensor)
             memory -= tensors[step.tensor]["bytes"]
     return Expectation(time, peak, storage_peak, timeline, runs)
 
 
-def _replaced(implementation: dict) -> set[int]:
+def _replaced(implementation: Implementation) -> set[int]:
     pair = implementation.get("in_place")
     return set() if pair is None else {pair["input"]}

@@ -12,15 +12,17 @@ import statistics
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, astuple, dataclass, fields
 from pathlib import Path
+from typing import TextIO
 
+from ..documents import SCHEDULE_FORMAT, VERSION, Implementation, Instance, Operator, Schedule, Step
 from ..errors import ProfilerError
 from . import measure
 from .job import Bench, tolerance_of
 from .machine import Machine
-from .plan import FORMAT, VERSION, Plan, expectation, makes, plan
+from .plan import Compute, Plan, expectation, makes, plan
 
 
-def families(instance: dict) -> list[tuple[str, ...]]:
+def families(instance: Instance) -> list[tuple[str, ...]]:
     """Names of implementations other than the first of their operator, those that need each other together.
 
     Algorithms of cuDNN are left out: PyTorch lets nobody choose one."""
@@ -44,7 +46,7 @@ def families(instance: dict) -> list[tuple[str, ...]]:
     return [*pairs, *((name,) for name in single)]
 
 
-def store_all(instance: dict, preferred: Collection[str] = ()) -> dict:
+def store_all(instance: Instance, preferred: Collection[str] = ()) -> Schedule:
     """The schedule that runs everything once, in order, with the preferred implementations where they fit together,
     and frees each tensor after its last reader."""
     chosen = {op["id"]: next((i for i in op["implementations"] if i["name"] in preferred), op["implementations"][0])
@@ -53,23 +55,24 @@ def store_all(instance: dict, preferred: Collection[str] = ()) -> dict:
         chosen[bad["id"]] = bad["implementations"][0]
     operators = {op["id"]: op for op in instance["operators"]}
     kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
-    last, gone = {}, set()
+    last: dict[int, int] = {}
+    gone: set[int] = set()
     for id in instance["order"]:
         for tensor in [*_reads(operators[id], chosen[id]), *makes(operators[id], chosen[id])]:
             last[tensor] = id
         gone |= {chosen[id]["in_place"]["input"]} if "in_place" in chosen[id] else set()
-    steps: list[dict] = []
+    steps: list[Step] = []
     for id in instance["order"]:
         steps.append({"compute": id, "implementation": chosen[id]["name"]})
         steps += [{"free": t} for t, reader in last.items() if reader == id and t not in kept | gone]
-    return {"format": FORMAT, "version": VERSION, "instance": instance["name"], "method": "store-all", "steps": steps}
+    return {"format": SCHEDULE_FORMAT, "version": VERSION, "instance": instance["name"], "method": "store-all", "steps": steps}
 
 
-def _reads(operator: dict, implementation: dict) -> list[int]:
+def _reads(operator: Operator, implementation: Implementation) -> list[int]:
     return implementation.get("inputs", operator["inputs"])
 
 
-def _misfit(instance: dict, chosen: dict[int, dict]) -> dict | None:
+def _misfit(instance: Instance, chosen: dict[int, Implementation]) -> Operator | None:
     """The first operator that reads what nobody made, or overwrites what somebody reads later."""
     operators = {op["id"]: op for op in instance["operators"]}
     there = {t["id"] for t in instance["tensors"] if t["kind"] == "input"}
@@ -78,6 +81,8 @@ def _misfit(instance: dict, chosen: dict[int, dict]) -> dict | None:
         operator = operators[id]
         if not set(_reads(operator, chosen[id])) <= there:
             if chosen[id] is operator["implementations"][0]:  # its producer does not save what the default reads
+                if "differentiates" not in operator:
+                    raise ProfilerError(f"operator {id} ({operator['name']}) reads what nobody makes before it")
                 return operators[operator["differentiates"]]
             return operator
         if "in_place" in chosen[id]:
@@ -115,7 +120,7 @@ def costs(bench: Bench, wanted: list[tuple[str, ...]]) -> Iterator[Cost]:
     base = _Ready(bench, default)
     for family in wanted:
         chosen = plan(bench.instance, store_all(bench.instance, family))
-        uses = sum(step.operator is not None and step.implementation["name"] in family for step in chosen.steps)
+        uses = sum(isinstance(step, Compute) and step.implementation["name"] in family for step in chosen.steps)
         if uses:
             yield _cost(bench, family, uses, base, _Ready(bench, chosen))
 
@@ -162,14 +167,14 @@ def table(bench: Bench, path: Path) -> Iterator[Cost]:
             yield cost
 
 
-def _opened(path: Path):
+def _opened(path: Path) -> TextIO:
     try:
         return path.open("a", newline="", encoding="utf-8")
     except OSError as error:
         raise ProfilerError(f"cannot write '{path}': {error.strerror}") from error
 
 
-def _rows(path: Path) -> list[dict]:
+def _rows(path: Path) -> list[dict[str, str]]:
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from ..costs.measure import device_of
+from ..documents import Instance, Record, Schedule
 from ..errors import ProfilerError
 from .machine import Account
 from .measure import Cap, Peaks, Times
@@ -18,25 +19,25 @@ FORMAT, VERSION = "remat-replay", 1
 _SHOWN = 10
 
 
-def header(instance: dict, method: str, device: str, seed: int) -> dict:
+def header(instance: Instance, method: str, device: str, seed: int) -> Record:
     """Who ran what, on what."""
     return {
         "format": FORMAT, "version": VERSION, "instance": instance["name"], "method": method,
-        "model": instance["provenance"]["model"], "batch_size": instance["provenance"]["batch_size"],
+        "model": instance["provenance"]["model"], "batch_size": instance["provenance"].get("batch_size"),
         "device": {"kind": device, **device_of(device)},
         "framework": {"name": "pytorch", "version": torch.__version__},
         "threads": torch.get_num_threads(), "seed": seed,
     }
 
 
-def of_schedule(schedule: dict) -> dict:
+def of_schedule(schedule: Schedule) -> Record:
     """What ties the record to the schedule file."""
-    kept = {key: schedule[key] for key in
-            ("instance_hash", "budget_bytes", "claimed_time", "claimed_peak_bytes") if key in schedule}
+    kept: Record = {key: value for key, value in schedule.items()
+                    if key in ("instance_hash", "budget_bytes", "claimed_time", "claimed_peak_bytes")}
     return kept | {"steps": len(schedule["steps"])}
 
 
-def of_expectation(expected: Expectation) -> dict:
+def of_expectation(expected: Expectation) -> Record:
     """What the instance's own numbers say; equal to the simulator's."""
     return {
         "time_ns": expected.time, "peak_bytes": expected.peak_bytes,
@@ -45,11 +46,11 @@ def of_expectation(expected: Expectation) -> dict:
     }
 
 
-def of_comparison(found: Comparison | None) -> dict:
+def of_comparison(found: Comparison | None) -> Record:
     """Equality with the framework's own iteration; unknown where that does not fit the device."""
     if found is None:
         return {"equal": None, "bitwise": 0, "within_tolerance": 0, "words": "plain training does not fit this device"}
-    entry: dict[str, object] = {
+    entry: Record = {
         "equal": found.equal, "bitwise": found.bitwise, "within_tolerance": len(found.within),
         "tolerance": found.tolerance,
         "different": [{"name": d.name, "relative": _number(d.relative)} for d in found.beyond[:_SHOWN]],
@@ -64,14 +65,14 @@ def _number(value: float) -> float | str:
     return value if value != float("inf") else "not a number"
 
 
-def of_times(times: Times) -> dict:
+def of_times(times: Times) -> Record:
     """Median and interquartile range, and the samples themselves."""
     return {"median": times.median, "spread": times.spread, "samples": times.samples}
 
 
-def of_peaks(peaks: Peaks, account: Account | None) -> dict:
+def of_peaks(peaks: Peaks, account: Account | None) -> Record:
     """The allocator's peaks; the executor's own count of storages where there is one."""
-    entry: dict[str, object] = {"before_bytes": peaks.before, "allocated_peak_bytes": peaks.allocated}
+    entry: Record = {"before_bytes": peaks.before, "allocated_peak_bytes": peaks.allocated}
     if peaks.reserved is not None:
         entry |= {"reserved_peak_bytes": peaks.reserved, "fragmentation_bytes": peaks.fragmentation}
     if account is not None:
@@ -81,9 +82,9 @@ def of_peaks(peaks: Peaks, account: Account | None) -> dict:
     return entry
 
 
-def of_cap(cap: Cap) -> dict:
+def of_cap(cap: Cap) -> Record:
     """Whether it fits, and what it took."""
-    entry: dict[str, object] = {"limit_bytes": cap.limit, "fits": cap.fits}
+    entry: Record = {"limit_bytes": cap.limit, "fits": cap.fits}
     if cap.peaks is not None:
         entry |= {"allocated_peak_bytes": cap.peaks.allocated, "reserved_peak_bytes": cap.peaks.reserved,
                   "fragmentation_bytes": cap.peaks.fragmentation}
@@ -98,7 +99,7 @@ def check_output(path: Path) -> None:
         raise ProfilerError(f"the folder of output '{path}' does not exist")
 
 
-def write(record: dict, path: Path) -> None:
+def write(record: Record, path: Path) -> None:
     """By way of a temporary file."""
     partial = path.with_name(path.name + ".partial")
     try:

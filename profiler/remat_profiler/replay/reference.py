@@ -120,7 +120,10 @@ def restore_buffers(module: nn.Module, saved: dict[str, torch.Tensor]) -> None:
 
 def compare(expected: Outcome, found: Outcome, tolerance: float) -> Comparison:
     """Every tensor of the framework's outcome is looked for in the other one."""
-    bitwise, within, beyond, missing = 0, [], [], []
+    bitwise = 0
+    within: list[Difference] = []
+    beyond: list[Difference] = []
+    missing: list[str] = []
     floor = GRADIENT_FLOOR * max((_magnitude(t) for n, t in expected.tensors.items() if n.endswith(".grad")), default=0.0)
     for name, wanted in expected.tensors.items():
         got = found.tensors.get(name)

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..costs.measure import interquartile_range
+from ..documents import Instance, Schedule
 from . import measure, preferring
 from .job import Bench
 from .machine import Machine, Stamps
-from .plan import Plan, expectation, makes, plan
+from .plan import Move, Plan, expectation, makes, plan
 
 STATISTIC = "mean of the middle half of the iterations"
 # An operator and the implementation that ran.
@@ -46,7 +47,7 @@ class Measured:
     nanoseconds: by the instance as it was, by the new one, and by the clock, without stamps and in turn with the others. `again`
     is the median over operators of the time of a repetition over that of the first run, of `repeated` operators."""
 
-    instance: dict
+    instance: Instance
     alone: int
     within: int
     executed: int
@@ -54,7 +55,7 @@ class Measured:
     repeated: int
 
 
-def measured(bench: Bench, schedules: Sequence[dict] = ()) -> Measured:
+def measured(bench: Bench, schedules: Sequence[Schedule] = ()) -> Measured:
     """The instance of `bench` with the times of what its schedules run, measured in whole iterations."""
     instance = bench.instance
     asked = [preferring.store_all(instance), *schedules]
@@ -68,7 +69,7 @@ def measured(bench: Bench, schedules: Sequence[dict] = ()) -> Measured:
         samples.append(stamps.durations())
 
     repeats = bench.settings.repeats
-    runs = [partial(machines[0].run, bench.inputs), *(partial(stamped, *pair) for pair in zip(machines, taken))]
+    runs: list[measure.Iteration] = [partial(machines[0].run, bench.inputs), *(partial(stamped, *pair) for pair in zip(machines, taken))]
     executed = measure.in_turn(runs, bench.device, repeats)[0].median
     bench.fresh()
     found = [_runs(machine.plan, samples[measure.WARM_UP :]) for machine, samples in zip(machines, taken)]
@@ -76,7 +77,8 @@ def measured(bench: Bench, schedules: Sequence[dict] = ()) -> Measured:
     made = _document(instance, found[:usual], found[usual:], repeats)
     ratios = [statistics.fmean(again) / statistics.fmean(of_one.first[run])
               for of_one in found for run, again in of_one.again.items() if run in of_one.first and min(of_one.first[run]) > 0]
-    return Measured(made, *(expectation(plan(entry, asked[0])).time for entry in (instance, made)), executed,
+    alone, within = (expectation(plan(entry, asked[0])).time for entry in (instance, made))
+    return Measured(made, alone, within, executed,
                     statistics.median(ratios) if ratios else None, len(ratios))
 
 
@@ -105,7 +107,7 @@ def _costs(chosen: Plan, durations: list[int]) -> Iterator[tuple[Run, bool, int]
     costs: list[int] = []
     seen: set[int] = set()
     for step, lasted in zip(chosen.steps, durations, strict=True):
-        if step.operator is None:
+        if isinstance(step, Move):
             at = maker.get(step.tensor) if step.verb == "free" else None
             if at is not None:
                 costs[at] += lasted
@@ -117,7 +119,7 @@ def _costs(chosen: Plan, durations: list[int]) -> Iterator[tuple[Run, bool, int]
     yield from ((run, again, cost) for (run, again), cost in zip(runs, costs))
 
 
-def _document(instance: dict, usual: list[Runs], families: list[Runs], repeats: int) -> dict:
+def _document(instance: Instance, usual: list[Runs], families: list[Runs], repeats: int) -> Instance:
     made = copy.deepcopy(instance)
     before = made["provenance"]["times"]
     alone = 0
@@ -129,6 +131,7 @@ def _document(instance: dict, usual: list[Runs], families: list[Runs], repeats: 
             if found:
                 entry["time"] = max(1, round(statistics.fmean(statistics.fmean(runs.all(run)) for runs in found)))
                 entry["spread"] = round(statistics.median(runs.spread[run] for runs in found))
+                entry.pop("origin", None)  # of the time that it had
             elif entry.get("recompute"):  # no schedule repeats it: as the tracer has it, the cost of the first run
                 entry["time"] = next(i["time"] for i in operator["implementations"] if i["name"] == default)
             else:

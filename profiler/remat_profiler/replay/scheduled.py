@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from ..capture import Example
+from ..documents import Instance, Schedule
 from ..errors import ProfilerError
 from . import agreement
 from .machine import Machine
@@ -28,7 +30,7 @@ from .plan import plan, read_document
 class Scheduled(nn.Module):
     """A module whose training iteration follows a schedule. `instance` and `schedule` are files or read ones."""
 
-    def __init__(self, module: nn.Module, instance: dict | str | Path, schedule: dict | str | Path, *,
+    def __init__(self, module: nn.Module, instance: Instance | str | Path, schedule: Schedule | str | Path, *,
                  example: Example | None = None) -> None:
         super().__init__()
         self.module = module
@@ -71,7 +73,9 @@ class _Iteration(torch.autograd.Function):
     """The whole iteration as one node of autograd: the backward pass has already run when forward returns."""
 
     @staticmethod
-    def forward(context, machine: Machine, inputs: tuple, names: list[str], *parameters: torch.Tensor) -> torch.Tensor:
+    def forward(
+        context: Any, machine: Machine, inputs: tuple[torch.Tensor, ...], names: list[str], *parameters: torch.Tensor
+    ) -> torch.Tensor:
         result = machine.run(inputs)
         if result.loss is None:
             raise ProfilerError("the schedule does not keep the loss")
@@ -84,7 +88,7 @@ class _Iteration(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(context, scale: torch.Tensor):
+    def backward(context: Any, scale: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         gradients, context.gradients = context.gradients, None
         if gradients is None:
             raise ProfilerError("the gradients of this iteration were handed out already: call the module again")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from operator import getitem
+from typing import Any
 
 import torch
 from torch import fx
@@ -21,9 +22,9 @@ from ..aliasing import Storages, bound_arguments, read_operands, viewed_operand
 from ..errors import ProfilerError
 from ..trace import TracedIteration
 
-Getter = Callable[[], object]
+Getter = Callable[[], Any]
 # What the machine holds: real tensors, or a tuple of them (an encoding in several parts), by id.
-Held = dict[int, object]
+Held = dict[int, Any]
 
 
 class Missing(Exception):
@@ -56,7 +57,7 @@ class Values:
         constant = self._constant(node)
         return lambda: constant
 
-    def call(self, node: fx.Node, replaced: dict[str, Getter] | None = None) -> Callable[[], object]:
+    def call(self, node: fx.Node, replaced: dict[str, Getter] | None = None) -> Getter:
         """The operator of a node, bound to its operands; `replaced` by argument name where others are to be read."""
         read = {(name, operand) for name, operand in read_operands(node)}
         names = [argument.name for argument in node.target._schema.arguments]
