@@ -74,6 +74,58 @@ fn a_plan_is_refused_where_buffers_meet_are_missing_or_end_above_the_budget() {
 }
 
 #[test]
+fn a_plan_with_other_fixed_bytes_than_the_instance_is_refused() {
+    let checkout = planned();
+    edit(&checkout, |plan| plan["fixed_bytes"] = 7.into());
+    // By itself a plan may say what it likes of them.
+    checkout.ok("verify --plan plan.json");
+    let done = checkout.bench("verify counter schedule.json --plan plan.json");
+    assert_eq!(done.code, Some(1));
+    let words = "error: plan.json: has 7 fixed bytes, but the instance has 0; make the plan anew with bench allocate\n";
+    assert_eq!(done.stderr, words);
+}
+
+#[test]
+fn the_object_of_a_check_has_every_violation_as_an_element() {
+    let checkout = planned();
+    let object = |arguments: &str, code: i32| {
+        let done = checkout.bench(&format!("{arguments} --format json"));
+        assert_eq!(done.code, Some(code), "{}", done.stderr);
+        serde_json::from_str::<serde_json::Value>(&done.stdout).unwrap()
+    };
+    let sound = object("verify --plan plan.json", 0);
+    assert_eq!((&sound["plan"]["valid"], &sound["plan"]["violations"]), (&true.into(), &serde_json::json!([])));
+    let sound = object("verify counter schedule.json --plan plan.json", 0);
+    assert_eq!((&sound["legal"], &sound["plan"]["against_schedule"]), (&true.into(), &true.into()));
+    let text = std::fs::read_to_string(checkout.path("plan.json")).unwrap();
+    let mut plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // The first tensor has no buffer any more, the second buffer is where that was, and the fixed bytes are others.
+    let tensor = plan["buffers"][0]["tensors"][0]["tensor"].clone();
+    plan["buffers"][0]["tensors"] = serde_json::json!([]);
+    plan["buffers"][1]["offset"] = plan["buffers"][0]["offset"].clone();
+    plan["fixed_bytes"] = 5.into();
+    std::fs::write(checkout.path("plan.json"), plan.to_string()).unwrap();
+    let report = object("verify counter schedule.json --plan plan.json", 1)["plan"].clone();
+    let violations = report["violations"].as_array().unwrap();
+    assert_eq!((&report["valid"], &report["violation_count"]), (&false.into(), &violations.len().into()));
+    let of = |rule: &str| violations.iter().filter(|found| found["rule"] == rule).collect::<Vec<_>>();
+    assert_eq!(of("fixed-bytes").len(), 1, "{report}");
+    assert!(of("shared-address").iter().any(|found| found["buffers"][1] == plan["buffers"][1]["id"]), "{report}");
+    let places = of("place");
+    assert_eq!((places.len(), &places[0]["tensor"], &places[0]["step"]), (1, &tensor, &0.into()), "{report}");
+    assert_eq!(of("fixed-bytes").len() + of("shared-address").len() + of("place").len(), violations.len());
+    let text = checkout.bench("verify counter schedule.json --plan plan.json").stderr;
+    let more = violations.len() - 1;
+    assert!(text.ends_with(&format!("(and {more} more violations; --format json lists all)\n")), "{text}");
+
+    let packed = "id,lower,upper,size,offset\na,0,3,4,0\nb,3,9,4,0\nc,0,6,2,1\nd,6,9,6,8\n";
+    std::fs::write(checkout.path("packed.csv"), packed).unwrap();
+    let report = object("verify --plan packed.csv --budget 9", 1)["plan"].clone();
+    let rules: Vec<_> = report["violations"].as_array().unwrap().iter().map(|found| found["rule"].clone()).collect();
+    assert_eq!(rules, ["capacity", "shared-address", "shared-address"], "{report}");
+}
+
+#[test]
 fn lists_of_buffers_are_packed_by_every_method_and_the_packing_is_confirmed() {
     let checkout = Checkout::new();
     std::fs::write(checkout.path("buffers.csv"), BUFFERS).unwrap();
