@@ -234,12 +234,6 @@ pub fn viewer_controls(menu: &Markup) -> Markup {
         }
         p #facts {}
         div #timeline role="img" aria-label="Memory over the steps of the schedule" {}
-        div #addresses hidden {
-            h3 { "Addresses" }
-            p #plan-facts {}
-            div #address-map role="img" aria-label="Addresses of every buffer over the steps of the schedule" {}
-            p.key #address-key aria-label="Colours of the buffers" {}
-        }
         div.controls {
             label for="step" { "Step" }
             input #step type="range" min="0" value="0" aria-describedby="action";
@@ -249,6 +243,12 @@ pub fn viewer_controls(menu: &Markup) -> Markup {
             span { i.f {} "forward" } span { i.r {} "forward again" } span { i.b {} "backward" } span { i.x {} "free" } span { i.t {} "transfer" }
         }
         p #action aria-live="polite" {}
+        div #addresses hidden {
+            h3 { "Addresses" }
+            p #plan-facts {}
+            div #address-map role="img" aria-label="Addresses of every buffer over the steps of the schedule" {}
+            p.key #address-key aria-label="Colours of the buffers" {}
+        }
         div.scroll tabindex="0" role="region" aria-label="In memory at this step" {
             table #alive data-kinds=(schedules::kinds().join(" ")) {
                 thead { tr { th scope="col" { "in memory during this step" } th scope="col" { "kind" } th.number scope="col" { "size" } th.number scope="col" { "share" } th.number #address-head scope="col" hidden { "address" } } }
