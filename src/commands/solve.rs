@@ -215,12 +215,17 @@ fn solve_with_addresses(
         output::info(&format!("a schedule with a peak of {peak} needs {needed} with addresses; asking for {next}"));
         asked = RunBudget { text: next.to_string(), bytes: Some(next) };
     }
+    Err(Failure::failed(tries_ran_out(budget, &misses)))
+}
+
+/// What to say after the last try.
+fn tries_ran_out(budget: &RunBudget, misses: &Misses) -> String {
     let bytes = budget.bytes.unwrap_or_default();
     let least = misses.least.map_or(String::new(), |least| format!(", the best of them needs {least}"));
-    Err(Failure::failed(format!(
-        "no arena within {bytes}: the {PACKINGS} tries ran out; {}{least}; allow more memory, or try another --method",
-        misses.words()
-    )))
+    let words = misses.words();
+    format!(
+        "no arena within {bytes}: the {PACKINGS} tries ran out, for {words}{least}; allow more memory, or try another --method"
+    )
 }
 
 /// Why there is no arena where a schedule fits the budget, but no addresses of it, and the method gave none with a smaller peak.
@@ -357,4 +362,35 @@ fn text(record: &Record) -> String {
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{name:<15}{value}\n")).collect::<Vec<_>>().concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+
+    #[test]
+    fn one_sentence_says_whether_tries_time_or_schedules_ran_out() {
+        let budget = RunBudget { text: "0.5x".into(), bytes: Some(1000) };
+        let misses = Misses { proved: 2, unpacked: 1, least: Some(1010) };
+        assert_eq!(
+            tries_ran_out(&budget, &misses),
+            "no arena within 1000: the 6 tries ran out, for 3 schedules do not fit with addresses (2 proved, 1 not packed within 10 s), \
+             the best of them needs 1010; allow more memory, or try another --method"
+        );
+        let one = Misses { proved: 0, unpacked: 1, least: Some(1010) };
+        let ended = |termination| {
+            let record = Record { termination: Ending::Ran(termination), ..example("m", Some(("990", 990))) };
+            no_smaller_peak(&record, &budget, &one)
+        };
+        let begins = "no arena within 1000: 1 schedule does not fit with addresses (1 not packed within 10 s), and ";
+        for (termination, words) in [
+            (Termination::Infeasible, "it is proved that no schedule of this class has a peak within 990"),
+            (Termination::TimeLimit, "time ran out before a schedule with a peak within 990 was found; allow more"),
+            (Termination::MemoryLimit, "the search for a peak within 990 ended: memory limit"),
+        ] {
+            assert_eq!(ended(termination), format!("{begins}{words}"));
+        }
+        assert!(ended(Termination::NotFound).contains("which proves nothing"));
+    }
 }

@@ -243,14 +243,10 @@ class ArenaMachine(Machine):
         inner = super()._bound(index, step)
         if step.verb in ("free", "offload"):
             return inner
-        if step.operator is None:
-            made = [step.tensor]
-        else:
-            made = makes(self.library.entries[step.operator], step.implementation)
-        placed = [(id, self._place(id, index)) for id in made]
-        into = [(id, place) for id, place in placed if place is not None]
-        outs = None if step.operator is None else self._outs(step, dict(into))
-        if step.operator is not None:
+        placed = [(id, self._place(id, index)) for id in self._made(step)]
+        into = {id: place for id, place in placed if place is not None}
+        outs = self._outs(step, into)
+        if step.implementation is not None:
             self.direct_steps += outs is not None
             self.copied_steps += outs is None and step.implementation.get("in_place") is None
         values, held = self.values, self.held
@@ -261,14 +257,20 @@ class ArenaMachine(Machine):
                 inner()
             finally:
                 values.outs = None
-            for id, place in into:
+            for id, place in into.items():
                 held[id] = self._held_at(held[id], place)
 
         return run
 
+    def _made(self, step: Step) -> list[int]:
+        """What is there after a step that was not, or that is there anew."""
+        if step.operator is None or step.implementation is None:
+            return [] if step.tensor is None else [step.tensor]
+        return makes(self.library.entries[step.operator], step.implementation)
+
     def _outs(self, step: Step, into: Mapping[int, Place]) -> dict[str, torch.Tensor] | None:
         """Views for all outputs of a step's kernel, by argument; None where it cannot be told to write there."""
-        if step.implementation["name"] not in ("default", "recompute"):
+        if step.operator is None or step.implementation is None or step.implementation["name"] not in ("default", "recompute"):
             return None
         operator = self.library.operators[step.operator]
         overload = out_form(operator.node)
