@@ -1,5 +1,7 @@
 //! Whether offsets are a packing: quadratic, and nothing but the definition.
 
+use std::ops::ControlFlow;
+
 use thiserror::Error;
 
 use crate::problem::Problem;
@@ -54,9 +56,34 @@ pub enum Overlap {
 /// # Errors
 /// The first buffer, or pair of buffers, that breaks a rule.
 pub fn check(problem: &Problem, offsets: &[u64], capacity: Option<u64>) -> Result<(), Overlap> {
+    let mut first = None;
+    violations(problem, offsets, capacity, &mut |found| {
+        first = Some(found);
+        ControlFlow::Break(())
+    });
+    first.map_or(Ok(()), Err)
+}
+
+/// Hands on every buffer, and then every pair of buffers, that breaks the definition of a packing, until told to break off.
+pub fn violations(
+    problem: &Problem,
+    offsets: &[u64],
+    capacity: Option<u64>,
+    found: &mut dyn FnMut(Overlap) -> ControlFlow<()>,
+) {
+    // Whoever breaks off wants to hear no more.
+    let _ = walk(problem, offsets, capacity, found);
+}
+
+fn walk(
+    problem: &Problem,
+    offsets: &[u64],
+    capacity: Option<u64>,
+    found: &mut dyn FnMut(Overlap) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     let buffers = problem.buffers();
     if offsets.len() != buffers.len() {
-        return Err(Overlap::Count { expected: buffers.len(), found: offsets.len() });
+        return found(Overlap::Count { expected: buffers.len(), found: offsets.len() });
     }
     let alignment = problem.alignment();
     // Without a capacity, addresses are still of 64 bits.
@@ -65,19 +92,19 @@ pub fn check(problem: &Problem, offsets: &[u64], capacity: Option<u64>) -> Resul
     for (at, (buffer, &offset)) in buffers.iter().zip(offsets).enumerate() {
         let id = || buffer.id.clone();
         if !offset.is_multiple_of(alignment) {
-            return Err(Overlap::Alignment { id: id(), offset, alignment });
+            found(Overlap::Alignment { id: id(), offset, alignment })?;
         }
         if end(at) > u128::from(capacity) {
-            return Err(Overlap::Capacity { id: id(), end: end(at), capacity });
+            found(Overlap::Capacity { id: id(), end: end(at), capacity })?;
         }
     }
     for (first, one) in buffers.iter().enumerate() {
         for (second, two) in buffers.iter().enumerate().skip(first + 1) {
             let (address, moment) = (offsets[first].max(offsets[second]), one.lower.max(two.lower));
             if one.overlaps(two) && u128::from(address) < end(first).min(end(second)) {
-                return Err(Overlap::Shared { first: one.id.clone(), second: two.id.clone(), address, moment });
+                found(Overlap::Shared { first: one.id.clone(), second: two.id.clone(), address, moment })?;
             }
         }
     }
-    Ok(())
+    ControlFlow::Continue(())
 }

@@ -7,12 +7,14 @@
 //! * [`mod@model`]: the problem as a model for other solvers;
 //! * [`mod@check`]: whether offsets are a packing, from the definition;
 //! * [`lifetimes`] and [`plan`]: the buffers of a schedule, and where they are;
+//! * [`confirm`]: whether a plan is one, and one of a schedule;
 //! * [`caching`]: what PyTorch's allocator would reserve for them.
 //!
 //! Nothing here knows how a schedule was made.
 
 pub mod caching;
 pub mod check;
+pub mod confirm;
 pub mod fit;
 pub mod lifetimes;
 pub mod method;

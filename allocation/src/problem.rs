@@ -125,9 +125,9 @@ impl Problem {
         self.bound
     }
 
-    /// The first address above all buffers placed at some offsets, one for each buffer.
+    /// The first address above all buffers placed at some offsets, one for each buffer; at most 2^64 - 1.
     pub fn height(&self, offsets: &[u64]) -> u64 {
-        self.buffers.iter().zip(offsets).map(|(buffer, offset)| offset + buffer.size).max().unwrap_or(0)
+        self.buffers.iter().zip(offsets).map(|(buffer, offset)| offset.saturating_add(buffer.size)).max().unwrap_or(0)
     }
 
     /// Reads a problem, and the offsets where the file has them.

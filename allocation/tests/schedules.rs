@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
-use remat_allocation::plan::{PlanDocument, PlanError};
+use remat_allocation::confirm::PlanError;
+use remat_allocation::plan::PlanDocument;
 use remat_allocation::{Lifetimes, Limits, Problem, check, find};
 use remat_core::generate::random::random;
 use remat_core::plan::Plan;
@@ -96,6 +97,10 @@ proptest! {
         let mut smaller = plan.clone();
         smaller.buffers[pick].size = 0;
         prop_assert!(smaller.check_against(&instance, &schedule).is_err());
+        let mut other_fixed = plan.clone();
+        other_fixed.fixed_bytes += 1;
+        let refused = other_fixed.check_against(&instance, &schedule);
+        prop_assert!(matches!(refused, Err(PlanError::Fixed { .. })), "{refused:?}");
         let mut uneven = plan.clone();
         uneven.buffers[pick].offset += 1;
         prop_assert!(uneven.check(None).is_err());
@@ -110,5 +115,34 @@ proptest! {
             shared.height = u64::MAX;
             prop_assert!(matches!(shared.check(None), Err(PlanError::Overlap(_))));
         }
+    }
+
+    /// Pairs by comparison, since what is listed comes from the check itself.
+    #[test]
+    fn all_violations_are_listed_each_once(seed in 0u64..500, choices in choices()) {
+        let instance = instance(seed);
+        let schedule = schedule(&instance, &choices, &[]);
+        let lifetimes = Lifetimes::new(&instance, &schedule).unwrap();
+        let problem: Problem = lifetimes.problem(4).unwrap();
+        let zeros = vec![0; problem.buffers().len()];
+        // All at one address, which is lower than the least: it does not claim that.
+        let plan = PlanDocument { bound: 0, ..PlanDocument::new(&instance, &lifetimes, &problem, &zeros, "none") };
+        let together = |(at, one): (usize, &remat_allocation::Buffer)| {
+            problem.buffers()[at + 1..].iter().filter(|other| one.overlaps(other)).count()
+        };
+        let pairs: usize = problem.buffers().iter().enumerate().map(together).sum();
+        let found = plan.violations(None, Some((&instance, &schedule)));
+        prop_assert_eq!(found.count, pairs);
+        prop_assert_eq!(plan.check(None).is_err(), pairs > 0);
+        // Without any buffer, each copy of a tensor is missed once, and each workspace.
+        let empty = PlanDocument { buffers: vec![], height: 0, bound: 0, ..plan.clone() };
+        let missed = empty.violations(None, Some((&instance, &schedule)));
+        let copies: usize = lifetimes.contents.iter().map(|content| match content {
+            remat_allocation::Content::Tensors(tensors) => tensors.len(),
+            remat_allocation::Content::Workspace(_) => 1,
+        }).sum();
+        // A tensor that is freed and made again at once is missed all the time.
+        prop_assert!(missed.count <= copies && (missed.count > 0) == (copies > 0), "{} of {copies}", missed.count);
+        prop_assert_eq!(missed.listed.len(), missed.count);
     }
 }

@@ -9,13 +9,14 @@ use crate::ground::failure::Failure;
 use crate::ground::format::Format;
 use crate::ground::output;
 use crate::harness::records::{self, folder_of};
-use crate::harness::replay::{self, Device, pass};
+use crate::harness::replay::pass::{self, Target};
+use crate::harness::replay::{self, Device};
 use crate::views::table::replay as table;
 
 /// Arguments of `bench replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Runs the profiler's executor (Python with torch; scripts/setup.sh --profiler). Only instances that the profiler traced can be replayed. Records are kept under DIR/replays and not made again; executed.csv is made of them. A machine without this program replays a folder of --pack with profiler/replay.sh; --from brings its records back.\n\nExamples:\n  bench replay results/smoke --device cpu\n  bench replay results/resnet --device cuda --pack replay-out\n  bench replay results/resnet --device cuda --from replay-out"
+    after_help = "Runs the profiler's executor (Python with torch; scripts/setup.sh --profiler). Only instances that the profiler traced can be replayed. Records are kept under DIR/replays and not made again; executed.csv is made of them. A machine without this program replays a folder of --pack with profiler/replay.sh; --from brings its records back.\n\nExamples:\n  bench replay results/smoke --device cpu\n  bench replay results/smoke --arena\n  bench replay results/resnet --device cuda --pack replay-out\n  bench replay results/resnet --device cuda --from replay-out"
 )]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
@@ -24,6 +25,9 @@ pub struct Arguments {
     /// Where to run
     #[arg(long, value_enum, default_value = "cpu")]
     device: Device,
+    /// Run each schedule in one arena, by the plan that `bench allocate --results DIR` made of it (cpu)
+    #[arg(long)]
+    arena: bool,
     /// Timed iterations of each schedule
     #[arg(long, value_name = "N", default_value = "10", value_parser = positive)]
     repeat: usize,
@@ -45,14 +49,17 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
-    let device = arguments.device;
+    let target = Target { device: arguments.device, arena: arguments.arena };
+    if target.arena && target.device != Device::Cpu {
+        return Err(Failure::input("--arena needs --device cpu: on a GPU nobody has tried it"));
+    }
     match (&arguments.pack, &arguments.from) {
-        (Some(to), _) => return pass::pack(&rows, &folder, device, to),
+        (Some(to), _) => return pass::pack(&rows, &folder, target, to),
         (_, Some(from)) => {
-            pass::bring(&folder, device, from)?;
-            pass::collect(&rows, &folder, device)?;
+            pass::bring(&folder, target, from)?;
+            pass::collect(&rows, &folder, target)?;
         }
-        _ => pass::replay(&rows, &folder, device, arguments.repeat)?,
+        _ => pass::replay(&rows, &folder, target, arguments.repeat)?,
     }
     let table = table::table(&rows, &replay::read(&folder)?, table::Group::Method);
     output::result(&table.render(arguments.format))

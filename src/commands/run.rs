@@ -278,7 +278,8 @@ fn existing(arguments: &Arguments) -> Existing {
 fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
     let (library, folder, suite) = (sweep.library, &sweep.folder, sweep.suite());
     if let Some(device) = arguments.replay {
-        pass::replay(&records::read(folder)?, folder, device, replay::REPEATS)?;
+        let target = pass::Target { device, arena: false };
+        pass::replay(&records::read(folder)?, folder, target, replay::REPEATS)?;
     }
     let rows = rows_of(runs, folder)?;
     let material = Material::new(library, &rows, folder, Some(suite));

@@ -18,6 +18,7 @@ use crate::ground::host::{Host, cores};
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::{Budget, Size};
+use crate::ground::text::count;
 use crate::harness::arena::{Arena, Terms};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
@@ -113,9 +114,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budgets: vec![budget.clone()],
         seed: arguments.seed,
     };
-    let (row, plan) = match &arguments.arena {
+    let WithAddresses { row, plan, ran_out } = match &arguments.arena {
         Some(_) => solve_with_addresses(arguments, &library, &mut run, &budget)?,
-        None => (solve(arguments, &library, &run, &budget)?, None),
+        None => WithAddresses { row: solve(arguments, &library, &run, &budget)?, plan: None, ran_out: None },
     };
     let record = &row.record;
     let text = match arguments.format {
@@ -127,7 +128,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         draw(path, &row)?;
     }
     if !record.is_solved() {
-        return Err(Failure::failed(why_unsolved(record)));
+        return Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record))));
     }
     if let (Some(path), Some(plan)) = (&arguments.arena, &plan) {
         write_json(path, plan).map_err(Failure::writing)?;
@@ -138,13 +139,48 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
+/// What came of looking for a schedule with addresses.
+struct WithAddresses {
+    row: Row,
+    plan: Option<PlanDocument>,
+    /// What ran out, where there is no plan and a schedule was found on the way.
+    ran_out: Option<String>,
+}
+
+/// The schedules for which no addresses were found within the budget.
+#[derive(Default)]
+struct Misses {
+    /// No addresses fit: proved.
+    proved: usize,
+    /// None were found in the time of a packing.
+    unpacked: usize,
+    /// The least memory that any of them needs with addresses, or is proved to need.
+    least: Option<u64>,
+}
+
+impl Misses {
+    fn all(&self) -> usize {
+        self.proved + self.unpacked
+    }
+
+    /// `3 schedules do not fit with addresses (2 proved, 1 not packed within 10 s)`
+    fn words(&self) -> String {
+        let seconds = PACKING_TIME.as_secs();
+        let parts = [(self.proved, "proved".to_owned()), (self.unpacked, format!("not packed within {seconds} s"))];
+        let parts: Vec<_> =
+            parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
+        let do_not = if self.all() == 1 { "does not fit" } else { "do not fit" };
+        format!("{} {do_not} with addresses ({})", count(self.all(), "schedule"), parts.join(", "))
+    }
+}
+
 /// Solves with ever smaller budgets until all tensors of the schedule have addresses within the one that was asked for.
 fn solve_with_addresses(
     arguments: &Arguments,
     library: &Library,
     run: &mut Run,
     budget: &RunBudget,
-) -> Result<(Row, Option<PlanDocument>), Failure> {
+) -> Result<WithAddresses, Failure> {
     let terms = Terms {
         method: &MiniMalloc,
         alignment: None,
@@ -153,30 +189,63 @@ fn solve_with_addresses(
         threads: arguments.threads.unwrap_or_else(cores),
     };
     let mut asked = budget.clone();
-    let mut cut = 0;
+    let (mut cut, mut misses) = (0, Misses::default());
     for _ in 0..PACKINGS {
         run.budgets = vec![asked.clone()];
         let row = solve(arguments, library, run, &asked)?;
-        let Some(document) = &row.schedule else { return Ok((row, None)) };
+        let Some(document) = &row.schedule else {
+            let ran_out = (misses.all() > 0).then(|| no_smaller_peak(&row.record, budget, &misses));
+            return Ok(WithAddresses { row, plan: None, ran_out });
+        };
         let instance = &run.subject.instance;
         let schedule = document.resolve(instance).map_err(Failure::failed)?;
         let arena = Arena::new(instance, &schedule, &terms)?;
         let Some(budget) = budget.bytes.filter(|&budget| arena.memory() > budget) else {
             let plan = arena.plan(instance, terms.method.id());
-            return Ok((row, Some(plan)));
+            return Ok(WithAddresses { row, plan: Some(plan), ran_out: None });
         };
+        let proved = arena.bound() > budget;
         // Where it is proved that the schedule does not fit, the search has not gone on to the least.
-        let needed = if arena.bound() > budget { arena.bound() } else { arena.memory() };
+        let needed = if proved { arena.bound() } else { arena.memory() };
+        *(if proved { &mut misses.proved } else { &mut misses.unpacked }) += 1;
+        misses.least = Some(misses.least.map_or(needed, |least| least.min(needed)));
         let peak = arena.lifetimes.simulation.peak_bytes;
         cut = (needed - budget).max(2 * cut);
         let next = peak.saturating_sub(cut);
         output::info(&format!("a schedule with a peak of {peak} needs {needed} with addresses; asking for {next}"));
         asked = RunBudget { text: next.to_string(), bytes: Some(next) };
     }
+    Err(Failure::failed(tries_ran_out(budget, &misses)))
+}
+
+/// What to say after the last try.
+fn tries_ran_out(budget: &RunBudget, misses: &Misses) -> String {
     let bytes = budget.bytes.unwrap_or_default();
-    Err(Failure::failed(format!(
-        "no schedule with addresses within {bytes} after {PACKINGS} attempts; try another --method"
-    )))
+    let least = misses.least.map_or(String::new(), |least| format!(", the best of them needs {least}"));
+    let words = misses.words();
+    format!(
+        "no arena within {bytes}: the {PACKINGS} tries ran out, for {words}{least}; allow more memory, or try another --method"
+    )
+}
+
+/// Why there is no arena where a schedule fits the budget, but no addresses of it, and the method gave none with a smaller peak.
+fn no_smaller_peak(record: &Record, budget: &RunBudget, misses: &Misses) -> String {
+    let (bytes, asked) = (budget.bytes.unwrap_or_default(), record.budget_size.unwrap_or_default());
+    let why = match record.termination {
+        Ending::Ran(Termination::Infeasible) => {
+            format!("it is proved that no schedule of this class has a peak within {asked}")
+        }
+        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit) => {
+            format!("time ran out before a schedule with a peak within {asked} was found; allow more")
+        }
+        Ending::Ran(Termination::NotFound) => {
+            format!(
+                "the method found no schedule with a peak within {asked}, which proves nothing; try another --method"
+            )
+        }
+        other => format!("the search for a peak within {asked} ended: {}", ending_words(other)),
+    };
+    format!("no arena within {bytes}: {}, and {why}", misses.words())
 }
 
 /// Draws what was known when, where anything was.
@@ -293,4 +362,35 @@ fn text(record: &Record) -> String {
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{name:<15}{value}\n")).collect::<Vec<_>>().concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+
+    #[test]
+    fn one_sentence_says_whether_tries_time_or_schedules_ran_out() {
+        let budget = RunBudget { text: "0.5x".into(), bytes: Some(1000) };
+        let misses = Misses { proved: 2, unpacked: 1, least: Some(1010) };
+        assert_eq!(
+            tries_ran_out(&budget, &misses),
+            "no arena within 1000: the 6 tries ran out, for 3 schedules do not fit with addresses (2 proved, 1 not packed within 10 s), \
+             the best of them needs 1010; allow more memory, or try another --method"
+        );
+        let one = Misses { proved: 0, unpacked: 1, least: Some(1010) };
+        let ended = |termination| {
+            let record = Record { termination: Ending::Ran(termination), ..example("m", Some(("990", 990))) };
+            no_smaller_peak(&record, &budget, &one)
+        };
+        let begins = "no arena within 1000: 1 schedule does not fit with addresses (1 not packed within 10 s), and ";
+        for (termination, words) in [
+            (Termination::Infeasible, "it is proved that no schedule of this class has a peak within 990"),
+            (Termination::TimeLimit, "time ran out before a schedule with a peak within 990 was found; allow more"),
+            (Termination::MemoryLimit, "the search for a peak within 990 ended: memory limit"),
+        ] {
+            assert_eq!(ended(termination), format!("{begins}{words}"));
+        }
+        assert!(ended(Termination::NotFound).contains("which proves nothing"));
+    }
 }

@@ -9,6 +9,7 @@ pub mod fault;
 pub mod index;
 pub mod launcher;
 pub mod max_batch;
+pub mod plans;
 pub mod pool;
 pub mod recorded;
 pub mod records;

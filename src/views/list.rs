@@ -7,6 +7,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format::Format;
 use crate::ground::library::Library;
 use crate::ground::output;
+use crate::harness::plans::{self, Planned};
 use crate::harness::records::Record;
 use crate::harness::records::batches::{self as searches, BatchRow};
 use crate::harness::replay::{self, Execution};
@@ -172,9 +173,11 @@ pub const VIEWS: &[View] = &[
     },
     View {
         name: "rows",
-        help: "Every row: overhead, peak, bound, gap, seconds to the first and the best schedule and to gaps, published figures",
+        help: "Every row: overhead, peak, bound, gap, seconds to the first and the best schedule and to gaps, arena of a plan, published figures",
         place: Place::Nowhere,
-        table: |material| Ok(Some(rows::table(material.records, material.trajectories()?, material.published()?))),
+        table: |material| {
+            Ok(Some(rows::table(material.records, material.trajectories()?, material.plans()?, material.published()?)))
+        },
         text: None,
         remedy: "",
     },
@@ -195,6 +198,7 @@ pub struct Material<'a> {
     executed: OnceCell<Vec<Execution>>,
     searches: OnceCell<Vec<BatchRow>>,
     trajectories: OnceCell<Vec<Trajectory>>,
+    plans: OnceCell<Vec<Planned>>,
     arena: OnceCell<Arena>,
 }
 
@@ -219,6 +223,7 @@ impl<'a> Material<'a> {
             executed: OnceCell::new(),
             searches: OnceCell::new(),
             trajectories: OnceCell::new(),
+            plans: OnceCell::new(),
             arena: OnceCell::new(),
         }
     }
@@ -242,6 +247,14 @@ impl<'a> Material<'a> {
 
     fn trajectories(&self) -> Result<&[Trajectory], Failure> {
         cell(&self.trajectories, || trajectory::read_all(self.records, self.folder)).map(Vec::as_slice)
+    }
+
+    /// The plans of addresses that were made of the rows' schedules.
+    ///
+    /// # Errors
+    /// `plans.csv` cannot be read.
+    pub fn plans(&self) -> Result<&[Planned], Failure> {
+        cell(&self.plans, || plans::read(self.folder)).map(Vec::as_slice)
     }
 
     /// Methods and cases of the rows.

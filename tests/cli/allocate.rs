@@ -74,6 +74,58 @@ fn a_plan_is_refused_where_buffers_meet_are_missing_or_end_above_the_budget() {
 }
 
 #[test]
+fn a_plan_with_other_fixed_bytes_than_the_instance_is_refused() {
+    let checkout = planned();
+    edit(&checkout, |plan| plan["fixed_bytes"] = 7.into());
+    // By itself a plan may say what it likes of them.
+    checkout.ok("verify --plan plan.json");
+    let done = checkout.bench("verify counter schedule.json --plan plan.json");
+    assert_eq!(done.code, Some(1));
+    let words = "error: plan.json: has 7 fixed bytes, but the instance has 0; make the plan anew with bench allocate\n";
+    assert_eq!(done.stderr, words);
+}
+
+#[test]
+fn the_object_of_a_check_has_every_violation_as_an_element() {
+    let checkout = planned();
+    let object = |arguments: &str, code: i32| {
+        let done = checkout.bench(&format!("{arguments} --format json"));
+        assert_eq!(done.code, Some(code), "{}", done.stderr);
+        serde_json::from_str::<serde_json::Value>(&done.stdout).unwrap()
+    };
+    let sound = object("verify --plan plan.json", 0);
+    assert_eq!((&sound["plan"]["valid"], &sound["plan"]["violations"]), (&true.into(), &serde_json::json!([])));
+    let sound = object("verify counter schedule.json --plan plan.json", 0);
+    assert_eq!((&sound["legal"], &sound["plan"]["against_schedule"]), (&true.into(), &true.into()));
+    let text = std::fs::read_to_string(checkout.path("plan.json")).unwrap();
+    let mut plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    // The first tensor has no buffer any more, the second buffer is where that was, and the fixed bytes are others.
+    let tensor = plan["buffers"][0]["tensors"][0]["tensor"].clone();
+    plan["buffers"][0]["tensors"] = serde_json::json!([]);
+    plan["buffers"][1]["offset"] = plan["buffers"][0]["offset"].clone();
+    plan["fixed_bytes"] = 5.into();
+    std::fs::write(checkout.path("plan.json"), plan.to_string()).unwrap();
+    let report = object("verify counter schedule.json --plan plan.json", 1)["plan"].clone();
+    let violations = report["violations"].as_array().unwrap();
+    assert_eq!((&report["valid"], &report["violation_count"]), (&false.into(), &violations.len().into()));
+    let of = |rule: &str| violations.iter().filter(|found| found["rule"] == rule).collect::<Vec<_>>();
+    assert_eq!(of("fixed-bytes").len(), 1, "{report}");
+    assert!(of("shared-address").iter().any(|found| found["buffers"][1] == plan["buffers"][1]["id"]), "{report}");
+    let places = of("place");
+    assert_eq!((places.len(), &places[0]["tensor"], &places[0]["step"]), (1, &tensor, &0.into()), "{report}");
+    assert_eq!(of("fixed-bytes").len() + of("shared-address").len() + of("place").len(), violations.len());
+    let text = checkout.bench("verify counter schedule.json --plan plan.json").stderr;
+    let more = violations.len() - 1;
+    assert!(text.ends_with(&format!("(and {more} more violations; --format json lists all)\n")), "{text}");
+
+    let packed = "id,lower,upper,size,offset\na,0,3,4,0\nb,3,9,4,0\nc,0,6,2,1\nd,6,9,6,8\n";
+    std::fs::write(checkout.path("packed.csv"), packed).unwrap();
+    let report = object("verify --plan packed.csv --budget 9", 1)["plan"].clone();
+    let rules: Vec<_> = report["violations"].as_array().unwrap().iter().map(|found| found["rule"].clone()).collect();
+    assert_eq!(rules, ["capacity", "shared-address", "shared-address"], "{report}");
+}
+
+#[test]
 fn lists_of_buffers_are_packed_by_every_method_and_the_packing_is_confirmed() {
     let checkout = Checkout::new();
     std::fs::write(checkout.path("buffers.csv"), BUFFERS).unwrap();
@@ -128,6 +180,28 @@ fn solving_with_an_arena_asks_for_a_smaller_peak_where_rounded_sizes_do_not_fit(
     checkout.ok(&format!("verify {table2} schedule.json --plan plan.json --budget 112208119"));
 }
 
+#[test]
+fn where_no_arena_fits_one_sentence_says_what_ran_out() {
+    let checkout = Checkout::new();
+    let table2 = concat!(env!("CARGO_MANIFEST_DIR"), "/instances/small/rotor-toms-table2.json");
+    let ended = |method: &str, budget: u64| {
+        let command = format!("solve {table2} --method {method} --budget {budget} --arena plan.json");
+        let done = checkout.bench(&command);
+        assert_eq!(done.code, Some(1), "{}", done.stderr);
+        assert!(!checkout.path("plan.json").exists());
+        done.last_error().to_owned()
+    };
+    // Store-all asks for nothing else at any budget, and its peak is no multiple of 512.
+    let peak = checkout.ok(&format!("solve {table2} --method store-all --format json")).stdout;
+    let peak: serde_json::Value = serde_json::from_str(&peak).unwrap();
+    let peak = peak["simulated_peak"].as_u64().unwrap();
+    let words = ended("store-all", peak);
+    let expected = format!(
+        "error: no arena within {peak}: 1 schedule does not fit with addresses (1 proved), and the method found no schedule"
+    );
+    assert!(words.starts_with(&expected), "{words}");
+}
+
 /// All but the arenas themselves, which a search finds in its time: here in less than what made the table.
 #[test]
 fn the_table_of_the_best_known_schedules_is_about_these_schedules() {
@@ -154,4 +228,79 @@ fn the_table_of_the_best_known_schedules_is_about_these_schedules() {
         "results/arenas.csv is old: run `bench allocate --best-known results '{networks}' -o results/arenas.csv`"
     );
     assert!(memory.iter().zip(&quick).all(|(memory, quick)| memory <= quick));
+}
+
+#[test]
+fn the_plans_of_a_folder_are_in_its_tables_and_only_those_of_its_present_schedules() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --no-plots");
+    let shown = || -> Vec<serde_json::Map<String, serde_json::Value>> {
+        let text = checkout.ok("table results/mini --show rows --format json").stdout;
+        serde_json::from_str(&text).unwrap()
+    };
+    assert!(shown().iter().all(|row| row["arena"] == "-" && row["above peak"] == "-"));
+    let page = || std::fs::read_to_string(checkout.path("results/mini/report.html")).unwrap();
+    checkout.ok("report results/mini");
+    assert!(!page().contains(">above peak %</th>"));
+
+    let done = checkout.ok("allocate --results results/mini --threads 1").stdout;
+    let planned = rows(&checkout.path("results/mini/plans.csv"));
+    assert!(done.starts_with(&format!("{} plans in results/mini/plans: ", planned.len())), "{done}");
+    let solved = rows(&checkout.path("results/mini/records.csv"));
+    let solved: Vec<_> = solved.iter().filter(|row| !row["simulated_time"].is_empty()).collect();
+    assert_eq!(planned.len(), solved.len());
+    let table = shown();
+    let with: Vec<_> = table.iter().filter(|row| row["arena"] != "-").collect();
+    assert_eq!(with.len(), solved.len());
+    for row in &planned {
+        let number = |name: &str| row[name].parse::<u64>().unwrap();
+        let (fixed, height, peak) = (number("fixed"), number("height"), number("peak"));
+        let above = format!("{:.4}", 100.0 * ((fixed + height) as f64 / peak as f64 - 1.0));
+        let here = |line: &&&serde_json::Map<String, serde_json::Value>| {
+            line["instance"] == *row["instance"] && line["arena"] == height.to_string() && line["above peak"] == above
+        };
+        assert!(with.iter().any(|line| here(&line)), "{row:?} {table:?}");
+    }
+    checkout.ok("report results/mini");
+    assert!(page().contains(">above peak %</th>"));
+    // A plan of another schedule than that of its row is named and not shown.
+    let name = "rotor-persistent[fit=exact,loss=1000,slots=auto,table-mib=4096]";
+    let folder = checkout.path("results/mini/plans/counter");
+    let plan = |budget: &str| folder.join(format!("{name}@{budget}.json.zst"));
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert!(plan("0.6x").is_file() && plan("1.0x").is_file(), "{files:?}");
+    std::fs::copy(plan("0.6x"), plan("1.0x")).unwrap();
+    checkout.ok("report results/mini");
+    assert!(page().contains("run bench allocate --results again"));
+    // Rows that were made anew have no plan until they are packed anew.
+    let path = checkout.path("results/mini/plans.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let cells: Vec<String> =
+        lines[1].split(',').enumerate().map(|(at, cell)| if at == 6 { "1".into() } else { cell.to_owned() }).collect();
+    lines[1] = cells.join(",");
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    assert_eq!(shown().iter().filter(|row| row["arena"] != "-").count(), solved.len() - 1);
+}
+
+#[test]
+fn a_picture_has_a_rectangle_for_each_buffer_and_the_lines_of_height_and_capacity() {
+    let checkout = planned();
+    std::fs::write(checkout.path("buffers.csv"), BUFFERS).unwrap();
+    let drawn = |arguments: &str| {
+        checkout.ok(&format!("allocate {arguments} --plot a.svg"));
+        let svg = std::fs::read_to_string(checkout.path("a.svg")).unwrap();
+        (svg.matches("class=\"buffer\"").count(), svg)
+    };
+    let text = std::fs::read_to_string(checkout.path("plan.json")).unwrap();
+    let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let (count, svg) = drawn("counter schedule.json --capacity 20");
+    assert_eq!(count, plan["buffers"].as_array().unwrap().len());
+    assert!(svg.contains(&format!(">height {}", plan["height"])) && svg.contains(">step</text>"), "{svg}");
+    let (count, svg) = drawn("buffers.csv --capacity 11");
+    assert!(
+        count == 4 && svg.contains(">height 10") && svg.contains(">capacity 11<") && svg.contains(">moment</text>")
+    );
+    let done = checkout.bench("allocate buffers.csv --plot a.png");
+    assert!(done.last_error().contains("name a file that ends in .svg"), "{}", done.stderr);
 }

@@ -11,15 +11,17 @@ const EXECUTOR: &str = r#"#!/bin/sh
 [ "$1 $2 $3 $4" = "-u -m remat_profiler replay-batch" ] || exit 9
 root=$(dirname "$5")
 device=$7
-while IFS="$(printf '\t')" read -r instance schedule record; do
-    case $instance in /*) ;; *) instance=$root/$instance record=$root/$record ;; esac
+while IFS="$(printf '\t')" read -r instance schedule record plan; do
+    case $instance in /*) ;; *) instance=$root/$instance record=$root/$record plan=${plan:+$root/$plan} ;; esac
     [ -f "$instance" ] || exit 8
+    [ -z "$plan" ] || [ -f "$plan" ] || exit 7
+    arena=${plan:+'"arena": {"height_bytes": 30, "beside_bytes": 5, "equal_to_plain": true},'}
     [ ! -f "$record" ] || continue
     mkdir -p "$(dirname "$record")"
     head='"format": "remat-replay", "version": 1, "device": {"kind": "'$device'", "name": "Stand-in"}'
     case $schedule in
     *rotor-persistent*) echo "{$head, \"error\": \"step 3 reads nothing\"}" ;;
-    *) echo "{$head, \"framework\": {\"name\": \"none\", \"version\": \"0\"},
+    *) echo "{$head, $arena \"framework\": {\"name\": \"none\", \"version\": \"0\"},
         \"equality\": {\"equal\": true, \"bitwise\": 2, \"within_tolerance\": 1},
         \"time_ns\": {\"median\": 100, \"spread\": 1},
         \"memory\": {\"allocated_peak_bytes\": 50, \"storage_peak_bytes\": 40}, \"notes\": [\"a note\"]}" ;;
@@ -106,6 +108,38 @@ fn a_packed_folder_is_replayed_elsewhere_and_brought_back() {
     let executed = rows(&checkout.path("results/mini/executed.csv"));
     assert_eq!(executed.len(), list.lines().count());
     assert!(executed.iter().all(|row| row["device"] == "cuda"));
+}
+
+#[test]
+fn with_arena_every_schedule_goes_with_its_plan_and_has_rows_of_its_own() {
+    let checkout = Checkout::new();
+    let executor = Executor::new(&checkout);
+    success(&executor.run(&checkout, "run --suite mini"));
+    success(&executor.run(&checkout, "replay results/mini"));
+    let refused = executor.run(&checkout, "replay results/mini --arena");
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(words.contains("is not there; make the plans with `bench allocate --results "), "{words}");
+    success(&executor.run(&checkout, "allocate --results results/mini --threads 1"));
+    let before = executor.runs();
+    success(&executor.run(&checkout, "replay results/mini --arena"));
+    let executed = rows(&checkout.path("results/mini/executed.csv"));
+    let (arena, plain): (Vec<_>, Vec<_>) = executed.iter().partition(|row| row["device"] == "cpu-arena");
+    assert_eq!(arena.len(), rows(&checkout.path("results/mini/plans.csv")).len());
+    assert_eq!((executor.runs() - before, plain.len()), (arena.len(), arena.len() + 2), "no framework's own ways");
+    let measured = arena.iter().find(|row| row["method"] == "store-all").unwrap();
+    assert_eq!((&*measured["executed_arena_bytes"], &*measured["executed_beside_bytes"]), ("30", "5"));
+    assert!(plain.iter().all(|row| row["executed_arena_bytes"].is_empty()));
+    let table = success(&executor.run(&checkout, "table results/mini --show replay --format csv"));
+    assert!(table.contains("\ncpu,store-all,") && table.contains("\ncpu-arena,store-all,"), "{table}");
+
+    success(&executor.run(&checkout, "replay results/mini --arena --pack pack"));
+    let list = std::fs::read_to_string(checkout.path("pack/list.tsv")).unwrap();
+    for line in list.lines() {
+        let parts: Vec<_> = line.split('\t').collect();
+        assert!(parts.len() == 4 && checkout.path("pack").join(parts[3]).is_file(), "{line}");
+    }
+    let refused = executor.run(&checkout, "replay results/mini --arena --device cuda");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--arena needs --device cpu"));
 }
 
 #[test]

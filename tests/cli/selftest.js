@@ -32,9 +32,19 @@
     check("there are schedules", data.schedules.length > 5);
     check("some with workspace", data.schedules.some((schedule) => schedule.workspace.length > 0));
     check("the menu has them all", at("schedule").options.length === data.schedules.length);
+    check("some with a plan of addresses, and some without", new Set(data.schedules.map((schedule) => !schedule.plan)).size === 2);
     data.schedules.forEach((schedule, index) => {
       at("schedule").value = index;
       at("schedule").dispatchEvent(new Event("change"));
+      const { plan } = schedule;
+      check(`schedule ${index} shows addresses where it has a plan`, at("addresses").hidden === !plan && at("address-head").hidden === !plan);
+      if (plan) {
+        const drawn = [...at("address-map").querySelectorAll("rect")].map((rectangle) => rectangle.getBBox());
+        check(`schedule ${index} has a rectangle for each buffer`, drawn.length === plan.buffers.length && drawn.length > 3);
+        const apart = (a, b) => a.x + a.width <= b.x + 0.03 || b.x + b.width <= a.x + 0.03 || a.y + a.height <= b.y + 0.03 || b.y + b.height <= a.y + 0.03;
+        check(`schedule ${index}: no rectangle covers another`, drawn.every((one, place) => drawn.slice(place + 1).every((other) => apart(one, other))));
+        check(`schedule ${index} says how high its arena is`, at("plan-facts").textContent.includes(`an arena of ${plan.height.toLocaleString("en")} `));
+      }
       check(`schedule ${index} starts at its peak`, Number(at("step").value) === (schedule.peak_step ?? 0));
       const actions = schedule.actions.split(" ");
       const { operators, tensors, fixed } = data.instances[schedule.instance];
@@ -51,6 +61,14 @@
         const sizes = cells(at("alive"), 2).map((text) => Number(text.replaceAll(",", "")));
         const sum = sizes.reduce((total, size) => total + size, 0);
         check(`schedule ${index}, step ${step}: ${sum} in the list, ${memory} by the simulator`, sum === memory);
+        if (plan) {
+          const alive = plan.buffers.filter(([lower, upper]) => lower <= step && step < upper);
+          const living = [...at("address-map").querySelectorAll("rect:not(.dead)")].length;
+          check(`schedule ${index}, step ${step} lights the buffers that are alive`, living === alive.length);
+          const said = cells(at("alive"), 4).filter(Boolean).map((text) => Number(text.replaceAll(",", ""))).sort((a, b) => a - b);
+          const offsets = alive.map(([, , offset]) => offset).sort((a, b) => a - b);
+          check(`schedule ${index}, step ${step} lists addresses ${said}, not ${offsets}`, String(said) === String(offsets));
+        }
       });
       check(`schedule ${index} peaks as recorded`, fixed >= 0 && at("facts").textContent.includes(schedule.peak.toLocaleString("en")));
     });

@@ -1,7 +1,8 @@
 """Many replays from a list, in slices: each goes to a file of its own, and what is there is not run again.
 
 A line of the list is INSTANCE, SCHEDULE and RECORD, paths separated by tabs and relative to the list's folder;
-in place of a schedule may stand `baseline:NAME`. Lines of the same instance stand together: it is traced once.
+in place of a schedule may stand `baseline:NAME`. A fourth path is a plan of addresses: the schedule runs in its arena.
+Lines of the same instance stand together: it is traced once.
 A replay that fails leaves a record with the field `error` and nothing measured. Needs torch and this package, nothing else.
 """
 
@@ -22,6 +23,8 @@ from ..documents import Record
 from ..errors import ProfilerError
 from ..harvest.deadline import Deadline
 from . import record
+from .arena import read_places
+from .arena_replay import replay_in_arena
 from .baselines import measured
 from .job import Bench, Settings, bench, replay
 from .plan import read_document
@@ -40,6 +43,7 @@ class Line:
     instance: Path
     schedule: str
     record: Path
+    plan: Path | None = None
 
 
 def read_list(path: Path) -> list[Line]:
@@ -51,9 +55,9 @@ def read_list(path: Path) -> list[Line]:
     found = []
     for number, row in enumerate(rows, 1):
         parts = row.split("\t")
-        if len(parts) != 3 or not all(parts):
-            raise ProfilerError(f"'{path}', line {number}: expected INSTANCE, SCHEDULE and RECORD separated by tabs")
-        found.append(Line(path.parent / parts[0], parts[1], path.parent / parts[2]))
+        if len(parts) not in (3, 4) or not all(parts):
+            raise ProfilerError(f"'{path}', line {number}: expected INSTANCE, SCHEDULE, RECORD and perhaps PLAN separated by tabs")
+        found.append(Line(path.parent / parts[0], parts[1], *(path.parent / part for part in parts[2:])))
     return found
 
 
@@ -105,7 +109,8 @@ def _one(line: Line, made: Bench | ProfilerError, root: Path, settings: Settings
             raise made
         if line.schedule.startswith(BASELINE):
             return measured(made, line.schedule.removeprefix(BASELINE))
-        return replay(made, read_document(root / line.schedule, "schedule"))
+        schedule = read_document(root / line.schedule, "schedule")
+        return replay(made, schedule) if line.plan is None else replay_in_arena(made, schedule, read_places(line.plan))
     except (ProfilerError, torch.OutOfMemoryError) as error:
         failed: Record = {"format": record.FORMAT, "version": record.VERSION, "instance": files.stem(line.instance)}
         return failed | {"device": {"kind": settings.device}, "error": " ".join(str(error).split())[:300]}
@@ -115,6 +120,8 @@ def _words(made: Record) -> str:
     if "error" in made:
         return f"error: {made['error']}"
     same = {True: "equal", False: "DIFFERENT", None: "not compared"}[made["equality"]["equal"]]
+    if not made.get("arena", {}).get("equal_to_plain", True):
+        same = "DIFFERENT from the plain replay"
     return f"{same}, {made['time_ns']['median'] / 1e6:.2f} ms, peak {made['memory']['allocated_peak_bytes']}"
 
 

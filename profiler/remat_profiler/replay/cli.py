@@ -21,6 +21,8 @@ def add_parser(commands: Commands) -> None:
     replay.add_argument("--instance", type=Path, required=True, help="FILE.json, .json.gz or .json.zst")
     replay.add_argument("--schedule", type=Path, required=True, help="a schedule of that instance, as `bench solve -o` writes it")
     replay.add_argument("--timeline", type=Path, metavar="FILE.csv", help="write the memory during each step, without workspaces")
+    replay.add_argument("--arena", type=Path, metavar="PLAN",
+                        help="run in one preallocated arena, each tensor where this plan of `bench allocate` puts it (cpu)")
     _common(replay)
     replay.set_defaults(run=_replay)
 
@@ -46,7 +48,8 @@ def add_parser(commands: Commands) -> None:
     remeasure.set_defaults(run=_remeasure)
 
     batch = commands.add_parser("replay-batch", help="many replays from a list, in slices; run again until it says that all are there")
-    batch.add_argument("jobs", type=Path, metavar="FILE.tsv", help="FILE.tsv: INSTANCE, SCHEDULE (or baseline:NAME), RECORD a line")
+    batch.add_argument("jobs", type=Path, metavar="FILE.tsv",
+                       help="FILE.tsv: INSTANCE, SCHEDULE (or baseline:NAME), RECORD and, to run in one arena, PLAN a line")
     batch.add_argument("--slice-seconds", type=float, help="stop cleanly before (default: go on to the end)")
     batch.add_argument("--pack", action="store_true", help="put the folder records/ beside the list into records.tar.gz")
     _settings(batch)
@@ -78,6 +81,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 def _replay(options: argparse.Namespace) -> int:
     from . import record
+    from .arena import check_belongs, read_places
+    from .arena_replay import replay_in_arena, words
     from .job import bench, replay
     from .plan import plan, read_document
 
@@ -85,11 +90,18 @@ def _replay(options: argparse.Namespace) -> int:
     record.check_output(options.output)
     instance = read_document(options.instance, "instance")
     schedule = read_document(options.schedule, "schedule")
-    plan(instance, schedule)
-    made = replay(bench(instance, settings), schedule, options.timeline)
+    chosen = plan(instance, schedule)
+    if options.arena is None:
+        made = replay(bench(instance, settings), schedule, options.timeline)
+    else:
+        if options.timeline is not None or options.cap is not None or settings.device != "cpu":
+            raise ProfilerError("--arena goes with --device cpu, without --timeline (memory is the arena at every step) and --cap")
+        found = read_places(options.arena)
+        check_belongs(found, chosen)
+        made = replay_in_arena(bench(instance, settings), schedule, found)
     record.write(made, options.output)
-    print(summary(made))
-    return 1 if made["equality"]["equal"] is False else 0
+    print("\n".join(filter(None, [summary(made), words(made)])))
+    return 1 if made["equality"]["equal"] is False or not made.get("arena", {}).get("equal_to_plain", True) else 0
 
 
 def _baseline(options: argparse.Namespace) -> int:

@@ -84,13 +84,16 @@ class Stamps:
 class Machine:
     """A module, made ready to run by a plan; `run` executes one iteration."""
 
+    # What evaluates nodes; a machine with other places for its tensors has another.
+    values_type: type[Values] = Values
+
     def __init__(self, plan: Plan, trace: TracedIteration, module: nn.Module, device: torch.device) -> None:
         self.plan, self.trace, self.module, self.device = plan, trace, module, device
         self.random_states: dict[int, torch.Tensor] = {}
         self._copied: set[int] = set()
         with torch.no_grad():
             placeholders = self._placeholders()
-            self.values = Values(trace, placeholders, device)
+            self.values = self.values_type(trace, placeholders, device)
             self.held = self.values.held
             self.host: Held = {}
             by_node, late = self._state(placeholders)
@@ -278,9 +281,7 @@ class Machine:
         """One iteration on `inputs` (images or tokens, labels); `account` or `stamps` is filled where given."""
         self.held.clear()
         try:
-            for (id, _), tensor in zip(self._inputs, inputs, strict=True):
-                if id is not None:
-                    self.held[id] = tensor.detach()
+            self._take(inputs)
             self._prepare_random()
             self._execute(stamps if account is None else _Bookkeeper(self, account))
             if stamps is not None:
@@ -292,6 +293,11 @@ class Machine:
             self.held.clear()
             self.host.clear()
             self.random_states.clear()
+
+    def _take(self, inputs: tuple[torch.Tensor, ...]) -> None:
+        for (id, _), tensor in zip(self._inputs, inputs, strict=True):
+            if id is not None:
+                self.held[id] = tensor.detach()
 
     def _execute(self, keeper: Stamps | _Bookkeeper | None) -> None:
         for index, step in enumerate(self._steps):

@@ -61,6 +61,10 @@ pub struct Execution {
     pub executed_peak_bytes: Option<u64>,
     pub executed_storage_peak_bytes: Option<u64>,
     pub executed_reserved_bytes: Option<u64>,
+    #[serde(default)]
+    pub executed_arena_bytes: Option<u64>,
+    #[serde(default)]
+    pub executed_beside_bytes: Option<u64>,
     pub executed_equal: Option<bool>,
     pub executed_bitwise: Option<u64>,
     pub executed_within_tolerance: Option<u64>,
@@ -78,7 +82,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("parameters", "every parameter"),
     ("budget", "the budget as written"),
     ("seed", "seed of the method"),
-    ("device", "cpu or cuda"),
+    ("device", "cpu or cuda; cpu-arena: in one arena each, by a plan of addresses"),
     ("device_name", "name of the processor or GPU"),
     ("framework", "name and version of the framework"),
     ("executed_time_ns", "median time of an iteration"),
@@ -86,6 +90,11 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("executed_peak_bytes", "peak of the framework's allocator, fixed bytes and inputs included"),
     ("executed_storage_peak_bytes", "peak of the executor's own count of storages; no scratch memory"),
     ("executed_reserved_bytes", "peak of what the allocator reserved; cuda only"),
+    ("executed_arena_bytes", "size of the arena that held every tensor; cpu-arena only"),
+    (
+        "executed_beside_bytes",
+        "the allocator's peak beside that arena: results on their way into it, and what kernels need",
+    ),
     (
         "executed_equal",
         "whether loss, gradients and buffers are those of the framework's own iteration; empty where that does not fit the device",

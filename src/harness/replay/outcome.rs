@@ -20,6 +20,7 @@ struct Document {
     equality: Option<Equality>,
     time_ns: Option<Times>,
     memory: Option<Memory>,
+    arena: Option<Arena>,
     #[serde(default)]
     notes: Vec<String>,
     #[serde(default)]
@@ -53,6 +54,13 @@ struct Times {
 }
 
 #[derive(Debug, Deserialize)]
+struct Arena {
+    height_bytes: u64,
+    beside_bytes: u64,
+    equal_to_plain: bool,
+}
+
+#[derive(Debug, Deserialize)]
 #[expect(clippy::struct_field_names, reason = "the names of the file")]
 struct Memory {
     allocated_peak_bytes: u64,
@@ -79,6 +87,7 @@ pub fn executed(path: &Path) -> Result<Execution, String> {
 }
 
 fn row(document: &Document) -> Execution {
+    let arena = document.arena.as_ref();
     let (equality, times, memory) = (document.equality.as_ref(), document.time_ns.as_ref(), document.memory.as_ref());
     Execution {
         method: document.method.clone(),
@@ -90,7 +99,13 @@ fn row(document: &Document) -> Execution {
         executed_peak_bytes: memory.map(|memory| memory.allocated_peak_bytes),
         executed_storage_peak_bytes: memory.and_then(|memory| memory.storage_peak_bytes),
         executed_reserved_bytes: memory.and_then(|memory| memory.reserved_peak_bytes),
-        executed_equal: equality.and_then(|equality| equality.equal),
+        executed_arena_bytes: arena.map(|arena| arena.height_bytes),
+        executed_beside_bytes: arena.map(|arena| arena.beside_bytes),
+        // In an arena nothing may change by a bit, whatever the framework's own iteration says.
+        executed_equal: match arena {
+            Some(arena) if !arena.equal_to_plain => Some(false),
+            _ => equality.and_then(|equality| equality.equal),
+        },
         executed_bitwise: equality.map(|equality| equality.bitwise),
         executed_within_tolerance: equality.map(|equality| equality.within_tolerance),
         executed_note: one_line(&document.notes.join("; ")),
@@ -128,6 +143,21 @@ mod tests {
             (Some(true), Some(5), None)
         );
         assert_eq!((row.executed_note.as_str(), row.framework.as_str()), ("a; b", "pytorch 2.11"));
+    }
+
+    #[test]
+    fn a_record_in_an_arena_says_what_lies_beside_it_and_is_equal_only_if_the_plain_replay_is() {
+        let text = |equal: bool| {
+            format!(
+                r#"{{"format": "remat-replay", "version": 1, "device": {{"kind": "cpu"}},
+                "equality": {{"equal": true, "bitwise": 5, "within_tolerance": 1}},
+                "memory": {{"allocated_peak_bytes": 9, "storage_peak_bytes": 8}},
+                "arena": {{"height_bytes": 6, "beside_bytes": 1, "method": "m", "equal_to_plain": {equal}}}}}"#
+            )
+        };
+        let row = of(&text(true)).unwrap();
+        assert_eq!((row.executed_arena_bytes, row.executed_beside_bytes), (Some(6), Some(1)));
+        assert_eq!((row.executed_equal, of(&text(false)).unwrap().executed_equal), (Some(true), Some(false)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::text::count;
+use crate::harness::plans::plan_path;
 use crate::harness::recorded::Instances;
 use crate::harness::records::Record;
 use crate::harness::records::paths::{named_path, schedule_path};
@@ -19,6 +20,23 @@ use crate::harness::records::select::latest;
 /// The framework's own ways that are measured beside the schedules of an instance.
 const BASELINES: &[&str] = &["plain"];
 
+/// Where schedules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The device.
+    pub device: Device,
+    /// Whether each schedule runs in one arena, by the plan that `bench allocate --results` made of it.
+    pub arena: bool,
+}
+
+impl Target {
+    /// What the rows of `executed.csv` and the folder of records call it.
+    fn name(self) -> String {
+        let device = self.device.name();
+        if self.arena { format!("{device}-arena") } else { device.into() }
+    }
+}
+
 /// A schedule, or one of the framework's own ways, to be executed.
 #[derive(Clone, Debug)]
 struct Task {
@@ -26,23 +44,25 @@ struct Task {
     /// A schedule file, or `baseline:NAME`.
     schedule: String,
     record: PathBuf,
+    /// The plan of its arena.
+    plan: Option<PathBuf>,
     /// The identity of the row that the record becomes.
     row: Execution,
 }
 
-/// Replays every schedule of a folder on a device of this machine.
+/// Replays every schedule of a folder on a device of this machine, and in an arena each where that is asked for.
 ///
 /// # Errors
 /// The executor cannot be run, or files not be read or written.
-pub fn replay(rows: &[Record], folder: &Path, device: Device, repeat: usize) -> Result<(), Failure> {
+pub fn replay(rows: &[Record], folder: &Path, target: Target, repeat: usize) -> Result<(), Failure> {
     let library = Library::locate();
     let folder = std::path::absolute(folder).map_err(Failure::failed)?;
-    let tasks = tasks(rows, &folder, device)?;
-    let list = replays(&folder, device).join("list.tsv");
+    let tasks = tasks(rows, &folder, target)?;
+    let list = replays(&folder, target).join("list.tsv");
     write_list(&list, &tasks)?;
-    output::info(&format!("replaying {} on {}", count(tasks.len(), "schedule"), device.name()));
-    executor::run(&library.root, &list, device, repeat)?;
-    collect(rows, &folder, device)
+    output::info(&format!("replaying {} on {}", count(tasks.len(), "schedule"), target.name()));
+    executor::run(&library.root, &list, target.device, repeat)?;
+    collect(rows, &folder, target)
 }
 
 /// Writes instances and schedules to a folder that a machine without this program replays
@@ -50,10 +70,10 @@ pub fn replay(rows: &[Record], folder: &Path, device: Device, repeat: usize) -> 
 ///
 /// # Errors
 /// Files cannot be read or written.
-pub fn pack(rows: &[Record], folder: &Path, device: Device, to: &Path) -> Result<(), Failure> {
+pub fn pack(rows: &[Record], folder: &Path, target: Target, to: &Path) -> Result<(), Failure> {
     let folder = std::path::absolute(folder).map_err(Failure::failed)?;
     let mut packed = Vec::new();
-    for (number, task) in tasks(rows, &folder, device)?.into_iter().enumerate() {
+    for (number, task) in tasks(rows, &folder, target)?.into_iter().enumerate() {
         let instance = PathBuf::from("instances").join(format!("{}.json.gz", task.row.instance));
         copy(&task.instance, &to.join(&instance))?;
         let schedule = if task.schedule.starts_with("baseline:") {
@@ -63,8 +83,13 @@ pub fn pack(rows: &[Record], folder: &Path, device: Device, to: &Path) -> Result
             copy(Path::new(&task.schedule), &to.join(&name))?;
             name.display().to_string()
         };
-        let below = task.record.strip_prefix(replays(&folder, device)).unwrap_or(&task.record);
-        packed.push(Task { instance, schedule, record: Path::new("records").join(below), ..task });
+        let plan = task.plan.as_ref().map(|plan| {
+            let name = PathBuf::from("plans").join(format!("{number}.json.gz"));
+            copy(plan, &to.join(&name)).map(|()| name)
+        });
+        let plan = plan.transpose()?;
+        let below = task.record.strip_prefix(replays(&folder, target)).unwrap_or(&task.record);
+        packed.push(Task { instance, schedule, record: Path::new("records").join(below), plan, ..task });
     }
     write_list(&to.join("list.tsv"), &packed)?;
     output::info(&format!("{} in {}", count(packed.len(), "replay"), to.display()));
@@ -75,11 +100,11 @@ pub fn pack(rows: &[Record], folder: &Path, device: Device, to: &Path) -> Result
 ///
 /// # Errors
 /// A record is none, or files cannot be read or written.
-pub fn collect(rows: &[Record], folder: &Path, device: Device) -> Result<(), Failure> {
+pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Failure> {
     let mut all = read(folder)?;
-    all.retain(|row| row.device != device.name());
+    all.retain(|row| row.device != target.name());
     let there = all.len();
-    for task in tasks(rows, folder, device)?.into_iter().filter(|task| task.record.exists()) {
+    for task in tasks(rows, folder, target)?.into_iter().filter(|task| task.record.exists()) {
         let measured = executed(&task.record).map_err(Failure::input)?;
         let Task { row, .. } = task;
         all.push(Execution {
@@ -89,13 +114,14 @@ pub fn collect(rows: &[Record], folder: &Path, device: Device) -> Result<(), Fai
             parameters: row.parameters,
             budget: row.budget,
             seed: row.seed,
+            device: target.name(),
             ..measured
         });
     }
     let bad =
         all[there..].iter().filter(|row| row.executed_equal == Some(false) || !row.executed_error.is_empty()).count();
     let (made, path) = (count(all.len() - there, "execution"), super::path_in(folder));
-    output::info(&format!("{made} on {} in {}; {bad} failed or differ", device.name(), path.display()));
+    output::info(&format!("{made} on {} in {}; {bad} failed or differ", target.name(), path.display()));
     write(folder, &all)
 }
 
@@ -103,11 +129,11 @@ pub fn collect(rows: &[Record], folder: &Path, device: Device) -> Result<(), Fai
 ///
 /// # Errors
 /// There are none, or they cannot be copied.
-pub fn bring(folder: &Path, device: Device, from: &Path) -> Result<(), Failure> {
+pub fn bring(folder: &Path, target: Target, from: &Path) -> Result<(), Failure> {
     let mut found = 0;
     for entry in globbed(&from.join("records"))? {
         let below = entry.strip_prefix(from.join("records")).map_err(Failure::failed)?;
-        let target = replays(folder, device).join(below);
+        let target = replays(folder, target).join(below);
         make_parent(&target)?;
         std::fs::copy(&entry, &target).map_err(|error| cannot(&target, &error))?;
         found += 1;
@@ -134,7 +160,7 @@ fn globbed(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Every schedule of a folder, instance by instance, the framework's own ways first.
-fn tasks(rows: &[Record], folder: &Path, device: Device) -> Result<Vec<Task>, Failure> {
+fn tasks(rows: &[Record], folder: &Path, target: Target) -> Result<Vec<Task>, Failure> {
     let mut instances = Instances::new(folder);
     let mut tasks: Vec<Task> = Vec::new();
     let solved: Vec<_> = latest(rows).into_iter().filter(|row| row.simulated_time.is_some()).collect();
@@ -149,12 +175,15 @@ fn tasks(rows: &[Record], folder: &Path, device: Device) -> Result<Vec<Task>, Fa
         for (at, row) in of_instance.enumerate() {
             let path = instances.path(&row.instance, &row.instance_hash).map_err(Failure::input)?;
             let instance = std::path::absolute(path).map_err(Failure::failed)?;
-            if at == 0 {
-                tasks.extend(BASELINES.iter().map(|name| baseline(row, &instance, folder, device, name)));
+            // The framework's own ways have no plan.
+            if at == 0 && !target.arena {
+                tasks.extend(BASELINES.iter().map(|name| baseline(row, &instance, folder, target, name)));
             }
+            let plan = target.arena.then(|| planned(folder, row)).transpose()?;
             tasks.push(Task {
+                plan,
                 schedule: schedule_path(&folder.join("schedules"), row).display().to_string(),
-                record: named_path(&replays(folder, device), row, "json"),
+                record: named_path(&replays(folder, target), row, "json"),
                 row: identity(row),
                 instance,
             });
@@ -163,14 +192,25 @@ fn tasks(rows: &[Record], folder: &Path, device: Device) -> Result<Vec<Task>, Fa
     Ok(tasks)
 }
 
-fn baseline(row: &Record, instance: &Path, folder: &Path, device: Device, name: &str) -> Task {
+/// The plan of a row's schedule.
+fn planned(folder: &Path, row: &Record) -> Result<PathBuf, Failure> {
+    let path = plan_path(folder, row);
+    if path.is_file() {
+        return Ok(path);
+    }
+    let (path, folder) = (path.display(), folder.display());
+    Err(Failure::input(format!("{path}: is not there; make the plans with `bench allocate --results {folder}`")))
+}
+
+fn baseline(row: &Record, instance: &Path, folder: &Path, target: Target, name: &str) -> Task {
     let method = format!("pytorch:{name}");
     let like =
         Record { method: method.clone(), parameters: String::new(), budget: String::new(), seed: 0, ..row.clone() };
     Task {
         instance: instance.to_owned(),
         schedule: format!("baseline:{name}"),
-        record: named_path(&replays(folder, device), &like, "json"),
+        record: named_path(&replays(folder, target), &like, "json"),
+        plan: None,
         row: identity(&like),
     }
 }
@@ -187,13 +227,16 @@ fn identity(row: &Record) -> Execution {
     }
 }
 
-fn replays(folder: &Path, device: Device) -> PathBuf {
-    folder.join("replays").join(device.name())
+fn replays(folder: &Path, target: Target) -> PathBuf {
+    folder.join("replays").join(target.name())
 }
 
 fn write_list(path: &Path, tasks: &[Task]) -> Result<(), Failure> {
     make_parent(path)?;
-    let line = |task: &Task| format!("{}\t{}\t{}\n", task.instance.display(), task.schedule, task.record.display());
+    let line = |task: &Task| {
+        let plan = task.plan.as_ref().map_or(String::new(), |plan| format!("\t{}", plan.display()));
+        format!("{}\t{}\t{}{plan}\n", task.instance.display(), task.schedule, task.record.display())
+    };
     std::fs::write(path, tasks.iter().map(line).collect::<String>()).map_err(|error| cannot(path, &error))
 }
 

@@ -2,6 +2,7 @@
 //! rotor-toms-2024, or overhead against budget, as in Checkmate's; and incumbents and bounds over time. The files choose
 //! what is drawn; `figure.rs` draws it and knows no record.
 
+pub mod addresses;
 mod axis;
 mod bars;
 mod batches;

@@ -14,6 +14,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::text;
+use crate::harness::plans::Planned;
 use crate::harness::records::Record;
 use crate::harness::records::manifest::{self, Session};
 use crate::harness::records::select::by_instance;
@@ -57,6 +58,7 @@ struct Report<'a> {
     figures: Vec<Named>,
     hidden_figures: usize,
     schedules: schedules::Embedded,
+    plans: &'a [Planned],
     embedding: Embedding,
 }
 
@@ -83,6 +85,7 @@ pub fn page(
         findings: findings::sentences(arena, &Digest::new(arena)),
         schedules: schedules::embed(&rows, folder, embedding.schedule_steps),
         rows,
+        plans: material.plans()?,
         figures,
         hidden_figures,
         embedding,

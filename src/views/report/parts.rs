@@ -1,5 +1,7 @@
 //! The parts of the page.
 
+use std::ops::Range;
+
 use maud::{Markup, PreEscaped, html};
 
 use super::{Report, schedules, svg};
@@ -7,6 +9,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::ground::grid::Grid;
 use crate::ground::text::count;
+use crate::harness::plans::Planned;
 use crate::harness::records::Record;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::select::label;
@@ -17,7 +20,7 @@ use crate::views::plot::style;
 /// Problems with schedules that are named one by one.
 const SHOWN_PROBLEMS: usize = 20;
 /// Columns of the table of all rows.
-const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 16] = [
     "instance",
     "claim",
     "method",
@@ -26,6 +29,8 @@ const COLUMNS: [&str; 14] = [
     "overhead %",
     "time",
     "peak",
+    "arena",
+    "above peak %",
     "bound %",
     "recomputed",
     "planning s",
@@ -33,6 +38,9 @@ const COLUMNS: [&str; 14] = [
     "memory",
     "words",
 ];
+/// Those of them that hold numbers, and those that are there only where addresses were planned.
+const NUMBERS: Range<usize> = 5..15;
+const PLANNED: Range<usize> = 8..10;
 
 impl Report<'_> {
     pub fn head(&self) -> Markup {
@@ -159,6 +167,7 @@ impl Report<'_> {
 
     pub fn rows_section(&self) -> Markup {
         let most = self.embedding.rows;
+        let planned = !self.plans.is_empty();
         html! {
             section #rows {
                 h2 { "All rows" }
@@ -168,9 +177,14 @@ impl Report<'_> {
                 (tools("rows-table"))
                 div.scroll tabindex="0" role="region" aria-label="All rows" {
                     table.sortable #rows-table {
-                        thead { tr { @for (at, name) in COLUMNS.iter().enumerate() { th.number[(5..13).contains(&at)] scope="col" { (name) } } } }
+                        thead { tr {
+                            @for (at, name) in COLUMNS.iter().enumerate().filter(|(at, _)| planned || !PLANNED.contains(at)) {
+                                th.number[NUMBERS.contains(&at)] scope="col" { (name) }
+                            }
+                        } }
                         tbody { @for (at, row) in self.rows.iter().enumerate().take(most) {
-                            (record_row(row, self.schedules.of_row.get(&at).copied()))
+                            @let plan = planned.then(|| self.plans.iter().find(|plan| plan.is_of(row)));
+                            (record_row(row, self.schedules.of_row.get(&at).copied(), plan))
                         } }
                     }
                 }
@@ -229,9 +243,15 @@ pub fn viewer_controls(menu: &Markup) -> Markup {
             span { i.f {} "forward" } span { i.r {} "forward again" } span { i.b {} "backward" } span { i.x {} "free" } span { i.t {} "transfer" }
         }
         p #action aria-live="polite" {}
+        div #addresses hidden {
+            h3 { "Addresses" }
+            p #plan-facts {}
+            div #address-map role="img" aria-label="Addresses of every buffer over the steps of the schedule" {}
+            p.key #address-key aria-label="Colours of the buffers" {}
+        }
         div.scroll tabindex="0" role="region" aria-label="In memory at this step" {
             table #alive data-kinds=(schedules::kinds().join(" ")) {
-                thead { tr { th scope="col" { "in memory during this step" } th scope="col" { "kind" } th.number scope="col" { "size" } th.number scope="col" { "share" } } }
+                thead { tr { th scope="col" { "in memory during this step" } th scope="col" { "kind" } th.number scope="col" { "size" } th.number scope="col" { "share" } th.number #address-head scope="col" hidden { "address" } } }
                 tbody {}
             }
         }
@@ -289,7 +309,8 @@ pub fn method(label: &str) -> Markup {
     html! { @if known { span.spot style={ "background:" (colour) } {} } (label) }
 }
 
-fn record_row(row: &Record, schedule: Option<usize>) -> Markup {
+/// A row; `plan` is none where the table has no columns for plans, and holds none where the row has no plan.
+fn record_row(row: &Record, schedule: Option<usize>, plan: Option<Option<&Planned>>) -> Markup {
     let percent = |time: Option<u64>| {
         let known = time.filter(|_| row.store_all_time > 0);
         known.map_or(String::new(), |time| format!("{:.2}", 100.0 * (time as f64 / row.store_all_time as f64 - 1.0)))
@@ -309,6 +330,10 @@ fn record_row(row: &Record, schedule: Option<usize>) -> Markup {
             td { (word(row.termination).replace('_', " ")) }
             td.number { (percent(row.simulated_time)) }
             @for pair in [&time, &peak] { (sized(pair.as_ref())) }
+            @if let Some(plan) = plan {
+                (sized(plan.map(|plan| (plan.height, format::bytes(plan.height, row.memory_unit))).as_ref()))
+                td.number { @if let Some(part) = plan.and_then(Planned::above_peak) { (format!("{:.4}", 100.0 * part)) } }
+            }
             td.number { (percent(row.lower_bound)) }
             td.number { @if let Some(runs) = row.recomputations { (runs) } }
             td.number { @if let Some(seconds) = planning { (format!("{seconds:.3}")) } }

@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use remat_allocation::plan::PlanDocument;
 use remat_core::format::{MemoryUnit, Phase, TensorKind, TimeUnit};
-use remat_core::io::read_schedule;
+use remat_core::io::{read_json, read_schedule};
 use remat_core::simulate::{Observer, simulate_observed};
 use remat_core::{Instance, Schedule, Step, TensorId};
 use serde::Serialize;
 
+use crate::harness::plans::plan_path;
 use crate::harness::recorded::Instances;
 use crate::harness::records::Record;
 use crate::harness::records::paths::schedule_path;
@@ -70,7 +72,24 @@ pub struct ScheduleData {
     workspace: Vec<u64>,
     /// Per step, separated by `;`: tensors that enter (`+t`) and leave (`-t`) memory before its memory is read.
     changes: String,
+    /// Its plan of addresses, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanData>,
 }
+
+/// A plan of addresses.
+#[derive(Serialize)]
+pub struct PlanData {
+    height: u64,
+    bound: u64,
+    alignment: u64,
+    method: String,
+    buffers: Vec<BufferData>,
+}
+
+/// First step, first step after it, first address, size, and what is in it from which step on: the position of a tensor, or
+/// -1 less the position of the operator whose workspace it is.
+type BufferData = (u64, u64, u64, u64, Vec<(u64, i64)>);
 
 impl Embedded {
     /// Whether there is anything to be seen.
@@ -127,8 +146,9 @@ pub fn embed(rows: &[&Record], folder: &Path, most: usize) -> Embedded {
         }
         match one(row, folder, &mut instances) {
             Err(problem) => embedded.problems.push(format!("{}: {problem}", row.instance)),
-            Ok((schedule, length)) if steps + length <= most => {
+            Ok((schedule, length, problem)) if steps + length <= most => {
                 steps += length;
+                embedded.problems.extend(problem.map(|problem| format!("{}: {problem}", row.instance)));
                 embedded.of_row.insert(at, embedded.schedules.len());
                 let instance = embedded.instance(row, &mut instances);
                 embedded.schedules.push(ScheduleData { instance, ..schedule });
@@ -156,18 +176,50 @@ fn in_turns(rows: &[&Record], size: impl Fn(&Record) -> u64) -> Vec<usize> {
     turns.into_iter().map(|(.., at)| at).collect()
 }
 
-fn one(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(ScheduleData, usize), String> {
+/// The schedule of a row, how many steps it has, and what is wrong with its plan, which then is not shown.
+fn one(
+    row: &Record,
+    folder: &Path,
+    instances: &mut Instances,
+) -> Result<(ScheduleData, usize, Option<String>), String> {
     let instance = instances.get(row)?;
     let path = schedule_path(&folder.join("schedules"), row);
     let (_, schedule) = read_schedule(&path, instance).map_err(|error| error.to_string())?;
     let label = label(&row.method, &row.parameters)
         + &if row.seed == 0 { String::new() } else { format!(", seed {}", row.seed) };
-    let data = schedule_data(instance, &schedule, label, (&row.budget, row.budget_size))
+    let mut data = schedule_data(instance, &schedule, label, (&row.budget, row.budget_size))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     if row.simulated_time != Some(data.time) || row.simulated_peak != Some(data.peak) {
         return Err(format!("{}: is not what the row says; `bench check` has the difference", path.display()));
     }
-    Ok((data, schedule.steps.len()))
+    let planned = plan_data(instance, &schedule, &plan_path(folder, row));
+    let (plan, problem) = planned.map_or_else(|problem| (None, Some(problem)), |plan| (plan, None));
+    data.plan = plan;
+    Ok((data, schedule.steps.len(), problem))
+}
+
+/// The plan in a file, where there is one.
+fn plan_data(instance: &Instance, schedule: &Schedule, path: &Path) -> Result<Option<PlanData>, String> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let plan: PlanDocument = read_json(path).map_err(|error| error.to_string())?;
+    plan.check(None)
+        .and_then(|()| plan.check_against(instance, schedule))
+        .map_err(|error| format!("{}: {error}; run bench allocate --results again", path.display()))?;
+    let tensors: HashMap<u32, usize> =
+        instance.tensor_ids().map(|id| (instance.tensor(id).file_id, id.index())).collect();
+    let operators: HashMap<u32, usize> =
+        instance.operator_ids().map(|id| (instance.operator(id).file_id, id.index())).collect();
+    let place = |places: &HashMap<u32, usize>, id: u32| places.get(&id).and_then(|&at| i64::try_from(at).ok());
+    let buffers = plan.buffers.iter().map(|buffer| {
+        let tensors = buffer.tensors.iter().filter_map(|held| Some((held.from, place(&tensors, held.tensor)?)));
+        let workspace = buffer.workspace_of.and_then(|id| Some((buffer.lower, -1 - place(&operators, id)?)));
+        (buffer.lower, buffer.upper, buffer.offset, buffer.size, tensors.chain(workspace).collect())
+    });
+    let buffers = buffers.collect();
+    let PlanDocument { height, bound, alignment, method, .. } = plan;
+    Ok(Some(PlanData { height, bound, alignment, method, buffers }))
 }
 
 /// What the viewer is given of an instance.
@@ -238,6 +290,7 @@ pub fn schedule_data(
         memory: memory.collect(),
         workspace: if used { watcher.workspace } else { vec![] },
         changes: watcher.changes,
+        plan: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! The table of rows: what each came to, when its schedules and proofs were there, and what was published.
 
 use crate::ground::grid::Grid;
+use crate::harness::plans::Planned;
 use crate::harness::records::Record;
 use crate::harness::records::select::label;
 use crate::views::aggregate::measures::time_to_proof;
@@ -10,10 +11,11 @@ use crate::views::trajectory::Trajectory;
 
 const CAPTION: &str = "Overhead, peak and bound in % of store-all's (overhead and bound: what lies above). gap: between schedule and \
 proved bound, in % of the schedule. first s, best s: seconds of planning until the first and the best schedule; 5 % s, 2 % s: until \
-the schedule was at most so much above the bound; -: never. published: figures of papers on the same instance, method and budget.";
+the schedule was at most so much above the bound; -: never. arena: height in the unit of memory of the plan that bench allocate \
+--results made, fixed bytes not counted; above peak: those and the arena, in % above the simulated peak; -: no plan. published: figures of papers on the same instance, method and budget.";
 
 /// The table; trajectories in the order of the records.
-pub fn table(records: &[Record], trajectories: &[Trajectory], published: &Published) -> Table {
+pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned], published: &Published) -> Table {
     let header = [
         "instance",
         "budget",
@@ -29,15 +31,18 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], published: &Publis
         "2 % s",
         "wall s",
         "CPU s",
+        "arena",
+        "above peak",
         "published",
     ];
-    let mut grid = Grid::new(&header).numeric(4..14);
+    let mut grid = Grid::new(&header).numeric(4..16);
     for (row, trajectory) in records.iter().zip(trajectories) {
         let above = |time: Option<u64>| percent(time, row.store_all_time).map(|percent| percent - 100.0);
         let gap = row.simulated_time.zip(row.lower_bound).filter(|(time, _)| *time > 0);
         let gap = gap.map(|(time, bound)| 100.0 * (time as f64 - bound as f64) / time as f64);
         let at = |step: Option<&(f64, u64)>| seconds(step.map(|step| step.0));
         let proved = |share| seconds(time_to_proof(&trajectory.incumbents, &trajectory.bounds, share));
+        let plan = plans.iter().find(|plan| plan.is_of(row));
         grid.row([
             row.instance.clone(),
             row.budget.clone(),
@@ -53,6 +58,8 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], published: &Publis
             proved(0.02),
             seconds(Some(row.wall_seconds)),
             seconds(Some(row.cpu_seconds)),
+            plan.map_or("-".into(), |plan| plan.height.to_string()),
+            plan.and_then(Planned::above_peak).map_or("-".into(), |part| format!("{:.4}", 100.0 * part)),
             published.beside(&row.instance, &row.method, &row.budget),
         ]);
     }

@@ -21,6 +21,10 @@
   const kinds = alive.dataset.kinds.split(" ");
   const SHOWN = 60;
   const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM, STRIP] = [1100, 340, 78, 16, 26, 62, 10];
+  // Colours of buffers: kinds of tensors in the order of the page's own list, then workspaces.
+  const COLOURS = ["#9aa3ad", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00"];
+  const WORKSPACE = "#882255";
+  const MAP_HEIGHT = 420;
   let shown = null;
 
   const digits = (value) => value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
@@ -85,6 +89,15 @@
     return Array.from({ length: Math.floor(high / stride) + 1 }, (_, index) => index * stride);
   };
 
+  // Shows the step at which the pointer is.
+  const follow = (canvas, count) => {
+    canvas.addEventListener("pointermove", (event) => {
+      const box = canvas.getBoundingClientRect();
+      const place = ((event.clientX - box.left) / box.width) * WIDTH;
+      show(Math.floor(((place - LEFT) / (WIDTH - LEFT - RIGHT)) * count));
+    });
+  };
+
   const draw = (schedule) => {
     const { memory, instance, peak } = schedule;
     const count = memory.length;
@@ -118,13 +131,78 @@
     const label = `peak ${bytes(peak, instance)}, step ${schedule.peak_step ?? "none"}`;
     canvas.append(svg("text", { class: "strong", x: x(top + 0.5) + (end ? -9 : 9), y: y(peak) - 7, "text-anchor": end ? "end" : "start" }, label));
     const cursor = canvas.appendChild(svg("line", { class: "cursor", y1: TOP, y2: HEIGHT - BOTTOM + STRIP + 4 }));
-    canvas.addEventListener("pointermove", (event) => {
-      const box = canvas.getBoundingClientRect();
-      const place = ((event.clientX - box.left) / box.width) * WIDTH;
-      show(Math.floor(((place - LEFT) / (WIDTH - LEFT - RIGHT)) * count));
-    });
+    follow(canvas, count);
     timeline.replaceChildren(canvas);
     return (step) => { cursor.setAttribute("x1", x(step + 0.5)); cursor.setAttribute("x2", x(step + 0.5)); };
+  };
+
+  // Every buffer of the plan as a rectangle, on the steps of the figure above it.
+  const drawPlan = (schedule) => {
+    const { plan, instance, memory } = schedule;
+    at("addresses").hidden = at("address-head").hidden = !plan;
+    if (!plan) return () => {};
+    const room = schedule.budget_bytes ? schedule.budget_bytes - instance.fixed : 0;
+    const high = Math.max(plan.height, room > 0 && room <= plan.height * 1.4 ? room : 0) * 1.06 || 1;
+    const x = (step) => LEFT + (step / memory.length) * (WIDTH - LEFT - RIGHT);
+    const y = (value) => MAP_HEIGHT - 14 - (value / high) * (MAP_HEIGHT - 14 - TOP);
+    const canvas = svg("svg", { viewBox: `0 0 ${WIDTH} ${MAP_HEIGHT}` });
+    const unit = !instance.bytes ? 1 : [2 ** 30, 2 ** 20, 2 ** 10, 1].find((size) => high >= size);
+    for (const tick of ticks(high, 6, unit)) {
+      canvas.append(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(tick), y2: y(tick) }));
+      canvas.append(svg("text", { x: LEFT - 8, y: y(tick) + 4, "text-anchor": "end" }, bytes(tick, instance)));
+    }
+    const seen = new Set();
+    const rectangles = plan.buffers.map(([lower, upper, offset, size, held]) => {
+      const [, what] = held[0];
+      const kind = what < 0 ? "workspace" : kinds[instance.tensors[what][2]].replace("_", " ");
+      const fill = what < 0 ? WORKSPACE : COLOURS[instance.tensors[what][2] % COLOURS.length];
+      seen.add(`${fill} ${kind}`);
+      const [width, height] = [x(upper) - x(lower), y(offset) - y(offset + size)];
+      const rectangle = svg("rect", { x: x(lower).toFixed(2), y: y(offset + size).toFixed(2), fill,
+        width: Math.max(width, 0.4).toFixed(2), height: Math.max(height, 0.4).toFixed(2) });
+      if (width > 3 && height > 3) rectangle.classList.add("edged");
+      const names = held.map(([, id]) => (id < 0 ? `workspace of ${instance.operators[-1 - id][0]}` : instance.tensors[id][0]));
+      rectangle.append(svg("title", {}, `${names.join(", then ")}: ${bytes(size, instance)} at ${offset}, steps ${lower} to ${upper - 1}`));
+      return canvas.appendChild(rectangle);
+    });
+    const level = (name, value, text, above) => {
+      canvas.append(svg("line", { class: name, x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }));
+      canvas.append(svg("text", { class: "strong", x: WIDTH - RIGHT - 4, y: y(value) + (above ? -5 : 13), "text-anchor": "end" }, text));
+    };
+    // The words of the lower one go below it where both would not have room above.
+    const crowded = room > plan.height && y(plan.height) - y(room) < 18;
+    level("height", plan.height, `height ${bytes(plan.height, instance)}`, !crowded);
+    if (room > 0 && room <= high) level("budget", room, `budget less fixed ${bytes(room, instance)}`, room >= plan.height);
+    const cursor = canvas.appendChild(svg("line", { class: "cursor", y1: TOP, y2: MAP_HEIGHT - 14 }));
+    follow(canvas, memory.length);
+    at("address-map").replaceChildren(canvas);
+    const memoryOf = instance.fixed + plan.height;
+    const above = schedule.peak > 0 ? `, ${((100 * memoryOf) / schedule.peak - 100).toFixed(4)} % above the peak` : "";
+    const proof = plan.bound === plan.height ? " (proved least)" : ` (none is lower than ${bytes(plan.bound, instance)})`;
+    at("plan-facts").textContent = `${plan.buffers.length} buffers in an arena of ${bytes(plan.height, instance)}${proof}, ` +
+      `packed by ${plan.method}, aligned to ${plan.alignment}; with ${bytes(instance.fixed, instance)} fixed${above}`;
+    at("address-key").replaceChildren(...[...seen].sort().map((entry) => {
+      const [span, spot] = [document.createElement("span"), document.createElement("i")];
+      spot.style.background = entry.slice(0, 7);
+      span.append(spot, entry.slice(8));
+      return span;
+    }));
+    return (step) => {
+      cursor.setAttribute("x1", x(step + 0.5));
+      cursor.setAttribute("x2", x(step + 0.5));
+      plan.buffers.forEach(([lower, upper], index) => rectangles[index].classList.toggle("dead", step < lower || step >= upper));
+    };
+  };
+
+  // Where each tensor is during a step, and the workspace under the name of its operator's.
+  const addresses = (schedule, step) => {
+    const found = new Map();
+    for (const [lower, upper, offset, , held] of schedule.plan?.buffers ?? []) {
+      if (step < lower || step >= upper) continue;
+      const now = held.filter(([from]) => from <= step).at(-1);
+      if (now) found.set(now[1] < 0 ? "workspace" : now[1], offset);
+    }
+    return found;
   };
 
   // What each step is, in a strip below the axis: neighbours of one kind are one piece.
@@ -154,6 +232,9 @@
     const step = Math.max(0, Math.min(memory.length - 1, wanted));
     slider.value = step;
     shown.point(step);
+    shown.pointPlan(step);
+    const place = addresses(shown, step);
+    const address = (key) => (shown.plan ? [place.get(key)?.toLocaleString("en") ?? ""] : []);
     at("step-number").textContent = `${step} of ${memory.length - 1}`;
     at("action").textContent = `${words(shown, step)}. Memory ${bytes(memory[step], instance)}.`;
     const total = memory[step];
@@ -161,9 +242,10 @@
     const { there, made } = residents(shown, step);
     const sorted = there.map((id) => [id, ...instance.tensors[id]]).sort((a, b) => b[2] - a[2] || a[0] - b[0]);
     const rows = sorted.slice(0, SHOWN).map(([id, name, size, kind]) =>
-      row(made.has(id), name + (made.has(id) ? " (new)" : ""), kinds[kind].replace("_", " "), bytes(size, instance), share(size)));
-    const others = [["fixed", instance.fixed], ["workspace of this step", workspace[step] ?? 0]];
-    const head = others.filter(([, size]) => size > 0).map(([name, size]) => row(false, name, "", bytes(size, instance), share(size)));
+      row(made.has(id), name + (made.has(id) ? " (new)" : ""), kinds[kind].replace("_", " "), bytes(size, instance), share(size), ...address(id)));
+    const others = [["fixed", instance.fixed, "fixed"], ["workspace of this step", workspace[step] ?? 0, "workspace"]];
+    const head = others.filter(([, size]) => size > 0).map(([name, size, key]) =>
+      row(false, name, "", bytes(size, instance), share(size), ...address(key)));
     const rest = sorted.slice(SHOWN);
     const sum = rest.reduce((all, [, , size]) => all + size, 0);
     if (rest.length) rows.push(row(false, `${rest.length} smaller tensors`, "", bytes(sum, instance), share(sum)));
@@ -187,6 +269,7 @@
     at("facts").textContent = `${instance.name}, ${shown.label}${limit}: ${memory.length} steps, ${time(shown.time, instance)}, ` +
       `peak ${bytes(shown.peak, instance)}, ${shown.recomputations} recomputations`;
     shown.point = draw(shown);
+    shown.pointPlan = drawPlan(shown);
     show(shown.peak_step ?? 0);
   };
 

@@ -1,16 +1,19 @@
 //! `bench verify`: what the simulator says of a schedule file.
 
+mod plan;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use remat_allocation::plan::PlanDocument;
 use remat_core::format::{MemoryUnit, TensorKind, TimeUnit};
-use remat_core::io::{read_instance, read_json, read_schedule};
+use remat_core::io::{read_instance, read_schedule};
 use remat_core::simulate::Transfers;
 use remat_core::{Instance, Schedule, Simulation, Step, TransferRates, simulate};
 use serde::Serialize;
 
-use crate::commands::allocate::read_csv;
+use plan::PlanReport;
+
 use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
 use crate::ground::library::Library;
@@ -25,7 +28,7 @@ const SHOWN_OPERATORS: usize = 5;
 /// Arguments of `bench verify`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is 1 if a step is illegal, the budget is exceeded, or the file's own claims are wrong.\n\nA plan that `bench allocate` wrote is checked by itself (no two buffers share an address at a moment, all are aligned and within the height that it claims and the budget) and, where a schedule is named, step by step against it.\n\nExamples:\n  bench verify resnet50-224-b32 schedule.json --budget 8GiB\n  bench verify instance.json schedule.json.zst --timeline memory.csv --format json\n  bench verify resnet50-224-b32 schedule.json --plan plan.json"
+    after_help = "The exit code is 1 if a step is illegal, the budget is exceeded, or the file's own claims are wrong.\n\nA plan that `bench allocate` wrote is checked by itself (no two buffers share an address at a moment, all are aligned and within the height that it claims and the budget) and, where a schedule is named, step by step against it. With --format json all violations are elements of `plan.violations`.\n\nExamples:\n  bench verify resnet50-224-b32 schedule.json --budget 8GiB\n  bench verify instance.json schedule.json.zst --timeline memory.csv --format json\n  bench verify resnet50-224-b32 schedule.json --plan plan.json\n  bench verify --plan plan.json --format json"
 )]
 pub struct Arguments {
     /// Instance file, or a name under instances/
@@ -70,6 +73,9 @@ struct Report {
     /// Copies between device and host, where the schedule has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     transfers: Option<TransferReport>,
+    /// What is said of the plan of addresses, where one is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanReport>,
 }
 
 /// Copies between device and host, at the rates that the schedule assumes.
@@ -89,14 +95,23 @@ struct TransferReport {
 /// A file does not fit, a step is illegal, or a budget or claim is exceeded.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (Some(instance), Some(file)) = (&arguments.instance, &arguments.schedule) else {
-        return check_plan(arguments, None, None);
+        let budget = arguments.budget.as_ref();
+        let plan = arguments.plan.as_ref().map(|path| plan_alone(path, budget)).transpose()?;
+        if arguments.format == ReportFormat::Json {
+            let alone = BTreeMap::from([("plan", &plan)]);
+            output::result(&serde_json::to_string_pretty(&alone).map_err(Failure::failed)?)?;
+        }
+        return finish_plan(arguments, plan.as_ref());
     };
     let path = Library::locate().find(instance)?;
     let instance = read_instance(&path)?;
     let (document, schedule) = read_schedule(file, &instance)?;
     let simulation = simulate(&instance, &schedule);
     let error = simulation.as_ref().err().map(ToString::to_string);
-    let report = report(&instance, &schedule, simulation.as_ref().ok(), error.clone());
+    let mut report = report(&instance, &schedule, simulation.as_ref().ok(), error.clone());
+    let budget = budget(arguments, path)?;
+    let of = report.legal.then_some((&instance, &schedule));
+    report.plan = arguments.plan.as_ref().map(|path| PlanReport::of(path, of, budget)).transpose()?;
     if arguments.format == ReportFormat::Json {
         output::result(&serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
     } else if report.legal {
@@ -113,47 +128,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     exceeded("the claimed time", document.claimed_time, simulation.time)?;
     exceeded("the claimed peak", document.claimed_peak_bytes, simulation.peak_bytes)?;
-    let budget = budget(arguments, path)?;
     exceeded("the budget", budget, simulation.peak_bytes)?;
-    check_plan(arguments, Some((&instance, &schedule)), budget)
+    finish_plan(arguments, report.plan.as_ref())
 }
 
-/// Checks the plan of addresses, if there is one: by itself, and against the schedule.
-fn check_plan(arguments: &Arguments, of: Option<(&Instance, &Schedule)>, budget: Option<u64>) -> Result<(), Failure> {
-    let Some(path) = &arguments.plan else { return Ok(()) };
-    let wrong = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: {error}", path.display()));
-    let capacity = match (&arguments.budget, of) {
-        (Some(budget), None) if budget.fraction().is_some() => {
-            return Err(Failure::input(format!(
-                "budget {budget} is a part of store-all's peak; name the instance and the schedule too"
-            )));
-        }
-        (Some(budget), None) => budget.resolve(0),
-        _ => budget,
-    };
-    let (buffers, height) = if path.extension().is_some_and(|ending| ending == "csv") {
-        if of.is_some() {
-            return Err(wrong(
-                &"does not say what its buffers hold; check it without a schedule, or give a .json plan",
-            ));
-        }
-        let (problem, offsets) = read_csv(path, 1)?;
-        let offsets = offsets.ok_or_else(|| wrong(&"has no column offset, so there is nothing to check"))?;
-        remat_allocation::check(&problem, &offsets, capacity).map_err(|error| wrong(&error))?;
-        (problem.buffers().len(), problem.height(&offsets))
-    } else {
-        let plan: PlanDocument = read_json(path)?;
-        plan.check(capacity).map_err(|error| wrong(&error))?;
-        if let Some((instance, schedule)) = of {
-            plan.check_against(instance, schedule).map_err(|error| wrong(&error))?;
-        }
-        (plan.buffers.len(), plan.height)
-    };
-    if arguments.format == ReportFormat::Json {
-        return Ok(());
+/// Says that the plan is one, where that is not in the object; or fails with what is wrong first.
+fn finish_plan(arguments: &Arguments, plan: Option<&PlanReport>) -> Result<(), Failure> {
+    let Some(line) = plan.map(PlanReport::line).transpose()? else { return Ok(()) };
+    if arguments.format == ReportFormat::Json { Ok(()) } else { output::result(&line) }
+}
+
+/// What is wrong with a plan that is checked without a schedule.
+fn plan_alone(path: &Path, budget: Option<&Budget>) -> Result<PlanReport, Failure> {
+    if let Some(budget) = budget.filter(|budget| budget.fraction().is_some()) {
+        return Err(Failure::input(format!(
+            "budget {budget} is a part of store-all's peak; name the instance and the schedule too"
+        )));
     }
-    let buffers = text::count(buffers, "buffer");
-    output::result(&format!("plan            {buffers} in {height}, no two at one address at one moment"))
+    PlanReport::of(path, None, budget.and_then(|budget| budget.resolve(0)))
 }
 
 fn budget(arguments: &Arguments, path: PathBuf) -> Result<Option<u64>, Failure> {
@@ -186,6 +178,7 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
         most_recomputed: simulation.map(|s| most_recomputed(instance, s)),
         wasted_steps: simulation.map(|s| s.wasted_steps),
         transfers: simulation.and_then(|s| transfers(schedule, s)),
+        plan: None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! `bench allocate`: addresses for the tensors of a schedule.
 
+mod picture;
+
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,8 @@ use remat_core::format::MemoryUnit;
 use remat_core::io::{read_instance, read_schedule, write_json};
 use serde::Serialize;
 
+use picture::Drawing;
+
 use crate::commands::values::{positive, seconds};
 use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
@@ -21,6 +25,8 @@ use crate::ground::output;
 use crate::ground::size::Size;
 use crate::ground::text::count;
 use crate::harness::arena::{Arena, Row, Terms, of_best_known};
+use crate::harness::{plans, records};
+use crate::views::plot::addresses::Colour;
 
 const AFTER_HELP: &str = "\
 Each copy of a tensor, and each workspace, has one place from the step that makes it to the step that frees it. An \
@@ -34,14 +40,16 @@ Examples:
   bench allocate resnet18-224-b32 schedule.json --capacity 600MB -o plan.json
   bench verify resnet18-224-b32 schedule.json --plan plan.json
   bench allocate buffers.csv --method best-fit-size -o packed.csv
-  bench allocate resnet18-224-b32 schedule.json --export model.cp-model";
+  bench allocate resnet18-224-b32 schedule.json --plot addresses.svg
+  bench allocate resnet18-224-b32 schedule.json --export model.cp-model
+  bench allocate --results results/resnet";
 
 /// Arguments of `bench allocate`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Instance file, or a name under instances/; or a CSV file of buffers; with --best-known, a pattern over instances
-    #[arg(required_unless_present = "best_known")]
+    #[arg(required_unless_present_any = ["best_known", "results"])]
     problem: Option<String>,
     /// Schedule file (.json, .json.zst or .json.gz); none with a CSV file
     schedule: Option<PathBuf>,
@@ -66,9 +74,19 @@ pub struct Arguments {
     /// Write the problem as a model for another solver: .mps, .lp or .cp-model
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
+    /// Draw addresses against time: a rectangle for each buffer, and the lines of capacity and height
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// What colours of --plot mean [default: operator; size for CSV files]
+    #[arg(long, value_enum, value_name = "WHAT", requires = "plot")]
+    colour: Option<Colour>,
     /// Pack every best-known schedule of this folder instead; --output is a table (.csv)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["schedule", "export", "capacity"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["schedule", "export", "capacity", "plot"])]
     best_known: Option<PathBuf>,
+    /// Pack every schedule of the results in this folder instead: plans go to DIR/plans, and `bench table --show rows` has
+    /// the height of each
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["problem", "schedule", "export", "capacity", "plot", "best_known", "output"])]
+    results: Option<PathBuf>,
     /// Format of the report
     #[arg(long, value_enum, default_value_t)]
     format: ReportFormat,
@@ -130,19 +148,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(folder) = &arguments.best_known {
         return best_known(arguments, folder, &terms);
     }
+    if let Some(folder) = &arguments.results {
+        return results(folder, &terms);
+    }
+    let drawing = arguments.plot.as_ref().map(|path| Drawing::new(path, arguments.colour)).transpose()?;
     let name = arguments.problem.as_deref().unwrap_or_default();
     if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
         if arguments.schedule.is_some() {
             return Err(Failure::input(format!("{name} is a list of buffers, which needs no schedule; name only one")));
         }
-        return of_csv(arguments, Path::new(name), &terms);
+        return of_csv(arguments, Path::new(name), &terms, drawing.as_ref());
     }
     let Some(schedule) = &arguments.schedule else {
         return Err(Failure::input(format!(
             "no schedule of {name}; give INSTANCE SCHEDULE, or a .csv file of buffers"
         )));
     };
-    of_schedule(arguments, name, schedule, &terms)
+    of_schedule(arguments, name, schedule, &terms, drawing.as_ref())
 }
 
 /// The method with an id.
@@ -156,7 +178,13 @@ pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
     })
 }
 
-fn of_schedule(arguments: &Arguments, name: &str, path: &Path, terms: &Terms) -> Result<(), Failure> {
+fn of_schedule(
+    arguments: &Arguments,
+    name: &str,
+    path: &Path,
+    terms: &Terms,
+    drawing: Option<&Drawing<'_>>,
+) -> Result<(), Failure> {
     let instance = read_instance(&Library::locate().find(name)?)?;
     let (_, schedule) = read_schedule(path, &instance)?;
     let start = Instant::now();
@@ -182,12 +210,15 @@ fn of_schedule(arguments: &Arguments, name: &str, path: &Path, terms: &Terms) ->
             out_of_memory: seen.out_of_memory,
         }),
     };
+    if let Some(drawing) = drawing {
+        drawing.draw(&arena.problem, &arena.answer, &report, Some((&instance, &arena.lifetimes)))?;
+    }
     finish(arguments, &arena.problem, &arena.answer, &report, |path| {
         write_json(path, &arena.plan(&instance, terms.method.id())).map_err(Failure::writing)
     })
 }
 
-fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms) -> Result<(), Failure> {
+fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Drawing<'_>>) -> Result<(), Failure> {
     let problem = read_csv(path, terms.alignment.unwrap_or(1))?.0;
     let start = Instant::now();
     let answer = terms.solve(&problem, 0);
@@ -208,6 +239,9 @@ fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms) -> Result<(), Failu
         seconds: start.elapsed().as_secs_f64(),
         caching: None,
     };
+    if let Some(drawing) = drawing {
+        drawing.draw(&problem, &answer, &report, None)?;
+    }
     finish(arguments, &problem, &answer, &report, |path| {
         let path = path.display();
         Err(Failure::input(format!("{path}: the packing of a .csv file is written as .csv; name it so")))
@@ -330,4 +364,19 @@ fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(),
         Some(path) => output::write_csv(path, &rows),
         None => Ok(()),
     }
+}
+
+/// Packs every schedule of recorded results.
+fn results(path: &Path, terms: &Terms) -> Result<(), Failure> {
+    let (rows, folder) = (records::read(path)?, records::folder_of(path));
+    let made = plans::make(&rows, &folder, terms)?;
+    let least = made.iter().filter(|row| row.height == row.bound).count();
+    let exact = made.iter().filter(|row| row.fixed + row.height == row.peak).count();
+    let worst = made.iter().filter_map(plans::Planned::above_peak).fold(0.0, f64::max);
+    output::result(&format!(
+        "{} in {}: {least} at the least height, proved; {exact} at their peak to the byte; at most {:.4} % above it.",
+        count(made.len(), "plan"),
+        folder.join("plans").display(),
+        100.0 * worst
+    ))
 }

@@ -1,0 +1,77 @@
+"""One replay in one arena, from files to record: beside the plain replay of the same schedule, to which it is equal to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import measure, record
+from .arena import ArenaMachine, Places, Watch
+from .job import Bench, tolerance_of
+from .machine import Machine
+from .plan import expectation, plan
+from .reference import Outcome
+
+_SHOWN = 10
+
+
+def differing(one: Outcome, other: Outcome) -> list[str]:
+    """Names of tensors that are not the same to the bit, or that only one of them has."""
+    names = sorted({*one.tensors, *other.tensors})
+    return [name for name in names if not _same(one.tensors.get(name), other.tensors.get(name))]
+
+
+def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    """The bits decide: not a number is equal to itself, and zero not to minus zero."""
+    if one is None or other is None or one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    first, second = one.contiguous().view(-1).view(torch.uint8), other.contiguous().view(-1).view(torch.uint8)
+    return bool(torch.equal(first, second))
+
+
+def replay_in_arena(with_bench: Bench, schedule: dict[str, Any], found: Places) -> dict[str, Any]:
+    """The record of one schedule in the arena of a plan."""
+    settings, device = with_bench.settings, with_bench.device
+    chosen = plan(with_bench.instance, schedule)
+    machine = ArenaMachine(chosen, with_bench.trace, with_bench.module, device, found)
+    plain = Machine(chosen, with_bench.trace, with_bench.module, device)
+    expected = with_bench.outcome(lambda: plain.run(with_bench.inputs))
+    outcome = with_bench.outcome(lambda: machine.run(with_bench.inputs, stamps=Watch(machine)))
+    different = differing(expected, outcome)
+
+    def iteration() -> None:
+        machine.run(with_bench.inputs)
+
+    with_bench.fresh()
+    arena = machine.arena.untyped_storage().nbytes()
+    resident = with_bench.fixed_bytes + arena
+    peaks = measure.peaks(iteration, device, resident)
+    taken = measure.times(iteration, device, settings.repeats)
+    made: dict[str, Any] = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
+    made |= {
+        "schedule": record.of_schedule(schedule), "expected": record.of_expectation(expectation(chosen)),
+        "equality": record.of_comparison(with_bench.compared(outcome, tolerance_of(chosen))), "time_ns": record.of_times(taken),
+        # Every tensor was seen in its place: the storages are the arena.
+        "memory": record.of_peaks(peaks, None) | {"storage_peak_bytes": resident},
+        "arena": {
+            "height_bytes": arena, "beside_bytes": peaks.allocated - resident,
+            "method": found.document.get("method", ""), "alignment": found.document["alignment"],
+            "direct_steps": machine.direct_steps, "copied_steps": machine.copied_steps,
+            "equal_to_plain": not different, "different_from_plain": different[:_SHOWN],
+        },
+    }
+    made["notes"] = [*machine.notes, "in one arena; the inputs are there twice, for the caller keeps its own"]
+    if different:
+        made["notes"].append(f"{len(different)} tensors differ from the plain replay, first {different[0]}")
+    return made
+
+
+def words(made: dict[str, Any]) -> str:
+    """The arena of a record in a line, for people; empty where it has none."""
+    arena = made.get("arena")
+    if arena is None:
+        return ""
+    same = "equal to the plain replay to the bit" if arena["equal_to_plain"] else "DIFFERENT from the plain replay"
+    return (f"  arena of {arena['height_bytes']} bytes, up to {arena['beside_bytes']} beside it; {arena['direct_steps']} steps write "
+            f"there at once, {arena['copied_steps']} are copied in; {same}")
