@@ -20,7 +20,7 @@ from torch import fx, nn
 from ..errors import ProfilerError
 from ..trace import TracedIteration
 from .machine import IllegalStep, Machine, Stamps
-from .plan import Plan, Step, makes, read_document
+from .plan import Compute, Move, Plan, Step, makes, read_document
 from .values import Values
 
 FORMAT, VERSION = "remat-arena", 1
@@ -246,7 +246,7 @@ class ArenaMachine(Machine):
         placed = [(id, self._place(id, index)) for id in self._made(step)]
         into = {id: place for id, place in placed if place is not None}
         outs = self._outs(step, into)
-        if step.implementation is not None:
+        if isinstance(step, Compute):
             self.direct_steps += outs is not None
             self.copied_steps += outs is None and step.implementation.get("in_place") is None
         values, held = self.values, self.held
@@ -264,13 +264,13 @@ class ArenaMachine(Machine):
 
     def _made(self, step: Step) -> list[int]:
         """What is there after a step that was not, or that is there anew."""
-        if step.operator is None or step.implementation is None:
-            return [] if step.tensor is None else [step.tensor]
+        if isinstance(step, Move):
+            return [step.tensor]
         return makes(self.library.entries[step.operator], step.implementation)
 
     def _outs(self, step: Step, into: Mapping[int, Place]) -> dict[str, torch.Tensor] | None:
         """Views for all outputs of a step's kernel, by argument; None where it cannot be told to write there."""
-        if step.operator is None or step.implementation is None or step.implementation["name"] not in ("default", "recompute"):
+        if isinstance(step, Move) or step.implementation["name"] not in ("default", "recompute"):
             return None
         operator = self.library.operators[step.operator]
         overload = out_form(operator.node)

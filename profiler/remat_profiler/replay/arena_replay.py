@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
+from ..documents import Record, Schedule
 from . import measure, record
 from .arena import ArenaMachine, Places, Watch
 from .job import Bench, tolerance_of
@@ -30,7 +29,7 @@ def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     return bool(torch.equal(first, second))
 
 
-def replay_in_arena(with_bench: Bench, schedule: dict[str, Any], found: Places) -> dict[str, Any]:
+def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Record:
     """The record of one schedule in the arena of a plan."""
     settings, device = with_bench.settings, with_bench.device
     chosen = plan(with_bench.instance, schedule)
@@ -48,7 +47,7 @@ def replay_in_arena(with_bench: Bench, schedule: dict[str, Any], found: Places) 
     resident = with_bench.fixed_bytes + arena
     peaks = measure.peaks(iteration, device, resident)
     taken = measure.times(iteration, device, settings.repeats)
-    made: dict[str, Any] = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
+    made: Record = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
     made |= {
         "schedule": record.of_schedule(schedule), "expected": record.of_expectation(expectation(chosen)),
         "equality": record.of_comparison(with_bench.compared(outcome, tolerance_of(chosen))), "time_ns": record.of_times(taken),
@@ -67,7 +66,7 @@ def replay_in_arena(with_bench: Bench, schedule: dict[str, Any], found: Places) 
     return made
 
 
-def words(made: dict[str, Any]) -> str:
+def words(made: Record) -> str:
     """The arena of a record in a line, for people; empty where it has none."""
     arena = made.get("arena")
     if arena is None:

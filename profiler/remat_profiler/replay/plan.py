@@ -6,9 +6,10 @@ test compares step by step. Legality is found out by running: this file only ref
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, cast, overload
+from typing import Any, ClassVar, Literal, cast, overload
 
 from .. import instance as files
 from ..documents import (
@@ -102,8 +103,12 @@ def read_document(path: Path, what: Literal["instance"]) -> Instance: ...
 def read_document(path: Path, what: Literal["schedule"]) -> Schedule: ...
 
 
-def read_document(path: Path, what: str) -> Instance | Schedule:
-    """Either of our JSON files, not checked yet; errors name the file."""
+@overload
+def read_document(path: Path, what: Literal["plan"]) -> Mapping[str, Any]: ...
+
+
+def read_document(path: Path, what: str) -> Instance | Schedule | Mapping[str, Any]:
+    """One of our JSON files, not checked yet; errors name the file."""
     try:
         return without_nulls(cast(Schedule, files.parsed(path)))
     except OSError as error:
