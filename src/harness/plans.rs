@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(Planned { peak: 0, ..planned.clone() }.above_peak(), None);
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).unwrap(), []);
-        output::write_csv(&folder.path().join("plans.csv"), &[planned.clone()]).unwrap();
+        output::write_csv(&folder.path().join("plans.csv"), std::slice::from_ref(&planned)).unwrap();
         assert_eq!(read(folder.path()).unwrap(), [planned]);
     }
 }

@@ -255,9 +255,10 @@ fn the_plans_of_a_folder_are_in_its_tables_and_only_those_of_its_present_schedul
     for row in &planned {
         let number = |name: &str| row[name].parse::<u64>().unwrap();
         let (fixed, height, peak) = (number("fixed"), number("height"), number("peak"));
+        let arena = height.to_string();
         let above = format!("{:.4}", 100.0 * ((fixed + height) as f64 / peak as f64 - 1.0));
         let here = |line: &&&serde_json::Map<String, serde_json::Value>| {
-            line["instance"] == *row["instance"] && line["arena"] == height.to_string() && line["above peak"] == above
+            line["instance"] == *row["instance"] && line["arena"] == arena && line["above peak"] == above
         };
         assert!(with.iter().any(|line| here(&line)), "{row:?} {table:?}");
     }

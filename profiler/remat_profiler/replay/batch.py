@@ -56,7 +56,7 @@ def read_list(path: Path) -> list[Line]:
     for number, row in enumerate(rows, 1):
         parts = row.split("\t")
         if len(parts) not in (3, 4) or not all(parts):
-            raise ProfilerError(f"'{path}', line {number}: expected INSTANCE, SCHEDULE, RECORD and perhaps PLAN separated by tabs")
+            raise ProfilerError(f"'{path}', line {number}: expected INSTANCE, SCHEDULE and RECORD, and perhaps PLAN, separated by tabs")
         found.append(Line(path.parent / parts[0], parts[1], *(path.parent / part for part in parts[2:])))
     return found
 

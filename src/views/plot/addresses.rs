@@ -307,12 +307,12 @@ fn binary(value: f64, unit: u64) -> String {
     format!("{}{name}", tick(value / unit as f64))
 }
 
-/// Round numbers up to `high`, about so many.
+/// Round numbers up to `high`, about so many: at most two and a half times as many.
 fn ticks(high: f64, most: f64, unit: f64) -> Vec<f64> {
     let rough = high / unit / most;
     let power = 10f64.powf(rough.log10().floor());
     let stride = unit * power * [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= rough).unwrap_or(10.0);
-    (0..).map(|at| f64::from(at) * stride).take_while(|&value| value <= high).collect()
+    (0..64_u32).map(|at| f64::from(at) * stride).take_while(|&value| value <= high).collect()
 }
 
 #[cfg(test)]

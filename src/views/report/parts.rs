@@ -183,8 +183,7 @@ impl Report<'_> {
                             }
                         } }
                         tbody { @for (at, row) in self.rows.iter().enumerate().take(most) {
-                            @let plan = planned.then(|| self.plans.iter().find(|plan| plan.is_of(row)));
-                            (record_row(row, self.schedules.of_row.get(&at).copied(), plan))
+                            (record_row(row, self.schedules.of_row.get(&at).copied(), planned.then_some(self.plans)))
                         } }
                     }
                 }
@@ -309,8 +308,8 @@ pub fn method(label: &str) -> Markup {
     html! { @if known { span.spot style={ "background:" (colour) } {} } (label) }
 }
 
-/// A row; `plan` is none where the table has no columns for plans, and holds none where the row has no plan.
-fn record_row(row: &Record, schedule: Option<usize>, plan: Option<Option<&Planned>>) -> Markup {
+/// A row; where there are plans, the table has columns for them.
+fn record_row(row: &Record, schedule: Option<usize>, plans: Option<&[Planned]>) -> Markup {
     let percent = |time: Option<u64>| {
         let known = time.filter(|_| row.store_all_time > 0);
         known.map_or(String::new(), |time| format!("{:.2}", 100.0 * (time as f64 / row.store_all_time as f64 - 1.0)))
@@ -330,7 +329,8 @@ fn record_row(row: &Record, schedule: Option<usize>, plan: Option<Option<&Planne
             td { (word(row.termination).replace('_', " ")) }
             td.number { (percent(row.simulated_time)) }
             @for pair in [&time, &peak] { (sized(pair.as_ref())) }
-            @if let Some(plan) = plan {
+            @if let Some(plans) = plans {
+                @let plan = plans.iter().find(|plan| plan.is_of(row));
                 (sized(plan.map(|plan| (plan.height, format::bytes(plan.height, row.memory_unit))).as_ref()))
                 td.number { @if let Some(part) = plan.and_then(Planned::above_peak) { (format!("{:.4}", 100.0 * part)) } }
             }
