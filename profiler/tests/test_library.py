@@ -46,7 +46,7 @@ def test_committed_instances_are_what_their_jobs_ask_for(name):
 @needs_files
 @pytest.mark.parametrize("folder,name", [
     ("checkmate", "vgg16-224-b256-flops"), ("checkmate", "unet-416x608-b16"), ("kusumoto", "unet-572-b8"),
-    ("rotor", "vgg11-224-b32"), ("monet", "vgg16-224-b176"), ("fastsa", "resnet18-224-b512-unit"),
+    ("rotor", "vgg11-224-b32"), ("monet", "vgg16-224-b176"), ("fastsa", "resnet18-224-b512-unit"), ("large", "vit-22b-224-b256"),
 ])
 def test_the_recipe_makes_the_committed_file_again(folder, name, tmp_path):
     path = tmp_path / f"{name}.json.zst"
