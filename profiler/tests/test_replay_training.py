@@ -176,3 +176,16 @@ def test_views_of_a_tensor_that_was_split_are_taken_anew_by_every_reader(name, t
     module.zero_grad()
     Scheduled(module, instance, recomputing(instance))(*example).backward()
     assert all(torch.equal(parameter.grad, gradient) for parameter, gradient in zip(module.parameters(), expected))
+
+
+def test_an_instance_from_when_views_were_copies_is_refused_with_the_reason(tmp_path):
+    path = tmp_path / "parts.json"
+    module = Parts(SEVERAL_VIEWS["split"])
+    trace_module(module, 2, (5,), path, device="model:v100", trace_device="cpu")
+    instance = plan.read_document(path, "instance")
+    instance["operators"][0]["op_type"] = "aten.split.Tensor"
+    with pytest.raises(ProfilerError, match="when the outputs of split and unbind counted as copies: trace it again"):
+        Scheduled(module, instance, preferring.store_all(instance))
+    instance["operators"][0]["op_type"] = "aten.relu"
+    with pytest.raises(ProfilerError, match="trace it again with this version of torch"):
+        Scheduled(module, instance, preferring.store_all(instance))

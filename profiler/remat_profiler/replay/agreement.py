@@ -24,6 +24,8 @@ _TENSOR_FIELDS = ("name", "bytes", "kind", "shape", "dtype")
 _OPERATOR_FIELDS = ("name", "op_type", "phase", "differentiates", "inputs", "outputs", "random", "updates_state", "attributes")
 _IMPLEMENTATION_FIELDS = ("inputs", "saves", "in_place", "recompute")
 _TRACED_ON = re.compile(r"under fake tensors \((\w+)\)")
+# Operators that instances had before their outputs were views (docs/reference/instances.md).
+_ONCE_COPIES = ("aten.split", "aten.unbind", "aten.unsafe_split", "aten.unsafe_chunk")
 # Implementations that `--convolutions` and `join` add: the same operator, run by an algorithm of cuDNN's.
 ALGORITHMS = ("cudnn:", "torch:")
 
@@ -69,9 +71,12 @@ def retrace(instance: Instance, build: Callable[[], nn.Module] | None = None, ex
     found = differences(instance, trace, job)
     if found:
         more = f" (and {len(found) - 1} more differences)" if len(found) > 1 else ""
+        copies = any(operator["op_type"].startswith(_ONCE_COPIES) for operator in instance["operators"])
+        remedy = ("it was traced when the outputs of split and unbind counted as copies: trace it again" if copies
+                  else "trace it again with this version of torch")
         raise ProfilerError(
             f"instance '{instance['name']}' is not what tracing '{instance['provenance']['model']}' gives here: "
-            f"{found[0]}{more}; trace it again with this version of torch"
+            f"{found[0]}{more}; {remedy}"
         )
     return trace
 
