@@ -68,7 +68,8 @@ impl<'a> Prices<'a> {
         let again = |&(id, first): &Compute| (id, plan.repeated(instance, (id, first)));
         let forward = [option.forward.clone(), option.forward.iter().map(again).collect()];
         let read_first = read_first(instance, &option.backward);
-        let made: HashSet<TensorId> = option.forward.iter().flat_map(|&(id, v)| instance.operator(id).makes(v)).collect();
+        let made: HashSet<TensorId> =
+            option.forward.iter().flat_map(|&(id, v)| instance.operator(id).makes(v)).collect();
         // What the backward finds of what the forward makes, and what is kept for it and for later stages.
         let is_wanted = |id: TensorId| made.contains(&id) && (read_first.contains(&id) || instance.is_result(id));
         let is_saved = |id: TensorId| is_wanted(id) || made.contains(&id) && flow.leaves_home[id.index()];

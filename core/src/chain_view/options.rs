@@ -182,7 +182,8 @@ fn check(flow: &Flow<'_>, plan: &Plan, stage: usize, option: &StageOption) -> Re
                 after_forward.get_or_insert_with(|| there.clone());
             }
             let operator = instance.operator(id);
-            let way = operator.implementations.get(v).ok_or_else(|| format!("{} has no such implementation", name(id)))?;
+            let way =
+                operator.implementations.get(v).ok_or_else(|| format!("{} has no such implementation", name(id)))?;
             let is_backward = operator.phase == Phase::Backward;
             let home = if is_backward { &operators.backward } else { &operators.forward };
             if !home.contains(&id) || is_backward && !in_backward {

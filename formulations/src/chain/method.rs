@@ -136,7 +136,8 @@ impl<'a> ChainProgram<'a> {
     pub fn nothing(&mut self, budget: Option<u64>, termination: Termination, note: String) -> Answer {
         let solve = self.started.elapsed();
         self.started = Instant::now();
-        let note = [note, self.remark.clone()].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ");
+        let note =
+            [note, self.remark.clone()].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ");
         Answer { build: std::mem::take(&mut self.built), solve, note, ..Answer::without_schedule(budget, termination) }
     }
 

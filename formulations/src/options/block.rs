@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use remat_core::chain_view::{Boundary, ChainView, StageOption};
+use remat_core::chain_view::{Boundary, StageOperators, StageOption};
 use remat_core::format::{
     FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument,
     OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
@@ -37,12 +37,12 @@ pub struct Point {
 }
 
 impl Block {
-    /// A stage of a chain view; the reason where it cannot be planned by itself.
+    /// Some operators, in the instance's order, and what they have in common with the others; the reason where they
+    /// cannot be planned alone.
     ///
     /// # Errors
-    /// Some operator has no implementation that reads only what the stage is handed.
-    pub fn new(instance: &Instance, view: &ChainView, boundary: &Boundary, stage: usize) -> Result<Self, String> {
-        let operators = &view.stages[stage];
+    /// Some operator has no implementation that reads only what the block is handed.
+    pub fn new(instance: &Instance, operators: &StageOperators, boundary: &Boundary) -> Result<Self, String> {
         let mut maker = Maker {
             instance,
             boundary,
@@ -73,6 +73,16 @@ impl Block {
         let rest = self.operators.iter().position(Option::is_none).unwrap_or(0);
         document.operators[rest].implementations[0].workspace_bytes = bytes;
         Instance::new(&document).map_err(|error| error.to_string())
+    }
+
+    /// Bytes that every schedule of the block keeps across the rest of the network, beside what it reads of others.
+    pub fn handed_on(&self) -> u64 {
+        let rest = self.operators.iter().position(Option::is_none).map(OperatorId::from_index);
+        rest.map_or(0, |rest| {
+            let operator = self.instance.operator(rest);
+            let touched = operator.makes(0).chain(operator.implementations[0].reads.iter().copied());
+            touched.map(|id| self.instance.tensor(id).bytes).sum()
+        })
     }
 
     /// What is run and kept where nothing is decided: everything saved, and everything run again.
@@ -169,7 +179,14 @@ impl Maker<'_> {
         };
         let number = u32::try_from(self.tensors.len()).expect("instances hold fewer than 2^32 tensors");
         let name = format!("t{number}");
-        self.document.tensors.push(TensorDocument { id: number, name, bytes: tensor.bytes, kind, shape: None, dtype: None });
+        self.document.tensors.push(TensorDocument {
+            id: number,
+            name,
+            bytes: tensor.bytes,
+            kind,
+            shape: None,
+            dtype: None,
+        });
         self.tensors.insert(id, number);
         number
     }

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use remat_core::Instance;
 use remat_core::liveness::Compute;
+use remat_core::{Instance, Operator};
 
 use super::block::{Block, Point, computes};
 use crate::method::parameters::Parameters;
@@ -36,9 +36,19 @@ pub struct Found {
 pub enum Goal {
     /// All, until a missing one could gain no more than this part of the block's time, in millionths; but no more
     /// questions than so many.
-    Frontier { tolerance: u64, questions: usize },
+    Frontier {
+        /// Part of the block's time, in millionths.
+        tolerance: u64,
+        /// Most questions to the exact program.
+        questions: usize,
+    },
     /// Those of a grid: so many peaks, and so many saved bytes for each.
-    Grid { peaks: u64, saves: u64 },
+    Grid {
+        /// Number of peaks.
+        peaks: u64,
+        /// Number of saved bytes for each.
+        saves: u64,
+    },
 }
 
 /// An answer: no schedule with so little saved and so small a peak takes less.
@@ -103,9 +113,12 @@ impl<'a> Search<'a> {
         for computes in block.free() {
             search.take(computes);
         }
-        let points = || search.found.known.iter().map(|known| known.point);
-        search.saved = (points().map(|point| point.saved).min().unwrap_or(least), points().map(|p| p.saved).max().unwrap_or(least));
-        search.peak.1 = points().map(|point| point.peak).max().unwrap_or(least).max(search.saved.1);
+        search.saved.0 = least + block.handed_on();
+        // Enough for anything: keeping everything is not always the fastest where operators have alternatives.
+        let workspace = |operator: &Operator| operator.implementations.iter().map(|way| way.workspace_bytes).max();
+        let workspace = block.instance.operators().iter().filter_map(workspace).max().unwrap_or(0);
+        let enough = block.instance.fixed_bytes() + block.instance.bytes_of(|_| true) + workspace;
+        (search.saved.1, search.peak.1) = (enough, enough);
         // An operator may have no legal first run in the block, and then nothing was found and nothing can be.
         if search.found.known.is_empty() || method.supports(&block.instance).is_err() {
             return Ok(search.found);
@@ -155,7 +168,8 @@ impl<'a> Search<'a> {
         if answer.termination == Termination::Error {
             return Err(failed(answer.note));
         }
-        let bound = if answer.termination == Termination::Infeasible { u64::MAX } else { answer.lower_bound.unwrap_or(0) };
+        let bound =
+            if answer.termination == Termination::Infeasible { u64::MAX } else { answer.lower_bound.unwrap_or(0) };
         self.answered.push(Answered { saved, peak, bound });
         if let Some(schedule) = answer.schedule {
             self.take(computes(&schedule));
@@ -164,6 +178,7 @@ impl<'a> Search<'a> {
     }
 
     /// Asks in the largest open gap until none is left: first whatever the peak, then for small peaks too.
+    /// An answer for a corner, just below what an option saves and needs, finds the next option or closes the gap.
     fn frontier(&mut self, tolerance: u64, questions: usize) -> Result<(), MethodError> {
         let (saved, peak) = (self.saved.1, self.peak.1);
         self.ask(saved, peak)?;
@@ -188,7 +203,11 @@ impl<'a> Search<'a> {
         let small = (least.saturating_mul(tolerance) / 1_000_000).max(slowest / 250_000);
         let below = |bytes: u64| bytes.checked_sub(1);
         let saves: Vec<u64> = points().filter_map(|p| below(p.saved)).chain([self.saved.1]).collect();
-        let peaks: Vec<u64> = if with_peaks { points().filter_map(|p| below(p.peak)).chain([self.peak.1]).collect() } else { vec![self.peak.1] };
+        let peaks: Vec<u64> = if with_peaks {
+            points().filter_map(|p| below(p.peak)).chain([self.peak.1]).collect()
+        } else {
+            vec![self.peak.1]
+        };
         let mut widest: Option<(u64, u64, u64)> = None;
         for &peak in peaks.iter().filter(|&&peak| peak >= self.peak.0 && peak <= self.peak.1) {
             for &saved in saves.iter().filter(|&&saved| saved >= self.saved.0 && saved <= self.saved.1) {
@@ -208,22 +227,19 @@ impl<'a> Search<'a> {
         Some(self.within(saved, peak, small))
     }
 
-    /// The middle of a gap, in saved bytes where the peak is free and in peaks where it is not; its corner where it is
-    /// narrow, which closes it.
+    /// Where the peak is free, the middle of a gap in saved bytes, once. Else its corner, which closes it.
     fn within(&self, saved: u64, peak: u64, small: u64) -> (u64, u64) {
         let best = self.best(saved, peak);
-        let hopeless = |answered: &&Answered| best.is_none_or(|best| answered.bound.saturating_add(small) >= best.time);
-        let free = peak == self.peak.1;
-        let closed = self.answered.iter().filter(hopeless).filter(|answered| {
-            if free { answered.peak >= peak && answered.saved < saved } else { answered.saved >= saved && answered.peak < peak }
-        });
-        let (range, most) = if free { (self.saved, saved) } else { (self.peak, peak) };
-        let low = closed.map(|answered| if free { answered.saved } else { answered.peak }).max().unwrap_or(0);
-        let low = low.max(best.map_or(0, |best| if free { best.saved } else { best.peak })).max(range.0);
-        let middle = low + most.saturating_sub(low) / 2;
-        let narrow = most.saturating_sub(low) <= (range.1 - range.0) / 500;
-        let point = if free { (middle, peak) } else { (saved, middle) };
-        if narrow || self.seen.contains(&point) { (saved, peak) } else { point }
+        let low = best.map_or(self.saved.0, |best| best.saved);
+        let in_vain = |answered: &Answered| {
+            let inside = answered.peak >= peak && low < answered.saved && answered.saved < saved;
+            inside && best.is_none_or(|best| answered.bound.saturating_add(small) >= best.time)
+        };
+        let middle = low + saved.saturating_sub(low) / 2;
+        let most = self.found.known.iter().map(|known| known.point.saved).max().unwrap_or(saved);
+        let narrow = saved.saturating_sub(low) <= most.saturating_sub(self.saved.0) / 500;
+        let corner = peak < self.peak.1 || narrow || self.answered.iter().any(in_vain);
+        if corner || self.seen.contains(&(middle, peak)) { (saved, peak) } else { (middle, peak) }
     }
 
     /// Peaks from what the largest operator takes to what saving everything does; for each, saved bytes from the peak down
@@ -242,7 +258,8 @@ impl<'a> Search<'a> {
                 if bound == u64::MAX {
                     break;
                 }
-                let known = self.best(saved, peak).is_some_and(|best| best.time <= bound.saturating_add(best.time / 250_000));
+                let known =
+                    self.best(saved, peak).is_some_and(|best| best.time <= bound.saturating_add(best.time / 250_000));
                 if known || self.seen.contains(&(saved, peak)) {
                     continue;
                 }

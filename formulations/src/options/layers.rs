@@ -30,8 +30,8 @@ pub fn grouped(instance: &Instance, view: ChainView, blocks: Option<u64>) -> Cha
 /// The number of stages of each block: the longest repetition, and single stages before and after it.
 fn layers(instance: &Instance, view: &ChainView) -> Vec<usize> {
     let boundaries = view.boundaries(instance);
-    let key = |(stage, boundary)| Block::new(instance, view, boundary, stage).ok().map(|block| block.key);
-    let keys: Vec<Option<String>> = boundaries.iter().enumerate().map(key).collect();
+    let key = |(stage, boundary)| Block::new(instance, stage, boundary).ok().map(|block| block.key);
+    let keys: Vec<Option<String>> = view.stages.iter().zip(&boundaries).map(key).collect();
     let single = vec![1; keys.len()];
     let (mut best, mut covered) = (single, 0);
     for period in 1..=MOST_STAGES.min(keys.len() / 3) {

@@ -174,16 +174,23 @@ pub fn options(
 ) -> Result<(Vec<Vec<StageOption>>, String), MethodError> {
     let instance = context.instance;
     let boundaries = view.boundaries(instance);
-    let block = |(stage, boundary)| Block::new(instance, view, boundary, stage).ok();
-    let blocks: Vec<Option<Block>> = boundaries.iter().enumerate().map(block).collect();
+    let block = |(stage, boundary)| Block::new(instance, stage, boundary).ok();
+    let blocks: Vec<Option<Block>> = view.stages.iter().zip(&boundaries).map(block).collect();
     let mut different: HashMap<&str, Found> = HashMap::new();
-    let mut small_first: Vec<&Block> = blocks.iter().flatten().collect();
-    small_first.sort_by_key(|block| block.instance.operators().len());
-    small_first.retain(|block| different.insert(&block.key, Found::default()).is_none());
-    for (at, block) in small_first.iter().enumerate() {
-        // What a block leaves of its share is there for those after it.
-        let parts = u32::try_from(small_first.len() - at).unwrap_or(u32::MAX);
-        different.insert(&block.key, Search::options(block, context, goal, clock.share(parts))?);
+    // What most of the network is made of comes first, with a share like that part; what it leaves is there for the rest.
+    let mut weights: HashMap<&str, usize> = HashMap::new();
+    for block in blocks.iter().flatten() {
+        *weights.entry(&block.key).or_default() += block.instance.operators().len();
+    }
+    let mut order: Vec<&Block> = blocks.iter().flatten().collect();
+    order.retain(|block| different.insert(&block.key, Found::default()).is_none());
+    order.sort_by_key(|block| std::cmp::Reverse(weights[block.key.as_str()]));
+    let mut left: usize = weights.values().sum();
+    for block in order {
+        let weight = weights[block.key.as_str()];
+        let share = clock.left().map(|time| time.mul_f64(weight as f64 / left.max(1) as f64));
+        left -= weight;
+        different.insert(&block.key, Search::options(block, context, goal, Clock::start(share))?);
     }
     let questions: usize = different.values().map(|found| found.asked).sum();
     let unfinished = different.values().filter(|found| found.unfinished).count();
