@@ -247,7 +247,7 @@ impl<'a> Search<'a> {
     fn grid(&mut self, peaks: u64, saves: u64) -> Result<(), MethodError> {
         let between = |(low, high): (u64, u64), at: u64, parts: u64| match parts {
             1 => high,
-            _ => low + (u128::from(high - low) * u128::from(at) / u128::from(parts - 1)) as u64,
+            _ => low + (high - low) / (parts - 1) * at + (high - low) % (parts - 1) * at / (parts - 1),
         };
         let most = self.found.known[0].point.peak.max(self.saved.1);
         let least = largest_operator(&self.block.instance).min(most);

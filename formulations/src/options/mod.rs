@@ -23,7 +23,7 @@ use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError
 use crate::search::clock::Clock;
 use crate::{setting, settings};
 use block::Block;
-use frontier::{Found, Goal, Search};
+use frontier::{Found, Goal, Known, Search};
 use layers::Blocks;
 
 setting! {
@@ -162,11 +162,8 @@ impl OverOptions {
     }
 }
 
-/// The options of every stage of a view, equal blocks planned once; and what to say of them.
-///
-/// # Errors
-/// The exact program is not at hand, or fails.
-pub fn options(
+/// The options of every stage of a view; and what to say of them.
+fn options(
     context: &Context<'_>,
     view: &ChainView,
     goal: Goal,
@@ -176,6 +173,25 @@ pub fn options(
     let boundaries = view.boundaries(instance);
     let block = |(stage, boundary)| Block::new(instance, stage, boundary).ok();
     let blocks: Vec<Option<Block>> = view.stages.iter().zip(&boundaries).map(block).collect();
+    let (found, remark) = plan_blocks(context, &blocks, goal, clock)?;
+    let of = |(block, known): (&Option<Block>, Vec<Known>)| {
+        let option =
+            |(at, known): (usize, Known)| Some(block.as_ref()?.option(&format!("option {at}"), &known.computes));
+        known.into_iter().enumerate().filter_map(option).collect()
+    };
+    Ok((blocks.iter().zip(found).map(of).collect(), remark))
+}
+
+/// The options of some blocks, equal ones planned once; and what to say of them. A block that is none has none.
+///
+/// # Errors
+/// The exact program is not at hand, or fails.
+fn plan_blocks(
+    context: &Context<'_>,
+    blocks: &[Option<Block>],
+    goal: Goal,
+    clock: Clock,
+) -> Result<(Vec<Vec<Known>>, String), MethodError> {
     let mut different: HashMap<&str, Found> = HashMap::new();
     // What most of the network is made of comes first, with a share like that part; what it leaves is there for the rest.
     let mut weights: HashMap<&str, usize> = HashMap::new();
@@ -194,18 +210,15 @@ pub fn options(
     }
     let questions: usize = different.values().map(|found| found.asked).sum();
     let unfinished = different.values().filter(|found| found.unfinished).count();
-    let mut remark = format!("{} blocks, {} different; {questions} questions", blocks.len(), different.len());
-    if unfinished > 0 {
-        remark += &format!("; options of {unfinished} incomplete");
-    }
     let alone = blocks.iter().filter(|block| block.is_none()).count();
-    if alone > 0 {
-        remark += &format!("; {alone} cannot be planned alone");
-    }
+    let words = [
+        Some(format!("{} blocks, {} different; {questions} questions", blocks.len(), different.len())),
+        (unfinished > 0).then(|| format!("options of {unfinished} incomplete")),
+        (alone > 0).then(|| format!("{alone} cannot be planned alone")),
+    ];
+    let remark = words.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let of = |block: &Option<Block>| {
-        let Some(block) = block else { return Vec::new() };
-        let known = different[block.key.as_str()].known.iter().enumerate();
-        known.map(|(at, known)| block.option(&format!("option {at}"), &known.computes)).collect()
+        block.as_ref().map_or_else(Vec::new, |block| different[block.key.as_str()].known.clone())
     };
     Ok((blocks.iter().map(of).collect(), remark))
 }
