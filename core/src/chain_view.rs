@@ -8,6 +8,7 @@
 
 mod costs;
 mod cut;
+mod options;
 
 use thiserror::Error;
 
@@ -17,6 +18,8 @@ use crate::liveness::{Compute, with_liveness};
 use crate::plan::Plan;
 use crate::schedule::Schedule;
 
+pub use options::{Boundary, NoOption, StageOption};
+
 /// An instance as a chain, and the way back.
 #[derive(Clone, Debug)]
 pub struct ChainView {
@@ -24,6 +27,8 @@ pub struct ChainView {
     pub chain: Chain,
     /// The operators of each stage.
     pub stages: Vec<StageOperators>,
+    /// For each stage, what its savings in [`Self::chain`] run, in the same order. The first saves everything.
+    pub options: Vec<Vec<StageOption>>,
     plan: Plan,
 }
 
@@ -61,8 +66,14 @@ impl ChainView {
         let plan = Plan::fastest(instance);
         let stages = cut::stages(instance, &plan)?;
         recomputable(instance, &plan, &stages)?;
-        let chain = costs::chain(instance, &plan, &stages);
-        Ok(Self { chain, stages, plan })
+        Ok(Self::of(instance, plan, stages))
+    }
+
+    /// The view with some stages, each of which saves everything.
+    fn of(instance: &Instance, plan: Plan, stages: Vec<StageOperators>) -> Self {
+        let options: Vec<_> = stages.iter().map(|stage| vec![StageOption::save_all(stage, &plan)]).collect();
+        let chain = costs::chain(instance, &plan, &stages, &options);
+        Self { chain, stages, options, plan }
     }
 
     /// The schedule of a sequence of the chain.
@@ -72,34 +83,30 @@ impl ChainView {
 
     fn computes(&self, instance: &Instance, sequence: &[ChainStep]) -> Vec<Compute> {
         let mut ran = vec![false; instance.operators().len()];
+        let mut saved = vec![0; self.stages.len()];
         let mut computes = Vec::new();
         for &step in sequence {
             match step {
-                ChainStep::Backward { stage } => {
-                    let backward = &self.stages[stage].backward;
-                    computes.extend(backward.iter().map(|&id| (id, self.plan.saving[id.index()])));
-                }
-                ChainStep::Pass { stage } | ChainStep::Checkpoint { stage } | ChainStep::Save { stage, .. } => {
-                    let saves = matches!(step, ChainStep::Save { .. });
-                    for &id in &self.stages[stage].forward {
+                ChainStep::Backward { stage } => computes.extend(&self.options[stage][saved[stage]].backward),
+                ChainStep::Save { stage, saving } => {
+                    saved[stage] = saving;
+                    for &(id, first) in &self.options[stage][saving].forward {
                         let again = std::mem::replace(&mut ran[id.index()], true);
-                        computes.push((id, self.variant(id, saves, again)));
+                        let repeated = || self.plan.repeated(instance, (id, first));
+                        computes.push((id, if again { repeated() } else { first }));
+                    }
+                }
+                ChainStep::Pass { stage } | ChainStep::Checkpoint { stage } => {
+                    for &id in &self.stages[stage].forward {
+                        let first = self.plan.passing[id.index()];
+                        let again = std::mem::replace(&mut ran[id.index()], true);
+                        let repeated = || self.plan.passing_again[id.index()].unwrap_or(first);
+                        computes.push((id, if again { repeated() } else { first }));
                     }
                 }
             }
         }
         computes
-    }
-
-    fn variant(&self, id: OperatorId, saves: bool, again: bool) -> usize {
-        let plan = &self.plan;
-        let at = id.index();
-        match (saves, again) {
-            (true, false) => plan.saving[at],
-            (true, true) => plan.saving_again[at].unwrap_or(plan.saving[at]),
-            (false, false) => plan.passing[at],
-            (false, true) => plan.passing_again[at].unwrap_or(plan.passing[at]),
-        }
     }
 }
 

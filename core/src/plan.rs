@@ -71,6 +71,27 @@ impl Plan {
         plan
     }
 
+    /// How an operator runs again that first ran with some implementation for what it saves: with the same, unless
+    /// that updates state. Then with the plan's own, or with the fastest that reads nothing else and makes as much;
+    /// with the same where there is none, which the simulator refuses.
+    pub fn repeated(&self, instance: &Instance, (id, first): (OperatorId, usize)) -> usize {
+        let operator = instance.operator(id);
+        let way = &operator.implementations[first];
+        if !operator.updates_state || way.recompute {
+            return first;
+        }
+        if let Some(again) = self.saving_again[id.index()].filter(|_| first == self.saving[id.index()]) {
+            return again;
+        }
+        let suits = |v: &Implementation| {
+            v.saves.len() >= way.saves.len()
+                && way.saves.iter().all(|saved| v.saves.contains(saved))
+                && v.reads.iter().all(|read| way.reads.contains(read))
+        };
+        let again = choose_that(operator, true, suits).min_by_key(|&v| operator.implementations[v].time);
+        again.unwrap_or(first)
+    }
+
     /// Every operator once, in the instance's order, saving all that is read later.
     pub fn store_all(&self, instance: &Instance) -> Vec<(OperatorId, usize)> {
         instance.order().iter().map(|&id| (id, self.saving[id.index()])).collect()

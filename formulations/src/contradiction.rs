@@ -62,8 +62,15 @@ impl Class {
 }
 
 /// Methods that work for as long as they are told to work little here.
-const SHORT: [(&str, &str); 4] =
-    [("iterations", "300"), ("second-iterations", "300"), ("reheat-iterations", "300"), ("mutations", "300")];
+const SHORT: [(&str, &str); 7] = [
+    ("iterations", "300"),
+    ("second-iterations", "300"),
+    ("reheat-iterations", "300"),
+    ("mutations", "300"),
+    ("questions", "12"),
+    ("peaks", "3"),
+    ("saves", "3"),
+];
 
 /// Starts from the methods of the registry, which get a hundredth of a second.
 #[derive(Clone, Copy, Debug, Default)]

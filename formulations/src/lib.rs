@@ -18,6 +18,7 @@ pub mod gist;
 pub mod kusumoto;
 pub mod moccasin;
 pub mod monet;
+pub mod options;
 pub mod oracle;
 pub mod planners;
 pub mod search;

@@ -25,6 +25,8 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::chain::revolve::Revolve,
     &crate::chain::persistent::RotorPersistent,
     &crate::chain::weak::RotorWeak,
+    &crate::options::ROTOR_OPTIONS,
+    &crate::options::ROCKMATE,
     &crate::kusumoto::Kusumoto,
     &crate::kusumoto::chen::KusumotoChen,
     &Planned(crate::planners::torch::TorchMincut),

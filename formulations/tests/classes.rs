@@ -32,6 +32,8 @@ enum Truth {
 
 fn truth(instance: &Instance, class: &Class, budget: u64) -> Truth {
     match (class.order, class.kept) {
+        // What the options are depends on the settings: tests/options.rs searches all sequences over them.
+        (Order::Chain, Kept::Options) => Truth::Unknown,
         (Order::Chain, kept) => {
             let search = match kept {
                 Kept::Weak => sequences::Class::WeaklyPersistent,
@@ -149,7 +151,8 @@ fn texts_of_claims_can_be_read_back() {
             for parameters in settings(*method, seed) {
                 let claim = method.claim(&parameters);
                 assert_eq!(claim.to_string().parse(), Ok(claim), "{claim}");
-                assert!(claim.class.contains(&claim.class), "{claim}");
+                // Another answer of the same class may be about other options.
+                assert_eq!(claim.class.contains(&claim.class), claim.class.kept != Kept::Options, "{claim}");
             }
         }
     }

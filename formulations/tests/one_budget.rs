@@ -18,7 +18,7 @@ use remat_formulations::{
 const VIOLATORS: [(&str, &str); 0] = [];
 
 /// Methods that prove what they say, which takes long on a network.
-const SLOW: [&str; 9] = [
+const SLOW: [&str; 11] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
@@ -28,6 +28,8 @@ const SLOW: [&str; 9] = [
     "monet-lp",
     "moccasin",
     "oracle",
+    "rockmate",
+    "rotor-options",
 ];
 
 /// Settings that keep a search without a time limit short.
@@ -35,6 +37,8 @@ fn settings(method: &str) -> Vec<BTreeMap<String, String>> {
     let settings: &[&[(&str, &str)]] = match method {
         "auto" => &[&[("iterations", "5000")]],
         "fastsa" => &[&[("iterations", "5000"), ("second-iterations", "5000")]],
+        "rotor-options" => &[&[("questions", "12")]],
+        "rockmate" => &[&[("peaks", "3"), ("saves", "3")]],
         "rotor-persistent" | "revolve" | "rotor-weak" => &[&[], &[("slots", "60")]],
         _ => &[&[]],
     };
@@ -83,7 +87,8 @@ fn ask(
     let parameters = Parameters::new(method.about().parameters, given).expect("settings of the method");
     let limits = Limits { time: None, threads: 1, seed: 5 };
     // Others would wait for all mutations of what they start from.
-    let starts: &dyn Starts = if method.id() == "auto" { &Registered } else { &NoStarts };
+    let asks = ["auto", "rotor-options", "rockmate"].contains(&method.id());
+    let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
     let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
     let answers = method.answers(&context);
     answers

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::plan::Plan;
 use remat_core::{Instance, simulate};
-use remat_formulations::{Answer, BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination, find};
+use remat_formulations::{
+    Answer, BudgetUse, Context, Limits, METHODS, Method, NoStarts, Parameters, Registered, Starts, Termination, find,
+};
 
 fn parameters(method: &dyn Method, given: &[(&str, &str)]) -> Parameters {
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
@@ -33,7 +35,10 @@ fn the_claim_is_that_of_the_rules_asked_for() {
 fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
     let parameters = parameters(method, given);
     let limits = Limits { time: None, threads: 1, seed: 0 };
-    let context = Context::new(instance, &parameters, budgets, limits);
+    // Those that plan blocks need a method that does; the others would be given schedules to start from.
+    let asks = ["rotor-options", "rockmate"].contains(&method.id());
+    let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
+    let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
     method.answers(&context).expect("a supported instance is solved")
 }
 
@@ -160,6 +165,8 @@ proptest! {
             }
             let given: &[_] = match method.id() {
                 "fastsa" => &[("iterations", "2000"), ("second-iterations", "2000")],
+                "rotor-options" => &[("questions", "6")],
+                "rockmate" => &[("peaks", "2"), ("saves", "2")],
                 _ => &[],
             };
             for (answer, bound) in answers(*method, &instance, &budgets, given).iter().zip(&free) {

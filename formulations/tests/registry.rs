@@ -11,7 +11,7 @@ use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 9] = [
+const SOLVER_BACKED: [&str; 11] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
@@ -21,6 +21,8 @@ const SOLVER_BACKED: [&str; 9] = [
     "monet-lp",
     "moccasin",
     "moccasin-reordered",
+    "rockmate",
+    "rotor-options",
 ];
 
 fn instances() -> Vec<Instance> {
@@ -44,6 +46,8 @@ fn encoded() -> Instance {
 fn given(method: &str) -> BTreeMap<String, String> {
     let pairs: &[(&str, &str)] = match method {
         "fastsa" => &[("iterations", "20000"), ("second-iterations", "20000")],
+        "rotor-options" => &[("questions", "20")],
+        "rockmate" => &[("peaks", "3"), ("saves", "3")],
         _ => &[],
     };
     pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()

@@ -1,40 +1,118 @@
 //! What each stage of a chain view costs: every stage run by itself, with the chain model's share
 //! taken off its peak.
 
-use super::StageOperators;
+use std::collections::HashSet;
+
+use super::{StageOperators, StageOption};
 use crate::chain::{Chain, Saving, Stage};
 use crate::format::TensorKind;
 use crate::instance::{Instance, OperatorId, TensorId};
 use crate::liveness::Compute;
 use crate::plan::Plan;
 
-/// The chain of some stages.
-pub fn chain(instance: &Instance, plan: &Plan, stages: &[StageOperators]) -> Chain {
-    let flow = Flow::new(instance, plan, stages);
-    let shares = flow.shares();
-    let mut run = Run::new(instance);
-    let stages: Vec<_> = (0..stages.len()).map(|stage| flow.stage(stage, &shares, &mut run)).collect();
+/// The chain of some stages and their options.
+pub fn chain(instance: &Instance, plan: &Plan, stages: &[StageOperators], options: &[Vec<StageOption>]) -> Chain {
+    let mut prices = Prices::new(instance, plan, stages);
+    let stages = options.iter().enumerate().map(|(stage, options)| {
+        let savings = options.iter().map(|option| prices.saving(stage, option)).collect();
+        Stage { savings, ..prices.stage(stage) }
+    });
+    let stages = stages.collect();
     Chain {
         fixed_bytes: instance.fixed_bytes(),
         input_bytes: instance.input_bytes(),
-        input_gradient_bytes: flow.input_gradient_bytes(),
+        input_gradient_bytes: prices.flow.input_gradient_bytes(),
         stages,
     }
 }
 
+/// What the stages of an instance cost, and what their options do.
+pub struct Prices<'a> {
+    pub(super) flow: Flow<'a>,
+    shares: Vec<Share>,
+    run: Run<'a>,
+}
+
+impl<'a> Prices<'a> {
+    /// Looks at the whole instance; stages and options are then priced one by one.
+    pub fn new(instance: &'a Instance, plan: &'a Plan, stages: &'a [StageOperators]) -> Self {
+        let flow = Flow::new(instance, plan, stages);
+        Self { shares: flow.shares(), flow, run: Run::new(instance) }
+    }
+
+    /// A stage, without its savings.
+    fn stage(&mut self, stage: usize) -> Stage {
+        let Self { flow, shares, run } = self;
+        let (plan, share) = (flow.plan, shares[stage]);
+        let operators = &flow.stages[stage];
+        let passing = [
+            computes(&operators.forward, |at| plan.passing[at]),
+            computes(&operators.forward, |at| plan.passing_again[at].unwrap_or(plan.passing[at])),
+        ];
+        let peaks = passing.each_ref().map(|computes| run.peak(computes, NOTHING, |id| flow.is_output(id, stage)));
+        Stage {
+            name: flow.name(stage),
+            forward_time: flow.slower(&passing),
+            activation_bytes: share.output,
+            gradient_bytes: share.gradient,
+            kept_bytes: share.kept,
+            passing_overhead: difference(peaks[0].max(peaks[1]), share.output),
+            savings: Vec::new(),
+        }
+    }
+
+    /// What an option of a stage costs.
+    pub fn saving(&mut self, stage: usize, option: &StageOption) -> Saving {
+        let Self { flow, shares, run } = self;
+        let (instance, plan, share) = (flow.instance, flow.plan, shares[stage]);
+        let again = |&(id, first): &Compute| (id, plan.repeated(instance, (id, first)));
+        let forward = [option.forward.clone(), option.forward.iter().map(again).collect()];
+        let read_first = read_first(instance, &option.backward);
+        let made: HashSet<TensorId> =
+            option.forward.iter().flat_map(|&(id, v)| instance.operator(id).makes(v)).collect();
+        // What the backward finds of what the forward makes, and what is kept for it and for later stages.
+        let is_wanted = |id: TensorId| made.contains(&id) && (read_first.contains(&id) || instance.is_result(id));
+        let is_saved = |id: TensorId| is_wanted(id) || made.contains(&id) && flow.leaves_home[id.index()];
+        let bytes = |keep: &dyn Fn(TensorId) -> bool| -> u64 {
+            made.iter().filter(|id| keep(**id)).map(|id| instance.tensor(*id).bytes).sum()
+        };
+        let (saved, for_backward) = (bytes(&is_saved), bytes(&is_wanted));
+        let peaks = forward.each_ref().map(|computes| run.peak(computes, NOTHING, is_saved));
+        // A stage's backward finds its incoming gradients, what it reads of what was saved, and results.
+        let is_there = |id| is_wanted(id) || flow.is_incoming_gradient(id, stage);
+        let there = (for_backward + share.gradient, is_there);
+        let backward_peak = run.peak(&option.backward, there, |id| flow.survives_backward(id, stage));
+        let gradient_out = match stage.checked_sub(1) {
+            Some(previous) => shares[previous].gradient,
+            None => flow.input_gradient_bytes(),
+        };
+        Saving {
+            name: option.name.clone(),
+            forward_time: flow.slower(&forward),
+            backward_time: flow.time(&option.backward),
+            saved_bytes: saved,
+            forward_overhead: difference(peaks[0].max(peaks[1]), saved),
+            backward_overhead: difference(backward_peak, saved + share.gradient + gradient_out + share.kept),
+        }
+    }
+}
+
+/// Nothing is there before.
+const NOTHING: (u64, fn(TensorId) -> bool) = (0, |_| false);
+
 /// Which tensor is read where.
-struct Flow<'a> {
-    instance: &'a Instance,
+pub(super) struct Flow<'a> {
+    pub(super) instance: &'a Instance,
     plan: &'a Plan,
-    stages: &'a [StageOperators],
+    pub(super) stages: &'a [StageOperators],
     /// Stage and pass (backward?) of the producer; none for inputs.
     made_in: Vec<Option<(usize, bool)>>,
     /// Lowest stage whose backward reads the tensor.
     read_back_in: Vec<Option<usize>>,
     /// Whether the forward of a later stage reads the tensor.
     crosses: Vec<bool>,
-    /// Whether the stage that makes the tensor reads it in its backward.
-    read_at_home: Vec<bool>,
+    /// Whether a later stage reads what a forward makes, in either pass.
+    leaves_home: Vec<bool>,
 }
 
 /// Bytes that the chain model counts for a stage.
@@ -42,10 +120,6 @@ struct Flow<'a> {
 struct Share {
     /// What the next stage's forward reads.
     output: u64,
-    /// What the saving forward keeps.
-    saved: u64,
-    /// What of that the stage's backward finds: what it reads, and results.
-    saved_for_backward: u64,
     /// Gradients that later stages' backwards have made for this one's and earlier ones'.
     gradient: u64,
     /// Results.
@@ -62,16 +136,15 @@ impl<'a> Flow<'a> {
             made_in: vec![None; count],
             read_back_in: vec![None; count],
             crosses: vec![false; count],
-            read_at_home: vec![false; count],
+            leaves_home: vec![false; count],
         };
         for (stage, operators) in stages.iter().enumerate() {
             let forward = operators.forward.iter().map(|&id| (id, false));
             let backward = operators.backward.iter().map(|&id| (id, true));
             for (id, is_backward) in forward.chain(backward) {
-                for variant in [plan.saving[id.index()], plan.passing[id.index()]] {
-                    for made in instance.operator(id).makes(variant) {
-                        flow.made_in[made.index()] = Some((stage, is_backward));
-                    }
+                let operator = instance.operator(id);
+                for made in (0..operator.implementations.len()).flat_map(|variant| operator.makes(variant)) {
+                    flow.made_in[made.index()] = Some((stage, is_backward));
                 }
             }
         }
@@ -79,10 +152,12 @@ impl<'a> Flow<'a> {
             for read in flow.reads(&operators.forward) {
                 let below = flow.made_in[read.index()].is_some_and(|(maker, _)| maker < stage);
                 flow.crosses[read.index()] |= below;
+                flow.leaves_home[read.index()] |= below;
             }
             for read in flow.reads(&operators.backward) {
                 flow.read_back_in[read.index()].get_or_insert(stage);
-                flow.read_at_home[read.index()] |= flow.made_by(read, stage, false);
+                let below = matches!(flow.made_in[read.index()], Some((maker, false)) if maker < stage);
+                flow.leaves_home[read.index()] |= below;
             }
         }
         flow
@@ -95,28 +170,17 @@ impl<'a> Flow<'a> {
         implementations.flat_map(|(id, v)| &self.instance.operator(id).implementations[v].reads).copied().collect()
     }
 
-    fn made_by(&self, id: TensorId, stage: usize, backward: bool) -> bool {
+    pub(super) fn made_by(&self, id: TensorId, stage: usize, backward: bool) -> bool {
         self.made_in[id.index()] == Some((stage, backward))
     }
 
     /// The stage's output: what the forward of the next stage reads. For the last stage, nothing.
-    fn is_output(&self, id: TensorId, stage: usize) -> bool {
+    pub(super) fn is_output(&self, id: TensorId, stage: usize) -> bool {
         self.made_by(id, stage, false) && self.crosses[id.index()]
     }
 
-    /// What the stage's saving forward keeps: read by its own backward, read by the next stage, or a result.
-    fn is_saved(&self, id: TensorId, stage: usize) -> bool {
-        let kept = self.crosses[id.index()] || self.read_back_in[id.index()].is_some() || self.instance.is_result(id);
-        self.made_by(id, stage, false) && kept
-    }
-
-    /// What of that its backward finds.
-    fn is_saved_for_backward(&self, id: TensorId, stage: usize) -> bool {
-        self.is_saved(id, stage) && (self.read_at_home[id.index()] || self.instance.is_result(id))
-    }
-
     /// Gradients made by a later stage's backward for this stage's, or for an earlier one's.
-    fn is_incoming_gradient(&self, id: TensorId, stage: usize) -> bool {
+    pub(super) fn is_incoming_gradient(&self, id: TensorId, stage: usize) -> bool {
         let from_later = matches!(self.made_in[id.index()], Some((maker, true)) if maker > stage);
         from_later && self.read_back_in[id.index()].is_some_and(|reader| reader <= stage)
     }
@@ -141,8 +205,6 @@ impl<'a> Flow<'a> {
             let if_so = |condition: bool| if condition { bytes } else { 0 };
             let share = &mut shares[stage];
             share.output += if_so(self.is_output(id, stage));
-            share.saved += if_so(self.is_saved(id, stage));
-            share.saved_for_backward += if_so(self.is_saved_for_backward(id, stage));
             share.kept += if_so(self.instance.is_result(id));
             if let Some(reader) = self.read_back_in[id.index()].filter(|&reader| is_backward && reader < stage) {
                 shares[reader].gradient += bytes;
@@ -155,54 +217,6 @@ impl<'a> Flow<'a> {
             share.gradient = gradients;
         }
         shares
-    }
-
-    fn stage(&self, stage: usize, shares: &[Share], run: &mut Run<'_>) -> Stage {
-        let operators = &self.stages[stage];
-        let plan = self.plan;
-        let saving = [
-            computes(&operators.forward, |at| plan.saving[at]),
-            computes(&operators.forward, |at| plan.saving_again[at].unwrap_or(plan.saving[at])),
-        ];
-        let passing = [
-            computes(&operators.forward, |at| plan.passing[at]),
-            computes(&operators.forward, |at| plan.passing_again[at].unwrap_or(plan.passing[at])),
-        ];
-        let backward = computes(&operators.backward, |at| plan.saving[at]);
-
-        let share = shares[stage];
-        let gradient_out = match stage.checked_sub(1) {
-            Some(previous) => shares[previous].gradient,
-            None => self.input_gradient_bytes(),
-        };
-
-        let nothing = (0, |_| false);
-        let mut peak_of = |runs: &[Vec<Compute>; 2], stays: &dyn Fn(TensorId) -> bool| {
-            let peaks = runs.each_ref().map(|computes| run.peak(computes, nothing, stays));
-            peaks[0].max(peaks[1])
-        };
-        let passing_peak = peak_of(&passing, &|id| self.is_output(id, stage));
-        let saving_peak = peak_of(&saving, &|id| self.is_saved(id, stage));
-        // A stage's backward finds its incoming gradients, what it reads of what was saved, and results.
-        let is_there = |id| self.is_saved_for_backward(id, stage) || self.is_incoming_gradient(id, stage);
-        let there = (share.saved_for_backward + share.gradient, is_there);
-        let backward_peak = run.peak(&backward, there, |id| self.survives_backward(id, stage));
-        Stage {
-            name: self.name(stage),
-            forward_time: self.slower(&passing),
-            activation_bytes: share.output,
-            gradient_bytes: share.gradient,
-            kept_bytes: share.kept,
-            passing_overhead: difference(passing_peak, share.output),
-            savings: vec![Saving {
-                name: "default".into(),
-                forward_time: self.slower(&saving),
-                backward_time: self.time(&backward),
-                saved_bytes: share.saved,
-                forward_overhead: difference(saving_peak, share.saved),
-                backward_overhead: difference(backward_peak, share.saved + share.gradient + gradient_out + share.kept),
-            }],
-        }
     }
 
     fn name(&self, stage: usize) -> String {
@@ -219,29 +233,37 @@ impl<'a> Flow<'a> {
         self.time(&runs[0]).max(self.time(&runs[1]))
     }
 
-    fn survives_backward(&self, id: TensorId, stage: usize) -> bool {
+    pub(super) fn survives_backward(&self, id: TensorId, stage: usize) -> bool {
         self.instance.is_result(id) || self.read_back_in[id.index()].is_some_and(|reader| reader < stage)
+    }
+
+    /// The same of what a stage makes or is handed: a forward's own tensors outlive its backward as results only.
+    pub(super) fn outlives(&self, id: TensorId, stage: usize) -> bool {
+        let backward = matches!(self.made_in[id.index()], Some((maker, true)) if maker >= stage);
+        self.instance.is_result(id) || backward && self.survives_backward(id, stage)
     }
 }
 
 /// Runs computes one after the other; what it notes of tensors is of the latest run.
 struct Run<'a> {
     instance: &'a Instance,
-    /// By tensor, the last compute that uses it.
-    last_use: Vec<usize>,
+    /// By tensor, whether the copy that is there is still needed, going backwards.
+    needed: Vec<bool>,
     /// By tensor, whether it is there and counted.
     counted: Vec<bool>,
+    /// Copies and the computes that use them for the last time, last ones first.
+    drops: Vec<(usize, TensorId)>,
 }
 
 impl<'a> Run<'a> {
     fn new(instance: &'a Instance) -> Self {
         let count = instance.tensors().len();
-        Self { instance, last_use: vec![0; count], counted: vec![false; count] }
+        Self { instance, needed: vec![false; count], counted: vec![false; count], drops: Vec::new() }
     }
 
     /// Largest memory while some computes run, counting what they make and what is there before (its bytes, and
-    /// whether a tensor is of it), each tensor until its last read here unless it stays. What the computes read
-    /// but is neither made nor there is somebody else's account (the stage's input, the network's).
+    /// whether a tensor is of it), each copy of a tensor until its last read here unless it stays. What the computes
+    /// read but is neither made nor there is somebody else's account (the stage's input, the network's).
     fn peak(
         &mut self,
         computes: &[Compute],
@@ -249,35 +271,64 @@ impl<'a> Run<'a> {
         stays: impl Fn(TensorId) -> bool,
     ) -> u64 {
         let instance = self.instance;
-        let uses = |(id, v): Compute| {
+        for tensor in computes.iter().flat_map(|&compute| uses(instance, compute)) {
+            self.needed[tensor.index()] = stays(tensor);
+            self.counted[tensor.index()] = is_there(tensor);
+        }
+        self.drops.clear();
+        for (index, &(id, v)) in computes.iter().enumerate().rev() {
             let operator = instance.operator(id);
-            operator.makes(v).chain(operator.implementations[v].reads.iter().copied())
-        };
-        for (index, &compute) in computes.iter().enumerate() {
-            for tensor in uses(compute) {
-                self.last_use[tensor.index()] = index;
-                self.counted[tensor.index()] = is_there(tensor);
+            for made in operator.makes(v) {
+                if !std::mem::take(&mut self.needed[made.index()]) {
+                    self.drops.push((index, made));
+                }
+            }
+            for &read in &operator.implementations[v].reads {
+                if !std::mem::replace(&mut self.needed[read.index()], true) {
+                    self.drops.push((index, read));
+                }
             }
         }
         let size = |id: TensorId| instance.tensor(id).bytes;
         let mut peak = bytes;
         for (index, &(id, v)) in computes.iter().enumerate() {
             let operator = instance.operator(id);
+            let implementation = &operator.implementations[v];
+            if let Some(pair) = implementation.in_place.filter(|pair| self.counted[pair.input.index()]) {
+                self.counted[pair.input.index()] = false;
+                bytes -= size(pair.input);
+            }
             for made in operator.makes(v) {
                 if !std::mem::replace(&mut self.counted[made.index()], true) {
                     bytes += size(made);
                 }
             }
-            peak = peak.max(bytes + operator.implementations[v].workspace_bytes);
-            for tensor in uses((id, v)) {
-                let done = self.last_use[tensor.index()] == index && !stays(tensor);
-                if done && std::mem::take(&mut self.counted[tensor.index()]) {
+            peak = peak.max(bytes + implementation.workspace_bytes);
+            while let Some((_, tensor)) = self.drops.pop_if(|(at, _)| *at == index) {
+                if std::mem::take(&mut self.counted[tensor.index()]) {
                     bytes -= size(tensor);
                 }
             }
         }
         peak
     }
+}
+
+/// What a compute makes and reads.
+fn uses(instance: &Instance, (id, v): Compute) -> impl Iterator<Item = TensorId> {
+    let operator = instance.operator(id);
+    operator.makes(v).chain(operator.implementations[v].reads.iter().copied())
+}
+
+/// What some computes read before they make it.
+fn read_first(instance: &Instance, computes: &[Compute]) -> HashSet<TensorId> {
+    let (mut read_first, mut made) = (HashSet::new(), HashSet::new());
+    for &(id, v) in computes {
+        let operator = instance.operator(id);
+        read_first.extend(operator.implementations[v].reads.iter().filter(|read| !made.contains(*read)));
+        made.extend(operator.makes(v));
+    }
+    read_first
 }
 
 /// `a - b`, signed; sums of sizes are below 2^63, as the format demands.

@@ -17,7 +17,8 @@ use board::{Board, Role};
 /// Least time within a budget, over all schedules.
 ///
 /// # Algorithm
-/// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences. From the best of
+/// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 2,000 operators
+/// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. From the best of
 /// their schedules the searches with a bound go on: Checkmate's program, then, where operators have several
 /// implementations, MONeT's. Beside them annealings (`fastsa`, which may change the order) start from the best
 /// schedule so far, one after the other, on a thread of their own. A schedule that one finds is a start of all that come
@@ -79,6 +80,10 @@ impl Method for Auto {
 const AT_ONCE: [(&str, u32); 4] =
     [("store-all", 6), ("linearized-greedy", 12), ("ap-greedy", 12), ("rotor-persistent", 6)];
 
+/// Operators from which on options of blocks are planned first, and of how many parts of the time that is left that may
+/// take one: a search over the whole network then finds less in all of it.
+const OPTIONS: (usize, u32) = (2000, 3);
+
 /// Methods that search for the optimum of their class, one after the other, and of how many parts of the time each may
 /// take one. Where no operator has a choice, for its first run or for those after it, MONeT's class has nothing that
 /// Checkmate's lacks; where some have, a schedule of Checkmate's is a start for MONeT.
@@ -102,6 +107,9 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     let within = |clock: Clock| Limits { time: clock.left(), ..context.limits };
     for (id, parts) in AT_ONCE {
         board.run(id, &[], within(clock.share(parts)), Role::Heuristic);
+    }
+    if context.instance.operators().len() >= OPTIONS.0 {
+        board.run("rotor-options", &[], within(clock.share(OPTIONS.1)), Role::Heuristic);
     }
     let searches = searches(context.instance);
     let search = |clock: Clock| {

@@ -93,6 +93,8 @@ pub struct ChainProgram<'a> {
     /// The view.
     pub view: ChainView,
     instance: &'a Instance,
+    /// What every note says.
+    remark: String,
     built: Duration,
     started: Instant,
 }
@@ -105,7 +107,12 @@ impl<'a> ChainProgram<'a> {
     pub fn new(context: &Context<'a>) -> Result<Self, MethodError> {
         let started = Instant::now();
         let view = view(context.instance)?;
-        Ok(Self { view, instance: context.instance, built: started.elapsed(), started: Instant::now() })
+        Ok(Self::over(context, view, String::new(), started.elapsed()))
+    }
+
+    /// Takes a chain view that took so long to derive; every note ends with the remark.
+    pub fn over(context: &Context<'a>, view: ChainView, remark: String, built: Duration) -> Self {
+        Self { view, instance: context.instance, remark, built, started: Instant::now() }
     }
 
     /// The answer that a sequence gives; `self.started` begins anew with each answer.
@@ -129,6 +136,8 @@ impl<'a> ChainProgram<'a> {
     pub fn nothing(&mut self, budget: Option<u64>, termination: Termination, note: String) -> Answer {
         let solve = self.started.elapsed();
         self.started = Instant::now();
+        let note =
+            [note, self.remark.clone()].into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join("; ");
         Answer { build: std::mem::take(&mut self.built), solve, note, ..Answer::without_schedule(budget, termination) }
     }
 

@@ -120,6 +120,9 @@ pub enum Kept {
     Persistent,
     /// Of these, the ones with `F_all` right before each backward.
     SaveLast,
+    /// Memory-persistent sequences over blocks of stages and options of theirs that the method has found. Which they are
+    /// depends on its settings: what is proved of them holds for no other answer.
+    Options,
     /// Canonical strategies: boundaries of an increasing sequence of lower sets, each group recomputed once.
     LowerSets,
     /// The same, the last group not recomputed.
@@ -351,6 +354,7 @@ impl Kept {
             Self::Weak => matches!(other, Self::Weak | Self::Persistent | Self::SaveLast),
             Self::Persistent => matches!(other, Self::Persistent | Self::SaveLast),
             Self::SaveLast | Self::LowerSets | Self::LastGroupKept => self == other,
+            Self::Options => false,
         }
     }
 }
@@ -399,6 +403,7 @@ words! {
         Weak = "weakly persistent",
         Persistent = "memory-persistent",
         SaveLast = "checkpoints only",
+        Options = "memory-persistent over options",
         LowerSets = "lower sets",
         LastGroupKept = "lower sets without recomputing the last group"
     }

@@ -74,6 +74,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("revolve", GREEN, Marker::Circle),
     ("rotor-persistent", BLUE, Marker::Triangle),
     ("rotor-weak", SKY, Marker::Diamond),
+    ("rotor-options", WINE, Marker::Triangle),
+    ("rockmate", WINE, Marker::Cross),
     ("griewank-logn", GREY, Marker::Plus),
     ("chen-sqrt", SKY, Marker::Square),
     ("chen-greedy", SKY, Marker::Cross),

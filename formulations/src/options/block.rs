@@ -1,0 +1,326 @@
+//! A block of the chain as an instance of its own: its forward operators, one operator that stands for the rest of the
+//! network, its backward operators. The workspace of the one in the middle limits what the block keeps across it.
+//!
+//! Equal blocks have equal documents: names and numbers are by first use. Builds on the chain view; knows no method.
+
+use std::collections::{BTreeMap, HashMap};
+
+use remat_core::chain_view::{Boundary, StageOperators, StageOption};
+use remat_core::format::{
+    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument,
+    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
+};
+use remat_core::liveness::{Compute, with_liveness};
+use remat_core::plan::Plan;
+use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, simulate};
+
+/// A block, and the way back to the network.
+pub struct Block {
+    /// The block as an instance, the rest of the network without workspace.
+    pub instance: Instance,
+    document: InstanceDocument,
+    /// The document as text: equal for equal blocks.
+    pub key: String,
+    /// By operator of the block's instance: the network's, and its implementations; none for the rest.
+    operators: Vec<Option<(OperatorId, Vec<usize>)>>,
+}
+
+/// What a schedule of a block costs, everything that the block reads of others included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// Bytes that are there while the rest of the network runs.
+    pub saved: u64,
+    /// Most bytes while the block itself runs.
+    pub peak: u64,
+    /// Time of both passes.
+    pub time: u64,
+}
+
+impl Block {
+    /// Some operators, in the instance's order, and what they have in common with the others; the reason where they
+    /// cannot be planned alone.
+    ///
+    /// # Errors
+    /// Some operator has no implementation that reads only what the block is handed.
+    pub fn new(instance: &Instance, operators: &StageOperators, boundary: &Boundary) -> Result<Self, String> {
+        let mut maker = Maker {
+            instance,
+            boundary,
+            home: operators.forward.iter().chain(&operators.backward).copied().collect(),
+            tensors: HashMap::new(),
+            document: empty(instance),
+            operators: Vec::new(),
+        };
+        for &id in &operators.forward {
+            maker.operator(id)?;
+        }
+        maker.rest();
+        for &id in &operators.backward {
+            maker.operator(id)?;
+        }
+        let Maker { document, operators, .. } = maker;
+        let instance = Instance::new(&document).map_err(|error| error.to_string())?;
+        let key = serde_json::to_string(&document).expect("a document always serialises");
+        Ok(Self { instance, document, key, operators })
+    }
+
+    /// The same where the rest of the network takes so much beside what is kept.
+    ///
+    /// # Errors
+    /// More than an instance may have.
+    pub fn with_rest(&self, bytes: u64) -> Result<Instance, String> {
+        let mut document = self.document.clone();
+        let rest = self.operators.iter().position(Option::is_none).unwrap_or(0);
+        document.operators[rest].implementations[0].workspace_bytes = bytes;
+        Instance::new(&document).map_err(|error| error.to_string())
+    }
+
+    /// Bytes that every schedule of the block keeps across the rest of the network, beside what it reads of others.
+    pub fn handed_on(&self) -> u64 {
+        let rest = self.operators.iter().position(Option::is_none).map(OperatorId::from_index);
+        rest.map_or(0, |rest| {
+            let operator = self.instance.operator(rest);
+            let touched = operator.makes(0).chain(operator.implementations[0].reads.iter().copied());
+            touched.map(|id| self.instance.tensor(id).bytes).sum()
+        })
+    }
+
+    /// What is run and kept where nothing is decided: everything saved, and everything run again.
+    pub fn free(&self) -> Vec<Vec<Compute>> {
+        let plan = Plan::fastest(&self.instance);
+        let all = plan.store_all(&self.instance);
+        let is_forward = |&(id, _): &Compute| self.instance.operator(id).phase.is_forward();
+        let (forward, rest): (Vec<Compute>, Vec<Compute>) = all.iter().copied().partition(is_forward);
+        let again = forward.iter().map(|&(id, first)| (id, plan.repeated(&self.instance, (id, first))));
+        let first = forward.iter().map(|&(id, _)| (id, plan.passing[id.index()]));
+        let (middle, backward) = rest.split_at(1);
+        vec![all, first.chain(middle.iter().copied()).chain(again).chain(backward.iter().copied()).collect()]
+    }
+
+    /// What computes cost; none where they are not legal.
+    pub fn point(&self, computes: &[Compute]) -> Option<Point> {
+        let schedule = with_liveness(&self.instance, computes);
+        let simulation = simulate(&self.instance, &schedule).ok()?;
+        let (mut saved, mut peak) = (0, 0);
+        for (step, &bytes) in schedule.steps.iter().zip(&simulation.timeline) {
+            match *step {
+                Step::Compute { operator, .. } if self.operators[operator.index()].is_none() => saved = bytes,
+                _ => peak = peak.max(bytes),
+            }
+        }
+        Some(Point { saved, peak, time: simulation.time })
+    }
+
+    /// What computes take in each pass; none where they are not legal.
+    pub fn spread(&self, computes: &[Compute]) -> Option<Spread> {
+        let schedule = with_liveness(&self.instance, computes);
+        let simulation = simulate(&self.instance, &schedule).ok()?;
+        let handed = self.instance.fixed_bytes() + self.instance.input_bytes();
+        let mut spread = Spread { saved: 0, gradients: 0, forward: 0, backward: 0 };
+        let mut is_backward = false;
+        for (step, &bytes) in schedule.steps.iter().zip(&simulation.timeline) {
+            let own = bytes - handed;
+            match *step {
+                Step::Compute { operator, .. } if self.operators[operator.index()].is_none() => {
+                    is_backward = true;
+                    let made = self.instance.operator(operator).makes(0);
+                    spread.gradients = made.map(|id| self.instance.tensor(id).bytes).sum();
+                    spread.saved = own - spread.gradients;
+                }
+                _ if is_backward => spread.backward = spread.backward.max(own),
+                _ => spread.forward = spread.forward.max(own),
+            }
+        }
+        Some(spread)
+    }
+
+    /// The computes of a schedule of the block as an option of the network's stage.
+    pub fn option(&self, name: &str, computes: &[Compute]) -> StageOption {
+        let mut option = StageOption { name: name.into(), ..StageOption::default() };
+        let mut is_backward = false;
+        for &(id, variant) in computes {
+            match &self.operators[id.index()] {
+                None => is_backward = true,
+                Some((network, variants)) => {
+                    let passes = if is_backward { &mut option.backward } else { &mut option.forward };
+                    passes.push((*network, variants[variant]));
+                }
+            }
+        }
+        option
+    }
+}
+
+/// What a schedule of a block takes in each of its passes, beside what the block reads of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Bytes kept across the rest of the network, gradients that the rest makes not included.
+    pub saved: u64,
+    /// Bytes of those gradients.
+    pub gradients: u64,
+    /// Most bytes in the forward.
+    pub forward: u64,
+    /// Most bytes in the backward.
+    pub backward: u64,
+}
+
+/// What any implementation of an operator reads.
+pub fn reads(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
+    instance.operator(id).implementations.iter().flat_map(|way| way.reads.iter().copied())
+}
+
+/// What any implementation of an operator makes; tensors may repeat.
+pub fn makes(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
+    let operator = instance.operator(id);
+    (0..operator.implementations.len()).flat_map(move |v| operator.makes(v))
+}
+
+/// What a schedule runs.
+pub fn computes(schedule: &Schedule) -> Vec<Compute> {
+    let compute = |step: &Step| match *step {
+        Step::Compute { operator, implementation } => Some((operator, implementation)),
+        Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
+    };
+    schedule.steps.iter().filter_map(compute).collect()
+}
+
+/// A document with nothing in it.
+pub fn empty(instance: &Instance) -> InstanceDocument {
+    let origin = Origin::Generated { generator: "block".into(), parameters: BTreeMap::new(), seed: None };
+    InstanceDocument {
+        format: FORMAT_NAME.into(),
+        version: FORMAT_VERSION,
+        name: "block".into(),
+        units: instance.units(),
+        provenance: Provenance::of_graph("block".into(), &origin, "a block of a network"),
+        fixed_bytes: FixedBytes::default(),
+        tensors: vec![],
+        views: vec![],
+        operators: vec![],
+        order: vec![],
+    }
+}
+
+/// Makes a document of a block.
+struct Maker<'a> {
+    instance: &'a Instance,
+    boundary: &'a Boundary,
+    home: std::collections::HashSet<OperatorId>,
+    tensors: HashMap<TensorId, u32>,
+    document: InstanceDocument,
+    operators: Vec<Option<(OperatorId, Vec<usize>)>>,
+}
+
+impl Maker<'_> {
+    /// A tensor's number, by first use.
+    fn tensor(&mut self, id: TensorId) -> u32 {
+        if let Some(&known) = self.tensors.get(&id) {
+            return known;
+        }
+        let tensor = self.instance.tensor(id);
+        let kind = match tensor.kind {
+            _ if tensor.producer.is_none() || self.boundary.inputs.contains(&id) => TensorKind::Input,
+            kind if kind.is_result() => kind,
+            _ if self.boundary.leaves.contains(&id) => TensorKind::Output,
+            kind => kind,
+        };
+        let number = u32::try_from(self.tensors.len()).expect("instances hold fewer than 2^32 tensors");
+        let name = format!("t{number}");
+        self.document.tensors.push(TensorDocument {
+            id: number,
+            name,
+            bytes: tensor.bytes,
+            kind,
+            shape: None,
+            dtype: None,
+        });
+        self.tensors.insert(id, number);
+        number
+    }
+
+    /// Whether an implementation does with what the block is handed.
+    fn suits(&self, id: OperatorId, variant: usize) -> bool {
+        let way = &self.instance.operator(id).implementations[variant];
+        let is_backward = self.instance.operator(id).phase == Phase::Backward;
+        let there = |read: &TensorId| match self.instance.tensor(*read).producer {
+            None => true,
+            Some(producer) => {
+                self.home.contains(&producer)
+                    || self.boundary.inputs.contains(read)
+                    || is_backward && self.boundary.gradients.contains(read)
+            }
+        };
+        let taken = |input: TensorId| self.boundary.inputs.contains(&input) || self.boundary.leaves.contains(&input);
+        way.reads.iter().all(there) && way.in_place.is_none_or(|pair| !taken(pair.input))
+    }
+
+    fn operator(&mut self, id: OperatorId) -> Result<(), String> {
+        let operator = self.instance.operator(id);
+        // A first run comes first.
+        let mut variants: Vec<usize> = (0..operator.implementations.len()).filter(|&v| self.suits(id, v)).collect();
+        variants.sort_by_key(|&v| operator.implementations[v].recompute);
+        if variants.first().is_none_or(|&v| operator.implementations[v].recompute) {
+            return Err(format!("operator {:?} reads what its block is not handed", operator.name));
+        }
+        let number = u32::try_from(self.operators.len()).expect("instances hold fewer than 2^32 operators");
+        let outputs = operator.outputs.iter().map(|&made| self.tensor(made)).collect();
+        let implementations = variants.iter().enumerate().map(|(at, &v)| {
+            let way = &operator.implementations[v];
+            let pair = |pair: remat_core::instance::InPlace| (self.tensor(pair.output), self.tensor(pair.input));
+            let in_place = way.in_place.map(pair).map(|(output, input)| InPlaceDocument { output, input });
+            ImplementationDocument {
+                inputs: Some(way.reads.iter().map(|&read| self.tensor(read)).collect()),
+                saves: way.saves.iter().map(|&saved| self.tensor(saved)).collect(),
+                in_place,
+                recompute: way.recompute,
+                ..ImplementationDocument::plain(&format!("v{at}"), way.time, way.workspace_bytes)
+            }
+        });
+        let implementations = implementations.collect();
+        self.document.operators.push(OperatorDocument {
+            id: number,
+            name: format!("op{number}"),
+            op_type: "block".into(),
+            phase: operator.phase,
+            differentiates: None,
+            inputs: vec![],
+            outputs,
+            recomputable: Some(operator.recomputable),
+            random: false,
+            updates_state: operator.updates_state,
+            attributes: BTreeMap::new(),
+            implementations,
+        });
+        self.document.order.push(number);
+        self.operators.push(Some((id, variants)));
+        Ok(())
+    }
+
+    /// The rest of the network: reads what the block hands on, makes the gradients that it is handed.
+    fn rest(&mut self) {
+        let sorted = |set: &std::collections::HashSet<TensorId>| {
+            let mut ids: Vec<TensorId> = set.iter().copied().collect();
+            ids.sort_unstable();
+            ids
+        };
+        let inputs = sorted(&self.boundary.outputs).into_iter().map(|id| self.tensor(id)).collect();
+        let outputs = sorted(&self.boundary.gradients).into_iter().map(|id| self.tensor(id)).collect();
+        let number = u32::try_from(self.operators.len()).expect("instances hold fewer than 2^32 operators");
+        self.document.operators.push(OperatorDocument {
+            id: number,
+            name: "rest".into(),
+            op_type: "rest".into(),
+            phase: Phase::Backward,
+            differentiates: None,
+            inputs,
+            outputs,
+            recomputable: Some(false),
+            random: false,
+            updates_state: false,
+            attributes: BTreeMap::new(),
+            implementations: vec![ImplementationDocument::plain("rest", 0, 0)],
+        });
+        self.document.order.push(number);
+        self.operators.push(None);
+    }
+}
