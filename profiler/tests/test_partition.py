@@ -168,7 +168,7 @@ def test_bench_saves_what_pytorch_saves(network, free_parameters, tmp_path):
         method = "torch-mincut" if budget == 1.0 else f"torch-budget[b-permille={round(1000 * budget)}]"
         subprocess.run([binary, "solve", "-m", method, path, "-o", output], check=True, capture_output=True)
         theirs = {node.name for node in cut.saved[budget] if node not in inputs}
-        assert differences(saved_by(instance.read(output), made), theirs) == differences(set(), set()), budget
+        assert differences(saved_by(instance.parsed(output), made), theirs) == differences(set(), set()), budget
         assert theirs, "something is saved"
 
 
