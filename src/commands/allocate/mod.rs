@@ -25,7 +25,8 @@ use crate::ground::output;
 use crate::ground::size::Size;
 use crate::ground::text::count;
 use crate::harness::arena::{Arena, Row, Terms, of_best_known};
-use crate::harness::{plans, records};
+use crate::harness::plans;
+use crate::harness::records;
 use crate::views::plot::addresses::Colour;
 
 const AFTER_HELP: &str = "\
