@@ -110,12 +110,6 @@ impl ChainView {
         };
         (0..self.stages.len()).map(boundary).collect()
     }
-
-    /// Which implementation an operator has where everything is saved, and where the stage runs for its output only;
-    /// with the one for a further run.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
 }
 
 /// What a stage has in common with the rest of the network.

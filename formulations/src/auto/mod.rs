@@ -2,8 +2,8 @@
 
 mod board;
 
-use remat_core::Instance;
 use remat_core::format::Phase;
+use remat_core::{Instance, Operator};
 
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Limits, Method, MethodError, SkipReason};
@@ -88,10 +88,7 @@ const OPTIONS: (usize, u32) = (2000, 3);
 /// take one. Where no operator has a choice, for its first run or for those after it, MONeT's class has nothing that
 /// Checkmate's lacks; where some have, a schedule of Checkmate's is a start for MONeT.
 fn searches(instance: &Instance) -> &'static [(&'static str, u32)] {
-    let chooses = instance.operators().iter().any(|operator| {
-        let again = operator.implementations.iter().filter(|implementation| implementation.recompute).count();
-        again > 1 || operator.implementations.len() - again > 1
-    });
+    let chooses = instance.operators().iter().any(Operator::has_choice);
     if chooses { &[("checkmate-ilp", 4), ("monet", 1)] } else { &[("checkmate-ilp", 1)] }
 }
 

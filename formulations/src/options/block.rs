@@ -111,29 +111,6 @@ impl Block {
         Some(Point { saved, peak, time: simulation.time })
     }
 
-    /// What computes take in each pass; none where they are not legal.
-    pub fn spread(&self, computes: &[Compute]) -> Option<Spread> {
-        let schedule = with_liveness(&self.instance, computes);
-        let simulation = simulate(&self.instance, &schedule).ok()?;
-        let handed = self.instance.fixed_bytes() + self.instance.input_bytes();
-        let mut spread = Spread { saved: 0, gradients: 0, forward: 0, backward: 0 };
-        let mut is_backward = false;
-        for (step, &bytes) in schedule.steps.iter().zip(&simulation.timeline) {
-            let own = bytes - handed;
-            match *step {
-                Step::Compute { operator, .. } if self.operators[operator.index()].is_none() => {
-                    is_backward = true;
-                    let made = self.instance.operator(operator).makes(0);
-                    spread.gradients = made.map(|id| self.instance.tensor(id).bytes).sum();
-                    spread.saved = own - spread.gradients;
-                }
-                _ if is_backward => spread.backward = spread.backward.max(own),
-                _ => spread.forward = spread.forward.max(own),
-            }
-        }
-        Some(spread)
-    }
-
     /// The computes of a schedule of the block as an option of the network's stage.
     pub fn option(&self, name: &str, computes: &[Compute]) -> StageOption {
         let mut option = StageOption { name: name.into(), ..StageOption::default() };
@@ -151,30 +128,6 @@ impl Block {
     }
 }
 
-/// What a schedule of a block takes in each of its passes, beside what the block reads of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spread {
-    /// Bytes kept across the rest of the network, gradients that the rest makes not included.
-    pub saved: u64,
-    /// Bytes of those gradients.
-    pub gradients: u64,
-    /// Most bytes in the forward.
-    pub forward: u64,
-    /// Most bytes in the backward.
-    pub backward: u64,
-}
-
-/// What any implementation of an operator reads.
-pub fn reads(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
-    instance.operator(id).implementations.iter().flat_map(|way| way.reads.iter().copied())
-}
-
-/// What any implementation of an operator makes; tensors may repeat.
-pub fn makes(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
-    let operator = instance.operator(id);
-    (0..operator.implementations.len()).flat_map(move |v| operator.makes(v))
-}
-
 /// What a schedule runs.
 pub fn computes(schedule: &Schedule) -> Vec<Compute> {
     let compute = |step: &Step| match *step {
@@ -185,7 +138,7 @@ pub fn computes(schedule: &Schedule) -> Vec<Compute> {
 }
 
 /// A document with nothing in it.
-pub fn empty(instance: &Instance) -> InstanceDocument {
+fn empty(instance: &Instance) -> InstanceDocument {
     let origin = Origin::Generated { generator: "block".into(), parameters: BTreeMap::new(), seed: None };
     InstanceDocument {
         format: FORMAT_NAME.into(),

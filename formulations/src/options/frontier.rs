@@ -77,10 +77,7 @@ pub struct Search<'a> {
 
 /// The exact program for a block: with one implementation per operator Checkmate's, else MONeT's.
 fn exact(instance: &Instance) -> &'static str {
-    let chooses = instance.operators().iter().any(|operator| {
-        let again = operator.implementations.iter().filter(|way| way.recompute).count();
-        again > 1 || operator.implementations.len() - again > 1
-    });
+    let chooses = instance.operators().iter().any(Operator::has_choice);
     if chooses { "monet" } else { "checkmate-ilp" }
 }
 
