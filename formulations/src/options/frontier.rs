@@ -75,6 +75,9 @@ pub struct Search<'a> {
     found: Found,
 }
 
+/// Parts of the time left, one for a question.
+const PARTS: u32 = 8;
+
 /// The exact program for a block: with one implementation per operator Checkmate's, else MONeT's.
 fn exact(instance: &Instance) -> &'static str {
     let chooses = instance.operators().iter().any(Operator::has_choice);
@@ -157,7 +160,8 @@ impl<'a> Search<'a> {
         self.found.asked += 1;
         let failed = |error: String| MethodError::Internal(format!("a block cannot be planned: {error}"));
         let instance = self.block.with_rest(peak.saturating_sub(saved)).map_err(failed)?;
-        let limits = Limits { time: self.clock.left(), threads: 1, seed: self.context.limits.seed };
+        let time = self.clock.left().map(|time| time / PARTS);
+        let limits = Limits { time, threads: 1, seed: self.context.limits.seed };
         let budgets = [Some(peak)];
         let context = Context::new(&instance, &self.parameters, &budgets, limits);
         let answer = self.method.answers(&context)?.pop();
@@ -174,13 +178,17 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Asks in the largest open gap until none is left: first whatever the peak, then for small peaks too.
-    /// An answer for a corner, just below what an option saves and needs, finds the next option or closes the gap.
+    /// Asks in the largest open gap until none is left: first for what lies below the hull of saved bytes and time, since
+    /// equal blocks mix their options; then whatever the peak; then for small peaks too. An answer for a corner, just below
+    /// what an option saves and needs, finds the next option or closes the gap.
     fn frontier(&mut self, tolerance: u64, questions: usize) -> Result<(), MethodError> {
         let (saved, peak) = (self.saved.1, self.peak.1);
         self.ask(saved, peak)?;
-        for with_peaks in [false, true] {
-            while let Some((saved, peak)) = self.gap(tolerance, with_peaks) {
+        let below_hull = |search: &Self| search.below_hull(tolerance);
+        let whatever_peak = |search: &Self| search.gap(tolerance, false);
+        let all = |search: &Self| search.gap(tolerance, true);
+        for next in [&below_hull as &dyn Fn(&Self) -> Option<(u64, u64)>, &whatever_peak, &all] {
+            while let Some((saved, peak)) = next(self) {
                 if self.found.asked >= questions || self.clock.is_over() {
                     self.found.unfinished = true;
                     return Ok(());
@@ -191,13 +199,59 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
+    /// Where to ask for an option that is better than every mixture of two, whatever its peak: in the middle of the saved
+    /// bytes between which most could be gained.
+    fn below_hull(&self, tolerance: u64) -> Option<(u64, u64)> {
+        let small = self.small(tolerance) as f64;
+        let peak = self.peak.1;
+        let narrow = self.narrow();
+        let asked = || self.answered.iter().filter(|answered| answered.peak >= peak).map(|answered| answered.saved);
+        let mut widest: Option<(f64, u64)> = None;
+        for pair in self.hull().windows(2) {
+            let (low, high) = (pair[0], pair[1]);
+            let slope = (low.time - high.time) as f64 / (high.saved - low.saved) as f64;
+            let within = |saved: &u64| (low.saved + 1..high.saved).contains(saved);
+            let mut ends: Vec<u64> = asked().filter(within).chain([low.saved, high.saved]).collect();
+            ends.sort_unstable();
+            for part in ends.windows(2).filter(|part| part[1] - part[0] > narrow) {
+                let mixed = low.time as f64 - slope * (part[0] - low.saved) as f64;
+                let gap = mixed - self.bound(part[1], peak) as f64;
+                let middle = part[0] + (part[1] - part[0]) / 2;
+                let area = gap * (part[1] - part[0]) as f64;
+                if gap > small && widest.is_none_or(|(most, _)| area > most) && !self.seen.contains(&(middle, peak)) {
+                    widest = Some((area, middle));
+                }
+            }
+        }
+        widest.map(|(_, saved)| (saved, peak))
+    }
+
+    /// The options that no mixture of two others undercuts, by saved bytes.
+    fn hull(&self) -> Vec<Point> {
+        let mut points: Vec<Point> = self.found.known.iter().map(|known| known.point).collect();
+        points.sort_by_key(|point| (point.saved, point.time));
+        let mut hull: Vec<Point> = Vec::new();
+        for point in points {
+            if hull.last().is_some_and(|last| last.time <= point.time) {
+                continue;
+            }
+            let gains =
+                |from: Point, to: Point, bytes: u64| u128::from(from.time - to.time) * u128::from(bytes - from.saved);
+            while let [.., before, last] = hull[..]
+                && gains(before, last, point.saved) <= gains(before, point, last.saved)
+            {
+                hull.pop();
+            }
+            hull.push(point);
+        }
+        hull
+    }
+
     /// Where to ask next: in the largest gap between the best option and what is proved.
     fn gap(&self, tolerance: u64, with_peaks: bool) -> Option<(u64, u64)> {
         let points = || self.found.known.iter().map(|known| known.point);
-        let least = points().map(|point| point.time).min().unwrap_or(0);
-        let slowest = points().map(|point| point.time).max().unwrap_or(0);
-        // What the solver's own tolerance leaves open is no gap.
-        let small = (least.saturating_mul(tolerance) / 1_000_000).max(slowest / 250_000);
+        let slowest = self.slowest();
+        let small = self.small(tolerance);
         let below = |bytes: u64| bytes.checked_sub(1);
         let saves: Vec<u64> = points().filter_map(|p| below(p.saved)).chain([self.saved.1]).collect();
         let peaks: Vec<u64> = if with_peaks {
@@ -224,6 +278,22 @@ impl<'a> Search<'a> {
         Some(self.within(saved, peak, small))
     }
 
+    fn slowest(&self) -> u64 {
+        self.found.known.iter().map(|known| known.point.time).max().unwrap_or(0)
+    }
+
+    /// Less than this is no gap; nor is what the solver's own tolerance leaves open.
+    fn small(&self, tolerance: u64) -> u64 {
+        let least = self.found.known.iter().map(|known| known.point.time).min().unwrap_or(0);
+        (least.saturating_mul(tolerance) / 1_000_000).max(self.slowest() / 250_000)
+    }
+
+    /// Less than this between saved bytes is no gap.
+    fn narrow(&self) -> u64 {
+        let most = self.found.known.iter().map(|known| known.point.saved).max().unwrap_or(0);
+        most.saturating_sub(self.saved.0) / 500
+    }
+
     /// Where the peak is free, the middle of a gap in saved bytes, once. Else its corner, which closes it.
     fn within(&self, saved: u64, peak: u64, small: u64) -> (u64, u64) {
         let best = self.best(saved, peak);
@@ -233,8 +303,7 @@ impl<'a> Search<'a> {
             inside && best.is_none_or(|best| answered.bound.saturating_add(small) >= best.time)
         };
         let middle = low + saved.saturating_sub(low) / 2;
-        let most = self.found.known.iter().map(|known| known.point.saved).max().unwrap_or(saved);
-        let narrow = saved.saturating_sub(low) <= most.saturating_sub(self.saved.0) / 500;
+        let narrow = saved.saturating_sub(low) <= self.narrow();
         let corner = peak < self.peak.1 || narrow || self.answered.iter().any(in_vain);
         if corner || self.seen.contains(&(middle, peak)) { (saved, peak) } else { (middle, peak) }
     }
