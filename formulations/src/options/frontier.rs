@@ -179,22 +179,17 @@ impl<'a> Search<'a> {
     }
 
     /// Asks in the largest open gap until none is left: first for what lies below the hull of saved bytes and time, since
-    /// equal blocks mix their options; then whatever the peak; then for small peaks too. An answer for a corner, just below
-    /// what an option saves and needs, finds the next option or closes the gap.
+    /// blocks mix their options; then in corners, just below what an option saves and needs, where an answer finds the next
+    /// option or closes the gap.
     fn frontier(&mut self, tolerance: u64, questions: usize) -> Result<(), MethodError> {
         let (saved, peak) = (self.saved.1, self.peak.1);
         self.ask(saved, peak)?;
-        let below_hull = |search: &Self| search.below_hull(tolerance);
-        let whatever_peak = |search: &Self| search.gap(tolerance, false);
-        let all = |search: &Self| search.gap(tolerance, true);
-        for next in [&below_hull as &dyn Fn(&Self) -> Option<(u64, u64)>, &whatever_peak, &all] {
-            while let Some((saved, peak)) = next(self) {
-                if self.found.asked >= questions || self.clock.is_over() {
-                    self.found.unfinished = true;
-                    return Ok(());
-                }
-                self.ask(saved, peak)?;
+        while let Some((saved, peak)) = self.below_hull(tolerance).or_else(|| self.gap(tolerance)) {
+            if self.found.asked >= questions || self.clock.is_over() {
+                self.found.unfinished = true;
+                break;
             }
+            self.ask(saved, peak)?;
         }
         Ok(())
     }
@@ -204,7 +199,8 @@ impl<'a> Search<'a> {
     fn below_hull(&self, tolerance: u64) -> Option<(u64, u64)> {
         let small = self.small(tolerance) as f64;
         let peak = self.peak.1;
-        let narrow = self.narrow();
+        let most = self.found.known.iter().map(|known| known.point.saved).max().unwrap_or(0);
+        let narrow = most.saturating_sub(self.saved.0) / 500;
         let asked = || self.answered.iter().filter(|answered| answered.peak >= peak).map(|answered| answered.saved);
         let mut widest: Option<(f64, u64)> = None;
         for pair in self.hull().windows(2) {
@@ -248,17 +244,13 @@ impl<'a> Search<'a> {
     }
 
     /// Where to ask next: in the largest gap between the best option and what is proved.
-    fn gap(&self, tolerance: u64, with_peaks: bool) -> Option<(u64, u64)> {
+    fn gap(&self, tolerance: u64) -> Option<(u64, u64)> {
         let points = || self.found.known.iter().map(|known| known.point);
         let slowest = self.slowest();
         let small = self.small(tolerance);
         let below = |bytes: u64| bytes.checked_sub(1);
         let saves: Vec<u64> = points().filter_map(|p| below(p.saved)).chain([self.saved.1]).collect();
-        let peaks: Vec<u64> = if with_peaks {
-            points().filter_map(|p| below(p.peak)).chain([self.peak.1]).collect()
-        } else {
-            vec![self.peak.1]
-        };
+        let peaks: Vec<u64> = points().filter_map(|p| below(p.peak)).chain([self.peak.1]).collect();
         let mut widest: Option<(u64, u64, u64)> = None;
         for &peak in peaks.iter().filter(|&&peak| peak >= self.peak.0 && peak <= self.peak.1) {
             for &saved in saves.iter().filter(|&&saved| saved >= self.saved.0 && saved <= self.saved.1) {
@@ -274,8 +266,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        let (_, saved, peak) = widest?;
-        Some(self.within(saved, peak, small))
+        widest.map(|(_, saved, peak)| (saved, peak))
     }
 
     fn slowest(&self) -> u64 {
@@ -286,26 +277,6 @@ impl<'a> Search<'a> {
     fn small(&self, tolerance: u64) -> u64 {
         let least = self.found.known.iter().map(|known| known.point.time).min().unwrap_or(0);
         (least.saturating_mul(tolerance) / 1_000_000).max(self.slowest() / 250_000)
-    }
-
-    /// Less than this between saved bytes is no gap.
-    fn narrow(&self) -> u64 {
-        let most = self.found.known.iter().map(|known| known.point.saved).max().unwrap_or(0);
-        most.saturating_sub(self.saved.0) / 500
-    }
-
-    /// Where the peak is free, the middle of a gap in saved bytes, once. Else its corner, which closes it.
-    fn within(&self, saved: u64, peak: u64, small: u64) -> (u64, u64) {
-        let best = self.best(saved, peak);
-        let low = best.map_or(self.saved.0, |best| best.saved);
-        let in_vain = |answered: &Answered| {
-            let inside = answered.peak >= peak && low < answered.saved && answered.saved < saved;
-            inside && best.is_none_or(|best| answered.bound.saturating_add(small) >= best.time)
-        };
-        let middle = low + saved.saturating_sub(low) / 2;
-        let narrow = saved.saturating_sub(low) <= self.narrow();
-        let corner = peak < self.peak.1 || narrow || self.answered.iter().any(in_vain);
-        if corner || self.seen.contains(&(middle, peak)) { (saved, peak) } else { (middle, peak) }
     }
 
     /// Peaks from what the largest operator takes to what saving everything does; for each, saved bytes from the peak down

@@ -66,8 +66,10 @@ setting! {
 ///
 /// # Departures from the paper
 /// * `rotor-options` asks along the frontier of saved bytes, peak and time. It begins with saving and with recomputing
-///   everything, then asks in the largest gap between the best option and what is proved, until no missing option could
-///   gain more than `tolerance` of the block's time: first whatever the peak, then for small peaks too.
+///   everything. Then it asks, whatever the peak, between two options where most could be gained over a mixture of both:
+///   different blocks use different options, so what two of them mix to is had already. Then it asks in the largest gap
+///   between the best option and what is proved, small peaks included, until no missing option could gain more than
+///   `tolerance` of the block's time. A question takes at most an eighth of the time left.
 /// * `rockmate` asks on the authors' grid: `peaks` from what the largest operator takes to what saving everything does,
 ///   and for each `saves` from the peak down, until one is impossible. The defaults are those of the paper's experiments.
 ///   The authors limit each question to 60 s and count in MiB; here all have half of the time, and bytes are exact.
