@@ -18,6 +18,7 @@ from torch import fx
 from torch._functorch import partitioners
 from torch.utils.checkpoint import CheckpointPolicy
 
+from . import made
 from .graph import BATCH_NORM, BATCH_NORM_BACKWARD, Joint, is_call, is_mutation, is_symbolic, is_view, schema_name
 
 aten = torch.ops.aten
@@ -33,8 +34,6 @@ class Unrolled:
         self.joint = joint
         self.graph = fx.Graph(joint.module)
         self._copy: dict[fx.Node, fx.Node] = {}
-        self._age: dict[fx.Node, int] = {}
-        self._clock = 0
         for node in joint.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self._emit(node)
@@ -45,9 +44,7 @@ class Unrolled:
                 self._value(source)
             self._emit(node)
         self.early = set(self.graph.nodes)
-        for node in list(self._copy):  # made again behind the cut, from what is saved
-            if node in joint.free and not is_symbolic(node) and not self._is_output(node):
-                del self._copy[node]
+        self._forget()
         self._run(after)
         rest = self._values(joint.outputs[joint.forward_outputs :], joint, joint.forward_outputs)
         end = joint.graph.output_node()
@@ -57,6 +54,7 @@ class Unrolled:
 
     def _run(self, units: Iterable[int]) -> None:
         for index in units:
+            self._forget()
             node = self.joint.units[index].node
             for source in node.all_input_nodes:
                 self._value(source)
@@ -64,6 +62,13 @@ class Unrolled:
             for user in node.users:  # tuples may not cross the cut: they are taken apart at once
                 if user.target is operator.getitem and not self._is_gone(copy, user):
                     self._emit(user)
+                    self._make(user)
+            self._make(node)
+
+    def _make(self, node: fx.Node) -> None:
+        """A tensor of the plan is one of the compiler, too."""
+        if self.joint.fuse and isinstance(node.meta.get("val"), torch.Tensor) and made.may_be_inlined(node):
+            self._copy[node] = made.emit(self.graph, self._copy[node])
 
     def _is_gone(self, copy: fx.Node, user: fx.Node) -> bool:
         """New running statistics, which a repeated batch norm does not make."""
@@ -83,18 +88,19 @@ class Unrolled:
             copy.target, copy.args = aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, epsilon)
             copy.meta["val"] = node.meta["val"][:_REPEATED_OUTPUTS]
         self._copy[node] = copy
-        self._clock += 1
-        self._age[node] = self._clock
         return copy
 
+    def _forget(self) -> None:
+        """What is free is made anew for every run of a unit: two readers of one copy are a reason for the compiler to keep it."""
+        for node in [node for node in self._copy if node in self.joint.free and not is_symbolic(node) and not self._is_output(node)]:
+            del self._copy[node]
+
     def _value(self, node: fx.Node) -> fx.Node:
-        """The newest copy; what is free is made again when something that it is made from is newer."""
-        if node in self.joint.free:
+        """The newest copy."""
+        if node not in self._copy:
             for source in node.all_input_nodes:
                 self._value(source)
-            made = self._age[node] if node in self._copy else -1
-            if made < 0 or not self._is_output(node) and any(self._age[source] > made for source in node.all_input_nodes):
-                self._emit(node)
+            self._emit(node)
         return self._copy[node]
 
     def _is_output(self, node: fx.Node) -> bool:

@@ -11,6 +11,7 @@ import torch
 from torch import fx, nn
 from torch.fx.graph import _BoxedCodeGen
 
+from . import made
 from .budget import Budget
 from .errors import PlanError, Refused
 from .partition import GraphPlan, Partitioner, Settings
@@ -84,10 +85,14 @@ def _planned(partitioner: Partitioner) -> bool:
     return bool(partitioner.plans) and partitioner.plans[-1].status == "planned"
 
 
-def _layouts(partitioner: Partitioner) -> dict[str, object]:
-    """On a CPU a planned graph keeps the layouts that it has. Otherwise inductor turns the weights of convolutions channels-last
-    before the first operator, and saves those copies for the backward pass: 42 MB of 203 on a ResNet-18."""
-    return {"layout_optimization": False} if _planned(partitioner) and partitioner.plans[-1].device == "cpu" else {}
+def _settings(partitioner: Partitioner) -> dict[str, object]:
+    """Inductor's, where they would undo a plan: a freed buffer waits for a later one of its size, through steps in which a library
+    takes scratch memory that inductor does not count; and on a CPU the weights of convolutions turn channels-last before the
+    first operator, and those copies are saved for the backward pass (42 MB of 203 on a ResNet-18)."""
+    if not _planned(partitioner):
+        return {}
+    on_cpu = partitioner.plans[-1].device == "cpu"
+    return {"allow_buffer_reuse": False, **({"layout_optimization": False} if on_cpu else {})}
 
 
 def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[..., Any]:
@@ -98,6 +103,7 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
     from torch._inductor.virtualized import V
 
+    made.register()
     key = digest(partitioner.settings.key() + Path(__file__).read_text(encoding="utf-8"))
 
     class Planned(CustomPartitionerFn):
@@ -128,7 +134,7 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
             return key
 
     def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
-        with V.set_choices_handler(Apart()), inductor_config.patch(_layouts(partitioner)):
+        with V.set_choices_handler(Apart()), inductor_config.patch(_settings(partitioner)):
             return compile_fx_inner(*arguments, **keywords)
 
     def backend(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:

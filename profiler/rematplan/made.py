@@ -1,0 +1,41 @@
+"""`rematplan::made`: the tensor that it is given, made where it stands.
+
+Inductor computes a pointwise value where it is read, and keeps what it is computed from until then. A plan counts the value
+as a tensor, and what it is computed from as gone. In a planned graph each such tensor goes through this operator, which
+inductor lowers to nothing but a buffer for it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+from torch.utils.flop_counter import flop_registry
+
+_LIBRARY = torch.library.Library("rematplan", "DEF")
+_LIBRARY.define("made(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+_LIBRARY.impl("made", lambda x: x.clone(), "CompositeExplicitAutograd")
+
+
+def may_be_inlined(node: fx.Node) -> bool:
+    """Products, convolutions and attention are calls of libraries, whose results are always there."""
+    return getattr(node.target, "overloadpacket", None) not in flop_registry
+
+
+def emit(graph: fx.Graph, value: fx.Node) -> fx.Node:
+    """The value as a tensor."""
+    made = graph.call_function(torch.ops.rematplan.made.default, (value,))
+    made.meta = dict(value.meta)
+    return made
+
+
+def register() -> None:
+    """Tells inductor."""
+    from torch._inductor.lowering import lowerings, register_lowering
+
+    if torch.ops.rematplan.made.default in lowerings:
+        return
+
+    @register_lowering(torch.ops.rematplan.made, type_promotion_kind=None)
+    def lowered(x):  # type: ignore[no-untyped-def]
+        x.realize()
+        return x
