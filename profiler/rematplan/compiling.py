@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import fx, nn
@@ -95,6 +97,14 @@ def _settings(partitioner: Partitioner) -> dict[str, object]:
     return {"allow_buffer_reuse": False, **({"layout_optimization": False} if on_cpu else {})}
 
 
+def _one_at_a_time(partitioner: Partitioner) -> AbstractContextManager[object]:
+    """On a CPU inductor calls all that it generates between two calls of libraries as one function, with the buffers of all of it. It
+    begins a new function after so many arguments: here after every loop."""
+    from torch._inductor.codegen.cpp import CppScheduling
+
+    return mock.patch.object(CppScheduling, "MAX_FUSED_KERNEL_ARGS_NUM", 0) if _planned(partitioner) else nullcontext()
+
+
 def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[..., Any]:
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
@@ -134,7 +144,7 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
             return key
 
     def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
-        with V.set_choices_handler(Apart()), inductor_config.patch(_settings(partitioner)):
+        with V.set_choices_handler(Apart()), inductor_config.patch(_settings(partitioner)), _one_at_a_time(partitioner):
             return compile_fx_inner(*arguments, **keywords)
 
     def backend(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:
