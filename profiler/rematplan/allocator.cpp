@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,6 @@ struct Level {
 };
 
 struct Session {
-  std::mutex mutex;
   std::shared_ptr<Memory> memory;
   std::vector<int64_t> plan_sizes, plan_offsets;
   size_t next = 0, end = 0;  // of the plan, in this window
@@ -58,7 +58,7 @@ struct Session {
   int64_t occupied = 0;
 };
 
-// What a tensor's deleter is given.
+// What was allocated in a window.
 struct Block {
   std::shared_ptr<Session> session;
   std::shared_ptr<Memory> memory;  // null where `ordinary` has the bytes
@@ -70,13 +70,26 @@ struct Block {
 c10::Allocator* previous = nullptr;
 thread_local std::shared_ptr<Session>* current = nullptr;
 
-void release(void* context) {
-  std::unique_ptr<Block> block(static_cast<Block*>(context));  // outlives the lock: it may free memory, and the session
-  Session& session = *block->session;
-  std::lock_guard<std::mutex> lock(session.mutex);
-  if (block->memory) block->memory->taken.erase(block->offset);
-  (session.*(block->level)).now -= block->size;
-  if (block->iteration == session.iteration) session.uppers[block->index] = static_cast<int64_t>(session.sizes.size());
+// Of all sessions. Never destroyed: tensors may be freed after everything else.
+std::mutex& mutex = *new std::mutex;
+// By address, which is all that a deleter is given: kernels that want bare memory need a context that is the address.
+std::unordered_map<void*, std::unique_ptr<Block>>& blocks = *new std::unordered_map<void*, std::unique_ptr<Block>>;
+
+void release(void* address) {
+  std::unique_ptr<Block> block;  // outlives the lock: it may free memory
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = blocks.find(address);
+    if (found != blocks.end()) {
+      block = std::move(found->second);
+      blocks.erase(found);
+      Session& session = *block->session;
+      if (block->memory) block->memory->taken.erase(block->offset);
+      (session.*(block->level)).now -= block->size;
+      if (block->iteration == session.iteration) session.uppers[block->index] = static_cast<int64_t>(session.sizes.size());
+    }
+  }
+  if (!block) previous->raw_deallocate(address);  // bare memory from outside of a window
 }
 
 // The planned place of the next allocation: an offset, kElsewhere, or neither where the plan expects something else.
@@ -91,7 +104,7 @@ bool expected(Session& session, int64_t size, int64_t& offset) {
 
 c10::DataPtr allocate(const std::shared_ptr<Session>& shared, int64_t size) {
   Session& session = *shared;
-  std::lock_guard<std::mutex> lock(session.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   auto block = std::make_unique<Block>();
   block->session = shared;
   block->iteration = session.iteration;
@@ -115,14 +128,15 @@ c10::DataPtr allocate(const std::shared_ptr<Session>& shared, int64_t size) {
   session.sizes.push_back(size);
   session.uppers.push_back(kAlive);
   session.addresses.push_back(reinterpret_cast<int64_t>(address));
-  return {address, block.release(), &release, c10::Device(c10::DeviceType::CPU)};
+  blocks[address] = std::move(block);
+  return {address, address, &release, c10::Device(c10::DeviceType::CPU)};
 }
 
 struct Planned final : c10::Allocator {
   c10::DataPtr allocate(size_t size) override {
     return current == nullptr || size == 0 ? previous->allocate(size) : ::allocate(*current, static_cast<int64_t>(size));
   }
-  c10::DeleterFnPtr raw_deleter() const override { return previous->raw_deleter(); }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
 };
 
@@ -147,7 +161,7 @@ API void session_delete(void* session) { delete static_cast<std::shared_ptr<Sess
 // The address of new memory of this height, with a plan; of none where the plan is empty. 0 where there is not that much.
 API int64_t session_plan(void* session, int64_t count, const int64_t* sizes, const int64_t* offsets, int64_t height) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   s.memory.reset();
   s.plan_sizes.assign(sizes, sizes + count);
   s.plan_offsets.assign(offsets, offsets + count);
@@ -165,7 +179,7 @@ API int64_t session_plan(void* session, int64_t count, const int64_t* sizes, con
 
 API void iteration_begin(void* session) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   ++s.iteration;
   s.sizes.clear();
   s.uppers.clear();
@@ -178,7 +192,7 @@ API void iteration_begin(void* session) {
 // Gives what window_end wants back.
 API void* window_begin(void* session, int64_t first, int64_t end) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   s.follows = 0 <= first && first <= end && end <= static_cast<int64_t>(s.plan_sizes.size());
   s.next = s.follows ? first : 0;
   s.end = s.follows ? end : 0;
@@ -189,20 +203,20 @@ API void* window_begin(void* session, int64_t first, int64_t end) {
 API int64_t window_end(void* session, void* outer) {
   current = static_cast<std::shared_ptr<Session>*>(outer);
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   return s.follows && s.next == s.end ? -1 : static_cast<int64_t>(s.next);
 }
 
 API int64_t log_length(void* session) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   return static_cast<int64_t>(s.sizes.size());
 }
 
 // What was allocated, and how many allocations there were when it was freed (the largest number where it has not been).
 API void log_read(void* session, int64_t* sizes, int64_t* uppers) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   std::copy(s.sizes.begin(), s.sizes.end(), sizes);
   std::copy(s.uppers.begin(), s.uppers.end(), uppers);
 }
@@ -210,7 +224,7 @@ API void log_read(void* session, int64_t* sizes, int64_t* uppers) {
 // The latest allocation that is alive at an address; -1 where there is none.
 API int64_t log_find(void* session, int64_t address) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   for (int64_t index = static_cast<int64_t>(s.sizes.size()); index-- > 0;)
     if (s.addresses[index] == address && s.uppers[index] == kAlive) return index;
   return -1;
@@ -220,7 +234,7 @@ API int64_t log_find(void* session, int64_t address) {
 // how many allocations found their place taken.
 API void session_read(void* session, int64_t* found) {
   Session& s = of(session);
-  std::lock_guard<std::mutex> lock(s.mutex);
+  std::lock_guard<std::mutex> lock(mutex);
   const int64_t blocks = s.memory ? static_cast<int64_t>(s.memory->taken.size()) : 0;
   const int64_t values[] = {blocks, s.inside.peak, s.outside.peak, s.beside.peak, s.occupied};
   std::copy(std::begin(values), std::end(values), found);

@@ -77,13 +77,21 @@ def compiled_by(target: Callable[..., Any], partitioner: Partitioner, backend: s
 
 def plans_of(compiled: object | None) -> list[GraphPlan]:
     """The plans of one compiled target, or of all of this process."""
+    return [plan for partitioner in _partitioners(compiled) for plan in partitioner.plans]
+
+
+def arenas_of(compiled: object | None) -> list[Arena]:
+    """The arena of one compiled target, if it has one, or of all of this process."""
+    return [partitioner.arena for partitioner in _partitioners(compiled) if partitioner.arena is not None]
+
+
+def _partitioners(compiled: object | None) -> list[Partitioner]:
     if compiled is None:
-        alive = [partitioner for reference in _KNOWN if (partitioner := reference()) is not None]
-        return [plan for partitioner in alive for plan in partitioner.plans]
+        return [partitioner for reference in _KNOWN if (partitioner := reference()) is not None]
     partitioner = getattr(compiled, "_rematplan", None)
     if not isinstance(partitioner, Partitioner):
         raise PlanError("this was not made by rematplan.compile")
-    return partitioner.plans
+    return [partitioner]
 
 
 def _in_arena(partitioner: Partitioner, run: Callable[..., Any], inputs: Sequence[object], backward: bool) -> Callable[..., Any]:
