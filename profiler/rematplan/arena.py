@@ -25,8 +25,8 @@ from .allocator import ALIGNMENT, ALIVE, ELSEWHERE, Numbers, Session, Used
 from .errors import PlanError, PlanWarning
 
 Run = Callable[[list[Any]], Any]
-# After so many an arena gives up.
-_PLANS = 16
+# After so many plans an arena gives up; after so many windows an iteration is over, whatever still waits for its backward pass.
+_PLANS, _LONGEST = 16, 256
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Window:
     outputs: int
 
     def __str__(self) -> str:
-        return f"the {'backward' if self.backward else 'forward'} pass of graph {self.number}"
+        return f"compiled pass {self.number} ({'backward' if self.backward else 'forward'})"
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Arena:
 
     def _part(self, window: Window) -> tuple[int, int] | None:
         """Allocations of the plan that are this window's."""
-        if not window.backward and (self._pending <= 0 or self._dropped()):
+        if not window.backward and (self._pending <= 0 or len(self._windows) >= _LONGEST or self._dropped()):
             self._next_iteration()
         self._pending += -1 if window.backward else 1
         if self.packing is None or self._different:

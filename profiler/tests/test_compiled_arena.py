@@ -12,6 +12,7 @@ from torch import nn
 import rematplan
 from rematplan import PlanWarning
 from rematplan.allocator import ALIVE, ELSEWHERE, Session
+from rematplan.compiling import _in_arena
 
 from .planning import bit_equal, iteration, mlp, residual, transformer
 from .replaying import required_bench
@@ -182,7 +183,7 @@ def test_a_second_forward_pass_before_the_backward_pass_of_the_first_is_noticed(
         return {name: p.grad.clone() for name, p in net.named_parameters()}
 
     doubled = twice(losses(net, loss))
-    with pytest.warns(PlanWarning, match=r"the forward pass of graph 1 came in the place of another"):
+    with pytest.warns(PlanWarning, match=r"compiled pass 1 \(forward\) came in the place of another"):
         assert bit_equal(doubled, twice(step)) == []
     for _ in range(2):
         assert bit_equal(expected, iteration(net, inputs, itself, step)) == []
@@ -301,13 +302,47 @@ def test_ever_new_sizes_end_the_planning_with_a_warning():
     assert arena.packing is None
 
 
-class Noisy(nn.Module):
+def test_a_loss_that_is_kept_with_its_graph_does_not_make_an_iteration_endless(monkeypatch):
+    monkeypatch.setattr("rematplan.arena._LONGEST", 6)
+    net, inputs, loss = mlp()
+    step, arena = in_arena(losses(net, loss))
+    expected = accumulate(net, losses(net, loss), inputs, 1)
+
+    def check(times):
+        for _ in range(times):
+            assert bit_equal(expected, accumulate(net, step, inputs, 1)) == []
+
+    check(5)
+    settled(arena)
+    kept = step(*inputs)
+    with pytest.warns(PlanWarning, match="differs"):
+        check(4)
+    net.zero_grad(set_to_none=True)
+    kept.backward()
+    assert all(torch.equal(p.grad, expected[name]) for name, p in net.named_parameters())
+    del kept
+    check(6)
+    settled(arena)
+
+
+def test_a_graph_on_another_device_runs_without_the_arena_and_a_warning_says_so():
+    step, arena = in_arena(nn.Linear(2, 2))
+
+    def run(arguments):
+        return arguments
+
+    with pytest.warns(PlanWarning, match="the arena, which is for the CPU alone"):
+        assert _in_arena(step._rematplan, run, [torch.ones(1), torch.ones(1, device="meta")], False) is run
+    assert _in_arena(step._rematplan, run, [torch.ones(1)], False) is not run
+
+
+class NoParameter(nn.Module):
     def forward(self, x):
         return F.relu(x) + 1
 
 
 def test_a_module_without_a_parameter_needs_no_arena():
-    step, arena = in_arena(Noisy())
+    step, arena = in_arena(NoParameter())
     for _ in range(4):
         assert torch.equal(step(torch.ones(3)), torch.full((3,), 2.0))
     assert arena.packing is None and "arena: none, because" in rematplan.explain(step)
