@@ -10,7 +10,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <exception>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -30,9 +31,12 @@ int64_t rounded(int64_t size) { return (size + kAlignment - 1) / kAlignment * kA
 
 struct Memory {
   c10::DataPtr data;
+  int64_t height;
   std::map<int64_t, int64_t> taken;  // first byte, and the first byte after it
 
+  // Whether the range is inside, and was free.
   bool take(int64_t first, int64_t end) {
+    if (first < 0 || end > height) return false;
     auto next = taken.lower_bound(first);
     if (next != taken.end() && next->first < end) return false;
     if (next != taken.begin() && std::prev(next)->second > first) return false;
@@ -63,8 +67,8 @@ struct Block {
   std::shared_ptr<Session> session;
   std::shared_ptr<Memory> memory;  // null where `ordinary` has the bytes
   c10::DataPtr ordinary;
-  Level Session::*level;
-  int64_t iteration, index, size, offset;
+  Level Session::*level = nullptr;
+  int64_t iteration = 0, index = 0, size = 0, offset = 0;
 };
 
 c10::Allocator* previous = nullptr;
@@ -147,7 +151,7 @@ Session& of(void* session) { return **static_cast<std::shared_ptr<Session>*>(ses
 #define API extern "C" __attribute__((visibility("default")))
 
 API void* session_new() {
-  static Planned planned;
+  static Planned& planned = *new Planned;
   if (previous == nullptr) {
     previous = c10::GetCPUAllocator();
     c10::SetCPUAllocator(&planned, std::numeric_limits<uint8_t>::max());
@@ -167,6 +171,7 @@ API int64_t session_plan(void* session, int64_t count, const int64_t* sizes, con
   s.plan_offsets.assign(offsets, offsets + count);
   if (count == 0) return 0;
   auto memory = std::make_shared<Memory>();
+  memory->height = height;
   try {
     memory->data = previous->allocate(std::max(height, kAlignment));
   } catch (const std::exception&) {

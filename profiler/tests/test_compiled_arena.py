@@ -390,6 +390,15 @@ def test_a_place_that_is_taken_is_not_given_again_and_tensors_keep_their_memory(
     assert kept.sum() == 64
 
 
+@pytest.mark.parametrize("offset", [-64, 64, 1 << 40])
+def test_a_place_outside_of_the_memory_is_never_given(offset):
+    session = Session()
+    address = session.plan(numbers(128), numbers(offset), 128)
+    session.begin_iteration()
+    (made,), _ = window(session, (0, 1), 128)
+    assert session.used().occupied == 1 and not address <= made.data_ptr() < address + 128
+
+
 @pytest.mark.parametrize(("sizes", "stopped"), [((64, 65), 1), ((64,), 1), ((63, 64), 0), ((64, 64, 1), -1)])
 def test_a_window_that_goes_otherwise_than_planned_says_where(sizes, stopped):
     session = Session()
