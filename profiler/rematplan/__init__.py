@@ -5,7 +5,8 @@
     rematplan.explain()                                              # what was planned for what has run
 
 The pieces, each ignorant of the ones after it: `graph` (what a planner sees of a joint graph), `costs`, `instance`,
-`planner` (asks `bench`), `apply` (from a plan to two graphs), `partition`, `compiling`, `planning`, `page`.
+`planner` (asks `bench`), `apply` (from a plan to two graphs), `allocator` and `arena` (planned addresses), `partition`,
+`compiling`, `planning`, `page`.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from . import networks
 from .budget import Budget
+from .compiling import arenas_of
 from .compiling import compile as compile_within
 from .errors import PlanError, PlanWarning
 from .networks import Network
@@ -32,6 +33,8 @@ STOCK = (0.7, 0.5, 0.3, 0.1)
 SOLVERS = ("dp", "greedy", "ilp")
 Iteration = Callable[[], torch.Tensor]
 _NUMBERS = itertools.count()
+# Iterations until an arena has been planned: one may be unlike the others, and two must be alike.
+_SETTLING = 4
 
 
 @dataclass
@@ -54,6 +57,8 @@ class Row:
     difference: float = 0.0
     seconds: float = 0.0
     error: str = ""
+    # Of the peak, where there is one: all of the arena.
+    arena_bytes: int = 0
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -78,6 +83,7 @@ def methods(shares: tuple[int, ...] = SHARES, stock: tuple[float, ...] = STOCK) 
     yield [("compile-budget-dp", f"{budget:g}") for budget in stock]
     yield [("checkpoint-blocks", "eager"), ("checkpoint-blocks", "compiled"), ("selective-checkpoint", "compiled")]
     yield [("rematplan-sets", f"{share}%") for share in shares]
+    yield [("rematplan-arena", "60%")]
     yield from ([(f"compile-budget-{solver}", f"{budget:g}") for budget in stock] for solver in SOLVERS[1:])
 
 
@@ -148,12 +154,22 @@ class Bench:
                 found = self.gradients(iteration)
                 largest = max(g.abs().max().item() for g in self.expected.values()) or 1.0
                 row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
-                row.peak_bytes = executed(self.run(iteration), 1, self.drop).peak_bytes + self.fixed
+                row.arena_bytes = self._settled(iteration) if method == "rematplan-arena" else 0
+                row.peak_bytes = executed(self.run(iteration), 1, self.drop).peak_bytes + self.fixed + row.arena_bytes
             self._time(row, iteration, method)
         except Exception as error:  # a method that fails is a row that says so
             row.error = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
         self.network.module.load_state_dict(self.state)
         return row
+
+    def _settled(self, iteration: Iteration) -> int:
+        """The height of the arena, after the iterations that its plan is made of."""
+        for _ in range(_SETTLING):
+            self.run(iteration)()
+        (arena,) = arenas_of(iteration)
+        if arena.packing is None:
+            raise PlanError(f"no arena: {arena.given_up or 'iterations do not allocate alike'}")
+        return arena.packing.height
 
     def _time(self, row: Row, iteration: Iteration, method: str) -> None:
         """In turn with the reference, so that what the machine does besides is the same for both."""
@@ -181,7 +197,8 @@ class Bench:
         if row.budget_bytes < self.least:
             raise PlanError(f"parameters, inputs and gradients alone take {self.least / 1e6:.1f} MB")
         apply = "sets" if method.endswith("sets") else "schedule"
-        ours = compile_within(self.fresh(), budget=row.budget_bytes, apply=apply, seconds=self.conditions.seconds, fullgraph=True)
+        ours = compile_within(self.fresh(), budget=row.budget_bytes, apply=apply, seconds=self.conditions.seconds, fullgraph=True,
+                              arena=method == "rematplan-arena")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PlanWarning)
             self.gradients(ours)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,12 +16,14 @@ from torch import fx, nn
 from torch.fx.graph import _BoxedCodeGen
 
 from . import made
+from .arena import Arena
 from .budget import Budget
-from .errors import PlanError, Refused
+from .errors import PlanError, PlanWarning, Refused
 from .partition import GraphPlan, Partitioner, Settings
 from .store import digest
 
 BACKENDS = ("inductor", "eager")
+_PACKING_SECONDS = 10.0
 # The partitioners of this process, the latest last; `explain` speaks of them.
 _KNOWN: list[weakref.ref[Partitioner]] = []
 
@@ -27,18 +31,21 @@ _KNOWN: list[weakref.ref[Partitioner]] = []
 def compile(  # noqa: A001 - as in torch
         target: Callable[..., Any], *, budget: str | int | Budget, cost: str = "roofline", apply: str = "schedule",
         seconds: float = 30.0, backend: str = "inductor", fullgraph: bool = False, dynamic: bool | None = None,
-        options: dict[str, Any] | None = None) -> Callable[..., Any]:
+        arena: bool = False, options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """A module or function compiled so that a training iteration stays within a budget; used as `torch.compile`'s result.
 
     `budget`: "60%" of the peak of keeping everything, or bytes ("8GiB"); parameters, inputs, gradients, saved values
     and temporaries of the compiled graphs count, optimizer state and what runs outside do not. `cost`: what a
     repetition costs (`roofline`, `flops`, `measured`). `apply`: `schedule` (any order, any number of repetitions) or
     `sets` (PyTorch's own partitioner, told what to save). `seconds`: how long the planner may look for each graph.
-    `backend`: `inductor`, or `eager`, which runs the graphs uncompiled (for tests). `options` are inductor's.
+    `backend`: `inductor`, or `eager`, which runs the graphs uncompiled (for tests). `arena`: whether what the graphs allocate
+    lies in one preallocated buffer, at planned addresses (`arena.py`; on a CPU). `options` are inductor's.
     """
     refuse(target)
-    compiled, _ = compiled_by(target, Partitioner(settings(budget, cost, apply, seconds, backend)), backend,
-                              fullgraph=fullgraph, dynamic=dynamic, options=options)
+    partitioner = Partitioner(settings(budget, cost, apply, seconds, backend))
+    if arena:
+        partitioner.arena = Arena(min(partitioner.settings.seconds, _PACKING_SECONDS))
+    compiled, _ = compiled_by(target, partitioner, backend, fullgraph=fullgraph, dynamic=dynamic, options=options)
     return compiled
 
 
@@ -73,13 +80,31 @@ def compiled_by(target: Callable[..., Any], partitioner: Partitioner, backend: s
 
 def plans_of(compiled: object | None) -> list[GraphPlan]:
     """The plans of one compiled target, or of all of this process."""
+    return [plan for partitioner in _partitioners(compiled) for plan in partitioner.plans]
+
+
+def arenas_of(compiled: object | None) -> list[Arena]:
+    """The arena of one compiled target, if it has one, or of all of this process."""
+    return [partitioner.arena for partitioner in _partitioners(compiled) if partitioner.arena is not None]
+
+
+def _partitioners(compiled: object | None) -> list[Partitioner]:
     if compiled is None:
-        alive = [partitioner for reference in _KNOWN if (partitioner := reference()) is not None]
-        return [plan for partitioner in alive for plan in partitioner.plans]
+        return [partitioner for reference in _KNOWN if (partitioner := reference()) is not None]
     partitioner = getattr(compiled, "_rematplan", None)
     if not isinstance(partitioner, Partitioner):
         raise PlanError("this was not made by rematplan.compile")
-    return partitioner.plans
+    return [partitioner]
+
+
+def _in_arena(partitioner: Partitioner, run: Callable[..., Any], inputs: Sequence[object], backward: bool) -> Callable[..., Any]:
+    """A compiled graph of a training iteration in the arena, where there is one for it."""
+    if partitioner.arena is None:
+        return run
+    if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in inputs):
+        warnings.warn("a graph runs without the arena, which is for the CPU alone", PlanWarning, stacklevel=2)
+        return run
+    return partitioner.arena.within(run, backward=backward, outputs=0 if backward else partitioner.forward_outputs)
 
 
 def _planned(partitioner: Partitioner) -> bool:
@@ -145,7 +170,10 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
 
     def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
         with V.set_choices_handler(Apart()), inductor_config.patch(_settings(partitioner)), _one_at_a_time(partitioner):
-            return compile_fx_inner(*arguments, **keywords)
+            compiled = compile_fx_inner(*arguments, **keywords)
+        if keywords.get("is_inference"):
+            return compiled
+        return _in_arena(partitioner, compiled, arguments[1], bool(keywords.get("is_backward")))
 
     def backend(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:
         with functorch_config.patch(enable_autograd_cache=False):
@@ -157,7 +185,7 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
 def _eager(partitioner: Partitioner) -> Callable[..., Any]:
     from torch._dynamo.backends.common import aot_autograd
 
-    def as_python(module: fx.GraphModule, _inputs: Sequence[torch.Tensor]) -> Callable[..., Any]:
+    def as_python(module: fx.GraphModule, inputs: Sequence[torch.Tensor], backward: bool | None) -> Callable[..., Any]:
         # Boxed: otherwise the caller's list keeps every saved tensor alive to the end.
         module.graph.set_codegen(_BoxedCodeGen())
         module.recompile()
@@ -166,7 +194,9 @@ def _eager(partitioner: Partitioner) -> Callable[..., Any]:
             return module(arguments)
 
         run._boxed_call = True  # type: ignore[attr-defined]
-        return run
+        return run if backward is None else _in_arena(partitioner, run, inputs, backward)
 
-    chosen: Callable[..., Any] = aot_autograd(fw_compiler=as_python, bw_compiler=as_python, partition_fn=partitioner)
+    chosen: Callable[..., Any] = aot_autograd(
+        fw_compiler=partial(as_python, backward=False), bw_compiler=partial(as_python, backward=True),
+        inference_compiler=partial(as_python, backward=None), partition_fn=partitioner)
     return chosen

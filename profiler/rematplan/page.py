@@ -63,7 +63,8 @@ def page(rows: Sequence[Row], size: str) -> str:
         "# Training within a budget", "",
         f"Measured on {devices or 'no device yet'}. A row is one training iteration: forward, loss and backward, "
         "without the optimizer.", "",
-        "* **peak**: the largest number of bytes that the allocator had handed out at once, with parameters and inputs, in MB.",
+        "* **peak**: the largest number of bytes that the allocator had handed out at once, with parameters and inputs, in MB. An arena "
+        "counts whole.",
         "* **time**: over that of `torch.compile`, the median of pairs of iterations taken in turn, ± their interquartile range.",
         "* **budget**: of rematplan's rows, a share of the eager peak.", "",
         "`just compiled` makes this page; [compiled.csv](compiled.csv) has every figure.", "",

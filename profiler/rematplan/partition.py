@@ -19,6 +19,7 @@ from remat_profiler.documents import Instance, fixed_bytes
 
 from . import planner, store
 from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
+from .arena import Arena
 from .budget import Budget
 from .costs import MODELS, Workspaces, costs_for, without_fakes
 from .errors import PlanError, PlanWarning
@@ -98,10 +99,15 @@ class Partitioner:
         if settings.cost not in MODELS:
             raise PlanError(f"unknown cost model {settings.cost!r}: expected one of {', '.join(MODELS)}")
         self.settings, self.plans, self._observer = settings, list[GraphPlan](), observer
+        # What the graphs allocate in, if anything; and how many results of the latest forward pass are the caller's.
+        self.arena: Arena | None = None
+        self.forward_outputs = 0
 
     def __call__(self, module: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int,
                  static_lifetime_input_indices: Sequence[int] | None = None, **options: Any) -> Graphs:
         """The forward and the backward graph."""
+        self.forward_outputs = num_fwd_outputs
+
         def stock() -> Graphs:
             return min_cut_rematerialization_partition(
                 module, joint_inputs, num_fwd_outputs=num_fwd_outputs,

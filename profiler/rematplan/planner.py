@@ -1,4 +1,4 @@
-"""Asks `bench` for a schedule of an instance, and says what is in it.
+"""Asks `bench` for a schedule of an instance, or for addresses of buffers, and says what is in it.
 
 `bench` comes with the package (`pip install .` builds it) or is named by REMAT_BENCH. The method is `auto`: several
 methods work together for the seconds given, less where they prove their schedule optimal.
@@ -6,12 +6,14 @@ methods work together for the seconds given, less where they prove their schedul
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -105,18 +107,53 @@ def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, 
     command = [str(binary()), "solve", str(made), "--budget", f"{budget_bytes}B", "--time-limit", f"{seconds:g}",
                "--format", "json", "--output", str(answer)]
     try:
+        record = json.loads(_said(command, seconds))
+    except _Unsolved as error:
+        raise PlanError(f"no plan within {budget_bytes} bytes (keeping everything needs {kept.peak_bytes}): {error}") from error
+    steps = [step["compute"] for step in json.loads(answer.read_text(encoding="utf-8"))["steps"] if "compute" in step]
+    runs = Counter(steps)
+    return Solution(steps, record["simulated_time"], record["simulated_peak"], kept.time_ns, kept.peak_bytes, budget_bytes,
+                    record["note"], again={operator: times - 1 for operator, times in sorted(runs.items()) if times > 1})
+
+
+class _Unsolved(PlanError):
+    """The planner's own words."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Offsets of buffers in one arena, its height, and the least height that there can be."""
+
+    offsets: list[int]
+    height: int
+    bound: int
+
+
+def pack(buffers: Sequence[tuple[int, int, int]], alignment: int, seconds: float) -> Packed:
+    """Addresses for buffers (alive from a moment until before another, and as large), by `bench allocate`."""
+    if not buffers:
+        return Packed([], 0, 0)
+    with tempfile.TemporaryDirectory(prefix="rematplan-") as scratch:
+        asked, answer = Path(scratch) / "buffers.csv", Path(scratch) / "packed.csv"
+        rows = (f"{number},{lower},{upper},{size}\n" for number, (lower, upper, size) in enumerate(buffers))
+        asked.write_text("id,lower,upper,size\n" + "".join(rows), encoding="utf-8")
+        record = json.loads(_said([str(binary()), "allocate", str(asked), "--alignment", str(alignment), "--threads", "1",
+                                   "--time-limit", f"{seconds:g}", "--format", "json", "--output", str(answer)], seconds))
+        with answer.open(encoding="utf-8", newline="") as file:
+            offsets = {int(row["id"]): int(row["offset"]) for row in csv.DictReader(file)}
+    return Packed([offsets[number] for number in range(len(buffers))], record["memory"], record["bound"])
+
+
+def _said(command: list[str], seconds: float) -> str:
+    try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * seconds + _GRACE_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise PlanError(f"the planner did not end within {error.timeout:g} seconds") from error
     if done.returncode:
         # What each of its methods said follows the outcome.
         words = (done.stderr.strip() or "no message").splitlines()[-1].removeprefix("error: ").partition(": store-all:")[0]
-        raise PlanError(f"no plan within {budget_bytes} bytes (keeping everything needs {kept.peak_bytes}): {words[:400]}")
-    record = json.loads(done.stdout)
-    steps = [step["compute"] for step in json.loads(answer.read_text(encoding="utf-8"))["steps"] if "compute" in step]
-    runs = Counter(steps)
-    return Solution(steps, record["simulated_time"], record["simulated_peak"], kept.time_ns, kept.peak_bytes, budget_bytes,
-                    record["note"], again={operator: times - 1 for operator, times in sorted(runs.items()) if times > 1})
+        raise _Unsolved(words[:400])
+    return done.stdout
 
 
 def units_of(ids: Ids, operators: list[int]) -> tuple[list[int], list[int]]:

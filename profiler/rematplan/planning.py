@@ -16,8 +16,9 @@ from torch import nn
 
 from remat_profiler.costs.measure import cpu_allocations
 
+from .arena import words as arena_words
 from .budget import Budget
-from .compiling import compiled_by, plans_of, refuse, settings
+from .compiling import arenas_of, compiled_by, plans_of, refuse, settings
 from .errors import PlanError
 from .instance import CUT
 from .partition import GraphPlan, Partitioner
@@ -186,15 +187,20 @@ def executed_time(iteration: Callable[[], object]) -> int:
 
 def explain(compiled: object | None = None, *, run: Callable[[], object] | None = None) -> str:
     """Prints, and gives back, what was planned for each graph of `compiled` (of all of this process without it): budget,
-    planned peak and time, what runs again. `run`, one training iteration, is executed for the peak and time that it takes. Its peak
-    is above what was there before, so it should end with `zero_grad(set_to_none=True)`."""
+    planned peak and time, what runs again; and what lies in its arena. `run`, one training iteration, is executed for the peak and
+    time that it takes. Its peak is above what was there before, so it should end with `zero_grad(set_to_none=True)`."""
     plans = plans_of(compiled)
     text = "\n".join(words(plan, f"graph {number}") for number, plan in enumerate(plans, 1)) or "nothing was compiled for training yet"
-    if run is not None:
-        found = executed(run)
+    found = None if run is None else executed(run)
+    held = 0
+    for arena in arenas_of(compiled):
+        text += "\n" + arena_words(arena)
+        held += arena.packing.height if arena.packing is not None else 0
+    if found is not None:
         fixed = max((plan.fixed_bytes for plan in plans), default=0)
-        text += (f"\nexecuted: peak {_mb(found.peak_bytes)} above what was there before ({_mb(found.peak_bytes + fixed)} with "
-                 f"parameters), {found.time_ns / 1e6:.1f} ms an iteration")
+        beside = f" beside the arena, {_mb(found.peak_bytes + held)} with it" if held else ""
+        text += (f"\nexecuted: peak {_mb(found.peak_bytes)} above what was there before{beside} ({_mb(found.peak_bytes + held + fixed)} "
+                 f"with parameters), {found.time_ns / 1e6:.1f} ms an iteration")
     print(text)
     return text
 

@@ -1,0 +1,246 @@
+// An allocator for PyTorch's CPU tensors that puts what is allocated in a window of time where a plan says.
+//
+// A session has a plan (sizes and offsets, in the order of allocation), the memory that the offsets are in, and a log of the
+// iteration: how large each allocation was, and how many allocations had been made when it was freed. Between window_begin and
+// window_end the allocations of the calling thread are the session's. One that the plan does not expect, and one whose place is
+// still taken, gets ordinary memory, so that a wrong plan costs memory and nothing else. It knows nothing of graphs; arena.py
+// says what a window is and makes plans of logs.
+
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace {
+
+// PyTorch's own alignment on the CPU.
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kAlive = std::numeric_limits<int64_t>::max();
+constexpr int64_t kElsewhere = -1;
+
+int64_t rounded(int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
+struct Memory {
+  c10::DataPtr data;
+  int64_t height;
+  std::map<int64_t, int64_t> taken;  // first byte, and the first byte after it
+
+  // Whether the range is inside, and was free.
+  bool take(int64_t first, int64_t end) {
+    if (first < 0 || end > height) return false;
+    auto next = taken.lower_bound(first);
+    if (next != taken.end() && next->first < end) return false;
+    if (next != taken.begin() && std::prev(next)->second > first) return false;
+    taken.emplace_hint(next, first, end);
+    return true;
+  }
+};
+
+// Bytes that are there now, and the most of this iteration.
+struct Level {
+  int64_t now = 0, peak = 0;
+  void add(int64_t bytes) { peak = std::max(peak, now += bytes); }
+};
+
+struct Session {
+  std::shared_ptr<Memory> memory;
+  std::vector<int64_t> plan_sizes, plan_offsets;
+  size_t next = 0, end = 0;  // of the plan, in this window
+  bool follows = false;
+  int64_t iteration = 0;
+  std::vector<int64_t> sizes, uppers, addresses;  // the log
+  Level inside, outside, beside;  // in the memory; planned elsewhere; expected in the memory, or not at all
+  int64_t occupied = 0;
+};
+
+// What was allocated in a window.
+struct Block {
+  std::shared_ptr<Session> session;
+  std::shared_ptr<Memory> memory;  // null where `ordinary` has the bytes
+  c10::DataPtr ordinary;
+  Level Session::*level = nullptr;
+  int64_t iteration = 0, index = 0, size = 0, offset = 0;
+};
+
+c10::Allocator* previous = nullptr;
+thread_local std::shared_ptr<Session>* current = nullptr;
+
+// Of all sessions. Never destroyed: tensors may be freed after everything else.
+std::mutex& mutex = *new std::mutex;
+// By address, which is all that a deleter is given: kernels that want bare memory need a context that is the address.
+std::unordered_map<void*, std::unique_ptr<Block>>& blocks = *new std::unordered_map<void*, std::unique_ptr<Block>>;
+
+void release(void* address) {
+  std::unique_ptr<Block> block;  // outlives the lock: it may free memory
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto found = blocks.find(address);
+    if (found != blocks.end()) {
+      block = std::move(found->second);
+      blocks.erase(found);
+      Session& session = *block->session;
+      if (block->memory) block->memory->taken.erase(block->offset);
+      (session.*(block->level)).now -= block->size;
+      if (block->iteration == session.iteration) session.uppers[block->index] = static_cast<int64_t>(session.sizes.size());
+    }
+  }
+  if (!block) previous->raw_deallocate(address);  // bare memory from outside of a window
+}
+
+// The planned place of the next allocation: an offset, kElsewhere, or neither where the plan expects something else.
+bool expected(Session& session, int64_t size, int64_t& offset) {
+  if (!session.follows || session.next == session.end || session.plan_sizes[session.next] != size) {
+    session.follows = false;
+    return false;
+  }
+  offset = session.plan_offsets[session.next++];
+  return true;
+}
+
+c10::DataPtr allocate(const std::shared_ptr<Session>& shared, int64_t size) {
+  Session& session = *shared;
+  std::lock_guard<std::mutex> lock(mutex);
+  auto block = std::make_unique<Block>();
+  block->session = shared;
+  block->iteration = session.iteration;
+  block->index = static_cast<int64_t>(session.sizes.size());
+  block->size = rounded(size);
+  int64_t offset = kElsewhere;
+  const bool known = expected(session, size, offset);
+  void* address = nullptr;
+  if (known && offset != kElsewhere && session.memory->take(offset, offset + block->size)) {
+    block->memory = session.memory;
+    block->offset = offset;
+    block->level = &Session::inside;
+    address = static_cast<char*>(session.memory->data.get()) + offset;
+  } else {
+    session.occupied += known && offset != kElsewhere;
+    block->level = known && offset == kElsewhere ? &Session::outside : &Session::beside;
+    block->ordinary = previous->allocate(size);
+    address = block->ordinary.get();
+  }
+  (session.*(block->level)).add(block->size);
+  session.sizes.push_back(size);
+  session.uppers.push_back(kAlive);
+  session.addresses.push_back(reinterpret_cast<int64_t>(address));
+  blocks[address] = std::move(block);
+  return {address, address, &release, c10::Device(c10::DeviceType::CPU)};
+}
+
+struct Planned final : c10::Allocator {
+  c10::DataPtr allocate(size_t size) override {
+    return current == nullptr || size == 0 ? previous->allocate(size) : ::allocate(*current, static_cast<int64_t>(size));
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void* to, const void* from, size_t count) const override { default_copy_data(to, from, count); }
+};
+
+Session& of(void* session) { return **static_cast<std::shared_ptr<Session>*>(session); }
+
+}  // namespace
+
+#define API extern "C" __attribute__((visibility("default")))
+
+API void* session_new() {
+  static Planned& planned = *new Planned;
+  if (previous == nullptr) {
+    previous = c10::GetCPUAllocator();
+    c10::SetCPUAllocator(&planned, std::numeric_limits<uint8_t>::max());
+  }
+  return new std::shared_ptr<Session>(std::make_shared<Session>());
+}
+
+// Blocks that are alive keep what they need.
+API void session_delete(void* session) { delete static_cast<std::shared_ptr<Session>*>(session); }
+
+// The address of new memory of this height, with a plan; of none where the plan is empty. 0 where there is not that much.
+API int64_t session_plan(void* session, int64_t count, const int64_t* sizes, const int64_t* offsets, int64_t height) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  s.memory.reset();
+  s.plan_sizes.assign(sizes, sizes + count);
+  s.plan_offsets.assign(offsets, offsets + count);
+  if (count == 0) return 0;
+  auto memory = std::make_shared<Memory>();
+  memory->height = height;
+  try {
+    memory->data = previous->allocate(std::max(height, kAlignment));
+  } catch (const std::exception&) {
+    s.plan_sizes.clear();
+    return 0;
+  }
+  s.memory = std::move(memory);
+  return reinterpret_cast<int64_t>(s.memory->data.get());
+}
+
+API void iteration_begin(void* session) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  ++s.iteration;
+  s.sizes.clear();
+  s.uppers.clear();
+  s.addresses.clear();
+  for (Level* level : {&s.inside, &s.outside, &s.beside}) level->peak = level->now;
+  s.occupied = 0;
+}
+
+// Allocations of this thread are the session's; they follow the plan from `first` to `end` - 1 where there is such a part of it.
+// Gives what window_end wants back.
+API void* window_begin(void* session, int64_t first, int64_t end) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  s.follows = 0 <= first && first <= end && end <= static_cast<int64_t>(s.plan_sizes.size());
+  s.next = s.follows ? first : 0;
+  s.end = s.follows ? end : 0;
+  return std::exchange(current, static_cast<std::shared_ptr<Session>*>(session));
+}
+
+// The plan's first allocation that did not come, or came with another size; -1 where all came.
+API int64_t window_end(void* session, void* outer) {
+  current = static_cast<std::shared_ptr<Session>*>(outer);
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  return s.follows && s.next == s.end ? -1 : static_cast<int64_t>(s.next);
+}
+
+API int64_t log_length(void* session) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  return static_cast<int64_t>(s.sizes.size());
+}
+
+// What was allocated, and how many allocations there were when it was freed (the largest number where it has not been).
+API void log_read(void* session, int64_t* sizes, int64_t* uppers) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  std::copy(s.sizes.begin(), s.sizes.end(), sizes);
+  std::copy(s.uppers.begin(), s.uppers.end(), uppers);
+}
+
+// The latest allocation that is alive at an address; -1 where there is none.
+API int64_t log_find(void* session, int64_t address) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  for (int64_t index = static_cast<int64_t>(s.sizes.size()); index-- > 0;)
+    if (s.addresses[index] == address && s.uppers[index] == kAlive) return index;
+  return -1;
+}
+
+// Blocks that are in the memory; its bytes that were used at most in this iteration, those planned elsewhere, those beside; and
+// how many allocations found their place taken.
+API void session_read(void* session, int64_t* found) {
+  Session& s = of(session);
+  std::lock_guard<std::mutex> lock(mutex);
+  const int64_t blocks = s.memory ? static_cast<int64_t>(s.memory->taken.size()) : 0;
+  const int64_t values[] = {blocks, s.inside.peak, s.outside.peak, s.beside.peak, s.occupied};
+  std::copy(std::begin(values), std::end(values), found);
+}
