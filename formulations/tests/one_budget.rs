@@ -29,6 +29,7 @@ const SLOW: [&str; 11] = [
     "moccasin",
     "oracle",
     "rockmate",
+    "h-ilp",
     "rotor-options",
 ];
 

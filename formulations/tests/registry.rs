@@ -22,6 +22,7 @@ const SOLVER_BACKED: [&str; 11] = [
     "moccasin",
     "moccasin-reordered",
     "rockmate",
+    "h-ilp",
     "rotor-options",
 ];
 

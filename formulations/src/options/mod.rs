@@ -6,7 +6,10 @@
 
 pub mod block;
 pub mod frontier;
+pub mod h_ilp;
 pub mod layers;
+pub mod partition;
+pub mod upper;
 
 use std::collections::HashMap;
 use std::time::Instant;
