@@ -3,9 +3,10 @@
 mod networks;
 
 use remat_core::chain_view::StageOption;
+use remat_core::format::Phase;
 use remat_core::generate::random::random;
 use remat_core::liveness::with_liveness;
-use remat_core::{Instance, simulate};
+use remat_core::{Instance, Operator, simulate};
 use remat_formulations::contradiction::budgets;
 use remat_formulations::options::block::{Block, computes};
 use remat_formulations::options::frontier::{Goal, Search};
@@ -21,11 +22,13 @@ fn anything(layers: u32, seed: u64) -> Instance {
     Instance::new(&random("random", layers, seed)).expect("valid")
 }
 
-/// A network whose operators have one implementation each, and one for further runs where they update state.
+/// A network whose operators have one implementation each, and one for further runs where they update state. Backward
+/// operators run once, as blocks do above.
 fn plain(seed: u64, layers: u64) -> Option<Instance> {
     let instance = networks::instance_of(seed, layers);
-    let choice = instance.operators().iter().any(remat_core::Operator::has_choice);
-    (!choice).then_some(instance)
+    let again = |operator: &Operator| operator.phase == Phase::Backward && operator.recomputable;
+    let more = instance.operators().iter().any(|operator| operator.has_choice() || again(operator));
+    (!more).then_some(instance)
 }
 
 /// The options of every block of a partition, by at most so many questions.
@@ -45,7 +48,7 @@ fn options(instance: &Instance, partition: &Partition, questions: usize) -> Vec<
 #[test]
 fn with_blocks_of_one_operator_the_level_above_is_the_network() {
     let (mut compared, mut recomputed) = (0, 0);
-    for instance in (0..60).filter_map(|seed| plain(seed, 5)) {
+    for instance in (0..90).filter_map(|seed| plain(seed, 5)) {
         let partition = Partition::new(&instance, 1, usize::MAX);
         assert!(partition.blocks.iter().all(|block| block.forward.len() == 1));
         let upper = Upper::new(&instance, &partition, &options(&instance, &partition, 100)).expect("small");
@@ -63,20 +66,20 @@ fn with_blocks_of_one_operator_the_level_above_is_the_network() {
             }));
         }
     }
-    assert!(compared > 60 && recomputed > 10, "{compared} {recomputed}");
+    assert!(compared > 40 && recomputed > 8, "{compared} {recomputed}");
 }
 
 #[test]
 fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
     let (mut ran, mut less, mut with_options, mut single) = (0, 0, 0, 0);
-    for seed in 0..60 {
-        let instance = anything(8, seed);
-        let partition = Partition::new(&instance, 9, 1);
-        let options = options(&instance, &partition, 12);
+    for seed in 0..30 {
+        let instance = anything(6, seed);
+        let partition = Partition::new(&instance, 7, 1);
+        let options = options(&instance, &partition, 6);
         let upper = Upper::new(&instance, &partition, &options).expect("small");
         with_options += options.iter().filter(|options| options.len() > 1).count();
         single += options.iter().filter(|options| options.is_empty()).count();
-        let budgets: Vec<Option<u64>> = budgets(&upper.instance).into_iter().map(Some).chain([None]).collect();
+        let budgets: Vec<Option<u64>> = budgets(&upper.instance).into_iter().step_by(2).map(Some).collect();
         let short = [("iterations", "300"), ("second-iterations", "300"), ("reheat-iterations", "300")];
         for (method, given) in [("monet", &[][..]), ("fastsa", &short)] {
             for answer in networks::solve(method, &upper.instance, &budgets, given) {
@@ -91,18 +94,18 @@ fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
             }
         }
     }
-    assert!(ran > 200 && less > 0 && less < ran, "{ran} {less}");
-    assert!(with_options > 30 && single > 5, "{with_options} {single}");
+    assert!(ran > 60 && less > 0 && less < ran, "{ran} {less}");
+    assert!(with_options > 15 && single > 3, "{with_options} {single}");
 }
 
 #[test]
 fn schedules_are_within_the_budget_and_none_is_faster_than_the_optimum() {
     let (mut found, mut optimal, mut missed) = (0, 0, 0);
-    for seed in 0..40 {
-        let instance = anything(3, seed);
+    for seed in 0..30 {
+        let instance = anything(4, seed);
         let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
         let optima = networks::solve("oracle", &instance, &budgets, &[]);
-        let given = [("nodes", "1"), ("operators", "6"), ("questions", "12")];
+        let given = [("nodes", "5"), ("operators", "6"), ("questions", "8")];
         for (answer, optimum) in networks::solve("h-ilp", &instance, &budgets, &given).iter().zip(&optima) {
             let Some(schedule) = &answer.schedule else {
                 assert_eq!(answer.termination, Termination::NotFound, "seed {seed}: {}", answer.note);
@@ -117,7 +120,7 @@ fn schedules_are_within_the_budget_and_none_is_faster_than_the_optimum() {
             optimal += usize::from(simulated.time == least);
         }
     }
-    assert!(found > 100 && optimal > 60 && missed < found, "{found} {optimal} {missed}");
+    assert!(found > 40 && optimal > 20 && missed < found, "{found} {optimal} {missed}");
 }
 
 #[test]

@@ -24,11 +24,11 @@ use crate::{setting, settings};
 
 setting! {
     /// most operators of a block, of both passes
-    pub Operators("operators"): number from 1 to 1_000_000 = 120
+    pub Operators("operators"): number from 1 to 1_000_000 = 250
 }
 setting! {
     /// nodes of a level at which neighbouring blocks are no longer merged; a level with half as many more has one above it
-    pub Nodes("nodes"): number from 1 to 1_000_000 = 100
+    pub Nodes("nodes"): number from 1 to 1_000_000 = 60
 }
 setting! {
     /// most options of a block that the level above chooses from

@@ -217,7 +217,7 @@ fn plan_blocks(
     let words = [
         Some(format!("{} blocks, {} different; {questions} questions", blocks.len(), different.len())),
         (unfinished > 0).then(|| format!("options of {unfinished} incomplete")),
-        (alone > 0).then(|| format!("{alone} cannot be planned alone")),
+        (alone > 0).then(|| format!("{alone} without options")),
     ];
     let remark = words.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let of = |block: &Option<Block>| {
