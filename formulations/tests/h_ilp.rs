@@ -71,7 +71,7 @@ fn with_blocks_of_one_operator_the_level_above_is_the_network() {
 
 #[test]
 fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
-    let (mut ran, mut less, mut with_options, mut single) = (0, 0, 0, 0);
+    let (mut ran, mut again, mut with_options, mut single) = (0, 0, 0, 0);
     for seed in 0..30 {
         let instance = anything(6, seed);
         let partition = Partition::new(&instance, 7, 1);
@@ -90,11 +90,11 @@ fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
                 assert_eq!(below.time, above.time, "seed {seed}");
                 assert!(below.peak_bytes <= above.peak_bytes, "seed {seed}: {below:?} {above:?}");
                 ran += 1;
-                less += usize::from(below.peak_bytes < above.peak_bytes);
+                again += usize::from(above.runs.iter().any(|&runs| runs > 1));
             }
         }
     }
-    assert!(ran > 60 && less > 0 && less < ran, "{ran} {less}");
+    assert!(ran > 60 && again > 5, "{ran} {again}");
     assert!(with_options > 15 && single > 3, "{with_options} {single}");
 }
 
