@@ -78,7 +78,9 @@ fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
         let mut options = options(&instance, &partition, 6);
         // A block without options stays single operators.
         let without = usize::try_from(seed).expect("small") % (2 * options.len());
-        options.get_mut(without).map_or((), Vec::clear);
+        if let Some(options) = options.get_mut(without) {
+            options.clear();
+        }
         let upper = Upper::new(&instance, &partition, &options).expect("small");
         with_options += options.iter().filter(|options| options.len() > 1).count();
         single += options.iter().filter(|options| options.is_empty()).count();
