@@ -18,6 +18,7 @@ use crate::liveness::{Compute, with_liveness};
 use crate::plan::Plan;
 use crate::schedule::Schedule;
 
+pub use costs::{NOTHING, Run, read_first};
 pub use options::{Boundary, NoOption, StageOption};
 
 /// An instance as a chain, and the way back.

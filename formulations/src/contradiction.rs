@@ -62,7 +62,7 @@ impl Class {
 }
 
 /// Methods that work for as long as they are told to work little here.
-const SHORT: [(&str, &str); 7] = [
+const SHORT: [(&str, &str); 9] = [
     ("iterations", "300"),
     ("second-iterations", "300"),
     ("reheat-iterations", "300"),
@@ -70,6 +70,8 @@ const SHORT: [(&str, &str); 7] = [
     ("questions", "12"),
     ("peaks", "3"),
     ("saves", "3"),
+    ("nodes", "4"),
+    ("operators", "6"),
 ];
 
 /// Starts from the methods of the registry, which get a hundredth of a second.

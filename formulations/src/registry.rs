@@ -27,6 +27,7 @@ pub static METHODS: &[&dyn Method] = &[
     &crate::chain::weak::RotorWeak,
     &crate::options::ROTOR_OPTIONS,
     &crate::options::ROCKMATE,
+    &crate::options::h_ilp::HIlp,
     &crate::kusumoto::Kusumoto,
     &crate::kusumoto::chen::KusumotoChen,
     &Planned(crate::planners::torch::TorchMincut),

@@ -18,7 +18,7 @@ use remat_formulations::{
 const VIOLATORS: [(&str, &str); 0] = [];
 
 /// Methods that prove what they say, which takes long on a network.
-const SLOW: [&str; 11] = [
+const SLOW: [&str; 12] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
@@ -29,6 +29,7 @@ const SLOW: [&str; 11] = [
     "moccasin",
     "oracle",
     "rockmate",
+    "h-ilp",
     "rotor-options",
 ];
 
@@ -39,6 +40,7 @@ fn settings(method: &str) -> Vec<BTreeMap<String, String>> {
         "fastsa" => &[&[("iterations", "5000"), ("second-iterations", "5000")]],
         "rotor-options" => &[&[("questions", "12")]],
         "rockmate" => &[&[("peaks", "3"), ("saves", "3")]],
+        "h-ilp" => &[&[("nodes", "4"), ("operators", "6"), ("questions", "6")]],
         "rotor-persistent" | "revolve" | "rotor-weak" => &[&[], &[("slots", "60")]],
         _ => &[&[]],
     };
@@ -87,7 +89,7 @@ fn ask(
     let parameters = Parameters::new(method.about().parameters, given).expect("settings of the method");
     let limits = Limits { time: None, threads: 1, seed: 5 };
     // Others would wait for all mutations of what they start from.
-    let asks = ["auto", "rotor-options", "rockmate"].contains(&method.id());
+    let asks = ["auto", "rotor-options", "rockmate", "h-ilp"].contains(&method.id());
     let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
     let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
     let answers = method.answers(&context);

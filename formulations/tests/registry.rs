@@ -11,7 +11,7 @@ use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 11] = [
+const SOLVER_BACKED: [&str; 12] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
@@ -22,6 +22,7 @@ const SOLVER_BACKED: [&str; 11] = [
     "moccasin",
     "moccasin-reordered",
     "rockmate",
+    "h-ilp",
     "rotor-options",
 ];
 
@@ -48,6 +49,7 @@ fn given(method: &str) -> BTreeMap<String, String> {
         "fastsa" => &[("iterations", "20000"), ("second-iterations", "20000")],
         "rotor-options" => &[("questions", "20")],
         "rockmate" => &[("peaks", "3"), ("saves", "3")],
+        "h-ilp" => &[("nodes", "20"), ("questions", "20")],
         _ => &[],
     };
     pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()

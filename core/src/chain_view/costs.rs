@@ -98,7 +98,7 @@ impl<'a> Prices<'a> {
 }
 
 /// Nothing is there before.
-const NOTHING: (u64, fn(TensorId) -> bool) = (0, |_| false);
+pub const NOTHING: (u64, fn(TensorId) -> bool) = (0, |_| false);
 
 /// Which tensor is read where.
 pub(super) struct Flow<'a> {
@@ -245,7 +245,7 @@ impl<'a> Flow<'a> {
 }
 
 /// Runs computes one after the other; what it notes of tensors is of the latest run.
-struct Run<'a> {
+pub struct Run<'a> {
     instance: &'a Instance,
     /// By tensor, whether the copy that is there is still needed, going backwards.
     needed: Vec<bool>,
@@ -256,7 +256,8 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(instance: &'a Instance) -> Self {
+    /// Of an instance's computes.
+    pub fn new(instance: &'a Instance) -> Self {
         let count = instance.tensors().len();
         Self { instance, needed: vec![false; count], counted: vec![false; count], drops: Vec::new() }
     }
@@ -264,7 +265,7 @@ impl<'a> Run<'a> {
     /// Largest memory while some computes run, counting what they make and what is there before (its bytes, and
     /// whether a tensor is of it), each copy of a tensor until its last read here unless it stays. What the computes
     /// read but is neither made nor there is somebody else's account (the stage's input, the network's).
-    fn peak(
+    pub fn peak(
         &mut self,
         computes: &[Compute],
         (mut bytes, is_there): (u64, impl Fn(TensorId) -> bool),
@@ -321,7 +322,7 @@ fn uses(instance: &Instance, (id, v): Compute) -> impl Iterator<Item = TensorId>
 }
 
 /// What some computes read before they make it.
-fn read_first(instance: &Instance, computes: &[Compute]) -> HashSet<TensorId> {
+pub fn read_first(instance: &Instance, computes: &[Compute]) -> HashSet<TensorId> {
     let (mut read_first, mut made) = (HashSet::new(), HashSet::new());
     for &(id, v) in computes {
         let operator = instance.operator(id);

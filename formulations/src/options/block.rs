@@ -138,7 +138,7 @@ pub fn computes(schedule: &Schedule) -> Vec<Compute> {
 }
 
 /// A document with nothing in it.
-fn empty(instance: &Instance) -> InstanceDocument {
+pub fn empty(instance: &Instance) -> InstanceDocument {
     let origin = Origin::Generated { generator: "block".into(), parameters: BTreeMap::new(), seed: None };
     InstanceDocument {
         format: FORMAT_NAME.into(),

@@ -6,7 +6,10 @@
 
 pub mod block;
 pub mod frontier;
+pub mod h_ilp;
 pub mod layers;
+pub mod partition;
+pub mod upper;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -216,7 +219,7 @@ fn plan_blocks(
     let words = [
         Some(format!("{} blocks, {} different; {questions} questions", blocks.len(), different.len())),
         (unfinished > 0).then(|| format!("options of {unfinished} incomplete")),
-        (alone > 0).then(|| format!("{alone} cannot be planned alone")),
+        (alone > 0).then(|| format!("{alone} without options")),
     ];
     let remark = words.into_iter().flatten().collect::<Vec<_>>().join("; ");
     let of = |block: &Option<Block>| {

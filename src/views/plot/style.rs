@@ -76,6 +76,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-weak", SKY, Marker::Diamond),
     ("rotor-options", WINE, Marker::Triangle),
     ("rockmate", WINE, Marker::Cross),
+    ("h-ilp", WINE, Marker::Square),
     ("griewank-logn", GREY, Marker::Plus),
     ("chen-sqrt", SKY, Marker::Square),
     ("chen-greedy", SKY, Marker::Cross),

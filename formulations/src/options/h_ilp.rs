@@ -1,0 +1,251 @@
+//! `h-ilp`: blocks with options on several levels, for graphs that are no chain.
+//!
+//! [`partition`](super::partition) says what is a block, [`frontier`](super::frontier) asks for options,
+//! [`upper`](super::upper) makes the level above, and `monet` plans the top.
+
+use std::time::{Duration, Instant};
+
+use remat_core::Instance;
+use remat_core::chain_view::StageOption;
+use remat_core::liveness::with_liveness;
+use remat_core::plan::Plan;
+
+use super::block::{Block, computes};
+use super::frontier::{Goal, Known};
+use super::partition::Partition;
+use super::upper::Upper;
+use super::{Questions, Tolerance, plan_blocks};
+use crate::method::parameters::Parameters;
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Limits, Method, MethodError, SkipReason, Termination,
+};
+use crate::search::clock::Clock;
+use crate::{setting, settings};
+
+setting! {
+    /// most operators of a block, of both passes
+    pub Operators("operators"): number from 1 to 1_000_000 = 250
+}
+setting! {
+    /// nodes of a level at which neighbouring blocks are no longer merged; a level with half as many more has one above it
+    pub Nodes("nodes"): number from 1 to 1_000_000 = 60
+}
+setting! {
+    /// most options of a block that the level above chooses from
+    pub Choice("options"): number from 1 to 1_000_000 = 8
+}
+
+/// Blocks with options and a program above them, for graphs that are no chain.
+///
+/// # Problem
+/// Forward operators in a row make a block, with the backward operators that go with them. A schedule runs the forwards of
+/// all blocks, then their backwards; before each of these, forwards of blocks may run again. Least time within a budget,
+/// where each run of a forward and each backward uses an option of its block.
+///
+/// # Variables
+/// Those of `monet` on the level above, where a block is two operators, its forward and its backward, and has its options
+/// for implementations. What an option's forward keeps for its backward is one tensor (the paper's phantom).
+///
+/// # Constraints
+/// Those of `monet`. An option's backward reads its phantom and the inputs, outputs and gradients that its operators read.
+/// The workspace of an option is what it needs beside that, simulated; an input counts until the block is over.
+///
+/// # Size
+/// Equal blocks are planned once. A level has about `nodes` nodes, each with `options` implementations at most.
+///
+/// # Departures from the paper
+/// * The paper's partition also merges branches that meet again; here blocks are neighbours in the instance's order, merged
+///   by the same rule. A block of one operator stays what it is, with its implementations.
+/// * Options are those of `rotor-options`: the frontier of saved bytes, peak and time. Of those as many as `options` go up,
+///   the extremes first and then those furthest from the ones chosen in saved bytes and peak (the paper: saved bytes).
+/// * The level above is planned by `monet` and counts sub-steps of an option by its peak alone; the paper's program has
+///   terms that correct the count where an input goes or an output comes within an option.
+/// * The options take half of the time of one budget at most, the top what is left.
+///
+/// # Claim
+/// Heuristic: the count of the upper level is never below the simulator's, but may be above it, and most options of a
+/// block are left out.
+///
+/// # Reference
+/// Zhao, Hellard, Eyraud-Dubois, Gusak, Beaumont, "HiRemate: Hierarchical Approach for Efficient Re-materialization of
+/// Neural Networks", ICML 2025.
+pub struct HIlp;
+
+impl Method for HIlp {
+    fn id(&self) -> &'static str {
+        "h-ilp"
+    }
+
+    fn about(&self) -> About {
+        About {
+            title: "options of blocks, and a program over the blocks of any graph",
+            reference: "HiRemate (Zhao et al., ICML 2025)",
+            parameters: settings![Operators, Nodes, Choice, Tolerance, Questions],
+            budgets: BudgetUse::Used,
+        }
+    }
+
+    fn claim(&self, _: &Parameters) -> Claim {
+        Claim::heuristic(Class::ALL)
+    }
+
+    fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
+        let mut phases = instance.operators().iter().map(|operator| operator.phase);
+        let reason = || SkipReason("blocks begin with forward operators, and the instance has none".into());
+        if phases.any(|phase| phase.is_forward()) { Ok(()) } else { Err(reason()) }
+    }
+
+    fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
+        let began = Instant::now();
+        let levels = Levels::new(context)?;
+        let build = began.elapsed();
+        context.answer_each(|index, budget| {
+            let left = context.limits.time.map(|time| time.saturating_sub(build));
+            let answer = levels.answer(context, budget, left)?;
+            Ok(if index == 0 { Answer { build, ..answer } } else { answer })
+        });
+        Ok(())
+    }
+}
+
+/// Parts of the time of one budget, one for the options.
+const PARTS: u32 = 2;
+
+/// The levels above an instance.
+struct Levels {
+    /// From the lowest on.
+    levels: Vec<Upper>,
+    remark: String,
+}
+
+impl Levels {
+    fn new(context: &Context<'_>) -> Result<Self, MethodError> {
+        let most = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let nodes = most(context.parameters.get::<Nodes>());
+        let clock = Clock::start(context.limits.time).share(PARTS);
+        let mut levels = Self { levels: Vec::new(), remark: String::new() };
+        loop {
+            let below = levels.top(context.instance);
+            let count = below.operators().len();
+            let enough = if levels.levels.is_empty() { nodes } else { nodes + nodes / 2 };
+            if count <= enough {
+                break;
+            }
+            let partition = Partition::new(below, most(context.parameters.get::<Operators>()), nodes);
+            let (upper, remark) = level(context, below, &partition, clock)?;
+            // Where nothing merges, there is nothing to gain from a level more.
+            if upper.instance.operators().len() * 10 > count * 9 {
+                break;
+            }
+            levels.remark = format!("{}{remark}; ", levels.remark);
+            levels.levels.push(upper);
+        }
+        let nodes = levels.top(context.instance).operators().len();
+        levels.remark = format!("{}{nodes} nodes on top", levels.remark);
+        Ok(levels)
+    }
+
+    fn top<'a>(&'a self, instance: &'a Instance) -> &'a Instance {
+        self.levels.last().map_or(instance, |upper| &upper.instance)
+    }
+
+    fn answer(
+        &self,
+        context: &Context<'_>,
+        budget: Option<u64>,
+        time: Option<Duration>,
+    ) -> Result<Answer, MethodError> {
+        let instance = context.instance;
+        let began = Instant::now();
+        let store_all = with_liveness(instance, &Plan::fastest(instance).store_all(instance));
+        let fits = |claimed: Claimed| budget.is_none_or(|budget| claimed.peak_bytes <= budget);
+        if Claimed::simulated(instance, &store_all).is_ok_and(fits) {
+            let note = "nothing recomputed; no solver asked".into();
+            return Ok(Answer { budget, note, ..Answer::of(instance, store_all, began)? });
+        }
+        let method = context.starts.method("monet");
+        let method = method.ok_or_else(|| SkipReason("plans blocks with monet, which is not at hand".into()))?;
+        let top = self.top(instance);
+        method.supports(top)?;
+        let parameters = Parameters::defaults(method.about().parameters);
+        let limits = Limits { time, ..context.limits };
+        let budgets = [budget];
+        let answer = method.answers(&Context::new(top, &parameters, &budgets, limits))?.pop();
+        let answer = answer.ok_or_else(|| MethodError::Internal("no answer of the level on top".into()))?;
+        let termination = match answer.termination {
+            Termination::Optimal | Termination::GapReached => Termination::Feasible,
+            // Of this level, which counts more than the simulator does.
+            Termination::Infeasible => Termination::NotFound,
+            other => other,
+        };
+        let above = answer
+            .claimed
+            .map_or_else(String::new, |claimed| format!("; {} bytes as counted there", claimed.peak_bytes));
+        let note = format!("{}{above}: {}", self.remark, answer.note);
+        let Some(schedule) = answer.schedule else {
+            return Ok(Answer { note, solve: began.elapsed(), ..Answer::without_schedule(budget, termination) });
+        };
+        let runs = self.levels.iter().rev().fold(computes(&schedule), |runs, upper| upper.expand(&runs));
+        let found = Answer::of(instance, with_liveness(instance, &runs), began)?;
+        if let Some(claimed) = found.claimed.filter(|&claimed| !fits(claimed)) {
+            return Err(MethodError::Internal(format!("the level on top needs less than its schedule: {claimed:?}")));
+        }
+        Ok(Answer { budget, termination, note, ..found })
+    }
+}
+
+/// The level above some blocks; and what to say of it.
+fn level(
+    context: &Context<'_>,
+    instance: &Instance,
+    partition: &Partition,
+    clock: Clock,
+) -> Result<(Upper, String), MethodError> {
+    let blocks = partition.blocks.iter().zip(partition.boundaries(instance));
+    let blocks = blocks.map(|(block, boundary)| match block.forward.len() {
+        1 => None,
+        _ => Block::new(instance, block, &boundary).ok(),
+    });
+    let blocks: Vec<Option<Block>> = blocks.collect();
+    let goal = Goal::Frontier {
+        tolerance: context.parameters.get::<Tolerance>(),
+        questions: usize::try_from(context.parameters.get::<Questions>()).unwrap_or(usize::MAX),
+    };
+    let (found, remark) = plan_blocks(context, &blocks, goal, clock)?;
+    let most = usize::try_from(context.parameters.get::<Choice>()).unwrap_or(usize::MAX);
+    let options = blocks.iter().zip(found).map(|(block, known)| -> Vec<StageOption> {
+        let known = spread(known, most).into_iter().enumerate();
+        known.filter_map(|(at, known)| Some(block.as_ref()?.option(&at.to_string(), &known.computes))).collect()
+    });
+    let options: Vec<Vec<StageOption>> = options.collect();
+    let upper = Upper::new(instance, partition, &options).map_err(|error| MethodError::TooLarge(error.to_string()))?;
+    Ok((upper, remark))
+}
+
+/// So many options of a block: the fastest, the one that saves least, then those furthest from the ones chosen in saved
+/// bytes and peak.
+fn spread(mut known: Vec<Known>, most: usize) -> Vec<Known> {
+    known.sort_by_key(|known| (known.point.time, known.point.saved, known.point.peak));
+    if known.len() <= most {
+        return known;
+    }
+    let range = |of: fn(&Known) -> u64| {
+        let (least, most) = (known.iter().map(of).min().unwrap_or(0), known.iter().map(of).max().unwrap_or(0));
+        (most - least).max(1) as f64
+    };
+    let (saved, peak) = (range(|known| known.point.saved), range(|known| known.point.peak));
+    let distance = |a: &Known, b: &Known| {
+        let part = |a: u64, b: u64, range: f64| a.abs_diff(b) as f64 / range;
+        part(a.point.saved, b.point.saved, saved) + part(a.point.peak, b.point.peak, peak)
+    };
+    let least = (0..known.len()).min_by_key(|&at| (known[at].point.saved, known[at].point.time));
+    let mut chosen: Vec<usize> = vec![0];
+    chosen.extend(least.filter(|&least| least > 0 && most > 1));
+    while chosen.len() < most {
+        let nearest =
+            |at: usize| chosen.iter().map(|&other| distance(&known[at], &known[other])).fold(f64::MAX, f64::min);
+        let furthest = (0..known.len()).max_by(|&a, &b| nearest(a).total_cmp(&nearest(b)));
+        chosen.extend(furthest);
+    }
+    chosen.into_iter().map(|at| known[at].clone()).collect()
+}
