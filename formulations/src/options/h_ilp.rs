@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use remat_core::Instance;
 use remat_core::chain_view::StageOption;
+use remat_core::format::Phase;
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 
@@ -92,7 +93,7 @@ impl Method for HIlp {
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         let mut phases = instance.operators().iter().map(|operator| operator.phase);
         let reason = || SkipReason("blocks begin with forward operators, and the instance has none".into());
-        if phases.any(|phase| phase.is_forward()) { Ok(()) } else { Err(reason()) }
+        if phases.any(Phase::is_forward) { Ok(()) } else { Err(reason()) }
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
