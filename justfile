@@ -43,7 +43,7 @@ fuzz seconds="60":
 
 # Test CBC's library too, linked (apt install coinor-libcbc-dev); it once in a while never comes back, so not part of `just test`
 test-cbc-linked:
-    timeout 600 cargo test --workspace --features cbc --test conformance --test export
+    timeout 600 cargo test --workspace --features cbc --test backends
 
 # Build the documentation; warnings are errors
 doc:

@@ -31,7 +31,7 @@ pub fn result(text: &str) -> Result<(), Failure> {
 /// Columns of the terminal that standard output is, or that COLUMNS says; 100 where nobody says.
 pub fn width() -> usize {
     let named = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|&width| width > 0);
-    named.or(comfy_table::Table::new().width().map(usize::from)).unwrap_or(100)
+    named.or(terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))).unwrap_or(100)
 }
 
 /// Writes rows as CSV, beside and then over the old file.

@@ -1,5 +1,7 @@
 //! A figure: axes with units, lines and points, and a legend beside the axes, as SVG and PNG. Knows no record.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -103,6 +105,17 @@ impl Series {
     }
 }
 
+/// Red, green and blue of every pixel, row by row, as a file.
+fn write_png(path: &Path, (width, height): (u32, u32), pixels: &[u8]) -> Result<(), png::EncodingError> {
+    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), width, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_compression(png::Compression::Fast);
+    encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(pixels)?;
+    writer.finish()
+}
+
 impl Figure {
     /// Writes `base.svg` and `base.png`.
     ///
@@ -117,9 +130,12 @@ impl Figure {
         };
         std::fs::write(with(".svg"), self.svg()?).map_err(|error| error.to_string())?;
         let (width, height) = self.size();
-        let png = with(".png");
-        let canvas = BitMapBackend::new(&png, (width * PNG_SCALE, height * PNG_SCALE)).into_drawing_area();
-        self.draw(&canvas, PNG_SCALE).map_err(|error| error.to_string())
+        let size = (width * PNG_SCALE, height * PNG_SCALE);
+        let mut pixels = vec![0; (size.0 * size.1 * 3) as usize];
+        let canvas = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
+        self.draw(&canvas, PNG_SCALE).map_err(|error| error.to_string())?;
+        drop(canvas);
+        write_png(&with(".png"), size, &pixels).map_err(|error| error.to_string())
     }
 
     /// The text of the SVG.

@@ -1,0 +1,117 @@
+//! `auto`: the schedules of all, the bounds of those that prove them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::networks::{budgets, instance, solve};
+use remat_core::generate::layered::{Layered, layered};
+use remat_core::{Instance, simulate};
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::{
+    Answer, Claim, Context, Limits, Parameters, Progress, Registered, Reporter, Termination, find,
+};
+
+const SHORT: [(&str, &str); 1] = [("iterations", "2000")];
+
+/// What the simulator says; a schedule over the budget counts for nothing.
+fn time(instance: &Instance, answer: &Answer) -> Option<u64> {
+    let simulation = simulate(instance, answer.schedule.as_ref()?).expect("legal");
+    let within = answer.budget.is_none_or(|budget| simulation.peak_bytes <= budget);
+    within.then_some(simulation.time)
+}
+
+#[test]
+fn no_method_that_takes_part_is_faster() {
+    let mut optimal = 0;
+    for seed in 0..8 {
+        let instance = instance(seed);
+        let budgets = budgets(&Joint::new(&instance).expect("has stages"), 3);
+        let times = |id, given: &[(&str, &str)]| -> Vec<Option<u64>> {
+            let answers = solve(id, &instance, &budgets, given);
+            answers.iter().map(|answer| time(&instance, answer)).collect()
+        };
+        let answers = solve("auto", &instance, &budgets, &SHORT);
+        optimal += answers.iter().filter(|answer| answer.termination == Termination::Optimal).count();
+        let auto = times("auto", &SHORT);
+        for id in ["linearized-greedy", "rotor-persistent", "checkmate-ilp", "monet"] {
+            if find(id).is_some_and(|method| method.supports(&instance).is_err()) {
+                continue;
+            }
+            for ((budget, ours), theirs) in budgets.iter().zip(&auto).zip(times(id, &[])) {
+                let worse = theirs.is_some_and(|theirs| ours.is_none_or(|ours| ours > theirs));
+                assert!(!worse, "seed {seed}, budget {budget:?}: auto {ours:?}, {id} {theirs:?}");
+            }
+        }
+    }
+    assert!(optimal > 10, "{optimal} proved optimal");
+}
+
+#[test]
+fn an_answer_with_a_bound_says_of_which_class_it_holds_and_every_answer_who_found_the_schedule() {
+    let mut named_classes = 0;
+    let instance = instance(1);
+    let budgets = budgets(&Joint::new(&instance).expect("has stages"), 3);
+    for answer in solve("auto", &instance, &budgets, &SHORT).iter().filter(|answer| answer.schedule.is_some()) {
+        assert!(answer.note.starts_with("found by "), "{}", answer.note);
+        assert_eq!(answer.claim.is_some(), answer.lower_bound.is_some(), "{}", answer.note);
+        let Some(claim) = answer.claim else { continue };
+        named_classes += 1;
+        let named = ["checkmate-ilp", "monet"].map(|id| {
+            let method = find(id).expect("registered");
+            method.claim(&Parameters::defaults(method.about().parameters))
+        });
+        assert!(named.contains(&claim), "{claim}");
+    }
+    assert!(named_classes > 0, "no answer has a bound");
+}
+
+/// Wants nothing more once it has heard of a schedule.
+#[derive(Default)]
+struct Content(Mutex<Option<Instant>>);
+
+impl Reporter for Content {
+    fn report(&self, _: usize, progress: Progress) {
+        if progress.incumbent.is_some() {
+            self.0.lock().expect("not poisoned").get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn answer(&self, _: usize, _: &Answer) {}
+
+    fn wants_more(&self, _: usize) -> bool {
+        self.0.lock().expect("not poisoned").is_none()
+    }
+}
+
+#[test]
+fn a_listener_that_wants_nothing_more_ends_annealings_and_searches() {
+    let document = layered("layered", &Layered::moccasin(25, 0.4), 1);
+    let instance = Instance::new(&document).expect("valid");
+    let store_all = solve("store-all", &instance, &[None], &[])[0].claimed.expect("a baseline has a schedule");
+    let budgets = [Some(store_all.peak_bytes * 8 / 10)];
+    for id in ["auto", "checkmate-ilp", "fastsa"] {
+        let method = find(id).expect("registered");
+        let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("defaults");
+        let listener = Content::default();
+        let limits = Limits { time: Some(Duration::from_secs(3600)), threads: 2, seed: 0 };
+        let context = Context {
+            reporter: &listener,
+            starts: &Registered,
+            ..Context::new(&instance, &parameters, &budgets, limits)
+        };
+        // An hour is what would make this test fail.
+        method.solve(&context).expect("solves");
+        assert!(!listener.wants_more(0), "{id} found a schedule");
+    }
+}
+
+#[test]
+fn without_other_methods_nothing_is_found_and_nothing_claimed() {
+    let instance = instance(1);
+    let parameters = Parameters::defaults(find("auto").expect("registered").about().parameters);
+    let limits = Limits { time: None, threads: 1, seed: 0 };
+    let context = Context::new(&instance, &parameters, &[Some(1)], limits);
+    let answer = find("auto").expect("registered").answers(&context).expect("answers").remove(0);
+    assert_eq!((answer.termination, answer.claim), (Termination::NotFound, None::<Claim>));
+}

@@ -1,0 +1,216 @@
+//! The coarse relaxation is one: every schedule in stages is a solution of it that costs no more, over
+//! any blocks. And with it the answer is that of the exact model alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::networks::{Random, instance};
+use remat_core::format::{Origin, Phase};
+use remat_core::node_link::{Attributes, Link, Node, NodeLinkFile, instance_of};
+use remat_core::{Instance, simulate};
+use remat_formulations::checkmate::relaxation::Linear;
+use remat_formulations::random::Random as SplitMix;
+use remat_formulations::search::blocks::Block;
+use remat_formulations::search::clock::Clock;
+use remat_formulations::search::neighbourhoods::{Extent, Shape, draw};
+use remat_formulations::search::problem::Staged;
+use remat_formulations::search::separation::{Pass, Relaxation};
+use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::repair::Repair;
+use remat_formulations::staged::stages::Stages;
+use remat_formulations::staged::task::Task;
+use remat_formulations::{Context, Limits, Parameters, Termination, find};
+use remat_solvers::{Request, backend};
+
+/// A random training graph: a forward chain with skips, and a backward pass that reads it in reverse.
+fn graph(seed: u64) -> Instance {
+    let mut random = Random(seed);
+    let layers = u32::try_from(6 + random.below(5)).expect("small");
+    let mut links: Vec<(u32, u32)> = (1..layers).map(|at| (at - 1, at)).collect();
+    links.extend((2..layers).filter(|_| random.below(3) == 0).map(|at| (at - 2, at)));
+    for at in 0..layers {
+        let backward = 2 * layers - 1 - at;
+        links.push((backward - 1, backward));
+        links.extend((at > 0).then(|| (at - 1, backward)));
+        links.extend((random.below(2) == 0).then_some((at, backward)));
+    }
+    links.sort_unstable();
+    links.dedup();
+    let nodes = (0..2 * layers).map(|id| Node {
+        id,
+        name: None,
+        backward: id >= layers,
+        cost_cpu: random.below(30) as f64,
+        cost_ram: (1 + random.below(20)) as f64,
+    });
+    let nodes = nodes.collect();
+    let file = NodeLinkFile {
+        graph: Attributes::default(),
+        nodes,
+        links: links.into_iter().map(|(from, to)| Link::Pair(from, to)).collect(),
+    };
+    let mut document = instance_of("graph", &file, &Origin::Exact).expect("a graph");
+    if seed.is_multiple_of(2) {
+        for operator in document.operators.iter_mut().filter(|operator| operator.phase == Phase::Backward) {
+            operator.recomputable = Some(false);
+        }
+    }
+    Instance::new(&document).expect("valid")
+}
+
+fn task<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: u64) -> Task<'a> {
+    Task { instance, joint: Arc::clone(joint), budget: Some(budget), workspace: true, copies: None }
+}
+
+/// Blocks cut at random.
+fn blocks(random: &mut Random, stages: usize) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut first = 0;
+    for last in 0..stages {
+        if last + 1 == stages || random.below(3) == 0 {
+            blocks.push(Block { first, last });
+            first = last + 1;
+        }
+    }
+    blocks
+}
+
+#[test]
+fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
+    let mut again = 0;
+    for seed in 0..300 {
+        let instance = if seed % 2 == 0 { instance(seed) } else { graph(seed) };
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
+        let mut random = Random(seed);
+        let share = random.below(4);
+        let draw = |stage: usize, value: usize| Random(seed ^ (stage * 64 + value) as u64).below(4) < share;
+        let mut stages = Stages::complete(&joint, draw);
+        // What is kept or made for nothing is left out, and then what was kept or made for that.
+        loop {
+            let kept = stages.kept(&joint);
+            let fewer = Stages::complete(&joint, |stage, value| kept[stage][value]);
+            if std::mem::replace(&mut stages, fewer.clone()) == fewer {
+                break;
+            }
+        }
+        let claim = stages.claim(&joint, true);
+        let task = task(&instance, &joint, claim.peak_bytes);
+        for _ in 0..3 {
+            let blocks = blocks(&mut random, joint.len());
+            let mut coarse = task.over(&blocks, None);
+            let vector = task.point(&coarse, &stages);
+            let violation = coarse.model().violation(&vector).max();
+            assert!(violation < 1e-9, "seed {seed}: violated by {violation} over {blocks:?}");
+            let cost = coarse.fixed_time() as f64 + coarse.model().objective(&vector) * coarse.time_unit();
+            assert!(coarse.separate(&vector, Pass::Whole).is_empty(), "seed {seed}: a memory row over {blocks:?}");
+            assert!(cost <= claim.time as f64 + 1e-6, "seed {seed}: {cost} > {}", claim.time);
+        }
+        again += usize::from(stages.runs.iter().any(|runs| runs.len() > 1));
+    }
+    assert!(again > 150, "only {again} schedules run something again");
+}
+
+#[test]
+fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
+    let mut forced = 0;
+    for seed in 0..40 {
+        let instance = graph(seed);
+        let joint = Joint::new(&instance).expect("supported");
+        let (least, most) = (joint.least_peak(true), Stages::store_all(&joint).claim(&joint, true).peak_bytes);
+        let budgets: Vec<_> = (0..4).map(|at| Some(least + (most - least) * at / 4)).collect();
+        let method = find("checkmate-ilp").expect("registered");
+        let solve = |strategy: &str| {
+            let given: BTreeMap<_, _> = [("strategy".to_owned(), strategy.to_owned())].into();
+            let parameters = Parameters::new(method.about().parameters, &given).expect("its parameters");
+            let limits = Limits { time: None, threads: 1, seed: 0 };
+            method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves")
+        };
+        for (coarse, exact) in solve("coarse").iter().zip(solve("lazy")) {
+            let context = format!("seed {seed}, budget {:?}: {}", coarse.budget, coarse.note);
+            let time = |claimed: Option<remat_formulations::Claimed>| claimed.map(|claimed| claimed.time);
+            assert_eq!(time(coarse.claimed), time(exact.claimed), "{context}");
+            assert_eq!(coarse.termination, exact.termination, "{context}");
+            assert!(matches!(coarse.termination, Termination::Optimal | Termination::Infeasible), "{context}");
+            if let (Some(schedule), Some(budget)) = (&coarse.schedule, coarse.budget) {
+                assert!(simulate(&instance, schedule).expect("legal").peak_bytes <= budget, "{context}");
+            }
+            forced += usize::from(time(coarse.claimed) > Some(Stages::store_all(&joint).claim(&joint, true).time));
+        }
+    }
+    assert!(forced > 60, "only {forced} of 160 budgets force something to run again");
+}
+
+#[test]
+fn what_is_repaired_fits_the_budget_and_runs_no_faster_than_store_all() {
+    let mut found = 0;
+    for seed in 0..60 {
+        let instance = graph(seed);
+        let joint = Joint::new(&instance).expect("supported");
+        let store_all = Stages::store_all(&joint);
+        let (least, claim) = (joint.least_peak(true), store_all.claim(&joint, true));
+        let budget = (least + 2 * claim.peak_bytes) / 3;
+        let repair = Repair { joint: &joint, budget, workspace: true, clock: Clock::start(None) };
+        let Some(stages) = repair.improve(&store_all) else { continue };
+        let simulation = simulate(&instance, &stages.schedule(&instance, &joint)).expect("legal");
+        assert!(simulation.peak_bytes <= budget && simulation.time >= claim.time, "seed {seed}");
+        found += 1;
+    }
+    assert!(found > 40, "only {found} of 60 were repaired");
+}
+
+#[test]
+fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is_open() {
+    let (mut compared, mut better) = (0, 0);
+    let method = find("checkmate-ilp").expect("registered");
+    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
+    for seed in 0..40 {
+        let instance = graph(seed);
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
+        let store_all = Stages::store_all(&joint);
+        let budget = u64::midpoint(joint.least_peak(true), store_all.claim(&joint, true).peak_bytes);
+        let task = task(&instance, &joint, budget);
+        let repair = Repair { joint: &joint, budget, workspace: true, clock: Clock::start(None) };
+        let Some(around) = repair.improve(&store_all) else { continue };
+        let limits = Limits { time: None, threads: 1, seed: 0 };
+        let answer = method.answers(&Context::new(&instance, &parameters, &[Some(budget)], limits)).expect("solves");
+        let optimum = answer[0].claimed.expect("there is a schedule").time;
+        let mut random = SplitMix::new(seed);
+        let guide = store_all.kept(&joint);
+        let shapes = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
+        for (shape, heads, cells) in shapes.into_iter().flat_map(|s| [(s, 0.0, 6), (s, 1.0, 12), (s, 1.0, 10_000)]) {
+            let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
+            let open = draw(&task, &around, Some(&guide), Extent { shape, heads, cells }, &mut random);
+            let mut linear = task.within(&around, &open).expect("a model");
+            let point = task.point(&linear, &around);
+            let violation = linear.model().violation(&point).max();
+            assert!(violation < 1e-9, "{context}: violated by {violation}");
+            let cost = linear.fixed_time() as f64 + linear.model().objective(&point) * linear.time_unit();
+            assert!((cost - around.time(&joint) as f64).abs() < 1e-6 * cost, "{context}: {cost}");
+            let found = solved(&task, &mut linear, &around);
+            let claim = found.claim(&joint, true);
+            assert!(claim.peak_bytes <= budget && claim.time <= around.time(&joint), "{context}: {claim:?}");
+            assert!(claim.time >= optimum, "{context}: {claim:?} where {optimum} is least");
+            if matches!(shape, Shape::Stages | Shape::Columns | Shape::Near) && cells == 10_000 {
+                assert_eq!(claim.time, optimum, "{context}");
+            }
+            compared += 1;
+            better += usize::from(claim.time < around.time(&joint));
+        }
+    }
+    assert!(compared > 400 && better > 20, "{compared} {better}");
+}
+
+/// What the solution of a neighbourhood's model comes to, with memory rows as they are violated.
+fn solved(task: &Task<'_>, linear: &mut Linear<'_>, around: &Stages) -> Stages {
+    let solver = backend("highs").expect("built in");
+    loop {
+        if linear.model().columns() == 0 {
+            return around.clone();
+        }
+        let outcome = solver.solve(linear.model(), &mut Request::default()).expect("solved");
+        let point = outcome.incumbent.expect("what is around it is a solution");
+        if linear.separate(&point, Pass::Whole).is_empty() {
+            return task.expand(linear, &point).expect("stages");
+        }
+    }
+}
