@@ -19,6 +19,7 @@ mod fastsa;
 mod free_order;
 mod fuzz;
 mod gist;
+mod h_ilp;
 mod kusumoto;
 mod moccasin;
 mod moccasin_reference;

@@ -1,6 +1,6 @@
 //! `h-ilp`: the level above blocks against the level below, its schedules against the simulator and the optimum.
 
-mod networks;
+use crate::networks;
 
 use remat_core::chain_view::StageOption;
 use remat_core::format::Phase;
