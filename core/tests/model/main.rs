@@ -11,6 +11,7 @@ mod frameworks;
 mod fuzz;
 mod malformed;
 mod monet_file;
+#[expect(clippy::unwrap_used, reason = "tests panic where they fail")]
 #[path = "../../../tests/fuzz/mutate.rs"]
 mod mutate;
 mod shipped;

@@ -26,6 +26,7 @@ mod moccasin_reference;
 mod monet;
 mod monet_reference;
 mod monet_released;
+#[expect(clippy::unwrap_used, reason = "tests panic where they fail")]
 #[path = "../../../tests/fuzz/mutate.rs"]
 mod mutate;
 mod networks;
