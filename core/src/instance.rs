@@ -267,6 +267,7 @@ impl Operator {
     pub fn makes(&self, implementation: usize) -> impl Iterator<Item = TensorId> + '_ {
         self.outputs.iter().chain(&self.implementations[implementation].saves).copied()
     }
+
     /// Whether there are several implementations for the first run, or several for those after it.
     pub fn has_choice(&self) -> bool {
         let again = self.implementations.iter().filter(|implementation| implementation.recompute).count();

@@ -112,7 +112,7 @@ def _planned(partitioner: Partitioner) -> bool:
     return bool(partitioner.plans) and partitioner.plans[-1].status == "planned"
 
 
-def _settings(partitioner: Partitioner) -> dict[str, object]:
+def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
     """Inductor's, where they would undo a plan: a freed buffer waits for a later one of its size, through steps in which a library
     takes scratch memory that inductor does not count; and on a CPU the weights of convolutions turn channels-last before the
     first operator, and those copies are saved for the backward pass (42 MB of 203 on a ResNet-18)."""
@@ -169,7 +169,7 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
             return key
 
     def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
-        with V.set_choices_handler(Apart()), inductor_config.patch(_settings(partitioner)), _one_at_a_time(partitioner):
+        with V.set_choices_handler(Apart()), inductor_config.patch(_inductor_settings(partitioner)), _one_at_a_time(partitioner):
             compiled = compile_fx_inner(*arguments, **keywords)
         if keywords.get("is_inference"):
             return compiled

@@ -1,10 +1,16 @@
-"""Traces that several tests share; none needs a GPU."""
+"""Traces that several tests share, and the planner of those that compile; none needs a GPU."""
+
+import warnings
 
 import pytest
+import torch
 
 from remat_profiler.costs import cost_source
 from remat_profiler.instance import Header, document
 from remat_profiler.job import Job, traced
+from rematplan import PlanWarning
+
+from .replaying import required_bench
 
 
 def trace_of(model, batch, shape, trace_device="cpu"):
@@ -31,3 +37,17 @@ def resnet18():
 @pytest.fixture(scope="session")
 def resnet50():
     return trace_of("torchvision:resnet50", 184, (3, 224, 224))
+
+
+@pytest.fixture
+def planner(monkeypatch, tmp_path_factory):
+    """The binary, a cache of plans of its own, one thread, and warnings of a missing plan as errors."""
+    monkeypatch.setenv("REMAT_BENCH", str(required_bench()))
+    monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path_factory.getbasetemp() / "rematplan"))
+    torch.set_num_threads(1)
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        yield
+    torch._dynamo.reset()

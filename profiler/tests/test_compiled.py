@@ -16,19 +16,7 @@ from .planning import bit_equal, iteration, mlp, residual, transformer, worst
 from .replaying import required_bench
 
 SECONDS = 2
-
-
-@pytest.fixture(autouse=True)
-def planner(monkeypatch, tmp_path_factory):
-    monkeypatch.setenv("REMAT_BENCH", str(required_bench()))
-    monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path_factory.getbasetemp() / "rematplan"))
-    torch.set_num_threads(1)
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PlanWarning)
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("planner")
 
 
 def planned(net, **options):

@@ -15,22 +15,9 @@ from rematplan.allocator import ALIVE, ELSEWHERE, Session
 from rematplan.compiling import _in_arena
 
 from .planning import bit_equal, iteration, mlp, residual, transformer
-from .replaying import required_bench
 
 SECONDS = 2
-
-
-@pytest.fixture(autouse=True)
-def planner(monkeypatch, tmp_path_factory):
-    monkeypatch.setenv("REMAT_BENCH", str(required_bench()))
-    monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path_factory.getbasetemp() / "rematplan"))
-    torch.set_num_threads(1)
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PlanWarning)
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("planner")
 
 
 def in_arena(target, **options):
