@@ -26,18 +26,28 @@ use search::{Key, Search, Shape, Verdict};
 ///
 /// # Departures from the paper
 /// A buffer that the canonical order has passed must lie on one that is still unplaced; sections count it from there.
-/// Every round of attempts, with twice the nodes of the one before, takes three ranks (width, area, largest section)
-/// and, from the second round on, ranks with noise; capacities are the proved bound, the incumbent's height less one
+/// Every round of attempts, with twice the nodes of the one before, takes the paper's three ranks (by width, area and
+/// largest section), a fourth by largest section, number of overlaps and width, and, from the second round on, eight by
+/// three keys drawn at random; capacities are the proved bound, the incumbent's height less one
 /// unit, and the middle between them, since tight capacities are often easier. The unit is the greatest common divisor
-/// of all sizes. Noise and capacities above the bound have a quarter of the nodes. With more than one thread runs do not repeat.
+/// of all sizes. Ranks that are drawn and capacities above the bound have a quarter of the nodes. With more than one thread runs do not repeat.
 ///
 /// # Reference
 /// Moffitt: MiniMalloc: A lightweight memory allocator for hardware-accelerated machine learning, ASPLOS 2023.
 pub struct MiniMalloc;
 
-/// Ranks of the paper: what is compared first, second and third, each descending.
-const RANKS: [[Key; 3]; 3] =
-    [[Key::Total, Key::Width, Key::Area], [Key::Width, Key::Area, Key::Total], [Key::Total, Key::Area, Key::Width]];
+/// What is compared first, second and third, each descending: three ranks of the paper's, and one by overlaps.
+const RANKS: [[Key; 3]; 4] = [
+    [Key::Total, Key::Width, Key::Area],
+    [Key::Total, Key::Overlaps, Key::Width],
+    [Key::Width, Key::Area, Key::Total],
+    [Key::Total, Key::Area, Key::Width],
+];
+/// What the other ranks are drawn from.
+const KEYS: [Key; 8] =
+    [Key::Width, Key::Area, Key::Total, Key::Overlaps, Key::Sections, Key::Start, Key::End, Key::Size];
+/// Ranks drawn for a round.
+const DRAWN: usize = 8;
 /// Nodes of an attempt in the first round.
 const FIRST_NODES: u64 = 4096;
 /// Stack of a thread, and what each buffer adds to it: the search goes as deep as there are buffers.
@@ -110,7 +120,6 @@ struct State {
 struct Attempt {
     capacity: u64,
     rank: [Key; 3],
-    noise: u64,
     nodes: u64,
 }
 
@@ -141,7 +150,7 @@ impl Portfolio<'_> {
                     || attempt.capacity < self.bound.load(Ordering::Relaxed);
                 outside || self.limits.over() || self.is_decided()
             };
-            let ranks = self.shape.ranks(attempt.rank, attempt.noise);
+            let ranks = self.shape.ranks(attempt.rank);
             let mut search = Search::new(&self.shape, ranks, attempt.capacity, attempt.nodes, &useless);
             match search.run() {
                 Verdict::Found => self.found(search.offsets()),
@@ -173,19 +182,27 @@ impl Portfolio<'_> {
         let mut capacities =
             if self.limits.capacity.is_some() { vec![bound, wanted] } else { vec![bound, middle, below] };
         capacities.dedup();
-        // From the second round on, every rank also with two sorts of noise.
-        let noises = if state.round == 0 { 1 } else { 3 };
-        if state.next >= RANKS.len() * noises * capacities.len() {
+        let ranks = if state.round == 0 { RANKS.len() } else { RANKS.len() + DRAWN };
+        if state.next >= ranks * capacities.len() {
             (state.round, state.next) = (state.round + 1, 0);
         }
         let (at, round) = (state.next, state.round);
         state.next += 1;
-        let (capacity, rest) = (capacities[at % capacities.len()], at / capacities.len());
-        let noise = (rest / RANKS.len()) as u64;
+        let (capacity, rank) = (capacities[at % capacities.len()], at / capacities.len());
         let nodes = FIRST_NODES.max(2 * self.shape.len() as u64).saturating_mul(1 << round.min(40));
-        // The published ranks at the proved bound have most of the nodes: that is where the search is strongest.
-        let nodes = if noise > 0 || capacity > bound { nodes / 4 } else { nodes };
-        let noise = if noise == 0 { 0 } else { 2 * u64::from(round) + noise };
-        Attempt { capacity, rank: RANKS[rest % RANKS.len()], noise, nodes }
+        // The ranks of every round at the proved bound have most of the nodes: that is where the search is strongest.
+        let nodes = if rank >= RANKS.len() || capacity > bound { nodes / 4 } else { nodes };
+        let rank = RANKS.get(rank).copied().unwrap_or_else(|| drawn(u64::from(round) << 8 | rank as u64));
+        Attempt { capacity, rank, nodes }
     }
+}
+
+/// Three different keys, the same ones for the same number.
+fn drawn(number: u64) -> [Key; 3] {
+    let mixed = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let mut keys = KEYS;
+    for at in 0..3 {
+        keys.swap(at, at + ((mixed >> (10 * at)) % (KEYS.len() - at) as u64) as usize);
+    }
+    [keys[0], keys[1], keys[2]]
 }

@@ -11,6 +11,16 @@ pub enum Key {
     Area,
     /// The largest sum of sizes in a section of the lifetime.
     Total,
+    /// How many others it overlaps.
+    Overlaps,
+    /// Sections of the lifetime.
+    Sections,
+    /// The first section of the lifetime.
+    Start,
+    /// The first section after the lifetime.
+    End,
+    /// Bytes.
+    Size,
 }
 
 /// A buffer as the search sees it.
@@ -83,29 +93,24 @@ impl Shape {
         self.items.iter().zip(offsets).map(|(item, offset)| offset + item.size).max().unwrap_or(0)
     }
 
-    /// Rank of each buffer by three keys, descending; `noise` other than 0 multiplies keys by up to 1.5.
-    pub fn ranks(&self, keys: [Key; 3], noise: u64) -> Vec<u32> {
-        let mut state = noise;
-        let mut ranked: Vec<_> = (0..self.items.len())
-            .map(|at| {
-                let item = &self.items[at];
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let factor = if noise == 0 { 2 << 20 } else { (2 << 20) + u128::from(state >> 44) };
-                let key = |key| {
-                    let value = match key {
-                        Key::Width => u128::from(item.width),
-                        Key::Area => u128::from(item.width) * u128::from(item.size),
-                        Key::Total => self.totals[item.lo..item.hi].iter().copied().max().unwrap_or(0).into(),
-                    };
-                    std::cmp::Reverse(value.saturating_mul(factor))
-                };
-                (keys.map(key), short(at))
-            })
-            .collect();
+    /// Rank of each buffer by three keys, descending.
+    pub fn ranks(&self, keys: [Key; 3]) -> Vec<u32> {
+        let value = |item: &Item, key| match key {
+            Key::Width => u128::from(item.width),
+            Key::Area => u128::from(item.width) * u128::from(item.size),
+            Key::Total => self.totals[item.lo..item.hi].iter().copied().max().unwrap_or(0).into(),
+            Key::Overlaps => item.neighbours.len() as u128,
+            Key::Sections => (item.hi - item.lo) as u128,
+            Key::Start => item.lo as u128,
+            Key::End => item.hi as u128,
+            Key::Size => item.size.into(),
+        };
+        let descending = |item: &Item| keys.map(|key| std::cmp::Reverse(value(item, key)));
+        let mut ranked: Vec<_> = self.items.iter().enumerate().map(|(at, item)| (descending(item), at)).collect();
         ranked.sort_unstable();
         let mut ranks = vec![0; ranked.len()];
         for (rank, (_, at)) in ranked.into_iter().enumerate() {
-            ranks[at as usize] = short(rank);
+            ranks[at] = short(rank);
         }
         ranks
     }

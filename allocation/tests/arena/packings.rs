@@ -139,16 +139,15 @@ fn packed(name: &str, time: Option<Duration>) -> Option<(u64, u64)> {
 }
 
 #[test]
-fn five_public_instances_are_packed_at_their_optima() {
-    for (name, least) in [("A", 1_048_576), ("B", 1_048_576), ("C", 1_039_360), ("F", 1_048_576), ("G", 1_048_576)] {
+fn six_public_instances_are_packed_at_their_optima() {
+    for name in ["A", "B", "C", "E", "F", "G"] {
+        let least = if name == "C" { 1_039_360 } else { 1_048_576 };
         assert!(packed(name, None).is_none_or(|heights| heights == (least, least)), "{name}");
     }
 }
 
 #[test]
-#[ignore = "two minutes; prints how far the other two are packed: E's optimum is not found, and D's is not known"]
-fn two_public_instances_are_open() {
-    for name in ["D", "E"] {
-        packed(name, Some(Duration::from_secs(60)));
-    }
+#[ignore = "a minute; prints how far the seventh is packed: its optimum is not known"]
+fn one_public_instance_is_open() {
+    packed("D", Some(Duration::from_secs(60)));
 }
