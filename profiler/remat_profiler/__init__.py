@@ -3,7 +3,8 @@
 The pieces, each ignorant of the ones after it: `models` (what can be traced), `capture` (the joint
 graph of AOTAutograd), `aliasing` (which value lives in which storage), `trace` (operators and
 storages with their roles), `costs` (a time and a workspace per operator), `instance` (the file),
-`check` (an independent self-check), `cli`, `replay` (schedules run for real).
+`check` (an independent self-check), `cli`, `allocator` (PyTorch's allocator, told addresses), `replay` (schedules run
+for real).
 
 `trace_module` and `Scheduled` are what a training script needs (TUTORIAL.md).
 """

@@ -5,7 +5,7 @@
     rematplan.explain()                                              # what was planned for what has run
 
 The pieces, each ignorant of the ones after it: `graph` (what a planner sees of a joint graph), `costs`, `instance`,
-`planner` (asks `bench`), `apply` (from a plan to two graphs), `allocator` and `arena` (planned addresses), `partition`,
+`planner` (asks `bench`), `apply` (from a plan to two graphs), `arena` (planned addresses), `partition`,
 `compiling`, `planning`, `page`.
 """
 

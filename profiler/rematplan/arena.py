@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from remat_profiler.allocator import ALIGNMENT, ALIVE, ELSEWHERE, Numbers, Session, Used
+
 from . import planner
-from .allocator import ALIGNMENT, ALIVE, ELSEWHERE, Numbers, Session, Used
 from .errors import PlanError, PlanWarning
 
 Run = Callable[[list[Any]], Any]

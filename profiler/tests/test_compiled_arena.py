@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import rematplan
+from remat_profiler.allocator import ALIVE, ELSEWHERE, Session
 from rematplan import PlanWarning
-from rematplan.allocator import ALIVE, ELSEWHERE, Session
 from rematplan.compiling import _in_arena
 
 from .planning import bit_equal, iteration, mlp, residual, transformer

@@ -1,9 +1,9 @@
-"""Runs a schedule in one arena: every tensor copy is a view of one preallocated buffer, where a plan of `bench allocate` puts it.
+"""Runs a schedule in one arena: every tensor copy lies in one preallocated buffer, where a plan of `bench allocate` puts it.
 
-A kernel with an `out=` form of its own writes to its place at once. All others make their results beside the arena
-first, and these are copied in: the step's results, and what a kernel needs for itself, are then there besides. The
-allocator's peak during an iteration says how much that is; none of it is in the plan. Workspaces have places in the
-plan, but no kernel of the CPU can be told to use them.
+PyTorch's allocator is told where each allocation goes (`allocator.py`). A first iteration in ordinary memory shows which
+allocation is which tensor of the plan; what a kernel allocates for itself goes where nothing lies meanwhile: the plan has a
+workspace for it, but a kernel may take it in pieces, and before its results are there. The allocator's peak during an
+iteration says how much lies beside the arena.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import fx, nn
+from torch import nn
 
+from ..allocator import ALIGNMENT, ELSEWHERE, Numbers, Session
 from ..errors import ProfilerError
 from ..trace import TracedIteration
-from .machine import IllegalStep, Machine, Stamps
-from .plan import Compute, Move, Plan, Step, makes, read_document
-from .values import Values
+from .machine import Account, IllegalStep, Machine, Result, Stamps
+from .plan import Move, Plan, Step, makes, read_document
 
 FORMAT, VERSION = "remat-arena", 1
-# PyTorch's own alignment of storages on the CPU, which vector kernels may count on for speed, and some for their sums.
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Stay:
-    """A tensor in a buffer, at the steps from `lower` to `upper` - 1."""
+    """A buffer, or a tensor in it, at the steps from `lower` to `upper` - 1."""
 
     lower: int
     upper: int
@@ -47,11 +46,12 @@ class Stay:
 
 @dataclass(frozen=True)
 class Places:
-    """A plan of addresses: the arena's height, and where each tensor stays when."""
+    """A plan of addresses: the arena's height, where each tensor stays when, and all buffers of tensors."""
 
     document: Mapping[str, Any]
     height: int
     stays: Mapping[int, list[Stay]]
+    buffers: list[Stay]
 
     def of(self, tensor: int, step: int) -> Place | None:
         """Where a tensor is during a step; None where the plan has no place for it, or several."""
@@ -75,11 +75,12 @@ def places(document: Mapping[str, Any]) -> Places:
     try:
         alignment, height = int(document["alignment"]), int(document["height"])
         stays: dict[int, list[Stay]] = {}
-        rectangles: list[tuple[int, int, Place]] = []
+        buffers: list[Stay] = []
+        workspaces: list[Stay] = []
         for buffer in document["buffers"]:
             place = Place(int(buffer["offset"]), int(buffer["size"]))
             lower, upper = int(buffer["lower"]), int(buffer["upper"])
-            rectangles.append((lower, upper, place))
+            (buffers if buffer.get("workspace_of") is None else workspaces).append(Stay(lower, upper, place))
             held = [(int(entry["tensor"]), int(entry["from"])) for entry in buffer.get("tensors", [])]
             for (tensor, since), until in zip(held, [*(since for _, since in held[1:]), upper]):
                 stays.setdefault(tensor, []).append(Stay(max(since, lower), min(until, upper), place))
@@ -87,17 +88,17 @@ def places(document: Mapping[str, Any]) -> Places:
         raise ProfilerError(f"the plan lacks a field, or it is no whole number: {error}") from None
     if alignment % ALIGNMENT:
         raise ProfilerError(f"the plan is aligned to {alignment}; kernels need a multiple of {ALIGNMENT} (bench allocate --alignment 512)")
-    _check_addresses(rectangles, alignment, height)
-    return Places(document, height, stays)
+    _check_addresses(buffers + workspaces, alignment, height)
+    return Places(document, height, stays, buffers)
 
 
-def _check_addresses(rectangles: list[tuple[int, int, Place]], alignment: int, height: int) -> None:
+def _check_addresses(buffers: list[Stay], alignment: int, height: int) -> None:
     """Goes through the buffers in time, with those that are alive sorted by address."""
     alive: list[tuple[int, int]] = []  # first address, and first address after it
-    events = sorted((moment, begins, index) for index, (lower, upper, _) in enumerate(rectangles)
-                    for moment, begins in ((lower, 1), (upper, 0)))
+    events = sorted((moment, begins, index) for index, buffer in enumerate(buffers)
+                    for moment, begins in ((buffer.lower, 1), (buffer.upper, 0)))
     for moment, begins, index in events:
-        place = rectangles[index][2]
+        place = buffers[index].place
         here = (place.offset, place.offset + place.size)
         if place.offset < 0 or place.offset % alignment or here[1] > height:
             raise ProfilerError(f"buffer {index} of the plan lies at {place.offset}, outside of the arena of {height} or not aligned")
@@ -129,70 +130,22 @@ def check_belongs(found: Places, chosen: Plan) -> None:
         raise ProfilerError(f"the plan goes to step {end - 1}, the schedule to {len(chosen.steps) - 1}: they do not belong together")
 
 
-class ArenaValues(Values):
-    """Evaluates nodes; where `outs` is set, the next operator that can writes its outputs there."""
-
-    def __init__(self, trace: TracedIteration, placeholders: dict[fx.Node, torch.Tensor], device: torch.device) -> None:
-        super().__init__(trace, placeholders, device)
-        self.outs: dict[str, torch.Tensor] | None = None
-        self._operators = {operator.node for operator in trace.operators}
-
-    def target_of(self, node: fx.Node) -> Callable[..., Any]:
-        """The operator of a node; of one that has a kernel with `out=`, what uses it when asked to."""
-        target: Callable[..., Any] = node.target
-        overload = out_form(node) if node in self._operators else None
-        if overload is None:
-            return target
-
-        def call(*positional: object, **keywords: object) -> object:
-            outs, self.outs = self.outs, None
-            if outs is None:
-                return target(*positional, **keywords)
-            return overload(*positional, **keywords, **outs)
-
-        return call
-
-
-def out_form(node: fx.Node) -> Any:
-    """The overload of a node's operator that writes to given outputs, where the CPU has a kernel for it; else None.
-
-    Overloads that PyTorch generates run the other form and copy: they would hide what is made beside the arena.
-    """
-    target = node.target
-    packet, wanted = target.overloadpacket, len(target._schema.returns)
-    ours = [(argument.name, str(argument.type)) for argument in target._schema.arguments]
-    for name in packet.overloads():
-        overload = getattr(packet, name)
-        arguments = overload._schema.arguments
-        outs = [argument for argument in arguments if argument.is_out]
-        others = [(argument.name, str(argument.type)) for argument in arguments if not argument.is_out]
-        if len(outs) == wanted and others == ours:
-            full = overload._schema.name + (f".{overload._schema.overload_name}" if overload._schema.overload_name else "")
-            return overload if torch._C._dispatch_has_kernel_for_dispatch_key(full, "CPU") else None
-    return None
-
-
 class ArenaMachine(Machine):
-    """A machine whose tensors are views of one arena; `arena` is that, of the plan's height to the byte."""
-
-    values_type = ArenaValues
-    values: ArenaValues
+    """A machine for whose tensors PyTorch's allocator takes the plan's addresses. `learn` comes before the first `run`."""
 
     def __init__(self, plan: Plan, trace: TracedIteration, module: nn.Module, device: torch.device, found: Places) -> None:
         if device.type != "cpu":
             raise ProfilerError("--arena needs --device cpu: nobody has tried it on another")
         check_belongs(found, plan)
-        self.places = found
-        self.arena = torch.empty(found.height, dtype=torch.uint8, device=device)
-        if self.arena.data_ptr() % ALIGNMENT:
-            raise ProfilerError(f"the allocator gave an arena that is not aligned to {ALIGNMENT} bytes")
-        # Steps whose kernels write to the arena, and those whose results are copied there.
-        self.direct_steps = self.copied_steps = 0
+        self.places, self.address = found, 0
+        # Allocations of an iteration, and how many of them lie in the arena.
+        self.allocations = self.placed = 0
+        self._session = Session()
+        self._offsets: dict[int, int] = {}  # of allocations that are tensors of the plan
+        self._spans: list[tuple[int, int, int]] = []  # step, its first allocation, and the first one after it
         self._tensors = plan.tensors
         super().__init__(plan, trace, module, device)
         self._entrances = [(id, self._place(id, 0)) for id, _ in self._inputs if id is not None]
-
-    # Where tensors go.
 
     def _place(self, id: int, step: int) -> Place | None:
         """The place of a tensor; None for one of no bytes."""
@@ -204,97 +157,115 @@ class ArenaMachine(Machine):
                                 "bench verify --plan has all that is wrong")
         return found
 
-    def _view(self, tensor: torch.Tensor, offset: int) -> torch.Tensor:
-        """The arena from an address on, as a tensor like another."""
-        size = tensor.element_size()
-        whole = self.arena[offset: self.arena.numel() - (self.arena.numel() - offset) % size].view(tensor.dtype)
-        return whole.as_strided(tensor.size(), tensor.stride(), whole.storage_offset())
+    # Which allocation is what.
 
-    def _held_at(self, held: object, place: Place) -> object:
-        """What an operator made, in its place: copied there unless it is there already."""
-        parts = held if isinstance(held, tuple) else (held,)
-        moved: dict[int, torch.Tensor] = {}
+    def learn(self, inputs: tuple[torch.Tensor, ...]) -> None:
+        """Runs one iteration in ordinary memory, to see what it allocates for which tensor of which step; then makes the arena."""
+        self._offsets.clear()
+        self._spans.clear()
+        self.run(inputs)
+        sizes, uppers = self._session.log()
+        offsets = np.full(len(sizes), ELSEWHERE, np.int64)
+        for allocation, offset in self._offsets.items():
+            offsets[allocation] = offset
+        for step, first, end in self._spans:
+            scratch = [index for index in range(first, end) if offsets[index] == ELSEWHERE and uppers[index] <= end]
+            if scratch:
+                _lay(scratch, self._taken(step, range(first, end)), self.places.height, sizes, uppers, offsets)
+        self.allocations, self.placed = len(sizes), int((offsets != ELSEWHERE).sum())
+        self.address = self._session.plan(sizes, offsets, self.places.height)
+        if not self.address:
+            raise ProfilerError(f"there are no {self.places.height} bytes in one piece for the arena")
+
+    def _taken(self, step: int, allocations: range) -> list[tuple[int, int, int]]:
+        """Addresses of tensors during a step: the first, the first after them, and with which allocation they are taken."""
+        made = {self._offsets[index]: index for index in reversed(allocations) if index in self._offsets}
+        there = (stay for stay in self.places.buffers if stay.lower <= step < stay.upper)
+        return [(place.offset, place.offset + place.size, made.get(place.offset, -1) if stay.lower == step else -1)
+                for stay in there for place in (stay.place,)]
+
+    def _learn_held(self, held: object, place: Place) -> None:
+        """What an operator made: its parts lie one after the other, those with the largest elements first, so that each is aligned."""
         offset = place.offset
-        # The largest elements first, so that each part begins at a multiple of its own.
-        for index in sorted(range(len(parts)), key=lambda index: -parts[index].element_size()):
-            part = parts[index]
-            length = extent(part)
-            if offset + length > place.offset + place.size:
-                raise ProfilerError(f"a result of {length} bytes does not fit into its buffer of {place.size} in the arena")
-            if part.data_ptr() == self.arena.data_ptr() + offset and self._is_inside(part):
-                moved[index] = part
-            else:
-                moved[index] = self._view(part, offset).copy_(part)
-            offset += length
-        return tuple(moved[index] for index in range(len(parts))) if isinstance(held, tuple) else moved[0]
-
-    def is_in_place(self, tensor: torch.Tensor, id: int, step: int) -> bool:
-        """Whether all of a tensor lies where the plan says that it does during a step."""
-        place, at = self.places.of(id, step), tensor.data_ptr() - self.arena.data_ptr()
-        return (place is not None and self._is_inside(tensor)
-                and place.offset <= at <= at + extent(tensor) <= place.offset + place.size)
-
-    def _is_inside(self, tensor: torch.Tensor) -> bool:
-        return bool(tensor.untyped_storage().data_ptr() == self.arena.untyped_storage().data_ptr())
-
-    # Steps.
+        parts = held if isinstance(held, tuple) else (held,)
+        for part in sorted(parts, key=lambda part: -part.element_size()):
+            size = part.untyped_storage().nbytes()
+            if offset + size > place.offset + place.size:
+                raise ProfilerError(f"a result of {size} bytes does not fit into its buffer of {place.size} in the arena")
+            allocation = self._session.find(part)
+            if allocation >= 0 and size:
+                # What is made in place stays where it was; `Watch` sees whether that is the plan's place.
+                self._offsets.setdefault(allocation, offset)
+            offset += size
 
     def _bound(self, index: int, step: Step) -> Callable[[], None]:
         inner = super()._bound(index, step)
-        if step.verb in ("free", "offload"):
+        if step.verb == "free":
             return inner
-        placed = [(id, self._place(id, index)) for id in self._made(step)]
-        into = {id: place for id, place in placed if place is not None}
-        outs = self._outs(step, into)
-        if isinstance(step, Compute):
-            self.direct_steps += outs is not None
-            self.copied_steps += outs is None and step.implementation.get("in_place") is None
-        values, held = self.values, self.held
+        into = [(id, place) for id in self._made(step) if (place := self._place(id, index)) is not None]
+        session, held = self._session, self.held
 
         def run() -> None:
-            values.outs = outs
-            try:
-                inner()
-            finally:
-                values.outs = None
-            for id, place in into.items():
-                held[id] = self._held_at(held[id], place)
+            if self.address:
+                return inner()
+            first = session.length()
+            inner()
+            for id, place in into:
+                self._learn_held(held[id], place)
+            self._spans.append((index, first, session.length()))
 
         return run
 
     def _made(self, step: Step) -> list[int]:
         """What is there after a step that was not, or that is there anew."""
         if isinstance(step, Move):
-            return [step.tensor]
+            return [step.tensor] if step.verb == "fetch" else []
         return makes(self.library.entries[step.operator], step.implementation)
-
-    def _outs(self, step: Step, into: Mapping[int, Place]) -> dict[str, torch.Tensor] | None:
-        """Views for all outputs of a step's kernel, by argument; None where it cannot be told to write there."""
-        if isinstance(step, Move) or step.implementation["name"] not in ("default", "recompute"):
-            return None
-        operator = self.library.operators[step.operator]
-        overload = out_form(operator.node)
-        if overload is None or operator.node in self.library.state_of:
-            return None
-        names = [argument.name for argument in overload._schema.arguments if argument.is_out]
-        traced = {storage.value.index: storage for storage in self.trace.storages if storage.value.node is operator.node}
-        found: dict[str, torch.Tensor] = {}
-        for position, name in enumerate(names):
-            storage = traced.get(None if len(names) == 1 else position)
-            if storage is None or storage.id not in into:
-                return None
-            fake, place = storage.value.tensor, into[storage.id]
-            if extent(fake) > place.size or fake.storage_offset():
-                return None
-            found[name] = self._view(fake, place.offset)
-        return found
 
     def _take(self, inputs: tuple[torch.Tensor, ...]) -> None:
         """The inputs are copied into the arena; the caller keeps its own."""
-        super()._take(inputs)
+        super()._take(tuple(tensor.detach().clone() for tensor in inputs))
         for id, place in self._entrances:
-            if place is not None:
-                self.held[id] = self._held_at(self.held[id], place)
+            if place is not None and not self.address:
+                self._learn_held(self.held[id], place)
+
+    # Running.
+
+    def run(self, inputs: tuple[torch.Tensor, ...], account: Account | None = None, stamps: Stamps | None = None) -> Result:
+        """One iteration, in the arena where there is one; it must allocate as the first one did."""
+        self._session.begin_iteration()
+        outer = self._session.begin_window((0, self.allocations) if self.address else None)
+        stopped = -1
+        try:
+            result = super().run(inputs, account, stamps)
+        finally:
+            stopped = self._session.end_window(outer)
+        if self.address and stopped >= 0:
+            raise ProfilerError(f"allocation {stopped} of {self.allocations} is of another size than in the first iteration, or missing")
+        return result
+
+    def is_in_place(self, tensor: torch.Tensor, id: int, step: int) -> bool:
+        """Whether all of a tensor lies where the plan says that it does during a step."""
+        place, at = self.places.of(id, step), tensor.data_ptr() - self.address
+        return place is not None and place.offset <= at <= at + extent(tensor) <= place.offset + place.size
+
+
+def _lay(
+    scratch: list[int], taken: list[tuple[int, int, int]], height: int, sizes: Numbers, uppers: Numbers, offsets: Numbers
+) -> None:
+    """Lays what a kernel allocates for itself at the lowest address where nothing lies meanwhile; what does not fit stays elsewhere."""
+    lying: list[tuple[int, int, int]] = []  # first address, first address after it, allocation before which it goes
+    for index in scratch:
+        size, upper = -(-int(sizes[index]) // ALIGNMENT) * ALIGNMENT, int(uppers[index])
+        at = 0
+        for first, end in sorted([(first, end) for first, end, since in taken if since < upper]
+                                 + [(first, end) for first, end, until in lying if until > index]):
+            if first - at >= size:
+                break
+            at = max(at, end)
+        if at + size <= height:
+            lying.append((at, at + size, upper))
+            offsets[index] = at
 
 
 def extent(tensor: torch.Tensor) -> int:

@@ -36,6 +36,8 @@ def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Rec
     machine = ArenaMachine(chosen, with_bench.trace, with_bench.module, device, found)
     plain = Machine(chosen, with_bench.trace, with_bench.module, device)
     expected = with_bench.outcome(lambda: plain.run(with_bench.inputs))
+    with_bench.fresh()
+    machine.learn(with_bench.inputs)
     outcome = with_bench.outcome(lambda: machine.run(with_bench.inputs, stamps=Watch(machine)))
     different = differing(expected, outcome)
 
@@ -43,9 +45,9 @@ def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Rec
         machine.run(with_bench.inputs)
 
     with_bench.fresh()
-    arena = machine.arena.untyped_storage().nbytes()
+    arena = machine.places.height
     resident = with_bench.fixed_bytes + arena
-    peaks = measure.peaks(iteration, device, resident)
+    peaks = measure.peaks(iteration, device, resident, in_arena=True)
     taken = measure.times(iteration, device, settings.repeats)
     made: Record = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
     made |= {
@@ -56,7 +58,7 @@ def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Rec
         "arena": {
             "height_bytes": arena, "beside_bytes": peaks.allocated - resident,
             "method": found.document.get("method", ""), "alignment": found.document["alignment"],
-            "direct_steps": machine.direct_steps, "copied_steps": machine.copied_steps,
+            "allocations": machine.allocations, "placed": machine.placed,
             "equal_to_plain": not different, "different_from_plain": different[:_SHOWN],
         },
     }
@@ -72,5 +74,5 @@ def words(made: Record) -> str:
     if arena is None:
         return ""
     same = "equal to the plain replay to the bit" if arena["equal_to_plain"] else "DIFFERENT from the plain replay"
-    return (f"  arena of {arena['height_bytes']} bytes, up to {arena['beside_bytes']} beside it; {arena['direct_steps']} steps write "
-            f"there at once, {arena['copied_steps']} are copied in; {same}")
+    return (f"  arena of {arena['height_bytes']} bytes, up to {arena['beside_bytes']} beside it; {arena['placed']} of "
+            f"{arena['allocations']} allocations lie there; {same}")

@@ -84,16 +84,13 @@ class Stamps:
 class Machine:
     """A module, made ready to run by a plan; `run` executes one iteration."""
 
-    # What evaluates nodes; a machine with other places for its tensors has another.
-    values_type: type[Values] = Values
-
     def __init__(self, plan: Plan, trace: TracedIteration, module: nn.Module, device: torch.device) -> None:
         self.plan, self.trace, self.module, self.device = plan, trace, module, device
         self.random_states: dict[int, torch.Tensor] = {}
         self._copied: set[int] = set()
         with torch.no_grad():
             placeholders = self._placeholders()
-            self.values = self.values_type(trace, placeholders, device)
+            self.values = Values(trace, placeholders, device)
             self.held = self.values.held
             self.host: Held = {}
             by_node, late = self._state(placeholders)

@@ -104,10 +104,11 @@ def _time_cpu(iteration: Iteration) -> int:
     return time.perf_counter_ns() - started
 
 
-def peaks(iteration: Iteration, device: torch.device, resident: int) -> Peaks:
-    """Peak memory of one iteration; `resident` is what is there before it, which a CPU allocator does not say."""
+def peaks(iteration: Iteration, device: torch.device, resident: int, in_arena: bool = False) -> Peaks:
+    """Peak memory of one iteration; `resident` is what is there before it, which a CPU allocator does not say. In an
+    arena there may be nothing besides."""
     gc.collect()
-    return _peaks_cuda(iteration) if device.type == "cuda" else _peaks_cpu(iteration, resident)
+    return _peaks_cuda(iteration) if device.type == "cuda" else _peaks_cpu(iteration, resident, in_arena)
 
 
 def _peaks_cuda(iteration: Iteration) -> Peaks:
@@ -120,9 +121,9 @@ def _peaks_cuda(iteration: Iteration) -> Peaks:
     return Peaks(before, torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
 
 
-def _peaks_cpu(iteration: Iteration, resident: int) -> Peaks:
+def _peaks_cpu(iteration: Iteration, resident: int, in_arena: bool) -> Peaks:
     highest, _ = cpu_allocations(iteration)
-    if not highest:
+    if not highest and not in_arena:
         raise ProfilerError("this torch build records no allocations on the CPU: the peak cannot be measured")
     return Peaks(resident, resident + highest)
 

@@ -71,14 +71,10 @@ class Values:
                 positional.append(bound)
             else:
                 keywords[argument.name] = bound
-        target = self.target_of(node)
+        target = node.target
         if not keywords:
             return lambda: target(*[bound() for bound in positional])
         return lambda: target(*[b() for b in positional], **{name: b() for name, b in keywords.items()})
-
-    def target_of(self, node: fx.Node) -> Callable[..., object]:
-        """What runs a node, given its operands."""
-        return node.target
 
     def _held_getter(self, id: int) -> Getter:
         held = self.held

@@ -117,7 +117,7 @@ c10::DataPtr allocate(const std::shared_ptr<Session>& shared, int64_t size) {
   int64_t offset = kElsewhere;
   const bool known = expected(session, size, offset);
   void* address = nullptr;
-  if (known && offset != kElsewhere && session.memory->take(offset, offset + block->size)) {
+  if (known && offset != kElsewhere && session.memory->take(offset, offset + size)) {
     block->memory = session.memory;
     block->offset = offset;
     block->level = &Session::inside;

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from .errors import PlanError
+from .errors import ProfilerError
 
 ALIGNMENT = 64
 # In a log: not freed yet. In a plan: not in the session's memory.
@@ -30,7 +30,7 @@ _SIGNATURES = {  # the result, and the arguments
 
 @cache
 def library() -> Any:
-    """Compiled at most once for a version of torch; a `PlanError` where there is no compiler."""
+    """Compiled at most once for a version of torch; a `ProfilerError` where there is no compiler."""
     from torch._inductor.codecache import CppCodeCache
 
     kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "-": None,
@@ -40,7 +40,7 @@ def library() -> Any:
         ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"), mode=ctypes.RTLD_GLOBAL)
         loaded: Any = CppCodeCache.load(Path(__file__).with_name("allocator.cpp").read_text(encoding="utf-8"), needs_vec_isa=False)
     except Exception as error:  # of the compiler, of the linker
-        raise PlanError(f"arena=True needs a C++ compiler for PyTorch's headers: {str(error).strip()[:400]}") from error
+        raise ProfilerError(f"an arena needs a C++ compiler for PyTorch's headers: {str(error).strip()[:400]}") from error
     for name, signature in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype, *function.argtypes = (kinds[letter] for letter in signature)
