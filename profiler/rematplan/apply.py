@@ -87,6 +87,8 @@ class Unrolled:
             x, weight, bias, _, _, training, momentum, epsilon = copy.args
             copy.target, copy.args = aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, epsilon)
             copy.meta["val"] = node.meta["val"][:_REPEATED_OUTPUTS]
+        if self.joint.fuse and copy.target is aten.cat.default:
+            copy.target = torch.ops.rematplan.joined.default
         self._copy[node] = copy
         return copy
 

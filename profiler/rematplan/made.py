@@ -1,8 +1,11 @@
-"""`rematplan::made`: the tensor that it is given, made where it stands.
+"""Operators of planned graphs: `rematplan::made`, the tensor that it is given, made where it stands, and `rematplan::joined`.
 
 Inductor computes a pointwise value where it is read, and keeps what it is computed from until then. A plan counts the value
 as a tensor, and what it is computed from as gone. In a planned graph each such tensor goes through this operator, which
 inductor lowers to nothing but a buffer for it.
+
+Inductor writes what is concatenated into the result at once, so that all of the result is there from its first part on, and
+its parts never are. In a planned graph `joined` stands for a concatenation: a call, which reads parts that are there.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from torch.utils.flop_counter import flop_registry
 _LIBRARY = torch.library.Library("rematplan", "DEF")
 _LIBRARY.define("made(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
 _LIBRARY.impl("made", lambda x: x.clone(), "CompositeExplicitAutograd")
+_LIBRARY.define("joined(Tensor[] tensors, int dim=0) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+_LIBRARY.impl("joined", torch.cat, "CompositeExplicitAutograd")
 
 
 def may_be_inlined(node: fx.Node) -> bool:
