@@ -132,7 +132,8 @@ fn merge(instance: &Instance, anchors: &[usize], most_operators: usize, most_nod
         if operators > most_operators {
             return f64::INFINITY;
         }
-        let mut boundary: Vec<TensorId> = at_position[first..last].iter().flatten().flat_map(|one| one.touches()).collect();
+        let mut boundary: Vec<TensorId> =
+            at_position[first..last].iter().flatten().flat_map(|one| one.touches()).collect();
         boundary.retain(|&id| {
             let (least, most) = spans[id.index()];
             let by_forward = |maker| is_forward(instance, maker);
