@@ -268,6 +268,21 @@ impl Operator {
         self.outputs.iter().chain(&self.implementations[implementation].saves).copied()
     }
 
+    /// Every tensor that the operator makes with any implementation: its outputs, then the extra saved ones.
+    pub fn made(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.outputs.iter().chain(self.implementations.iter().flat_map(|way| &way.saves)).copied()
+    }
+
+    /// Every tensor that the operator reads with any implementation, once for each that does.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.implementations.iter().flat_map(|way| way.reads.iter().copied())
+    }
+
+    /// What it makes, then what it reads.
+    pub fn touches(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.made().chain(self.reads())
+    }
+
     /// Whether there are several implementations for the first run, or several for those after it.
     pub fn has_choice(&self) -> bool {
         let again = self.implementations.iter().filter(|implementation| implementation.recompute).count();

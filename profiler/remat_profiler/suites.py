@@ -123,7 +123,7 @@ def _kusumoto_batches() -> dict[str, Job]:
 def _large() -> dict[str, Job]:
     """Networks of thousands of operators, on an A100. The batches are so large that a fifth of the peak holds parameters and
     their gradients, which no schedule can do without."""
-    tokens = {"llama2-70b": (16, 2048), "gpt3-175b": (16, 2048), "m2m100-1.2b": (32, 512)}
+    tokens = {"llama2-70b": (16, 2048), "llama3.1-405b": (32, 2048), "gpt3-175b": (16, 2048), "m2m100-1.2b": (32, 512)}
     jobs = {f"{name}-{length}-b{batch}": Job(f"large:{name}", batch, (length,), "model:a100", "cpu")
             for name, (batch, length) in tokens.items()}
     jobs["vit-22b-224-b256"] = _job("large:vit-22b", 256, 224, device="model:a100")

@@ -116,6 +116,7 @@ def test_the_large_networks_have_the_parameters_of_their_publications():
     parameters = {name: instance.read(ROOT / "large" / f"{name}.json.zst")["fixed_bytes"]["parameters"] // 4
                   for name in suite("large")}
     assert parameters["llama2-70b-2048-b16"] == 68_976_648_192  # of the published checkpoint
+    assert parameters["llama3.1-405b-2048-b32"] == 405_853_388_800  # likewise
     assert parameters["sdxl-unet-128-b8"] == 2_567_463_684  # likewise
     assert abs(parameters["m2m100-1.2b-512-b32"] - 1.2e9) < 0.05e9
     assert abs(parameters["gpt3-175b-2048-b16"] - 174_600e6) < 100e6  # Brown et al., Table D.1: 174,600 M

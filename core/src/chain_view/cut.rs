@@ -14,15 +14,11 @@ pub fn stages(instance: &Instance, plan: &Plan) -> Result<Vec<StageOperators>, N
 /// Whether an operator that reads nothing computed starts a path through the network. Constants do
 /// not, nor does what the loss makes of the labels: both follow their readers.
 fn starts_a_path(instance: &Instance, id: OperatorId) -> bool {
-    instance.operator(id).phase == Phase::Forward && reads(instance, id).next().is_some()
+    instance.operator(id).phase == Phase::Forward && instance.operator(id).reads().next().is_some()
 }
 
 fn producer(instance: &Instance, tensor: TensorId) -> Option<OperatorId> {
     instance.tensor(tensor).producer
-}
-
-fn reads(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
-    instance.operator(id).implementations.iter().flat_map(|v| v.reads.iter().copied())
 }
 
 /// The cut tensors, and where the forward operators stand between them.
@@ -70,7 +66,7 @@ impl<'a> Paths<'a> {
     fn computed(&self, id: OperatorId) -> impl Iterator<Item = (TensorId, OperatorId)> + use<'a> {
         let instance = self.instance;
         let made = move |read: TensorId| Some((read, producer(instance, read)?));
-        reads(instance, id).filter_map(made).filter(|(_, maker)| instance.operator(*maker).phase.is_forward())
+        instance.operator(id).reads().filter_map(made).filter(|(_, maker)| instance.operator(*maker).phase.is_forward())
     }
 
     /// The same along paths.
@@ -188,7 +184,7 @@ impl Levels {
         if let Some(forward) = instance.operator(id).differentiates {
             return self.of[forward.index()];
         }
-        let makers: Vec<_> = reads(instance, id).filter_map(|t| producer(instance, t)).collect();
+        let makers: Vec<_> = instance.operator(id).reads().filter_map(|t| producer(instance, t)).collect();
         let backward = makers.iter().filter(|m| !instance.operator(**m).phase.is_forward());
         let earliest = backward.map(|m| self.of[m.index()]).min();
         earliest.or_else(|| makers.iter().map(|m| self.of[m.index()]).max()).unwrap_or(top)

@@ -97,7 +97,7 @@ impl ChainView {
         let boundary = |stage: usize| {
             let operators = &self.stages[stage];
             let tensors = |ids: &[OperatorId], select: &dyn Fn(TensorId) -> bool| -> HashSet<TensorId> {
-                let touched = ids.iter().flat_map(|&id| touched(instance, id));
+                let touched = ids.iter().flat_map(|&id| instance.operator(id).touches());
                 touched.filter(|&id| select(id)).collect()
             };
             let all: Vec<OperatorId> = operators.forward.iter().chain(&operators.backward).copied().collect();
@@ -123,13 +123,6 @@ pub struct Boundary {
     pub gradients: HashSet<TensorId>,
     /// What is there after its backward: results of it, and gradients that earlier stages read, whoever made them.
     pub leaves: HashSet<TensorId>,
-}
-
-/// What any implementation of an operator makes and reads.
-fn touched(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
-    let operator = instance.operator(id);
-    (0..operator.implementations.len())
-        .flat_map(move |v| operator.makes(v).chain(operator.implementations[v].reads.iter().copied()))
 }
 
 /// The first, and of the others those that none is at least as good as.
@@ -210,11 +203,12 @@ fn check(flow: &Flow<'_>, plan: &Plan, stage: usize, option: &StageOption) -> Re
             return Err(format!("{} does not run", name(missing)));
         }
         let after_forward = after_forward.as_ref().unwrap_or(&there);
-        let mut made = operators.forward.iter().flat_map(|&id| touched(instance, id));
+        let mut made = operators.forward.iter().flat_map(|&id| instance.operator(id).touches());
         if made.any(|id| flow.is_output(id, stage) && !after_forward.contains(&id)) {
             return Err("its forward does not leave the stage's output".into());
         }
-        let mut made = operators.forward.iter().chain(&operators.backward).flat_map(|&id| touched(instance, id));
+        let mut made =
+            operators.forward.iter().chain(&operators.backward).flat_map(|&id| instance.operator(id).touches());
         let own = |id: TensorId| flow.made_by(id, stage, false) || flow.made_by(id, stage, true);
         if made.any(|id| own(id) && flow.outlives(id, stage) && !there.contains(&id)) {
             return Err("its backward does not leave its results".into());

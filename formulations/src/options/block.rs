@@ -3,16 +3,15 @@
 //!
 //! Equal blocks have equal documents: names and numbers are by first use. Builds on the chain view; knows no method.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashSet};
 
 use remat_core::chain_view::{Boundary, StageOperators, StageOption};
-use remat_core::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument,
-    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
-};
+use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, simulate};
+
+use super::draft::Draft;
 
 /// A block, and the way back to the network.
 pub struct Block {
@@ -43,14 +42,17 @@ impl Block {
     /// # Errors
     /// Some operator has no implementation that reads only what the block is handed.
     pub fn new(instance: &Instance, operators: &StageOperators, boundary: &Boundary) -> Result<Self, String> {
-        let mut maker = Maker {
-            instance,
-            boundary,
-            home: operators.forward.iter().chain(&operators.backward).copied().collect(),
-            tensors: HashMap::new(),
-            document: empty(instance),
-            operators: Vec::new(),
+        let kind = move |id: TensorId| {
+            let tensor = instance.tensor(id);
+            match tensor.kind {
+                _ if tensor.producer.is_none() || boundary.inputs.contains(&id) => TensorKind::Input,
+                kind if kind.is_result() => kind,
+                _ if boundary.leaves.contains(&id) => TensorKind::Output,
+                kind => kind,
+            }
         };
+        let home = operators.forward.iter().chain(&operators.backward).copied().collect();
+        let mut maker = Maker { instance, boundary, home, draft: Draft::new(instance, kind), operators: Vec::new() };
         for &id in &operators.forward {
             maker.operator(id)?;
         }
@@ -58,7 +60,7 @@ impl Block {
         for &id in &operators.backward {
             maker.operator(id)?;
         }
-        let Maker { document, operators, .. } = maker;
+        let Maker { draft: Draft { document, .. }, operators, .. } = maker;
         let instance = Instance::new(&document).map_err(|error| error.to_string())?;
         let key = serde_json::to_string(&document).expect("a document always serialises");
         Ok(Self { instance, document, key, operators })
@@ -79,8 +81,7 @@ impl Block {
     pub fn handed_on(&self) -> u64 {
         let rest = self.operators.iter().position(Option::is_none).map(OperatorId::from_index);
         rest.map_or(0, |rest| {
-            let operator = self.instance.operator(rest);
-            let touched = operator.makes(0).chain(operator.implementations[0].reads.iter().copied());
+            let touched = self.instance.operator(rest).touches();
             touched.map(|id| self.instance.tensor(id).bytes).sum()
         })
     }
@@ -137,60 +138,16 @@ pub fn computes(schedule: &Schedule) -> Vec<Compute> {
     schedule.steps.iter().filter_map(compute).collect()
 }
 
-/// A document with nothing in it.
-pub fn empty(instance: &Instance) -> InstanceDocument {
-    let origin = Origin::Generated { generator: "block".into(), parameters: BTreeMap::new(), seed: None };
-    InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: "block".into(),
-        units: instance.units(),
-        provenance: Provenance::of_graph("block".into(), &origin, "a block of a network"),
-        fixed_bytes: FixedBytes::default(),
-        tensors: vec![],
-        views: vec![],
-        operators: vec![],
-        order: vec![],
-    }
-}
-
 /// Makes a document of a block.
 struct Maker<'a> {
     instance: &'a Instance,
     boundary: &'a Boundary,
-    home: std::collections::HashSet<OperatorId>,
-    tensors: HashMap<TensorId, u32>,
-    document: InstanceDocument,
+    home: HashSet<OperatorId>,
+    draft: Draft<'a>,
     operators: Vec<Option<(OperatorId, Vec<usize>)>>,
 }
 
 impl Maker<'_> {
-    /// A tensor's number, by first use.
-    fn tensor(&mut self, id: TensorId) -> u32 {
-        if let Some(&known) = self.tensors.get(&id) {
-            return known;
-        }
-        let tensor = self.instance.tensor(id);
-        let kind = match tensor.kind {
-            _ if tensor.producer.is_none() || self.boundary.inputs.contains(&id) => TensorKind::Input,
-            kind if kind.is_result() => kind,
-            _ if self.boundary.leaves.contains(&id) => TensorKind::Output,
-            kind => kind,
-        };
-        let number = u32::try_from(self.tensors.len()).expect("instances hold fewer than 2^32 tensors");
-        let name = format!("t{number}");
-        self.document.tensors.push(TensorDocument {
-            id: number,
-            name,
-            bytes: tensor.bytes,
-            kind,
-            shape: None,
-            dtype: None,
-        });
-        self.tensors.insert(id, number);
-        number
-    }
-
     /// Whether an implementation does with what the block is handed.
     fn suits(&self, id: OperatorId, variant: usize) -> bool {
         let way = &self.instance.operator(id).implementations[variant];
@@ -215,65 +172,20 @@ impl Maker<'_> {
         if variants.first().is_none_or(|&v| operator.implementations[v].recompute) {
             return Err(format!("operator {:?} reads what its block is not handed", operator.name));
         }
-        let number = u32::try_from(self.operators.len()).expect("instances hold fewer than 2^32 operators");
-        let outputs = operator.outputs.iter().map(|&made| self.tensor(made)).collect();
-        let implementations = variants.iter().enumerate().map(|(at, &v)| {
-            let way = &operator.implementations[v];
-            let pair = |pair: remat_core::instance::InPlace| (self.tensor(pair.output), self.tensor(pair.input));
-            let in_place = way.in_place.map(pair).map(|(output, input)| InPlaceDocument { output, input });
-            ImplementationDocument {
-                inputs: Some(way.reads.iter().map(|&read| self.tensor(read)).collect()),
-                saves: way.saves.iter().map(|&saved| self.tensor(saved)).collect(),
-                in_place,
-                recompute: way.recompute,
-                ..ImplementationDocument::plain(&format!("v{at}"), way.time, way.workspace_bytes)
-            }
-        });
-        let implementations = implementations.collect();
-        self.document.operators.push(OperatorDocument {
-            id: number,
-            name: format!("op{number}"),
-            op_type: "block".into(),
-            phase: operator.phase,
-            differentiates: None,
-            inputs: vec![],
-            outputs,
-            recomputable: Some(operator.recomputable),
-            random: false,
-            updates_state: operator.updates_state,
-            attributes: BTreeMap::new(),
-            implementations,
-        });
-        self.document.order.push(number);
+        let outputs = self.draft.tensors(operator.outputs.iter().copied());
+        let ways = variants.iter().map(|&v| self.draft.way(&operator.implementations[v], |_| true)).collect();
+        let runs = (operator.recomputable, operator.updates_state);
+        self.draft.operator(operator.phase, runs, outputs, ways);
         self.operators.push(Some((id, variants)));
         Ok(())
     }
 
     /// The rest of the network: reads what the block hands on, makes the gradients that it is handed.
     fn rest(&mut self) {
-        let sorted = |set: &std::collections::HashSet<TensorId>| {
-            let mut ids: Vec<TensorId> = set.iter().copied().collect();
-            ids.sort_unstable();
-            ids
-        };
-        let inputs = sorted(&self.boundary.outputs).into_iter().map(|id| self.tensor(id)).collect();
-        let outputs = sorted(&self.boundary.gradients).into_iter().map(|id| self.tensor(id)).collect();
-        let number = u32::try_from(self.operators.len()).expect("instances hold fewer than 2^32 operators");
-        self.document.operators.push(OperatorDocument {
-            id: number,
-            name: "rest".into(),
-            op_type: "rest".into(),
-            phase: Phase::Backward,
-            differentiates: None,
-            inputs,
-            outputs,
-            recomputable: Some(false),
-            random: false,
-            updates_state: false,
-            attributes: BTreeMap::new(),
-            implementations: vec![ImplementationDocument::plain("rest", 0, 0)],
-        });
-        self.document.order.push(number);
+        let mut sorted = |set: &HashSet<TensorId>| self.draft.tensors(set.iter().copied().collect::<BTreeSet<_>>());
+        let (inputs, outputs) = (sorted(&self.boundary.outputs), sorted(&self.boundary.gradients));
+        let way = ImplementationDocument { inputs: Some(inputs), ..ImplementationDocument::plain("", 0, 0) };
+        self.draft.operator(Phase::Backward, (false, false), outputs, vec![way]);
         self.operators.push(None);
     }
 }

@@ -1,4 +1,4 @@
-//! `h-ilp`: blocks with options on several levels, for graphs that are no chain.
+//! `h-ilp` and `hiremate`: blocks with options on several levels, for graphs that are no chain.
 //!
 //! [`partition`](super::partition) says what is a block, [`frontier`](super::frontier) asks for options,
 //! [`upper`](super::upper) makes the level above, and `monet` plans the top.
@@ -15,8 +15,10 @@ use super::block::{Block, computes};
 use super::frontier::{Goal, Known};
 use super::partition::Partition;
 use super::upper::Upper;
-use super::{Questions, Tolerance, plan_blocks};
-use crate::method::parameters::Parameters;
+use super::{Peaks, Questions, Saves, Tolerance, frontier, grid, layers, plan_blocks};
+use crate::method::parameters::{ParameterSpec, Parameters};
+use crate::method::report::{Progress, Reporter};
+use crate::method::setting::Setting;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Limits, Method, MethodError, SkipReason, Termination,
 };
@@ -35,8 +37,8 @@ setting! {
     /// most options of a block that the level above chooses from
     pub Choice("options"): number from 1 to 1_000_000 = 8
 }
-
-/// Blocks with options and a program above them, for graphs that are no chain.
+/// Blocks with options and a program above them, for graphs that are no chain: `HiRemate`, and the same with all options
+/// that matter.
 ///
 /// # Problem
 /// Forward operators in a row make a block, with the backward operators that go with them. A schedule runs the forwards of
@@ -57,11 +59,19 @@ setting! {
 /// # Departures from the paper
 /// * The paper's partition also merges branches that meet again; here blocks are neighbours in the instance's order, merged
 ///   by the same rule. A block of one operator stays what it is, with its implementations.
-/// * Options are those of `rotor-options`: the frontier of saved bytes, peak and time. Of those as many as `options` go up,
-///   the extremes first and then those furthest from the ones chosen in saved bytes and peak (the paper: saved bytes).
+/// * `h-ilp` leaves a chain of blocks of at most `operators` operators, half of them in equal layers, to `rotor-options`;
+///   the authors' partition leaves chains to their chain program likewise, which is the row `rockmate`. `hiremate` never does.
+/// * `h-ilp` has the options of `rotor-options`: the frontier of saved bytes, peak and time. `hiremate` has the authors'
+///   grid: 4 peaks, 6 saved bytes for each.
+/// * Of the options as many as `options` go up, the extremes first and then those furthest from the ones chosen in saved
+///   bytes and peak (the paper: saved bytes). The authors share 100 among the blocks of a level, at most 20: `options=5`.
+/// * The authors' sizes are 20 nodes in a block and 30 on top. A node is an operator with its backward there, and two
+///   operators here: `operators=40` and `nodes=60`. These defaults are those of the authors' code (rockmate 2.0.0), not
+///   of the paper's text; its graphs have fewer nodes, since views and cheap operators are merged before.
+/// * The authors give a question 60 s and the top 600 s or more. Here the options have half of the time of one budget at
+///   most, the top what is left.
 /// * The level above is planned by `monet` and counts sub-steps of an option by its peak alone; the paper's program has
 ///   terms that correct the count where an input goes or an output comes within an option.
-/// * The options take half of the time of one budget at most, the top what is left.
 ///
 /// # Claim
 /// Heuristic: the count of the upper level is never below the simulator's, but may be above it, and most options of a
@@ -70,18 +80,49 @@ setting! {
 /// # Reference
 /// Zhao, Hellard, Eyraud-Dubois, Gusak, Beaumont, "HiRemate: Hierarchical Approach for Efficient Re-materialization of
 /// Neural Networks", ICML 2025.
-pub struct HIlp;
+pub struct OverBlocks {
+    id: &'static str,
+    title: &'static str,
+    parameters: &'static [ParameterSpec],
+    goal: fn(&Parameters) -> Goal,
+    /// Whether chains of layers go to the chain program.
+    layers: bool,
+}
 
-impl Method for HIlp {
+/// All options that matter.
+pub static H_ILP: OverBlocks = OverBlocks {
+    id: "h-ilp",
+    title: "options of blocks, and a program over the blocks of any graph",
+    parameters: settings![Operators, Nodes, Choice, Tolerance, Questions],
+    goal: frontier,
+    layers: true,
+};
+
+/// The authors' grid and sizes.
+pub static HIREMATE: OverBlocks = OverBlocks {
+    id: "hiremate",
+    title: "a grid of options of blocks, and a program over the blocks of any graph",
+    parameters: &[
+        ParameterSpec { default: "40", ..Operators::SPEC },
+        Nodes::SPEC,
+        ParameterSpec { default: "5", ..Choice::SPEC },
+        ParameterSpec { default: "4", ..Peaks::SPEC },
+        ParameterSpec { default: "6", ..Saves::SPEC },
+    ],
+    goal: grid,
+    layers: false,
+};
+
+impl Method for OverBlocks {
     fn id(&self) -> &'static str {
-        "h-ilp"
+        self.id
     }
 
     fn about(&self) -> About {
         About {
-            title: "options of blocks, and a program over the blocks of any graph",
+            title: self.title,
             reference: "HiRemate (Zhao et al., ICML 2025)",
-            parameters: settings![Operators, Nodes, Choice, Tolerance, Questions],
+            parameters: self.parameters,
             budgets: BudgetUse::Used,
         }
     }
@@ -98,7 +139,11 @@ impl Method for HIlp {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let began = Instant::now();
-        let levels = Levels::new(context)?;
+        if self.layers && layers::repeat(context.instance, most(context.parameters.get::<Operators>())) {
+            let time = context.limits.time.map(|time| time.saturating_sub(began.elapsed()));
+            return in_a_chain(context, Limits { time, ..context.limits });
+        }
+        let levels = Levels::new(context, (self.goal)(context.parameters))?;
         let build = began.elapsed();
         context.answer_each(|index, budget| {
             let left = context.limits.time.map(|time| time.saturating_sub(build));
@@ -106,6 +151,52 @@ impl Method for HIlp {
             Ok(if index == 0 { Answer { build, ..answer } } else { answer })
         });
         Ok(())
+    }
+}
+
+fn most(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn method(context: &Context<'_>, id: &str) -> Result<&'static dyn Method, MethodError> {
+    let absent = || SkipReason(format!("plans blocks with {id}, which is not at hand"));
+    Ok(context.starts.method(id).ok_or_else(absent)?)
+}
+
+/// What a proof about a level is worth below it: it counts more than the simulator does.
+fn unproved(termination: Termination) -> Termination {
+    match termination {
+        Termination::Optimal | Termination::GapReached => Termination::Feasible,
+        Termination::Infeasible => Termination::NotFound,
+        other => other,
+    }
+}
+
+/// Answers where layers repeat in a chain, by the chain program over them.
+fn in_a_chain(context: &Context<'_>, limits: Limits) -> Result<(), MethodError> {
+    let method = method(context, "rotor-options")?;
+    let given = ["tolerance", "questions"].map(|name| (name.to_owned(), context.parameters.word(name).to_owned()));
+    let parameters = Parameters::new(method.about().parameters, &given.into());
+    let parameters = parameters.map_err(|error| MethodError::Internal(error.to_string()))?;
+    method.solve(&Context { parameters: &parameters, limits, reporter: &InAChain(context.reporter), ..*context })
+}
+
+/// Passes on what the chain program answers, and not what it proves of its own class.
+struct InAChain<'a>(&'a dyn Reporter);
+
+impl Reporter for InAChain<'_> {
+    fn report(&self, index: usize, progress: Progress) {
+        self.0.report(index, Progress { lower_bound: None, ..progress });
+    }
+
+    fn answer(&self, index: usize, answer: &Answer) {
+        let note = format!("layers in a chain, by rotor-options: {}", answer.note);
+        let termination = unproved(answer.termination);
+        self.0.answer(index, &Answer { termination, lower_bound: None, note, ..answer.clone() });
+    }
+
+    fn wants_more(&self, index: usize) -> bool {
+        self.0.wants_more(index)
     }
 }
 
@@ -120,8 +211,7 @@ struct Levels {
 }
 
 impl Levels {
-    fn new(context: &Context<'_>) -> Result<Self, MethodError> {
-        let most = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    fn new(context: &Context<'_>, goal: Goal) -> Result<Self, MethodError> {
         let nodes = most(context.parameters.get::<Nodes>());
         let clock = Clock::start(context.limits.time).share(PARTS);
         let mut levels = Self { levels: Vec::new(), remark: String::new() };
@@ -133,7 +223,7 @@ impl Levels {
                 break;
             }
             let partition = Partition::new(below, most(context.parameters.get::<Operators>()), nodes);
-            let (upper, remark) = level(context, below, &partition, clock)?;
+            let (upper, remark) = level(context, below, &partition, goal, clock)?;
             // Where nothing merges, there is nothing to gain from a level more.
             if upper.instance.operators().len() * 10 > count * 9 {
                 break;
@@ -164,21 +254,16 @@ impl Levels {
             let note = "nothing recomputed; no solver asked".into();
             return Ok(Answer { budget, note, ..Answer::of(instance, store_all, began)? });
         }
-        let method = context.starts.method("monet");
-        let method = method.ok_or_else(|| SkipReason("plans blocks with monet, which is not at hand".into()))?;
+        let method = method(context, "monet")?;
         let top = self.top(instance);
         method.supports(top)?;
         let parameters = Parameters::defaults(method.about().parameters);
-        let limits = Limits { time, ..context.limits };
         let budgets = [budget];
-        let answer = method.answers(&Context::new(top, &parameters, &budgets, limits))?.pop();
+        let limits = Limits { time, ..context.limits };
+        let above = Context::new(top, &parameters, &budgets, limits);
+        let answer = method.answers(&above)?.pop();
         let answer = answer.ok_or_else(|| MethodError::Internal("no answer of the level on top".into()))?;
-        let termination = match answer.termination {
-            Termination::Optimal | Termination::GapReached => Termination::Feasible,
-            // Of this level, which counts more than the simulator does.
-            Termination::Infeasible => Termination::NotFound,
-            other => other,
-        };
+        let termination = unproved(answer.termination);
         let above = answer
             .claimed
             .map_or_else(String::new, |claimed| format!("; {} bytes as counted there", claimed.peak_bytes));
@@ -200,6 +285,7 @@ fn level(
     context: &Context<'_>,
     instance: &Instance,
     partition: &Partition,
+    goal: Goal,
     clock: Clock,
 ) -> Result<(Upper, String), MethodError> {
     let blocks = partition.blocks.iter().zip(partition.boundaries(instance));
@@ -208,15 +294,10 @@ fn level(
         _ => Block::new(instance, block, &boundary).ok(),
     });
     let blocks: Vec<Option<Block>> = blocks.collect();
-    let goal = Goal::Frontier {
-        tolerance: context.parameters.get::<Tolerance>(),
-        questions: usize::try_from(context.parameters.get::<Questions>()).unwrap_or(usize::MAX),
-    };
     let (found, remark) = plan_blocks(context, &blocks, goal, clock)?;
-    let most = usize::try_from(context.parameters.get::<Choice>()).unwrap_or(usize::MAX);
     let options = blocks.iter().zip(found).map(|(block, known)| -> Vec<StageOption> {
-        let known = spread(known, most).into_iter().enumerate();
-        known.filter_map(|(at, known)| Some(block.as_ref()?.option(&at.to_string(), &known.computes))).collect()
+        let known = spread(known, most(context.parameters.get::<Choice>())).into_iter();
+        known.filter_map(|known| Some(block.as_ref()?.option("", &known.computes))).collect()
     });
     let options: Vec<Vec<StageOption>> = options.collect();
     let upper = Upper::new(instance, partition, &options).map_err(|error| MethodError::TooLarge(error.to_string()))?;

@@ -1,5 +1,7 @@
 //! Which stages of a chain make a block: those of a layer, where layers repeat.
 
+use std::collections::HashMap;
+
 use remat_core::Instance;
 use remat_core::chain_view::ChainView;
 
@@ -25,6 +27,23 @@ pub fn grouped(instance: &Instance, view: ChainView, blocks: Option<u64>) -> Cha
         None => layers(instance, &view),
     };
     if sizes.iter().all(|&size| size == 1) { view } else { view.grouped(instance, &sizes) }
+}
+
+/// Whether a network is a chain of blocks of no more operators than so many, of which equal ones make up half of it.
+pub fn repeat(instance: &Instance, most_operators: usize) -> bool {
+    let Ok(view) = ChainView::new(instance) else { return false };
+    let view = grouped(instance, view, None);
+    let mut equal: HashMap<String, usize> = HashMap::new();
+    for (stage, boundary) in view.stages.iter().zip(view.boundaries(instance)) {
+        let operators = stage.forward.len() + stage.backward.len();
+        if operators > most_operators {
+            return false;
+        }
+        if let Ok(block) = Block::new(instance, stage, &boundary) {
+            *equal.entry(block.key).or_default() += operators;
+        }
+    }
+    equal.into_values().any(|operators| 2 * operators >= instance.operators().len())
 }
 
 /// The number of stages of each block: the longest repetition, and single stages before and after it.

@@ -5,6 +5,7 @@
 //! chain view prices options, and `chain/` has the program.
 
 pub mod block;
+pub mod draft;
 pub mod frontier;
 pub mod h_ilp;
 pub mod layers;
@@ -101,10 +102,7 @@ pub static ROTOR_OPTIONS: OverOptions = OverOptions {
     id: "rotor-options",
     title: "optimal memory-persistent sequence over all useful options of blocks",
     parameters: settings![Blocks, Tolerance, Questions, Slots, Loss, TableMib, Fit],
-    goal: |parameters| Goal::Frontier {
-        tolerance: parameters.get::<Tolerance>(),
-        questions: usize::try_from(parameters.get::<Questions>()).unwrap_or(usize::MAX),
-    },
+    goal: frontier,
 };
 
 /// The authors' grid.
@@ -112,8 +110,17 @@ pub static ROCKMATE: OverOptions = OverOptions {
     id: "rockmate",
     title: "optimal memory-persistent sequence over a grid of options of blocks",
     parameters: settings![Blocks, Peaks, Saves, Slots, Loss, TableMib, Fit],
-    goal: |parameters| Goal::Grid { peaks: parameters.get::<Peaks>(), saves: parameters.get::<Saves>() },
+    goal: grid,
 };
+
+fn frontier(parameters: &Parameters) -> Goal {
+    let questions = usize::try_from(parameters.get::<Questions>()).unwrap_or(usize::MAX);
+    Goal::Frontier { tolerance: parameters.get::<Tolerance>(), questions }
+}
+
+fn grid(parameters: &Parameters) -> Goal {
+    Goal::Grid { peaks: parameters.get::<Peaks>(), saves: parameters.get::<Saves>() }
+}
 
 impl Method for OverOptions {
     fn id(&self) -> &'static str {

@@ -18,18 +18,15 @@ impl Partition {
     /// of several forward operators counts as two, its forward and its backward. First go those of the least boundary
     /// times the square root of the number of operators (`HiRemate`'s rule); no block gets more operators than allowed.
     pub fn new(instance: &Instance, most_operators: usize, most_nodes: usize) -> Self {
-        let anchors = anchors(instance);
-        let mut merger = Merger::new(instance, &anchors);
-        merger.run(most_operators, most_nodes);
-        let mut block_of_forward = Vec::new();
-        for (block, merged) in merger.merged.iter().enumerate() {
-            block_of_forward.resize(merged.last, block);
+        let mut block_of = anchors(instance);
+        let merged = merge(instance, &block_of, most_operators, most_nodes);
+        for anchor in &mut block_of {
+            *anchor = merged.partition_point(|merged| merged.last <= *anchor);
         }
-        let block_of: Vec<usize> = anchors.into_iter().map(|anchor| block_of_forward[anchor]).collect();
-        let mut blocks = vec![StageOperators::default(); merger.merged.len()];
+        let mut blocks = vec![StageOperators::default(); merged.len()];
         for &id in instance.order() {
             let block = &mut blocks[block_of[id.index()]];
-            if instance.operator(id).phase.is_forward() { block.forward.push(id) } else { block.backward.push(id) }
+            if is_forward(instance, id) { block.forward.push(id) } else { block.backward.push(id) }
         }
         Self { blocks, block_of }
     }
@@ -38,16 +35,15 @@ impl Partition {
     /// backwards from the last to the first.
     pub fn boundaries(&self, instance: &Instance) -> Vec<Boundary> {
         let mut boundaries = vec![Boundary::default(); self.blocks.len()];
-        let is_forward = |id: OperatorId| instance.operator(id).phase.is_forward();
         for id in instance.operator_ids() {
             let reader = self.block_of[id.index()];
-            for read in reads(instance, id) {
+            for read in instance.operator(id).reads() {
                 let Some(maker) = instance.tensor(read).producer else { continue };
                 let home = self.block_of[maker.index()];
                 if home == reader {
                     continue;
                 }
-                if is_forward(maker) {
+                if is_forward(instance, maker) {
                     boundaries[reader].inputs.insert(read);
                     boundaries[home].outputs.insert(read);
                 } else {
@@ -64,27 +60,41 @@ impl Partition {
         }
         boundaries
     }
+
+    /// By tensor, the first and the last block whose operators make or read it; an inverted pair where none does.
+    pub fn spans(&self, instance: &Instance) -> Vec<(usize, usize)> {
+        spans(instance, &self.block_of)
+    }
 }
 
-/// What any implementation of an operator reads.
-pub fn reads(instance: &Instance, id: OperatorId) -> impl Iterator<Item = TensorId> + '_ {
-    instance.operator(id).implementations.iter().flat_map(|way| way.reads.iter().copied())
+fn spans(instance: &Instance, home: &[usize]) -> Vec<(usize, usize)> {
+    let mut spans = vec![(usize::MAX, 0); instance.tensors().len()];
+    for id in instance.operator_ids() {
+        for tensor in instance.operator(id).touches() {
+            let (first, last) = &mut spans[tensor.index()];
+            (*first, *last) = ((*first).min(home[id.index()]), (*last).max(home[id.index()]));
+        }
+    }
+    spans
+}
+
+fn is_forward(instance: &Instance, id: OperatorId) -> bool {
+    instance.operator(id).phase.is_forward()
 }
 
 /// By operator, the position among the forward operators of the one that it goes with: a backward operator with the one
 /// that it differentiates, but with none behind those whose gradients it reads.
 fn anchors(instance: &Instance) -> Vec<usize> {
-    let is_forward = |id: OperatorId| instance.operator(id).phase.is_forward();
-    let (forward, backward): (Vec<OperatorId>, _) = instance.order().iter().partition(|id| is_forward(**id));
+    let (forward, backward): (Vec<OperatorId>, _) = instance.order().iter().partition(|id| is_forward(instance, **id));
     let mut anchors = vec![0; instance.operators().len()];
     for (position, id) in forward.iter().enumerate() {
         anchors[id.index()] = position;
     }
     for id in backward {
-        let makers = || reads(instance, id).filter_map(|read| instance.tensor(read).producer);
-        let gradients = makers().filter(|&maker| !is_forward(maker));
-        let home = instance.operator(id).differentiates;
-        let least = gradients.chain(home).map(|other| anchors[other.index()]).min();
+        let operator = instance.operator(id);
+        let makers = || operator.reads().filter_map(|read| instance.tensor(read).producer);
+        let gradients = makers().filter(|&maker| !is_forward(instance, maker));
+        let least = gradients.chain(operator.differentiates).map(|other| anchors[other.index()]).min();
         let most = || makers().map(|maker| anchors[maker.index()]).max();
         anchors[id.index()] = least.or_else(most).unwrap_or(forward.len().saturating_sub(1));
     }
@@ -92,6 +102,7 @@ fn anchors(instance: &Instance) -> Vec<usize> {
 }
 
 /// Forward operators from one position to before another.
+#[derive(Clone, Copy)]
 struct Merged {
     first: usize,
     last: usize,
@@ -100,87 +111,53 @@ struct Merged {
 }
 
 impl Merged {
-    fn nodes(&self) -> usize {
+    fn with(self, next: Self) -> Self {
+        Self { first: self.first, last: next.last, operators: self.operators + next.operators }
+    }
+
+    fn nodes(self) -> usize {
         if self.last - self.first == 1 { self.operators } else { 2 }
     }
 }
 
-struct Merger<'a> {
-    instance: &'a Instance,
-    merged: Vec<Merged>,
-    /// By position, what its operators make or read of what forward operators make.
-    touched: Vec<Vec<TensorId>>,
-    /// By tensor, the first and the last position that makes or reads it.
-    spans: Vec<(usize, usize)>,
-    /// By tensor, the count at hand that it is counted in.
-    counted: Vec<usize>,
-    count: usize,
-}
-
-impl<'a> Merger<'a> {
-    fn new(instance: &'a Instance, anchors: &[usize]) -> Self {
-        let forward = instance.operators().iter().filter(|operator| operator.phase.is_forward()).count();
-        let mut merger = Self {
-            instance,
-            merged: (0..forward).map(|first| Merged { first, last: first + 1, operators: 0 }).collect(),
-            touched: vec![Vec::new(); forward],
-            spans: vec![(usize::MAX, 0); instance.tensors().len()],
-            counted: vec![0; instance.tensors().len()],
-            count: 0,
-        };
-        let by_forward =
-            |id: &TensorId| instance.tensor(*id).producer.is_some_and(|id| instance.operator(id).phase.is_forward());
-        for id in instance.operator_ids() {
-            let anchor = anchors[id.index()];
-            merger.merged[anchor].operators += 1;
-            let operator = instance.operator(id);
-            let made = (0..operator.implementations.len()).flat_map(|way| operator.makes(way));
-            for tensor in made.chain(reads(instance, id)).filter(by_forward) {
-                let span = &mut merger.spans[tensor.index()];
-                *span = (span.0.min(anchor), span.1.max(anchor));
-                merger.touched[anchor].push(tensor);
-            }
-        }
-        merger
+fn merge(instance: &Instance, anchors: &[usize], most_operators: usize, most_nodes: usize) -> Vec<Merged> {
+    let spans = spans(instance, anchors);
+    let mut at_position = vec![Vec::new(); anchors.iter().max().map_or(0, |last| last + 1)];
+    for id in instance.operator_ids() {
+        at_position[anchors[id.index()]].push(instance.operator(id));
     }
-
-    fn run(&mut self, most_operators: usize, most_nodes: usize) {
-        let mut nodes: usize = self.merged.iter().map(Merged::nodes).sum();
-        // Of each block, the cost of merging it with the next.
-        let mut costs: Vec<f64> = (1..self.merged.len()).map(|next| self.cost(next - 1, most_operators)).collect();
-        while nodes > most_nodes {
-            let Some(at) = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b])) else { break };
-            if costs[at].is_infinite() {
-                break;
-            }
-            let next = self.merged.remove(at + 1);
-            costs.remove(at);
-            let merged = &mut self.merged[at];
-            nodes -= merged.nodes() + next.nodes();
-            *merged = Merged { first: merged.first, last: next.last, operators: merged.operators + next.operators };
-            nodes += merged.nodes();
-            for pair in at.saturating_sub(1)..(at + 1).min(costs.len()) {
-                costs[pair] = self.cost(pair, most_operators);
-            }
-        }
-    }
-
-    /// The boundary of a block and the next in bytes, weighed by the operators in both.
-    fn cost(&mut self, at: usize, most_operators: usize) -> f64 {
-        let [one, next] = [&self.merged[at], &self.merged[at + 1]];
-        let operators = one.operators + next.operators;
+    // The boundary of two neighbours in bytes, weighed by the operators in both.
+    let cost = |pair: &[Merged]| {
+        let Merged { first, last, operators } = pair[0].with(pair[1]);
         if operators > most_operators {
             return f64::INFINITY;
         }
-        self.count += 1;
-        let mut bytes = 0;
-        for &tensor in self.touched[one.first..next.last].iter().flatten() {
-            let (first, last) = self.spans[tensor.index()];
-            let crosses = first < one.first || last >= next.last;
-            if crosses && std::mem::replace(&mut self.counted[tensor.index()], self.count) != self.count {
-                bytes += self.instance.tensor(tensor).bytes;
-            }
+        let mut boundary: Vec<TensorId> =
+            at_position[first..last].iter().flatten().flat_map(|one| one.touches()).collect();
+        boundary.retain(|&id| {
+            let (least, most) = spans[id.index()];
+            let by_forward = |maker| is_forward(instance, maker);
+            (least < first || most >= last) && instance.tensor(id).producer.is_some_and(by_forward)
+        });
+        boundary.sort_unstable();
+        boundary.dedup();
+        boundary.iter().map(|&id| instance.tensor(id).bytes).sum::<u64>() as f64 * (operators as f64).sqrt()
+    };
+    let single = |(first, operators): (usize, &Vec<_>)| Merged { first, last: first + 1, operators: operators.len() };
+    let mut merged: Vec<Merged> = at_position.iter().enumerate().map(single).collect();
+    let mut nodes: usize = merged.iter().map(|block| block.nodes()).sum();
+    // Of each block, the cost of merging it with the next.
+    let mut costs: Vec<f64> = merged.windows(2).map(cost).collect();
+    while nodes > most_nodes {
+        let least = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
+        let Some(at) = least.filter(|&at| costs[at].is_finite()) else { break };
+        costs.remove(at);
+        let (one, next) = (merged[at], merged.remove(at + 1));
+        merged[at] = one.with(next);
+        nodes = nodes + merged[at].nodes() - one.nodes() - next.nodes();
+        for pair in at.saturating_sub(1)..(at + 1).min(costs.len()) {
+            costs[pair] = cost(&merged[pair..pair + 2]);
         }
-        bytes as f64 * (operators as f64).sqrt()
     }
+    merged
 }

@@ -1,4 +1,4 @@
-//! `h-ilp`: the level above blocks against the level below, its schedules against the simulator and the optimum.
+//! `h-ilp` and `hiremate`: the level above blocks against the level below, its schedules against the simulator and the optimum.
 
 use crate::networks;
 
@@ -16,6 +16,20 @@ use remat_formulations::search::clock::Clock;
 use remat_formulations::{Context, Limits, Parameters, Registered, Termination};
 
 const LIMITS: Limits = Limits { time: None, threads: 1, seed: 0 };
+/// Blocks for small networks.
+const SMALL: &[(&str, &str)] = &[("nodes", "5"), ("operators", "6")];
+
+/// A chain of twelve layers, and what is before and after them.
+fn vit() -> Instance {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../instances/fastsa/vit-small-patch16-224-b512.json.zst");
+    remat_core::io::read_instance(&path).expect("shipped")
+}
+
+fn peak(instance: &Instance) -> u64 {
+    let store_all = networks::solve("store-all", instance, &[None], &[]).remove(0);
+    store_all.claimed.expect("legal").peak_bytes
+}
 
 /// A network of so many layers with skips, in-place operators, alternatives and all else that the format knows.
 fn anything(layers: u32, seed: u64) -> Instance {
@@ -114,8 +128,9 @@ fn schedules_are_within_the_budget_and_none_is_faster_than_the_optimum() {
         let instance = anything(4, seed);
         let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
         let optima = networks::solve("oracle", &instance, &budgets, &[]);
-        let given = [("nodes", "5"), ("operators", "6"), ("questions", "8")];
-        for (answer, optimum) in networks::solve("h-ilp", &instance, &budgets, &given).iter().zip(&optima) {
+        let h_ilp = networks::solve("h-ilp", &instance, &budgets, &[SMALL, &[("questions", "8")]].concat());
+        let hiremate = networks::solve("hiremate", &instance, &budgets, &[SMALL, &[("peaks", "2")]].concat());
+        for (answer, optimum) in h_ilp.iter().chain(&hiremate).zip(optima.iter().cycle()) {
             let Some(schedule) = &answer.schedule else {
                 assert_eq!(answer.termination, Termination::NotFound, "seed {seed}: {}", answer.note);
                 missed += usize::from(optimum.schedule.is_some());
@@ -129,14 +144,26 @@ fn schedules_are_within_the_budget_and_none_is_faster_than_the_optimum() {
             optimal += usize::from(simulated.time == least);
         }
     }
-    assert!(found > 40 && optimal > 20 && missed < found, "{found} {optimal} {missed}");
+    assert!(found > 80 && optimal > 40 && missed < found, "{found} {optimal} {missed}");
+}
+
+#[test]
+fn chains_of_layers_go_to_the_chain_program_and_nothing_is_claimed_of_its_answers() {
+    let instance = vit();
+    let budgets = [2, 3].map(|parts| Some(peak(&instance) * parts / 4));
+    let given = [("questions", "6")];
+    let chain = networks::solve("rotor-options", &instance, &budgets, &given);
+    let h_ilp = networks::solve("h-ilp", &instance, &budgets, &given);
+    for (answer, chain) in h_ilp.iter().zip(&chain) {
+        assert!(answer.schedule.is_some() && answer.schedule == chain.schedule);
+        assert_eq!((answer.termination, answer.lower_bound), (Termination::Feasible, None), "{}", answer.note);
+        assert!(answer.note.starts_with("layers in a chain"), "{}", answer.note);
+    }
 }
 
 #[test]
 fn levels_stand_above_levels_and_equal_layers_are_planned_once() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../instances/fastsa/vit-small-patch16-224-b512.json.zst");
-    let instance = remat_core::io::read_instance(&path).expect("shipped");
+    let instance = vit();
     let partition = Partition::new(&instance, 60, 40);
     let keys: Vec<String> = partition
         .blocks
@@ -148,12 +175,10 @@ fn levels_stand_above_levels_and_equal_layers_are_planned_once() {
     different.sort_unstable();
     different.dedup();
     assert!(different.len() * 2 < keys.len(), "{} of {}", different.len(), keys.len());
-    // Twelve layers, and what is before and after them.
-    let store_all =
-        simulate(&instance, &networks::solve("store-all", &instance, &[None], &[])[0].schedule.clone().expect("legal"));
-    let half = store_all.expect("legal").peak_bytes / 2;
     let given = [("nodes", "12"), ("operators", "40"), ("options", "3"), ("questions", "4")];
-    let answer = networks::solve("h-ilp", &instance, &[Some(half)], &given).remove(0);
+    let answer = networks::solve("h-ilp", &instance, &[Some(peak(&instance) / 2)], &given).remove(0);
+    // No layer has so few operators.
+    assert!(!answer.note.starts_with("layers in a chain"), "{}", answer.note);
     assert!(answer.note.matches(" different").count() > 1, "{}", answer.note);
     assert!(answer.schedule.is_some(), "{}", answer.note);
 }

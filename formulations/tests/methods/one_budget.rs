@@ -17,7 +17,7 @@ use remat_formulations::{
 const VIOLATORS: [(&str, &str); 0] = [];
 
 /// Methods that prove what they say, which takes long on a network.
-const SLOW: [&str; 12] = [
+const SLOW: [&str; 13] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
@@ -29,6 +29,7 @@ const SLOW: [&str; 12] = [
     "oracle",
     "rockmate",
     "h-ilp",
+    "hiremate",
     "rotor-options",
 ];
 
@@ -40,6 +41,7 @@ fn settings(method: &str) -> Vec<BTreeMap<String, String>> {
         "rotor-options" => &[&[("questions", "12")]],
         "rockmate" => &[&[("peaks", "3"), ("saves", "3")]],
         "h-ilp" => &[&[("nodes", "4"), ("operators", "6"), ("questions", "6")]],
+        "hiremate" => &[&[("nodes", "4"), ("operators", "6"), ("peaks", "2"), ("saves", "2")]],
         "rotor-persistent" | "revolve" | "rotor-weak" => &[&[], &[("slots", "60")]],
         _ => &[&[]],
     };
@@ -88,7 +90,7 @@ fn ask(
     let parameters = Parameters::new(method.about().parameters, given).expect("settings of the method");
     let limits = Limits { time: None, threads: 1, seed: 5 };
     // Others would wait for all mutations of what they start from.
-    let asks = ["auto", "rotor-options", "rockmate", "h-ilp"].contains(&method.id());
+    let asks = ["auto", "rotor-options", "rockmate", "h-ilp", "hiremate"].contains(&method.id());
     let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
     let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
     let answers = method.answers(&context);

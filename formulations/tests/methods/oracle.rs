@@ -34,7 +34,7 @@ fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], gi
     let parameters = parameters(method, given);
     let limits = Limits { time: None, threads: 1, seed: 0 };
     // Those that plan blocks need a method that does; the others would be given schedules to start from.
-    let asks = ["rotor-options", "rockmate", "h-ilp"].contains(&method.id());
+    let asks = ["rotor-options", "rockmate", "h-ilp", "hiremate"].contains(&method.id());
     let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
     let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
     method.answers(&context).expect("a supported instance is solved")
@@ -166,6 +166,7 @@ proptest! {
                 "rotor-options" => &[("questions", "6")],
                 "rockmate" => &[("peaks", "2"), ("saves", "2")],
                 "h-ilp" => &[("nodes", "4"), ("operators", "6"), ("questions", "6")],
+                "hiremate" => &[("nodes", "4"), ("operators", "6"), ("peaks", "2"), ("saves", "2")],
                 _ => &[],
             };
             for (answer, bound) in answers(*method, &instance, &budgets, given).iter().zip(&free) {

@@ -10,7 +10,7 @@ use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Context, Limits, METHODS, Method, Parameters, Termination};
 
 /// Methods that call a solver, which may take hours on a network: here they get the small instances only.
-const SOLVER_BACKED: [&str; 12] = [
+const SOLVER_BACKED: [&str; 13] = [
     "auto",
     "checkmate-ilp",
     "checkmate-lp",
@@ -22,6 +22,7 @@ const SOLVER_BACKED: [&str; 12] = [
     "moccasin-reordered",
     "rockmate",
     "h-ilp",
+    "hiremate",
     "rotor-options",
 ];
 
@@ -49,6 +50,7 @@ fn given(method: &str) -> BTreeMap<String, String> {
         "rotor-options" => &[("questions", "20")],
         "rockmate" => &[("peaks", "3"), ("saves", "3")],
         "h-ilp" => &[("nodes", "20"), ("questions", "20")],
+        "hiremate" => &[("nodes", "20"), ("peaks", "2"), ("saves", "3")],
         _ => &[],
     };
     pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect()

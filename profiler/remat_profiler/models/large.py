@@ -1,12 +1,13 @@
 """Networks of thousands of operators: language models, an image encoder and a translator at the sizes of their publications.
 
-`llama2-70b` (Touvron et al. 2023, Table 1 and Section 2.2: 80 layers, 8 key-value heads for 64 heads) and `gpt3-175b`
-(Brown et al. 2020, Table 2.1: 96 layers; attention is dense in all of them, where the publication alternates with sparse ones)
-predict the next token. `vit-22b` (Dehghani et al. 2023, Table 1: 48 layers, attention and MLP side by side, normalised
-queries and keys) classifies images of 224x224 in patches of 14x14; it is put together from timm's blocks, whose
-projections to queries, keys and values are one product with the MLP's. `m2m100-1.2b` (Fan et al. 2020: 24 layers each in encoder and
-decoder) translates: its input `target` has as many tokens as the sentence that it reads. Configurations are those of the
-published checkpoints. Attention is computed operator by operator, as in FastSA's graphs.
+`llama2-70b` (Touvron et al. 2023, Table 1 and Section 2.2: 80 layers, 8 key-value heads for 64 heads), `llama3.1-405b`
+(Grattafiori et al. 2024, Table 3: 126 layers, 8 key-value heads for 128 heads) and `gpt3-175b` (Brown et al. 2020, Table 2.1:
+96 layers; attention is dense in all of them, where the publication alternates with sparse ones) predict the next token.
+`vit-22b` (Dehghani et al. 2023, Table 1: 48 layers, attention and MLP side by side, normalised queries and keys) classifies images
+of 224x224 in patches of 14x14; it is put together from timm's blocks, whose projections to queries, keys and values are one product
+with the MLP's. `m2m100-1.2b` (Fan et al. 2020: 24 layers each in encoder and decoder) translates: its input `target` has as many
+tokens as the sentence that it reads. Configurations are those of the published checkpoints, but for the scaling of LLaMA-3.1's
+rotary frequencies, which are constants. Attention is computed operator by operator, as in FastSA's graphs.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from ..errors import ProfilerError
 from . import timm as timm_family
 from .transformers import _rows_are_whole_sequences
 
-ABOUT = "networks of thousands of operators: LLaMA-2 70B, GPT-3 175B, ViT-22B, M2M100 1.2B (attention not fused)"
+ABOUT = "networks of thousands of operators: LLaMA-2 70B, LLaMA-3.1 405B, GPT-3 175B, ViT-22B, M2M100 1.2B (attention not fused)"
 
 # Class of transformers, and what the configuration has besides its defaults.
 LANGUAGE: dict[str, tuple[str, dict[str, object]]] = {
     "llama2-70b": ("Llama", {
         "vocab_size": 32000, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "num_attention_heads": 64,
         "num_key_value_heads": 8, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+    }),
+    "llama3.1-405b": ("Llama", {
+        "vocab_size": 128256, "hidden_size": 16384, "intermediate_size": 53248, "num_hidden_layers": 126, "num_attention_heads": 128,
+        "num_key_value_heads": 8, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5,
     }),
     "gpt3-175b": ("GPT2", {"vocab_size": 50257, "n_positions": 2048, "n_embd": 12288, "n_layer": 96, "n_head": 96}),
 }

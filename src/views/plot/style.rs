@@ -77,6 +77,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-options", WINE, Marker::Triangle),
     ("rockmate", WINE, Marker::Cross),
     ("h-ilp", WINE, Marker::Square),
+    ("hiremate", WINE, Marker::Diamond),
     ("griewank-logn", GREY, Marker::Plus),
     ("chen-sqrt", SKY, Marker::Square),
     ("chen-greedy", SKY, Marker::Cross),
