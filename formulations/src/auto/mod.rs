@@ -142,7 +142,9 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
         // is chosen, the program has annealings of its own; else it begins with a schedule as good as can be had soon.
         // Without any schedule an annealing of a part of the time rarely finds one.
         if chooses && board.has_schedule() {
-            board.run("rotor-options", &[], within(clock.share(5)), Role::Heuristic);
+            if operators.len() < OPTIONS.0 {
+                board.run("rotor-options", &[], within(clock.share(5)), Role::Heuristic);
+            }
             anneal(clock.share(10), "auto", Role::Heuristic);
         }
         let left = clock.left().unwrap_or(left);
