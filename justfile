@@ -31,19 +31,26 @@ fmt-check:
 
 # Lint; warnings are errors
 clippy:
-    cargo clippy --workspace --all-targets --quiet -- -D warnings
+    cargo clippy --workspace --all-targets --features faults --quiet -- -D warnings
 
-# Test the Rust side
+# Test the Rust side: what `cargo build --release` builds, with workers that can misbehave; then the plain program, which cannot, is back
 test-rust:
-    cargo test --workspace --quiet
+    cargo test --workspace --release --features faults --quiet --bins --test '*'
+    cargo test --workspace --release --quiet --lib --config scripts/unit-tests.toml
+    cargo build --release --quiet
+    ! grep -q BENCH_TEST_FAULT "${CARGO_TARGET_DIR:-target}/release/bench"
+
+# Build the program
+release:
+    cargo build --release --quiet
 
 # Hold all methods against each other on random instances for so many seconds
 fuzz seconds="60":
-    cargo run --quiet -- fuzz --seconds {{ seconds }}
+    cargo run --release --quiet -- fuzz --seconds {{ seconds }}
 
 # Test CBC's library too, linked (apt install coinor-libcbc-dev); it once in a while never comes back, so not part of `just test`
 test-cbc-linked:
-    timeout 600 cargo test --workspace --features cbc --test backends
+    timeout 600 cargo test --workspace --release --features cbc --test backends
 
 # Build the documentation; warnings are errors
 doc:
@@ -54,8 +61,7 @@ book:
     scripts/book.py target/book
 
 # Test the Python profiler; its replays take schedules from the binary
-test-profiler:
-    cargo build --quiet
+test-profiler: release
     cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
@@ -63,21 +69,20 @@ instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batche
     cd profiler && for suite in {{ suites }}; do \
         "$(../scripts/profiler-venv.sh)/bin/python" -m remat_profiler suite "$suite" -o "../instances/$suite" || exit 1; \
     done
-    cargo run --quiet -- instances index
+    cargo run --release --quiet -- instances index
 
 # Compare the committed instances and algorithms with what the papers print (needs the profiler's venv)
 published:
     PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler compare > results/published/comparison.md
 
 # Execute the notebooks without a screen, in a virtual environment outside of the checkout
-notebooks *files:
-    cargo build --quiet
+notebooks *files: release
     "$(scripts/notebooks-venv.sh --install)/bin/python" notebooks/execute.py {{ files }}
 
 # Write the pages of the methods from their doc comments, and that of the command line from its help
 pages:
-    cargo run --quiet -- methods --pages docs/methods
-    cargo run --quiet -- man --page docs/reference/command-line.md
+    cargo run --release --quiet -- methods --pages docs/methods
+    cargo run --release --quiet -- man --page docs/reference/command-line.md
 
 # Compare the papers' tables and figures with ours (minutes; --full as long as it takes), and fill the texts that say so
 reproduce *flags="--quick":
@@ -99,7 +104,7 @@ bench-slots profile="bench":
 
 # Draw the figures of results/figures.toml from the tables that it names
 figures:
-    cargo run --quiet -- plot --figures results/figures.toml
+    cargo run --release --quiet -- plot --figures results/figures.toml
 
 # Write the library of best-known values as pages for a browser, into a folder
 site folder="target/site":

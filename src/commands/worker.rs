@@ -139,7 +139,7 @@ fn prepare(job: &Job) -> Result<Prepared, String> {
 }
 
 fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
-    #[cfg(debug_assertions)]
+    #[cfg(feature = "faults")]
     if let Some(fault) = crate::harness::fault::asked(method.id()) {
         return misbehave(fault, method, context);
     }
@@ -147,7 +147,7 @@ fn solve(method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
 }
 
 /// Solves, and does what a test of the harness asks for.
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 fn misbehave(fault: crate::harness::fault::Fault, method: &dyn Method, context: &Context<'_>) -> Result<(), String> {
     fault.before();
     let silent = Context { reporter: &remat_formulations::Silent, ..*context };

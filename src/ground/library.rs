@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
+use fast_glob::glob_match;
 
 use crate::ground::failure::Failure;
 
@@ -118,7 +118,8 @@ impl Library {
 }
 
 /// A pattern over instances.
-pub struct InstanceGlob(GlobMatcher);
+#[derive(Debug)]
+pub struct InstanceGlob(String);
 
 impl InstanceGlob {
     /// Whether the pattern matches an instance's key or its last part.
@@ -128,19 +129,22 @@ impl InstanceGlob {
 
     /// Whether the pattern matches a key, with or without its folder.
     pub fn matches_name(&self, key: &str) -> bool {
-        self.0.is_match(key) || self.0.is_match(key.rsplit('/').next().unwrap_or(key))
+        glob_match(&self.0, key) || glob_match(&self.0, key.rsplit('/').next().unwrap_or(key))
     }
 }
 
-/// Compiles a pattern such as `resnet/*` or `resnet1001-*`.
+/// Takes a pattern such as `resnet/*` or `resnet1001-*`.
 ///
 /// # Errors
 /// The pattern is malformed.
 pub fn glob(pattern: &str) -> Result<InstanceGlob, Failure> {
-    let built = GlobBuilder::new(stem_of(pattern)).literal_separator(true).build();
-    built.map(|glob| InstanceGlob(glob.compile_matcher())).map_err(|error| {
-        Failure::input(format!("{pattern:?} is not a pattern ({}); expected something like 'resnet/*'", error.kind()))
-    })
+    let closed = |[open, close]: [char; 2]| pattern.matches(open).count() == pattern.matches(close).count();
+    if [['[', ']'], ['{', '}']].into_iter().all(closed) {
+        Ok(InstanceGlob(stem_of(pattern).to_owned()))
+    } else {
+        let words = "a bracket has no partner; expected something like 'resnet/*'";
+        Err(Failure::input(format!("{pattern:?} is not a pattern: {words}")))
+    }
 }
 
 /// A file name without the ending of an instance file.

@@ -1,6 +1,6 @@
 //! Faults on purpose, so that tests really exercise what the harness does about them.
 //!
-//! No release build has this: nothing in the environment changes what it answers.
+//! Only the feature `faults` brings this: nothing in the environment changes what a plain build answers.
 //!
 //! A worker whose environment holds `BENCH_TEST_FAULT=METHOD:KIND` misbehaves when it runs that method.
 

@@ -4,7 +4,7 @@ pub mod arena;
 pub mod baseline;
 pub mod best;
 pub mod cache;
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 pub mod fault;
 pub mod index;
 pub mod launcher;

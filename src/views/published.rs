@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 
 use crate::ground::failure::Failure;
+use crate::ground::library::InstanceGlob;
+use crate::ground::library::glob;
 
 /// A figure as a paper prints it.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,7 +41,7 @@ pub struct Figure {
 /// Figures of any number of publications.
 #[derive(Debug, Default)]
 pub struct Published {
-    rows: Vec<(Figure, GlobMatcher)>,
+    rows: Vec<(Figure, InstanceGlob)>,
 }
 
 impl Published {
@@ -60,7 +61,7 @@ impl Published {
                      needed method, budget, unit, remark"
                 ))
             })?;
-            let glob = Glob::new(&row.instance).map_err(|error| failed(error.to_string()))?.compile_matcher();
+            let glob = glob(&row.instance).map_err(|error| failed(error.to_string()))?;
             rows.push((row, glob));
         }
         Ok(Self { rows })
@@ -73,18 +74,18 @@ impl Published {
 
     /// The figure of a quantity for a method on an instance, as printed; empty where there is none.
     pub fn value(&self, quantity: &str, instance: &str, method: &str) -> &str {
-        let asked = |(row, glob): &&(Figure, GlobMatcher)| {
-            row.quantity == quantity && row.method == method && glob.is_match(instance)
+        let asked = |(row, glob): &&(Figure, InstanceGlob)| {
+            row.quantity == quantity && row.method == method && glob.matches_name(instance)
         };
         self.rows.iter().find(asked).map_or("", |(row, _)| &row.printed)
     }
 
     /// What is printed of a method on an instance at a budget, in one line.
     pub fn beside(&self, instance: &str, method: &str, budget: &str) -> String {
-        let asked = |(row, glob): &&(Figure, GlobMatcher)| {
-            row.method == method && row.budget == budget && glob.is_match(instance)
+        let asked = |(row, glob): &&(Figure, InstanceGlob)| {
+            row.method == method && row.budget == budget && glob.matches_name(instance)
         };
-        let said = |(row, _): &(Figure, GlobMatcher)| {
+        let said = |(row, _): &(Figure, InstanceGlob)| {
             let Figure { quantity, printed, unit, .. } = row;
             format!("{quantity} {printed} {unit}").trim_end().to_owned()
         };

@@ -50,7 +50,7 @@ fn other_limits_other_budgets_and_other_contents_are_other_rows() {
     assert_eq!(taken(&checkout, &format!("{chosen} --out g")), 0);
 }
 
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 #[test]
 fn what_failed_is_run_again_and_so_it_is_on_request_when_resumed() {
     let checkout = Checkout::new();

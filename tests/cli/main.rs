@@ -1,6 +1,6 @@
 //! `bench` from end to end, as its users meet it: real processes in folders of their own.
 //!
-//! Tests in which methods misbehave need a build with debug assertions: no release build knows how.
+//! Tests in which methods misbehave need the feature `faults`: a plain build does not know how.
 //!
 //! Nothing here depends on how fast the machine is: what is waited for is waited for until it happens.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests panic where they fail, and say what they skip")]
@@ -12,21 +12,21 @@ mod book;
 mod cache;
 mod check;
 mod checkout;
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 mod cluster;
 mod errors;
 mod exit_codes;
 mod export;
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 mod faults;
 mod floors;
 mod help;
 mod hostile;
 mod instances;
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 mod interruptions;
 mod limits;
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 mod misbehaviour;
 mod own_method;
 mod replay;
@@ -35,7 +35,7 @@ mod reproduce;
 mod results;
 mod rows;
 mod site;
-#[cfg(debug_assertions)]
+#[cfg(feature = "faults")]
 mod slurm;
 mod submission;
 mod verify;

@@ -35,6 +35,8 @@ fn checkout() -> Checkout {
             "fastsa" => "parameters = { iterations = 3000, second-iterations = 3000 }",
             "rotor-persistent" => "parameters = { slots = ['auto', 2000] }",
             "sequential" => "sweep = true",
+            // Its annealing is that of fastsa's defaults, seconds a budget.
+            "moccasin-reordered" => "instances = ['small/random.json']",
             _ => "",
         };
         suite.extend(["[[methods]]\nid = '", id, "'\n", parameters, "\n"]);

@@ -48,12 +48,3 @@ fn a_path_with_slurms_own_symbols_is_what_it_says() {
     let output = asked.lines().find(|line| line.starts_with("--output=")).unwrap();
     assert!(output.ends_with("/out %%j/slurm/0001/%A_%a.out"), "{output}");
 }
-
-/// Its name would be in the program, as that of the cache's folder is.
-#[cfg(not(debug_assertions))]
-#[test]
-fn a_release_build_knows_of_no_faults() {
-    let program = std::fs::read(env!("CARGO_BIN_EXE_bench")).unwrap();
-    let holds = |name: &[u8]| program.windows(name.len()).any(|window| window == name);
-    assert!(holds(b"BENCH_CACHE") && !holds(b"BENCH_TEST_FAULT"));
-}

@@ -20,11 +20,9 @@ use crate::search::incumbent::{lock, proves};
 pub enum Role {
     /// Schedules.
     Heuristic,
-    /// Schedules, and a bound on those of its class.
+    /// Schedules, and a bound on those of its class; once it has proved one optimal, only [`Role::Afterwards`] is wanted.
     Search,
-    /// The same; once it has proved a schedule optimal, only [`Role::Afterwards`] is wanted.
-    Last,
-    /// Schedules of a wider class than that of the last search, whatever it has proved.
+    /// Schedules of a wider class than that of the search, whatever it has proved.
     Afterwards,
 }
 
@@ -36,11 +34,9 @@ struct Best {
     whose: &'static str,
 }
 
-/// What a method has proved of its class.
+/// What the search has proved of its class.
 #[derive(Clone, Copy)]
 struct Proved {
-    whose: &'static str,
-    role: Role,
     claim: Claim,
     bound: u64,
     infeasible: bool,
@@ -55,9 +51,9 @@ pub struct Board<'a> {
     /// Time of store-all with the fastest implementations.
     base: u64,
     best: Mutex<Option<Best>>,
-    proved: Mutex<Vec<Proved>>,
+    proved: Mutex<Option<Proved>>,
     tried: Mutex<Vec<(&'static str, String)>>,
-    /// The last search has proved the best schedule optimal in its class.
+    /// The search has proved the best schedule optimal in its class.
     settled: AtomicBool,
 }
 
@@ -83,7 +79,7 @@ impl<'a> Board<'a> {
         lock(&self.best).is_some()
     }
 
-    /// Whether the last search has proved the best schedule optimal in its class.
+    /// Whether the search has proved the best schedule optimal in its class.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)
     }
@@ -165,40 +161,32 @@ impl<'a> Board<'a> {
         Ok(claimed.time)
     }
 
-    /// Takes what a method proves.
+    /// Takes what the search proves.
     fn prove(&self, new: Proved) {
         let mut proved = lock(&self.proved);
-        match proved.iter_mut().find(|known| known.whose == new.whose) {
-            Some(known) => {
-                known.bound = known.bound.max(new.bound);
-                known.infeasible |= new.infeasible;
-            }
-            None => proved.push(new),
-        }
+        *proved = Some(proved.map_or(new, |known| Proved {
+            bound: known.bound.max(new.bound),
+            infeasible: known.infeasible || new.infeasible,
+            ..new
+        }));
         drop(proved);
         self.look();
     }
 
-    /// Ends the searches when the best schedule is proved optimal by the last of them. One that the bound does not cover may
-    /// be faster than the bound, and then others like it may be faster still.
+    /// Ends the search when it has proved the best schedule optimal. One that the bound does not cover may be faster than the
+    /// bound, and then others like it may be faster still.
     fn look(&self) {
         let best = lock(&self.best);
         let Some(best) = best.as_ref() else { return };
-        let last = lock(&self.proved).iter().find(|proved| proved.role == Role::Last).copied();
-        let near = |proved: &Proved| proves(proved.bound, best.claimed.time);
-        let covers = |proved: &Proved| proved.claim.class.contains(&Class::of(self.context.instance, &best.schedule));
-        if last.as_ref().is_some_and(|last| near(last) && covers(last)) {
+        if self.about(Some(best)).is_some_and(|proved| proves(proved.bound, best.claimed.time)) {
             self.settled.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Of what was proved, what says most of the best schedule: the highest bound that covers it. Without a schedule, what
-    /// says that there is none, or the highest.
+    /// What was proved, if it covers the best schedule, or there is none.
     fn about(&self, best: Option<&Best>) -> Option<Proved> {
         let class = best.map(|best| Class::of(self.context.instance, &best.schedule));
-        let covers = |proved: &&Proved| class.is_none_or(|class| proved.claim.class.contains(&class));
-        let proved = lock(&self.proved);
-        proved.iter().filter(covers).max_by_key(|proved| (proved.infeasible, proved.bound)).copied()
+        lock(&self.proved).filter(|proved| class.is_none_or(|class| proved.claim.class.contains(&class)))
     }
 
     /// What all of it amounts to.
@@ -260,12 +248,11 @@ struct Listener<'b, 'a> {
 impl Listener<'_, '_> {
     /// Whether its bounds are proved for the class that it claims.
     fn proves(&self) -> bool {
-        matches!(self.role, Role::Search | Role::Last)
-            && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
+        self.role == Role::Search && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
     }
 
     fn prove(&self, bound: u64, infeasible: bool) {
-        self.board.prove(Proved { whose: self.id, role: self.role, claim: self.claim, bound, infeasible });
+        self.board.prove(Proved { claim: self.claim, bound, infeasible });
     }
 }
 
@@ -277,10 +264,7 @@ impl Reporter for Listener<'_, '_> {
         }
         if let Some(bound) = progress.lower_bound.filter(|_| self.proves()) {
             self.prove(bound, false);
-            // Bounds of a smaller class may lie above schedules of others; a trace knows no classes.
-            if self.role == Role::Last {
-                self.board.context.reporter.report(self.board.index, Progress::bound(bound));
-            }
+            self.board.context.reporter.report(self.board.index, Progress::bound(bound));
         }
     }
 

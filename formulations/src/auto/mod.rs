@@ -19,13 +19,14 @@ use board::{Board, Role};
 /// # Algorithm
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 2,000 operators
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. From the best of
-/// their schedules the searches with a bound go on: Checkmate's program, then, where operators have several
-/// implementations, MONeT's. Beside them annealings (`fastsa`, which may change the order) start from the best
-/// schedule so far, one after the other, on a thread of their own. A schedule that one finds is a start of all that come
-/// later, and of the neighbourhoods that are searched at the time. Everything ends when the best schedule is proved optimal
-/// among the schedules that the last search covers. With a single thread, and without a time limit, one follows the other.
-/// With a single thread no annealing ran beside the proof: one follows it for half the time that was spent, since another
-/// order may be faster than the best of the given one.
+/// their schedules a search with a bound goes on: Checkmate's program or, where operators have several implementations,
+/// MONeT's, which contains it and begins with what Checkmate's finds in a seventh of the time. Beside it annealings
+/// (`fastsa`, which may change the order) start from the best schedule so far, one after the other, on a thread of their
+/// own. A schedule that one finds is a start of all that come later, and of the neighbourhoods that are searched at the
+/// time. Everything ends when the best schedule is proved optimal among the schedules that the search covers. With a single
+/// thread, and without a time limit, one follows the other. With a single thread, where operators have several
+/// implementations, `rotor-options` and a first annealing come before the search. No annealing ran beside the proof: one
+/// follows it for half the time that was spent, since another order may be faster than the best of the given one.
 ///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
@@ -84,12 +85,12 @@ const AT_ONCE: [(&str, u32); 4] =
 /// take one: a search over the whole network then finds less in all of it.
 const OPTIONS: (usize, u32) = (2000, 3);
 
-/// Methods that search for the optimum of their class, one after the other, and of how many parts of the time each may
-/// take one. Where no operator has a choice, for its first run or for those after it, MONeT's class has nothing that
-/// Checkmate's lacks; where some have, a schedule of Checkmate's is a start for MONeT.
-fn searches(instance: &Instance) -> &'static [(&'static str, u32)] {
-    let chooses = instance.operators().iter().any(Operator::has_choice);
-    if chooses { &[("checkmate-ilp", 4), ("monet", 1)] } else { &[("checkmate-ilp", 1)] }
+/// The method that searches for the optimum of its class. Where no operator has a choice, for its first run or for those
+/// after it, MONeT's class has nothing that Checkmate's lacks.
+fn search_of(context: &Context<'_>) -> &'static str {
+    let chooses = context.instance.operators().iter().any(Operator::has_choice);
+    let monet = || context.starts.method("monet").filter(|method| method.supports(context.instance).is_ok());
+    if chooses && monet().is_some() { "monet" } else { "checkmate-ilp" }
 }
 
 /// Operators from which on an annealing takes long to meet a budget at all.
@@ -108,12 +109,13 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     if context.instance.operators().len() >= OPTIONS.0 {
         board.run("rotor-options", &[], within(clock.share(OPTIONS.1)), Role::Heuristic);
     }
-    let searches = searches(context.instance);
+    let searching = search_of(context);
+    let chooses = searching == "monet";
     let search = |clock: Clock| {
-        for (index, &(id, parts)) in searches.iter().enumerate() {
-            let role = if index + 1 == searches.len() { Role::Last } else { Role::Search };
-            board.run(id, &[], within(clock.share(parts)), role);
+        if chooses && clock.is_limited() {
+            board.run("checkmate-ilp", &[], within(clock.share(7)), Role::Heuristic);
         }
+        board.run(searching, &[], within(clock), Role::Search);
     };
     let operators = context.instance.operators();
     let trains = operators.iter().any(|operator| operator.phase == Phase::Backward);
@@ -137,16 +139,19 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
         });
     } else if let Some(left) = clock.left() {
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most. Where nothing
-        // is chosen, the program has annealings of its own. Else both need time; without a schedule an annealing of a part
-        // of it rarely finds one.
-        let chooses = searches.len() > 1;
+        // is chosen, the program has annealings of its own; else it begins with a schedule as good as can be had soon.
+        // Without any schedule an annealing of a part of the time rarely finds one.
         if chooses && board.has_schedule() {
-            anneal(clock.share(6), "auto", Role::Heuristic);
+            if operators.len() < OPTIONS.0 {
+                board.run("rotor-options", &[], within(clock.share(5)), Role::Heuristic);
+            }
+            anneal(clock.share(10), "auto", Role::Heuristic);
         }
-        let program = match (trains, chooses) {
-            (false, _) if operators.len() < MANY => left / 4,
-            (true, false) => left * 7 / 8,
-            _ => left * 2 / 3,
+        let left = clock.left().unwrap_or(left);
+        let program = match trains {
+            false if operators.len() < MANY => left / 4,
+            false => left * 2 / 3,
+            true => left * 7 / 8,
         };
         search(clock.at_most(program));
         let rest = if board.is_settled() { clock.at_most(clock.elapsed() / 2) } else { clock };

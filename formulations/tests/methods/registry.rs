@@ -46,6 +46,7 @@ fn encoded() -> Instance {
 /// Defaults, but for methods that work for as long as they are told to.
 fn given(method: &str) -> BTreeMap<String, String> {
     let pairs: &[(&str, &str)] = match method {
+        "auto" => &[("iterations", "20000")],
         "fastsa" => &[("iterations", "20000"), ("second-iterations", "20000")],
         "rotor-options" => &[("questions", "20")],
         "rockmate" => &[("peaks", "3"), ("saves", "3")],
