@@ -1,6 +1,6 @@
 //! `h-ilp` and `hiremate`: blocks with options on several levels, for graphs that are no chain.
 //!
-//! [`partition`](super::partition) says what is a block, [`frontier`](super::frontier) asks for options,
+//! [`partition`](super::partition) says what is a block, [`frontier`](mod@super::frontier) asks for options,
 //! [`upper`](super::upper) makes the level above, and `monet` plans the top.
 
 use std::time::{Duration, Instant};
