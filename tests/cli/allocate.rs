@@ -215,6 +215,7 @@ fn the_table_of_the_best_known_schedules_is_about_these_schedules() {
     let without_memory = |path: &std::path::Path| {
         let number = |row: &HashMap<String, String>| row["memory"].parse::<u64>().unwrap();
         let mut rows = rows(path);
+        rows.retain(|row| ["resnet18-224-b32", "resnet50-224-b32"].contains(&row["instance"].as_str()));
         let memory: Vec<u64> = rows.iter().map(number).collect();
         for row in &mut rows {
             row.remove("memory");
@@ -225,7 +226,7 @@ fn the_table_of_the_best_known_schedules_is_about_these_schedules() {
     let (committed, memory) = without_memory(&root.join("results/arenas.csv"));
     assert!(
         !committed.is_empty() && again == committed,
-        "results/arenas.csv is old: run `bench allocate --best-known results '{networks}' -o results/arenas.csv`"
+        "results/arenas.csv is old: run `bench allocate --best-known results -o results/arenas.csv`"
     );
     assert!(memory.iter().zip(&quick).all(|(memory, quick)| memory <= quick));
 }
