@@ -162,19 +162,23 @@ def test_compiled_training_is_plain_training_but_for_rounding_and_stays_within_t
     assert "repetitions of" in text and "executed: peak" in text
 
 
-def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_planned():
-    """Pooling's offsets, repeated normalisations and freed buffers are where inductor would keep more than the plan says."""
-    net, x, labels = networks._UNet(8, 2), torch.randn(1, 3, 64, 64), torch.zeros(1, 64, 64, dtype=torch.int64)
-    step = rematplan.compile(lambda x: F.cross_entropy(net(x), labels), budget="60%", cost="flops", seconds=SECONDS)
-
+def peaks_of(net, step, *inputs, beside=()):
+    """The plan of a step that gives the loss, and the bytes that an iteration takes, with parameters and inputs (and what else there is)."""
     def run():
         net.zero_grad(set_to_none=True)
-        step(x).backward()
+        step(*inputs).backward()
 
     run()
     (plan,) = step._rematplan.plans
     assert plan.status == "planned" and plan.runs_again, plan
-    executed = rematplan.executed(run, samples=1).peak_bytes + plan.fixed_bytes + x.nbytes + labels.nbytes
+    return plan, rematplan.executed(run, samples=1).peak_bytes + plan.fixed_bytes + sum(x.nbytes for x in (*inputs, *beside))
+
+
+def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_planned():
+    """Pooling's offsets, repeated normalisations and freed buffers are where inductor would keep more than the plan says."""
+    net, x, labels = networks._UNet(8, 2), torch.randn(1, 3, 64, 64), torch.zeros(1, 64, 64, dtype=torch.int64)
+    step = rematplan.compile(lambda x: F.cross_entropy(net(x), labels), budget="60%", cost="flops", seconds=SECONDS)
+    plan, executed = peaks_of(net, step, x, beside=[labels])
     assert abs(executed - plan.peak_bytes) <= plan.peak_bytes / 200, (executed, plan.peak_bytes, plan.budget_bytes)
 
 
@@ -196,15 +200,7 @@ class _Gated(torch.nn.Module):
 def test_what_a_compiled_network_joins_is_not_there_from_its_first_part_on():
     net, x = _Gated(), torch.randn(2048, 64)
     step = rematplan.compile(lambda x: net(x).square().mean(), budget="40%", cost="flops", seconds=SECONDS)
-
-    def run():
-        net.zero_grad(set_to_none=True)
-        step(x).backward()
-
-    run()
-    (plan,) = step._rematplan.plans
-    assert plan.status == "planned" and plan.runs_again, plan
-    executed = rematplan.executed(run, samples=1).peak_bytes + plan.fixed_bytes + x.nbytes
+    plan, executed = peaks_of(net, step, x)
     assert executed <= plan.peak_bytes, (executed, plan.peak_bytes, plan.budget_bytes)
 
 
