@@ -163,7 +163,7 @@ def test_compiled_training_is_plain_training_but_for_rounding_and_stays_within_t
 
 
 def peaks_of(net, step, *inputs, beside=()):
-    """The plan of a step that gives the loss, and the bytes that an iteration takes, with parameters and inputs (and what else there is)."""
+    """The plan of a step that gives the loss, and the bytes that an iteration takes, with parameters, inputs and what else is there."""
     def run():
         net.zero_grad(set_to_none=True)
         step(*inputs).backward()
