@@ -19,25 +19,38 @@ from torch._functorch import partitioners
 from torch.utils.checkpoint import CheckpointPolicy
 
 from . import made
-from .graph import BATCH_NORM, BATCH_NORM_BACKWARD, Joint, is_call, is_mutation, is_symbolic, is_view, schema_name
+from .graph import BATCH_NORM, BATCH_NORM_BACKWARD, Joint, is_call, is_mutation, is_symbolic, is_view, schema_name, storage_bytes
+from .room import Room
 
 aten = torch.ops.aten
 Graphs = tuple[fx.GraphModule, fx.GraphModule]
 # Outputs of a batch norm that are no new running statistics.
 _REPEATED_OUTPUTS = 3
+# Where a node of a planned graph says at which step it is computed.
+_MARK = "rematplan"
+
+
+def step_of(node: fx.Node) -> tuple[Room, int] | None:
+    """The step that computes a node of a planned graph, and the plan's room."""
+    return node.meta.get(_MARK)
 
 
 class Unrolled:
-    """A joint graph in the order of a plan. `early` are the nodes before the cut."""
+    """A joint graph in the order of a plan. `early` are the nodes before the cut. What a unit computes is marked with its step
+    and the room that the plan leaves there (`step_of`)."""
 
-    def __init__(self, joint: Joint, before: Sequence[int], after: Sequence[int]) -> None:
-        self.joint = joint
+    def __init__(self, joint: Joint, before: Sequence[int], after: Sequence[int], room: Room) -> None:
+        self.joint, self.room = joint, room
         self.graph = fx.Graph(joint.module)
         self._copy: dict[fx.Node, fx.Node] = {}
+        # The step of the newest copy of each unit, and the step that runs.
+        self._steps: dict[fx.Node, int] = {}
+        self._step = 0
         for node in joint.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self._emit(node)
         self._run(before)
+        self._step += 1  # the cut
         first = self._values(joint.outputs[: joint.forward_outputs], joint, 0)
         for node in joint.mutations:
             for source in node.all_input_nodes:
@@ -59,16 +72,20 @@ class Unrolled:
             for source in node.all_input_nodes:
                 self._value(source)
             copy = self._emit(node)
+            copy.meta[_MARK] = (self.room, self._step)
             for user in node.users:  # tuples may not cross the cut: they are taken apart at once
                 if user.target is operator.getitem and not self._is_gone(copy, user):
                     self._emit(user)
                     self._make(user)
             self._make(node)
+            self._steps[node] = self._step
+            self._step += 1
 
     def _make(self, node: fx.Node) -> None:
         """A tensor of the plan is one of the compiler, too."""
         if self.joint.fuse and isinstance(node.meta.get("val"), torch.Tensor) and made.may_be_inlined(node):
             self._copy[node] = made.emit(self.graph, self._copy[node])
+            self._copy[node].meta[_MARK] = (self.room, self._step)
 
     def _is_gone(self, copy: fx.Node, user: fx.Node) -> bool:
         """New running statistics, which a repeated batch norm does not make."""
@@ -87,10 +104,16 @@ class Unrolled:
             x, weight, bias, _, _, training, momentum, epsilon = copy.args
             copy.target, copy.args = aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, epsilon)
             copy.meta["val"] = node.meta["val"][:_REPEATED_OUTPUTS]
-        if self.joint.fuse and copy.target is aten.cat.default:
+        if self.joint.fuse and copy.target is aten.cat.default and not self._may_be_there_early(node):
             copy.target = torch.ops.rematplan.joined.default
         self._copy[node] = copy
         return copy
+
+    def _may_be_there_early(self, cat: fx.Node) -> bool:
+        """Whether all of a concatenation may be there from its first part on, and as long as any of them."""
+        parts = {list(self.joint.looked_at(operand))[-1] for operand in cat.all_input_nodes} & self._steps.keys()
+        first = min((self._steps[part] for part in parts), default=self._step)
+        return all(len(part.users) == 1 for part in parts) and self.room.take(first, self._step - 1, storage_bytes((cat, 0)))
 
     def _forget(self) -> None:
         """What is free is made anew for every run of a unit: two readers of one copy are a reason for the compiler to keep it."""
@@ -124,9 +147,9 @@ class Unrolled:
                 and (node in gradients or any(user not in self.early and user.op != "output" for user in node.users))]
 
 
-def scheduled(joint: Joint, before: Sequence[int], after: Sequence[int]) -> Graphs:
-    """The two graphs of a schedule."""
-    unrolled = Unrolled(joint, before, after)
+def scheduled(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room) -> Graphs:
+    """The two graphs of a schedule, whose steps leave this room."""
+    unrolled = Unrolled(joint, before, after, room)
     saved = unrolled.saved()
     static_names = {node.name for node in joint.static}
     static = partitioners.OrderedSet(

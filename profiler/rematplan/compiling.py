@@ -5,17 +5,16 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 from torch import fx, nn
 from torch.fx.graph import _BoxedCodeGen
 
-from . import made
+from . import fusing, made, room
 from .arena import Arena
 from .budget import Budget
 from .errors import PlanError, PlanWarning, Refused
@@ -116,33 +115,25 @@ def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
     """Inductor's, where they would undo a plan: a freed buffer waits for a later one of its size, through steps in which a library
     takes scratch memory that inductor does not count; and on a CPU the weights of convolutions turn channels-last before the
     first operator, and those copies are saved for the backward pass (42 MB of 203 on a ResNet-18)."""
-    if not _planned(partitioner):
+    plan = partitioner.plans[-1] if partitioner.plans else None
+    if plan is None or plan.status == "stock":
         return {}
-    on_cpu = partitioner.plans[-1].device == "cpu"
-    return {"allow_buffer_reuse": False, **({"layout_optimization": False} if on_cpu else {})}
-
-
-def _one_at_a_time(partitioner: Partitioner) -> AbstractContextManager[object]:
-    """On a CPU inductor calls all that it generates between two calls of libraries as one function, with the buffers of all of it. It
-    begins a new function after so many arguments: here after every loop."""
-    from torch._inductor.codegen.cpp import CppScheduling
-
-    return mock.patch.object(CppScheduling, "MAX_FUSED_KERNEL_ARGS_NUM", 0) if _planned(partitioner) else nullcontext()
+    layout: dict[str, object] = {"layout_optimization": plan.channels_last} if plan.device == "cpu" else {}
+    return layout | {"allow_buffer_reuse": False} if plan.status == "planned" else layout
 
 
 def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[..., Any]:
     from torch._functorch import config as functorch_config
     from torch._inductor import config as inductor_config
-    from torch._inductor.choices import InductorChoices
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
-    from torch._inductor.virtualized import V
 
     made.register()
-    key = digest(partitioner.settings.key() + Path(__file__).read_text(encoding="utf-8"))
+    sources = (Path(file).read_text(encoding="utf-8") for file in (__file__, fusing.__file__, room.__file__))
+    key = digest(partitioner.settings.key() + "".join(sources))
 
     class Planned(CustomPartitionerFn):
-        """Inductor caches generated code by graph and by this uuid (settings, and what this file decides). The graphs say
+        """Inductor caches generated code by graph and by this uuid (settings, and what these files decide). The graphs say
         what the plan did, so another plan is another entry. The cache in front of the partitioner is off: it would skip
         planning and reporting."""
 
@@ -155,21 +146,8 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
         def __reduce__(self) -> tuple[type[str], tuple[str]]:  # inductor pickles its configuration
             return str, (self.uuid(),)
 
-    class Apart(InductorChoices):
-        """Without fusions of operators that do not read each other: they bring together what the plan keeps apart (a
-        repetition, and what reads the same tensor), and all operands are there at once. Cost 10 % of a peak on an MLP."""
-
-        @staticmethod
-        def can_fuse_horizontal(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:
-            if _planned(partitioner):
-                return False
-            return InductorChoices.can_fuse_horizontal(scheduler, node1, node2, shared_data_score)
-
-        def uuid(self) -> str:
-            return key
-
     def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
-        with V.set_choices_handler(Apart()), inductor_config.patch(_inductor_settings(partitioner)), _one_at_a_time(partitioner):
+        with fusing.by_the_plan(key) if _planned(partitioner) else nullcontext(), inductor_config.patch(_inductor_settings(partitioner)):
             compiled = compile_fx_inner(*arguments, **keywords)
         if keywords.get("is_inference"):
             return compiled

@@ -29,6 +29,7 @@ from .graph import Unit, hint, storage_bytes, tensors_of
 
 MODELS = ("roofline", "flops", "measured")
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
+_LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
 _PRODUCT, _COPIED_BYTES, _SAMPLES = 768, 64 << 20, 7
 
@@ -98,11 +99,12 @@ class Measured:
 class Workspaces:
     """Scratch memory of convolutions and attention, which libraries take beyond inputs and outputs: each distinct one runs on
     this device, once, and what was found is kept on disk. Matrix products take none that counts; what a compiler generates
-    takes none."""
+    takes none. Channels-last images are turned by the compiler and not by the library, which then takes less."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_name_of(device)}')}.json"
+    def __init__(self, device: torch.device, *, channels_last: bool = False) -> None:
+        self.device, self.channels_last = device, channels_last
+        layout = " channels-last" if channels_last else ""
+        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_name_of(device)}{layout}')}.json"
         found = store.read(self._file)
         self._known: dict[str, int] = {k: v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
 
@@ -119,7 +121,7 @@ class Workspaces:
 
     def _measure(self, node: fx.Node) -> int:
         with without_fakes(), torch.no_grad():
-            call = _real_call(node, self.device)
+            call = _real_call(node, self.device, channels_last=self.channels_last)
             call()
             if self.device.type != "cuda":
                 peak, after = cpu_allocations(call)
@@ -137,7 +139,7 @@ def _call_key(node: fx.Node) -> str:
     return f"{node.target} {[_described(value) for value in node.args]} {node.kwargs}"
 
 
-def _real_call(node: fx.Node, device: torch.device) -> Callable[[], object]:
+def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = False) -> Callable[[], object]:
     """The operator on real tensors of zeros."""
     def real(value: object) -> object:
         if isinstance(value, fx.Node):
@@ -145,7 +147,8 @@ def _real_call(node: fx.Node, device: torch.device) -> Callable[[], object]:
             if not isinstance(fake, torch.Tensor):
                 return hint(fake)
             shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
-            return torch.empty_strided(shape, stride, dtype=fake.dtype, device=device).zero_()
+            zeros = torch.empty_strided(shape, stride, dtype=fake.dtype, device=device).zero_()
+            return zeros.contiguous(memory_format=_LAYOUTS[len(shape)]) if channels_last and len(shape) in _LAYOUTS else zeros
         return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     arguments, target = [real(value) for value in node.args], node.target

@@ -198,7 +198,7 @@ class Joint:
 
     def _inline(self) -> None:
         """Forward in the graph's order: whether a pointwise value is a tensor depends on what it is computed from."""
-        leaving = {source for node in self.outputs if node is not None for source in self._looked_at(node)}
+        leaving = {source for node in self.outputs if node is not None for source in self.looked_at(node)}
         for node in self.nodes:
             if not is_call(node) or node in self.free or not is_pointwise(node) or node in leaving:
                 continue
@@ -214,7 +214,7 @@ class Joint:
         crosses = node in self.forward_nodes and any(reader not in self.forward_nodes for reader in readers)
         return crosses and 2 * made <= max(sizes.values(), default=0)
 
-    def _looked_at(self, node: fx.Node) -> Iterator[fx.Node]:
+    def looked_at(self, node: fx.Node) -> Iterator[fx.Node]:
         """The node, and what it is a view of."""
         yield node
         while is_call(node) and self._always_free(node) and node.all_input_nodes:

@@ -1,0 +1,72 @@
+"""What inductor may do at once in a planned graph: steps of the plan that its budget has room to run together.
+
+Left alone, inductor runs operators in one loop that read the same tensor and not each other; and on a CPU it calls all the
+loops between two calls of libraries as one function. Either way everything that these steps read and make is there at once,
+and a repetition comes together with what the plan keeps it apart from: 10 % of the peak of an MLP. Forbidden altogether, both
+together cost 5 % of an iteration of a Llama. So each is allowed where `Room` says that it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from .apply import step_of
+from .room import Room
+
+
+def _steps_of(nodes: list[Any]) -> tuple[Room | None, frozenset[int]]:
+    """The steps that nodes of inductor's scheduler compute; none where one of them is no node of a plan."""
+    steps, room = set[int](), None
+    for node in nodes:
+        marked = [mark for origin in getattr(node.node, "origins", ()) if (mark := step_of(origin)) is not None]
+        if not marked:
+            return None, frozenset()
+        room = marked[0][0]
+        steps.update(step for _, step in marked)
+    return room, frozenset(steps)
+
+
+def _fits(scheduler: Any, nodes: list[Any]) -> bool:
+    """Whether these may run at once, beside what runs at once already."""
+    room, steps = _steps_of(nodes)
+    if room is None:
+        return False
+    if len(steps) == 1:
+        return True
+    others = {_steps_of(fused.get_nodes())[1] for fused in scheduler.name_to_fused_node.values() if len(fused.get_nodes()) > 1}
+    return room.fits(steps, [other for other in others if len(other) > 1 and not other <= steps])
+
+
+@contextmanager
+def by_the_plan(key: str) -> Iterator[None]:
+    """While it lasts, inductor compiles graphs that run by a plan; `key` stands for all of this where it caches what it made."""
+    from torch._inductor.choices import InductorChoices
+    from torch._inductor.codegen.cpp import CppScheduling
+    from torch._inductor.virtualized import V
+
+    class Choices(InductorChoices):
+        """Fusions of operators that do not read each other, where there is room."""
+
+        @staticmethod
+        def can_fuse_horizontal(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:
+            return (InductorChoices.can_fuse_horizontal(scheduler, node1, node2, shared_data_score)
+                    and _fits(scheduler, [*node1.get_nodes(), *node2.get_nodes()]))
+
+        def uuid(self) -> str:
+            return key
+
+    generate = CppScheduling.codegen_node
+
+    def codegen_node(self: Any, node: Any) -> None:
+        """Ends the function after a loop that the next one may not join."""
+        generate(self, node)
+        position = self.scheduler.nodes.index(node) + 1
+        following = self.scheduler.nodes[position:position + 1]
+        if following and not _fits(self.scheduler, [*self.kernel_group.scheduled_nodes, *following[0].get_nodes()]):
+            self._set_flush_status(True)
+
+    with V.set_choices_handler(Choices()), mock.patch.object(CppScheduling, "codegen_node", codegen_node):
+        yield
