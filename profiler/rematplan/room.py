@@ -60,6 +60,10 @@ class Steps:
             wanted -= set(self.makes[step]) - set(self.reads[step])
         return leaving
 
+    def made_at(self, tensor: int) -> list[int]:
+        """The steps that make a tensor; -1 for one that is there at the start."""
+        return self._comes[tensor]
+
     def has(self, tensor: int, step: int) -> bool:
         """Whether a tensor is there at a step."""
         which = bisect_right(self._comes[tensor], step) - 1
@@ -84,9 +88,15 @@ class Room:
         return True
 
     def fits(self, together: frozenset[int], others: Collection[frozenset[int]] = ()) -> bool:
-        """Whether these steps may be one, while each of the others is one."""
-        return all(more + sum(self._more(other).get(step, 0) for other in others) <= self._free[step]
+        """Whether these steps may be one, while each of the others is one. They may not where one needs what is made between: a
+        compiler that does them early would have to do that early, too, and all that it needs."""
+        return not self._needs_between(together) and all(more + sum(self._more(other).get(step, 0) for other in others) <= self._free[step]
                    for step, more in self._more(together).items())
+
+    def _needs_between(self, together: frozenset[int]) -> bool:
+        first = min(together)
+        return any(first < made <= step and made not in together
+                   for step in together for tensor in self.steps.reads[step] for made in self.steps.made_at(tensor))
 
     def _more(self, together: frozenset[int]) -> dict[int, int]:
         """What is there besides, from the first of these steps to the last, if all is done at once."""
