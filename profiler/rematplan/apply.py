@@ -10,7 +10,7 @@ PyTorch's own min-cut partitioner does the rest. Uses one private function of Py
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,6 +33,14 @@ _MARK = "rematplan"
 def step_of(node: fx.Node) -> tuple[Room, int] | None:
     """The step that computes a node of a planned graph, and the plan's room."""
     return node.meta.get(_MARK)
+
+
+def may_be_early(cat: fx.Node, step: int, joint: Joint, room: Room, steps: Mapping[fx.Node, int]) -> bool:
+    """Whether all of a concatenation may be there from its first part on, and as long as any of them. `steps` are those of the
+    newest copy of each unit."""
+    parts = {list(joint.looked_at(operand))[-1] for operand in cat.all_input_nodes} & steps.keys()
+    first = min((steps[part] for part in parts), default=step)
+    return all(len(part.users) == 1 for part in parts) and room.take(first, step - 1, storage_bytes((cat, 0)))
 
 
 class Unrolled:
@@ -104,16 +112,10 @@ class Unrolled:
             x, weight, bias, _, _, training, momentum, epsilon = copy.args
             copy.target, copy.args = aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, epsilon)
             copy.meta["val"] = node.meta["val"][:_REPEATED_OUTPUTS]
-        if self.joint.fuse and copy.target is aten.cat.default and not self._may_be_there_early(node):
+        if self.joint.fuse and copy.target is aten.cat.default and not may_be_early(node, self._step, self.joint, self.room, self._steps):
             copy.target = torch.ops.rematplan.joined.default
         self._copy[node] = copy
         return copy
-
-    def _may_be_there_early(self, cat: fx.Node) -> bool:
-        """Whether all of a concatenation may be there from its first part on, and as long as any of them."""
-        parts = {list(self.joint.looked_at(operand))[-1] for operand in cat.all_input_nodes} & self._steps.keys()
-        first = min((self._steps[part] for part in parts), default=self._step)
-        return all(len(part.users) == 1 for part in parts) and self.room.take(first, self._step - 1, storage_bytes((cat, 0)))
 
     def _forget(self) -> None:
         """What is free is made anew for every run of a unit: two readers of one copy are a reason for the compiler to keep it."""
@@ -160,9 +162,16 @@ def scheduled(joint: Joint, before: Sequence[int], after: Sequence[int], room: R
         num_fwd_outputs=joint.forward_outputs, static_lifetime_input_nodes=static)
 
 
-def tagged(joint: Joint, keep: set[int], stock: Callable[[], Graphs]) -> Graphs:
-    """The two graphs of a set: units in `keep` are saved, the rest of the forward pass runs again where it is read."""
-    kept = {joint.units[index].node for index in keep}
+def tagged(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room, stock: Callable[[], Graphs]) -> Graphs:
+    """The two graphs of a set: what the plan keeps at the cut is saved, the rest of the forward pass runs again where it is read."""
+    kept = {joint.units[index].node for index in kept_at_the_cut(joint, before, after)}
+    steps: dict[fx.Node, int] = {}
+    for step, index in enumerate((*before, None, *after)):
+        node = joint.units[index].node if index is not None else None
+        if node is not None:
+            if joint.fuse and node.target is aten.cat.default and not may_be_early(node, step, joint, room, steps):
+                node.target = torch.ops.rematplan.joined.default
+            steps[node] = step
     for node in joint.forward_nodes:
         if is_call(node) and not is_symbolic(node) and not is_mutation(node):
             source = node.args[0] if node.target is operator.getitem else node

@@ -221,10 +221,11 @@ class Partitioner:
 
     def _applied(self, joint: Joint, plan: GraphPlan, stock: Callable[[], Graphs]) -> Graphs:
         before, after = planner.units_of(Ids(joint), plan.operators)
+        assert plan.instance is not None
+        room = Room(Steps(plan.instance, plan.operators), plan.budget_bytes)
         if self.settings.apply == "schedule":
-            assert plan.instance is not None
-            return scheduled(joint, before, after, Room(Steps(plan.instance, plan.operators), plan.budget_bytes))
-        return tagged(joint, kept_at_the_cut(joint, before, after), stock)
+            return scheduled(joint, before, after, room)
+        return tagged(joint, before, after, room, stock)
 
 
 def _agreed(find: Callable[[], Solution]) -> Solution:

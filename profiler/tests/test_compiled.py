@@ -197,9 +197,10 @@ class _Gated(torch.nn.Module):
         return x
 
 
-def test_what_a_compiled_network_joins_is_not_there_from_its_first_part_on():
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_what_a_compiled_network_joins_is_not_there_from_its_first_part_on(apply):
     net, x = _Gated(), torch.randn(2048, 64)
-    step = rematplan.compile(lambda x: net(x).square().mean(), budget="40%", cost="flops", seconds=SECONDS)
+    step = rematplan.compile(lambda x: net(x).square().mean(), budget="40%", cost="flops", seconds=SECONDS, apply=apply)
     plan, executed = peaks_of(net, step, x)
     assert executed <= plan.budget_bytes, (executed, plan.peak_bytes, plan.budget_bytes)
 
