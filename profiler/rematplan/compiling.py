@@ -6,6 +6,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def compile(  # noqa: A001 - as in torch
     lies in one preallocated buffer, at planned addresses (`arena.py`; on a CPU). `options` are inductor's.
     """
     refuse(target)
-    partitioner = Partitioner(settings(budget, cost, apply, seconds, backend))
+    turned = (options or {}).get("layout_optimization", True)
+    partitioner = Partitioner(replace(settings(budget, cost, apply, seconds, backend), channels_last=bool(turned)))
     if arena:
         partitioner.arena = Arena(min(partitioner.settings.seconds, _PACKING_SECONDS))
     compiled, _ = compiled_by(target, partitioner, backend, fullgraph=fullgraph, dynamic=dynamic, options=options)

@@ -8,6 +8,8 @@ resident, since the caller holds them; tangents are freed after their last use, 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import fx
 
@@ -16,7 +18,7 @@ from remat_profiler.documents import Operator as OperatorEntry
 from remat_profiler.documents import Tensor as TensorEntry
 
 from .costs import Costs, Workspaces
-from .graph import Joint, Tensor, schema_name, storage_bytes
+from .graph import Joint, Tensor, hint, schema_name, storage_bytes
 
 CUT = "end of the forward pass"
 
@@ -94,10 +96,20 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
 
 
 def layout_copies(joint: Joint) -> int:
-    """Bytes of the copies that inductor makes of the weights of convolutions where it turns them channels-last: all of them
-    before the first operator, kept for the backward pass."""
-    weights = {unit.node.args[1] for unit in joint.units if schema_name(unit.node) == "aten::convolution"}
-    return sum(storage_bytes((node, 0)) for node in weights if isinstance(node, fx.Node) and node in joint.static)
+    """Bytes of the copies that inductor makes where it turns convolutions channels-last, all of which count all the time: of
+    their weights (before the first operator, kept for the backward pass), of the inputs of the graph that they read, and of
+    one gradient of a weight, which is turned back. Weights of one pixel or one channel are as they were."""
+    convolutions = [unit for unit in joint.units if schema_name(unit.node) == "aten::convolution"]
+    weights = {weight for unit in convolutions
+               if isinstance(weight := unit.node.args[1], fx.Node) and weight in joint.static and _is_turned(weight.meta["val"])}
+    images = {tensor for unit in convolutions for tensor in unit.reads if tensor[0] in joint.primals and tensor[0] not in joint.static}
+    sizes = [storage_bytes((weight, 0)) for weight in weights]
+    return sum(sizes) + max(sizes, default=0) + sum(map(storage_bytes, images))
+
+
+def _is_turned(weight: torch.Tensor) -> bool:
+    channels, pixels = hint(weight.shape[1]), math.prod(hint(size) for size in weight.shape[2:])
+    return channels > 1 and pixels > 1
 
 
 def _static_bytes(nodes: list[fx.Node]) -> int:

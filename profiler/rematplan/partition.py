@@ -46,6 +46,7 @@ class Settings:
     apply: str = "schedule"
     seconds: float = 30.0
     fuse: bool = True
+    channels_last: bool = True
 
     def key(self) -> str:
         """Of everything that decides a plan besides the graph: settings, torch, the planner, this package."""
@@ -143,7 +144,8 @@ class Partitioner:
     def _planned(self, joint: Joint, frame: tuple[int, int]) -> GraphPlan:
         """With copies of weights where inductor makes them: on a GPU always, on a CPU if the plan is no slower for it than what
         they bring."""
-        device, copies = _device(joint), layout_copies(joint) if self.settings.fuse else 0
+        device, turned = _device(joint), self.settings.fuse and self.settings.channels_last
+        copies = layout_copies(joint) if turned else 0
         peak = planner.plain(self._instance(joint, device, 0)).peak_bytes
         budget = self._share(self.settings.budget.resolve(peak), frame)
         plan, refused = None, PlanError()
