@@ -17,27 +17,39 @@ from .apply import step_of
 from .room import Room
 
 
-def _steps_of(nodes: list[Any]) -> tuple[Room | None, frozenset[int]]:
-    """The steps that nodes of inductor's scheduler compute; none where one of them is no node of a plan."""
-    steps, room = set[int](), None
-    for node in nodes:
-        marked = [mark for origin in getattr(node.node, "origins", ()) if (mark := step_of(origin)) is not None]
-        if not marked:
-            return None, frozenset()
-        room = marked[0][0]
-        steps.update(step for _, step in marked)
-    return room, frozenset(steps)
+class _Together:
+    """What may run at once in the graph that is being compiled."""
 
+    def __init__(self) -> None:
+        self._room: Room | None = None
+        self._known: dict[str, frozenset[int]] = {}
 
-def _fits(scheduler: Any, nodes: list[Any]) -> bool:
-    """Whether these may run at once, beside what runs at once already."""
-    room, steps = _steps_of(nodes)
-    if room is None:
-        return False
-    if len(steps) == 1:
-        return True
-    others = {_steps_of(fused.get_nodes())[1] for fused in scheduler.name_to_fused_node.values() if len(fused.get_nodes()) > 1}
-    return room.fits(steps, [other for other in others if len(other) > 1 and not other <= steps])
+    def fits(self, scheduler: Any, nodes: list[Any]) -> bool:
+        """Whether these may run at once, beside what runs at once already."""
+        steps = self._steps(nodes)
+        if not steps or self._room is None:
+            return False
+        first, last = min(steps), max(steps)
+        if first == last:
+            return True
+        fused = (node.get_nodes() for node in set(scheduler.name_to_fused_node.values()))
+        others = {self._steps(members) for members in fused if len(members) > 1}
+        near = [other for other in others if len(other) > 1 and min(other) <= last and max(other) >= first and not other <= steps]
+        return self._room.fits(steps, near)
+
+    def _steps(self, nodes: list[Any]) -> frozenset[int]:
+        """Those that nodes of inductor's scheduler compute; none where one of them is no node of a plan."""
+        each = [self._steps_of(node) for node in nodes]
+        return frozenset().union(*each) if all(each) else frozenset()
+
+    def _steps_of(self, node: Any) -> frozenset[int]:
+        name = node.get_name()
+        if name not in self._known:
+            marked = [mark for origin in getattr(node.node, "origins", ()) if (mark := step_of(origin)) is not None]
+            self._known[name] = frozenset(step for _, step in marked)
+            if marked:
+                self._room = marked[0][0]
+        return self._known[name]
 
 
 @contextmanager
@@ -47,13 +59,15 @@ def by_the_plan(key: str) -> Iterator[None]:
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.virtualized import V
 
+    together = _Together()
+
     class Choices(InductorChoices):
         """Fusions of operators that do not read each other, where there is room."""
 
         @staticmethod
         def can_fuse_horizontal(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:
             return (InductorChoices.can_fuse_horizontal(scheduler, node1, node2, shared_data_score)
-                    and _fits(scheduler, [*node1.get_nodes(), *node2.get_nodes()]))
+                    and together.fits(scheduler, [*node1.get_nodes(), *node2.get_nodes()]))
 
         def uuid(self) -> str:
             return key
@@ -65,7 +79,7 @@ def by_the_plan(key: str) -> Iterator[None]:
         generate(self, node)
         position = self.scheduler.nodes.index(node) + 1
         following = self.scheduler.nodes[position:position + 1]
-        if following and not _fits(self.scheduler, [*self.kernel_group.scheduled_nodes, *following[0].get_nodes()]):
+        if following and not together.fits(self.scheduler, [*self.kernel_group.scheduled_nodes, *following[0].get_nodes()]):
             self._set_flush_status(True)
 
     with V.set_choices_handler(Choices()), mock.patch.object(CppScheduling, "codegen_node", codegen_node):
