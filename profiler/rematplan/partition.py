@@ -142,24 +142,23 @@ class Partitioner:
         return graphs
 
     def _planned(self, joint: Joint, frame: tuple[int, int]) -> GraphPlan:
-        """With copies of weights where inductor makes them: on a GPU always, on a CPU if the plan is no slower for it than what
-        they bring."""
+        """With channels-last copies where inductor makes them: on a GPU always, on a CPU if the plan with them is no slower by
+        more than what they bring."""
         device, turned = _device(joint), self.settings.fuse and self.settings.channels_last
         copies = layout_copies(joint) if turned else 0
         peak = planner.plain(self._instance(joint, device, 0)).peak_bytes
         budget = self._share(self.settings.budget.resolve(peak), frame)
-        plan, refused = None, PlanError()
-        try:
-            plan = self._planned_with(copies, joint, budget, device)
-        except PlanError as error:
-            refused = error
-        slow = plan is None or plan.overhead > _CHANNELS_LAST_GAIN
-        if copies and slow and device.type == "cpu":
-            without = self._planned_with(0, joint, budget, device)
-            plan = plan if plan is not None and plan.time_ns <= (1 + _CHANNELS_LAST_GAIN) * without.time_ns else without
-        if plan is None:
+        plans, refused = list[GraphPlan](), PlanError()
+        for turned_copies in (copies, 0) if copies and device.type == "cpu" else (copies,):
+            try:
+                plans.append(self._planned_with(turned_copies, joint, budget, device))
+            except PlanError as error:
+                refused = error
+            if plans and plans[0].overhead <= _CHANNELS_LAST_GAIN:
+                break
+        if not plans:
             raise refused
-        return plan
+        return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
 
     def _instance(self, joint: Joint, device: torch.device, copies: int) -> Instance:
         return document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
