@@ -114,6 +114,10 @@ class Unrolled:
             copy.meta["val"] = node.meta["val"][:_REPEATED_OUTPUTS]
         if self.joint.fuse and copy.target is aten.cat.default and not may_be_early(node, self._step, self.joint, self.room, self._steps):
             copy.target = torch.ops.rematplan.joined.default
+        if self.joint.fuse and copy.target is aten.convolution_backward.default:
+            # What it reads beside others inductor would copy into the layout of the traced graph, and back for each of them.
+            with self.graph.inserting_before(copy):
+                copy.args = (*(made.emit(self.graph, read) for read in copy.args[:2]), *copy.args[2:])
         self._copy[node] = copy
         return copy
 

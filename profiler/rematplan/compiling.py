@@ -114,14 +114,19 @@ def _planned(partitioner: Partitioner) -> bool:
 
 
 def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
-    """Inductor's, where they would undo a plan: a freed buffer waits for a later one of its size, through steps in which a library
-    takes scratch memory that inductor does not count; and on a CPU the weights of convolutions turn channels-last before the
-    first operator, and those copies are saved for the backward pass (42 MB of 203 on a ResNet-18)."""
+    """Inductor's, where they would undo a plan: steps get another order, by what inductor takes them to need; a freed buffer waits
+    for a later one of its size, through steps in which a library takes scratch memory that inductor does not count; and on a CPU
+    the weights of convolutions turn channels-last before the first operator, and those copies are saved for the backward pass
+    (42 MB of 203 on a ResNet-18)."""
     plan = partitioner.plans[-1] if partitioner.plans else None
     if plan is None or plan.status == "stock":
         return {}
-    layout: dict[str, object] = {"layout_optimization": plan.channels_last} if plan.device == "cpu" else {}
-    return layout | {"allow_buffer_reuse": False} if plan.status == "planned" else layout
+    found: dict[str, object] = {"layout_optimization": plan.channels_last} if plan.device == "cpu" else {}
+    if plan.status == "planned":
+        found["allow_buffer_reuse"] = False
+        if partitioner.settings.apply == "schedule":
+            found["reorder_for_peak_memory"] = False
+    return found
 
 
 def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[..., Any]:
@@ -131,7 +136,7 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
     made.register()
-    sources = (Path(file).read_text(encoding="utf-8") for file in (__file__, fusing.__file__, room.__file__))
+    sources = (Path(file).read_text(encoding="utf-8") for file in (__file__, fusing.__file__, made.__file__, room.__file__))
     key = digest(partitioner.settings.key() + "".join(sources))
 
     class Planned(CustomPartitionerFn):

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import flop_registry
 _LIBRARY = torch.library.Library("rematplan", "DEF")
 _LIBRARY.define("made(Tensor x) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
 _LIBRARY.impl("made", lambda x: x.clone(), "CompositeExplicitAutograd")
-_LIBRARY.define("joined(Tensor[] tensors, int dim=0) -> Tensor", tags=torch.Tag.pt2_compliant_tag)
+_LIBRARY.define("joined(Tensor[] tensors, int dim=0) -> Tensor", tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout))
 _LIBRARY.impl("joined", torch.cat, "CompositeExplicitAutograd")
 
 
@@ -35,7 +35,9 @@ def emit(graph: fx.Graph, value: fx.Node) -> fx.Node:
 
 def register() -> None:
     """Tells inductor."""
-    from torch._inductor.lowering import lowerings, register_lowering
+    from torch._inductor.ir import ExternKernel
+    from torch._inductor.lowering import fallback_handler, lowerings, register_lowering
+    from torch._inductor.virtualized import V
 
     if torch.ops.rematplan.made.default in lowerings:
         return
@@ -44,3 +46,12 @@ def register() -> None:
     def lowered(x):  # type: ignore[no-untyped-def]
         x.realize()
         return x
+
+    called = fallback_handler(torch.ops.rematplan.joined.default, add_to_fallback_set=False)
+
+    @register_lowering(torch.ops.rematplan.joined, type_promotion_kind=None)
+    def joined(tensors, dim=0):  # type: ignore[no-untyped-def]
+        # Parts of several layouts would come out contiguous, and be turned for the convolution that reads them.
+        if V.graph.layout_opt and all(len(part.get_size()) == 4 for part in tensors):
+            tensors = [ExternKernel.require_channels_last(part) for part in tensors]
+        return called(tensors, dim)

@@ -26,7 +26,7 @@ fn no_method_fails_on_the_largest_numbers_that_an_instance_may_hold() {
     let methods = "sequential,griewank-logn,chen-sqrt,chen-greedy,ap-greedy,revolve,rotor-persistent,rotor-weak,\
         kusumoto-2019,oracle,checkmate-ilp,moccasin,fastsa,monet";
     let done = checkout.bench(&format!(
-        "run --suite mini --instances small/*es --methods {methods} --budgets 0.6x --time-limit 20 --out large"
+        "run --suite mini --instances small/*es --methods {methods} --budgets 0.6x --time-limit 5 --out large"
     ));
     let rows = rows(&checkout.path("large/records.csv"));
     assert!(rows.len() >= 2 * 14, "{}", done.stderr);

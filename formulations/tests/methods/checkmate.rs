@@ -1,7 +1,7 @@
 //! Checkmate's methods against an exhaustive search, each other, and the simulator, on seeded random
 //! networks; a failure prints the seed.
 
-use crate::networks::{Random, budgets, checked, instance, solve};
+use crate::networks::{Random, budgets, checked, instance, solve, some_of};
 use remat_core::simulate;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
@@ -69,12 +69,12 @@ fn agrees(seed: u64, strategies: &[&str], number: u64) {
 
 #[test]
 fn the_published_program_finds_the_optimum_of_the_exhaustive_search() {
-    (0..60).for_each(|seed| agrees(seed, &["plain"], 4));
+    some_of(0..60).for_each(|seed| agrees(seed, &["plain"], 4));
 }
 
 #[test]
 fn the_reduced_programs_find_the_same_optimum_on_two_hundred_networks() {
-    (0..200).for_each(|seed| agrees(seed, &["reduced", "lazy", "coarse"], 3));
+    some_of(0..200).for_each(|seed| agrees(seed, &["reduced", "lazy", "coarse"], 3));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn relaxation_optimum_and_rounding_are_in_order() {
 
 #[test]
 fn without_workspace_the_optimum_is_that_of_the_search_without_workspace() {
-    for seed in 260..290 {
+    for seed in some_of(260..290) {
         let instance = instance(seed);
         let joint = Joint::new(&instance).expect("supported");
         for strategy in ["plain", "reduced"] {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::networks::{Random, instance};
+use crate::networks::{Random, instance, part, some_of};
 use remat_core::format::{Origin, Phase};
 use remat_core::node_link::{Attributes, Link, Node, NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
@@ -113,7 +113,7 @@ fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
 #[test]
 fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
     let mut forced = 0;
-    for seed in 0..40 {
+    for seed in some_of(0..40) {
         let instance = graph(seed);
         let joint = Joint::new(&instance).expect("supported");
         let (least, most) = (joint.least_peak(true), Stages::store_all(&joint).claim(&joint, true).peak_bytes);
@@ -134,10 +134,10 @@ fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
             if let (Some(schedule), Some(budget)) = (&coarse.schedule, coarse.budget) {
                 assert!(simulate(&instance, schedule).expect("legal").peak_bytes <= budget, "{context}");
             }
-            forced += usize::from(time(coarse.claimed) > Some(Stages::store_all(&joint).claim(&joint, true).time));
+            forced += u32::from(time(coarse.claimed) > Some(Stages::store_all(&joint).claim(&joint, true).time));
         }
     }
-    assert!(forced > 60, "only {forced} of 160 budgets force something to run again");
+    assert!(forced > part(60), "only {forced} of {} budgets force something to run again", part(160));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
     let (mut compared, mut better) = (0, 0);
     let method = find("checkmate-ilp").expect("registered");
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
-    for seed in 0..40 {
+    for seed in some_of(0..40) {
         let instance = graph(seed);
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
@@ -194,10 +194,10 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
                 assert_eq!(claim.time, optimum, "{context}");
             }
             compared += 1;
-            better += usize::from(claim.time < around.time(&joint));
+            better += u32::from(claim.time < around.time(&joint));
         }
     }
-    assert!(compared > 400 && better > 20, "{compared} {better}");
+    assert!(compared > part(400) && better > part(20), "{compared} {better}");
 }
 
 /// What the solution of a neighbourhood's model comes to, with memory rows as they are violated.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::networks::{Brief, budgets, checked, instance_of, solve};
+use crate::networks::{Brief, budgets, checked, instance_of, solve, some_of};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::{Instance, simulate};
 use remat_formulations::staged::joint::Joint;
@@ -115,7 +115,7 @@ fn cp_sat() -> bool {
 
 #[test]
 fn the_embedded_solver_finds_the_optimum_of_the_exhaustive_search_for_every_number_of_copies() {
-    for seed in 0..40 {
+    for seed in some_of(0..40) {
         agrees(seed, 3, 1 + u8::try_from(seed % 3).expect("small"), 4, &[]);
     }
     (40..43).for_each(|seed| agrees(seed, 4, 2, 3, &[("start", "none")]));

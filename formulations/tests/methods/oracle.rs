@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::common;
 use crate::common::{dice, network};
+use crate::networks::part;
 use proptest::prelude::*;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::plan::Plan;
@@ -168,7 +169,7 @@ proptest! {
 
 proptest! {
     // Every method, half of them with a solver; `just fuzz` goes on where this ends.
-    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: part(80), ..ProptestConfig::default() })]
 
     #[test]
     fn no_method_beats_the_oracle(dice in dice(2..7)) {

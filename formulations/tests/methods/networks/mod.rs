@@ -3,6 +3,8 @@
 pub mod passes;
 
 use std::collections::BTreeMap;
+use std::iter::StepBy;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::common::{self, Dice, network};
@@ -24,6 +26,21 @@ impl Random {
         word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (word ^ (word >> 31)) % bound
     }
+}
+
+/// Whether tests look at all the networks that they can draw, as CI does: BENCH_ALL_NETWORKS is set.
+fn is_thorough() -> bool {
+    std::env::var_os("BENCH_ALL_NETWORKS").is_some()
+}
+
+/// Of the networks of a test (or its budgets), by their numbers, all in CI and every fifth elsewhere.
+pub fn some_of(numbers: Range<u64>) -> StepBy<Range<u64>> {
+    numbers.step_by(if is_thorough() { 1 } else { 5 })
+}
+
+/// As many as there are of so many in the networks that are drawn.
+pub fn part(of: u32) -> u32 {
+    if is_thorough() { of } else { of / 5 }
 }
 
 /// A random network of 3 or 4 layers.
