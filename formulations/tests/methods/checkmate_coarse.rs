@@ -194,7 +194,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
                 assert_eq!(claim.time, optimum, "{context}");
             }
             compared += 1;
-            better += u32::from(claim.time < around.time(&joint));
+            better += usize::from(claim.time < around.time(&joint));
         }
     }
     assert!(compared > 400 && better > 20, "{compared} {better}");
