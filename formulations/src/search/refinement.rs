@@ -11,7 +11,7 @@ use remat_solvers::{Outcome, Progress, Stop};
 use crate::method::MethodError;
 use crate::search::blocks::{Block, split};
 use crate::search::clock::{Clock, Pace};
-use crate::search::incumbent::{Incumbent, TOLERANCE};
+use crate::search::incumbent::{Incumbent, TOLERANCE, proves};
 use crate::search::neighbourhoods::Explorer;
 use crate::search::problem::{Effort, Staged};
 use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solving, Terms, separate};
@@ -24,6 +24,10 @@ const TRIES: usize = 3;
 const LITTLE: f64 = 0.1;
 /// Neighbourhoods after each round without a time limit.
 const STEPS: usize = 12;
+/// Parts of the time that is left, of which a round gets one.
+const PARTS: u32 = 6;
+/// Parts of the time that is left, of which schedules get one at least after each round.
+const LEAST_PARTS: u32 = 20;
 /// With less time left no further round begins.
 const LAST: Duration = Duration::from_millis(200);
 
@@ -38,6 +42,10 @@ pub struct Refinement<'s, P: Staged> {
     explorer: Explorer,
     /// Which part of the gap that is left a relaxation may leave.
     part: f64,
+    /// How long the next round has at least: as long as one that was cut short had, or twice as long where it begins anew.
+    least: Duration,
+    /// Time for schedules, for each second of a relaxation.
+    weight: f64,
     round: usize,
     pace: Pace,
     /// What became of it, in words.
@@ -94,6 +102,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
             explorers,
             explorer: Explorer::new(solving.seed, 0),
             part: 8.0,
+            least: Duration::ZERO,
+            weight: 1.0,
             round: 0,
             pace: Pace::of_models(),
             note: String::new(),
@@ -109,7 +119,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let mut before = None;
         loop {
             let size = size(self.problem, blocks.len());
-            if !self.pace.allows(size, &self.clock) {
+            if !self.pace.allows(size, &self.clock) || self.clock.has_less_than(self.least / 2) {
                 self.note = format!("no time for {} blocks of stages, after {} rounds", blocks.len(), self.round);
                 return Ok(Some(Stop::TimeLimit));
             }
@@ -119,6 +129,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let mut relaxation = self.problem.over(&blocks, before.as_ref());
             let Separated { outcome, solving, .. } = self.solve(&mut relaxation, Pass::Whole, true)?;
             self.pace.learn(size, began.elapsed().saturating_sub(solving));
+            self.least = if outcome.stop == Stop::TimeLimit { solving } else { Duration::ZERO };
             self.note = format!(
                 "{}: {}; {} blocks of stages in {} rounds; {}",
                 outcome.solver,
@@ -132,7 +143,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
                 return Ok(Some(Stop::Infeasible));
             }
             let expanded = self.expand(&relaxation, &outcome);
-            self.schedules(expanded.as_ref(), began, bound)?;
+            self.schedules(expanded.as_ref(), began.elapsed(), self.incumbent.bound().saturating_sub(bound))?;
             if self.incumbent.is_enough() {
                 return Ok(Some(Stop::Optimal));
             }
@@ -153,34 +164,48 @@ impl<'s, P: Staged> Refinement<'s, P> {
         Some(expanded)
     }
 
-    /// Schedules from what a round's solution comes to, and from elsewhere where that does not do; the round began at
-    /// some time with some bound.
-    fn schedules(&mut self, expanded: Option<&P::Solution>, began: Instant, bound: u64) -> Result<(), MethodError> {
+    /// Schedules from what a round's solution comes to, and from elsewhere where that does not do; the round took some time
+    /// and raised the bound by so much. Schedules get as much time as relaxations, and more or less of it as they or the
+    /// bound gain more in that.
+    fn schedules(&mut self, expanded: Option<&P::Solution>, took: Duration, raised: u64) -> Result<(), MethodError> {
+        let clock = match self.clock.left() {
+            Some(left) => self.clock.at_most(took.mul_f64(self.weight).max(left / LEAST_PARTS)),
+            None => self.clock,
+        };
+        let (began, before) = (Instant::now(), self.incumbent.time());
         if let Some(expanded) = expanded {
-            self.improve(expanded)?;
+            self.improve(expanded, clock)?;
         }
         if !self.incumbent.is_enough() && expanded.is_none_or(|expanded| !self.problem.fits(expanded)) {
-            self.search_short()?;
+            self.search_short(clock)?;
         }
         // Rounds that do little for the bound leave time for schedules.
-        let little = self
-            .incumbent
-            .open()
-            .is_some_and(|open| (self.incumbent.bound().saturating_sub(bound) as f64) < LITTLE * open as f64);
+        let little = self.incumbent.open().is_some_and(|open| (raised as f64) < LITTLE * open as f64);
         if self.explorers == 0 || little {
-            let clock = if self.clock.is_limited() { self.clock.at_most(began.elapsed()) } else { self.clock };
             self.explore(clock)?;
+        }
+        if let (Some(before), Some(now)) = (before, self.incumbent.time()) {
+            let rate = |gain: u64, time: Duration| gain as f64 / time.as_secs_f64().max(1e-9);
+            let (found, proved) = (rate(before.saturating_sub(now), began.elapsed()), rate(raised, took));
+            let factor = if found > proved {
+                2.0
+            } else if found < proved {
+                0.5
+            } else {
+                1.0
+            };
+            self.weight = (self.weight * factor).clamp(0.25, 4.0);
         }
         Ok(())
     }
 
     /// Schedules from what a solution comes to, and from the best that is known where nobody else looks there.
-    fn improve(&self, expanded: &P::Solution) -> Result<(), MethodError> {
+    fn improve(&self, expanded: &P::Solution, clock: Clock) -> Result<(), MethodError> {
         let (problem, incumbent) = (self.problem, self.incumbent);
         let seed = self.solving.seed.wrapping_add(self.round as u64);
         let mut offer = |solution| incumbent.offer(solution).map(drop);
-        let (clock, stop) = (self.clock.share(6), incumbent.interrupt());
-        let effort = |heat| Effort { round: self.round, heat, seed, clock, stop };
+        let stop = incumbent.interrupt();
+        let effort = |heat| Effort { round: self.round, heat, seed, clock: clock.share(3), stop };
         problem.improve(expanded, effort(0.3), &mut offer)?;
         match incumbent.best().filter(|_| self.explorers == 0 && !incumbent.is_enough()) {
             Some(best) => problem.improve(&best, effort(0.1), &mut offer),
@@ -239,7 +264,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
 
     /// Schedules from the relaxation over short blocks, shorter from round to round: what does not fit when it is
     /// expanded is left free there next time.
-    fn search_short(&mut self) -> Result<(), MethodError> {
+    fn search_short(&mut self, clock: Clock) -> Result<(), MethodError> {
         let mut margin = vec![0; self.problem.stages()];
         let mut before = None;
         for _ in 0..TRIES {
@@ -248,7 +273,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let bounding = margin.iter().all(|&margin| margin == 0);
             let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?.outcome;
             let Some(expanded) = self.expand(&relaxation, &outcome) else { return Ok(()) };
-            self.improve(&expanded)?;
+            self.improve(&expanded, clock)?;
             if self.problem.fits(&expanded) || self.incumbent.is_enough() {
                 return Ok(());
             }
@@ -270,8 +295,12 @@ impl<'s, P: Staged> Refinement<'s, P> {
     }
 
     fn solve(&self, relaxation: &mut P::Relaxation<'s>, until: Pass, bounding: bool) -> Result<Separated, MethodError> {
+        let clock = match (until, self.clock.left()) {
+            (Pass::Relaxed, _) | (_, None) => self.clock.share(2 * PARTS),
+            (Pass::Whole, Some(left)) => self.clock.at_most((left / PARTS).max(self.least)),
+        };
         let terms = Terms {
-            clock: self.clock.share(if until == Pass::Relaxed { 12 } else { 6 }),
+            clock,
             nodes: (!self.clock.is_limited()).then(|| NODES << self.round.min(20)),
             from: Pass::Relaxed,
             until,
@@ -301,13 +330,21 @@ impl<'s, P: Staged> Refinement<'s, P> {
             return Some(finer);
         }
         let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
-        if left * relaxation.time_unit() > TOLERANCE * self.problem.time(expanded) as f64 + 1.0 {
+        let left = left * relaxation.time_unit();
+        let time = self.problem.time(expanded);
+        let finer = || {
+            let point = outcome.incumbent.as_ref()?;
+            split(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
+        };
+        let finer = if left > TOLERANCE * time as f64 + 1.0 { None } else { finer() };
+        let bound = outcome.dual_bound.map_or(0, |bound| relaxation.bound(bound));
+        if finer.is_none() && left > 0.5 && !proves(bound, time) {
             // A better solution of the same relaxation may be another one.
             self.part *= 4.0;
+            self.least *= 2;
             return Some(blocks.to_vec());
         }
-        let point = outcome.incumbent.as_ref()?;
-        split(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
+        finer
     }
 }
 

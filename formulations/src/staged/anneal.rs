@@ -80,7 +80,7 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
     let mut least = u64::MAX;
     let mut round = 0;
     while round * ROUND < plan.moves && !effort.is_over() {
-        let done = (round * ROUND) as f64 / plan.moves as f64;
+        let done = effort.clock.progress().max((round * ROUND) as f64 / plan.moves as f64);
         let temperature = unit_time * plan.initial * (plan.last / plan.initial).powf(done);
         let mut within = 0;
         for _ in 0..ROUND {
