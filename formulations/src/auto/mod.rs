@@ -2,6 +2,8 @@
 
 mod board;
 
+use std::time::Duration;
+
 use remat_core::format::Phase;
 use remat_core::{Instance, Operator};
 
@@ -26,7 +28,8 @@ use board::{Board, Role};
 /// time. Everything ends when the best schedule is proved optimal among the schedules that the search covers. With a single
 /// thread, and without a time limit, one follows the other. With a single thread, where operators have several
 /// implementations, `rotor-options` and a first annealing come before the search. No annealing ran beside the proof: one
-/// follows it for half the time that was spent, since another order may be faster than the best of the given one.
+/// follows it for half the time that was spent, and at least for a tenth of the limit or a second, since another order may be
+/// faster than the best of the given one.
 ///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
@@ -96,6 +99,9 @@ fn search_of(context: &Context<'_>) -> &'static str {
 /// Operators from which on an annealing takes long to meet a budget at all.
 const MANY: usize = 5000;
 
+/// Least time of an annealing after a proof, where that is less than a tenth of what is left.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// Parts of the time that is left, one for each annealing.
 const ANNEALINGS: [u32; 2] = [2, 1];
 
@@ -154,7 +160,8 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
             true => left * 7 / 8,
         };
         search(clock.at_most(program));
-        let rest = if board.is_settled() { clock.at_most(clock.elapsed() / 2) } else { clock };
+        let least = clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
+        let rest = if board.is_settled() { clock.at_most(least.max(clock.elapsed() / 2)) } else { clock };
         anneal(rest, "auto", Role::Afterwards);
     } else {
         // What is found must not depend on who is first.
