@@ -54,16 +54,9 @@ pub trait Session {
 }
 
 /// A session for solvers that have none: every solve starts anew.
-pub struct Anew {
+struct Anew {
     backend: &'static dyn Backend,
     model: Model,
-}
-
-impl Anew {
-    /// A session with any backend.
-    pub fn new(backend: &'static dyn Backend, model: Model) -> Self {
-        Self { backend, model }
-    }
 }
 
 impl Session for Anew {
@@ -74,6 +67,17 @@ impl Session for Anew {
 
     fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
         self.backend.solve(&self.model, request)
+    }
+}
+
+/// A session, of a backend that has none too.
+///
+/// # Errors
+/// The backend does not take the model.
+pub fn session(backend: &'static dyn Backend, model: &Model) -> Result<Box<dyn Session>, SolverError> {
+    match backend.supports(Capability::Sessions) {
+        Ok(()) => backend.session(model),
+        Err(_) => Ok(Box::new(Anew { backend, model: model.clone() })),
     }
 }
 

@@ -6,6 +6,7 @@
 //! * [`mod@backend`]: the trait, what each backend is asked whether it can do, and the list of backends;
 //! * [`highs`], [`cbc`] (a program, run where it is installed) and [`microlp`]: the backends;
 //! * [`cp`]: a constraint program beside it, with backends of its own;
+//! * [`Counting`]: sessions that count columns that are alike, so that repeated layers are not told apart in vain;
 //! * [`fn@safe_bound`]: a lower bound that holds in exact arithmetic, from any multipliers;
 //! * [`log`]: whether solvers write their own logs;
 //! * [`export`] and [`solution`]: MPS and LP text for every other solver, and what such a solver answers.
@@ -14,6 +15,7 @@
 
 pub mod backend;
 pub mod cbc;
+mod counting;
 pub mod cp;
 pub mod export;
 pub mod highs;
@@ -26,7 +28,8 @@ pub mod request;
 mod safe_bound;
 pub mod solution;
 
-pub use backend::{Anew, BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
+pub use backend::{BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
+pub use counting::Counting;
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
 pub use outcome::{Linear, Outcome, StartVerdict, Stop};
 pub use request::{LpAlgorithm, Progress, Request};

@@ -88,3 +88,28 @@ impl Default for Request<'_> {
         }
     }
 }
+
+impl Request<'_> {
+    /// The same with another start and another observer.
+    pub fn but_for<'b>(&self, start: Option<&'b [f64]>, observer: Option<Observer<'b>>) -> Request<'b>
+    where
+        Self: 'b,
+    {
+        Request {
+            start,
+            observer,
+            interrupt: self.interrupt,
+            time: self.time,
+            nodes: self.nodes,
+            relative_gap: self.relative_gap,
+            absolute_gap: self.absolute_gap,
+            tolerance: self.tolerance,
+            threads: self.threads,
+            seed: self.seed,
+            relaxation: self.relaxation,
+            lp_algorithm: self.lp_algorithm,
+            crossover: self.crossover,
+            measure_presolve: self.measure_presolve,
+        }
+    }
+}

@@ -5,9 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use remat_solvers::{
-    Anew, Backend, Capability, Model, Outcome, Progress, Request, RowBlock, Session, SolverError, Stop,
-};
+use remat_solvers::{Backend, Counting, Model, Outcome, Progress, Request, RowBlock, Session, SolverError, Stop};
 
 use crate::method::{Context, MethodError};
 use crate::search::clock::Clock;
@@ -77,11 +75,8 @@ impl Solving {
     ///
     /// # Errors
     /// The solver refuses it.
-    pub fn session(&self, model: &Model) -> Result<Box<dyn Session>, MethodError> {
-        match self.solver.supports(Capability::Sessions) {
-            Ok(()) => self.solver.session(model).map_err(|error| failed(&error)),
-            Err(_) => Ok(Box::new(Anew::new(self.solver, model.clone()))),
-        }
+    pub fn session(&self, model: &Model) -> Result<Counting, MethodError> {
+        Counting::new(self.solver, model).map_err(|error| failed(&error))
     }
 }
 
