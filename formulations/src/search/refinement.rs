@@ -332,11 +332,9 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
         let left = left * relaxation.time_unit();
         let time = self.problem.time(expanded);
-        let finer = || {
-            let point = outcome.incumbent.as_ref()?;
-            split(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
-        };
-        let finer = if left > TOLERANCE * time as f64 + 1.0 { None } else { finer() };
+        let solved = outcome.incumbent.as_ref().filter(|_| left <= TOLERANCE * time as f64 + 1.0);
+        let finer = solved
+            .and_then(|point| split(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at)));
         let bound = outcome.dual_bound.map_or(0, |bound| relaxation.bound(bound));
         if finer.is_none() && left > 0.5 && !proves(bound, time) {
             // A better solution of the same relaxation may be another one.
