@@ -108,7 +108,7 @@ figures:
 
 # Write the library of best-known values as pages for a browser, into a folder
 site folder="target/site":
-    cargo run --release --quiet -- site results -o {{ folder }}
+    cargo run --release --quiet -- site results -o {{ folder }} --programs 150
 
 # Measure all that takes minutes at most: the programs, Checkmate's, FastSA's and the simulator
 bench: bench-programs

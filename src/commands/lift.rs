@@ -10,11 +10,11 @@ use remat_core::schedule::ScheduleDocument;
 use remat_core::simulate;
 use remat_formulations::{Format, Spec};
 
-use crate::commands::export::{Head, encoding};
 use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::ground::library::Library;
 use crate::ground::output;
+use crate::harness::model::{COMPRESSED, Head, Model, open};
 use crate::harness::run::plan::Subject;
 
 const AFTER_HELP: &str = "\
@@ -48,12 +48,13 @@ pub struct Arguments {
 /// # Errors
 /// A file does not fit, the solution says no schedule, or the schedule is illegal or over budget.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let model = model(arguments)?;
-    let head = head(&model)?;
-    let subject = subject(arguments, &head, &model)?;
+    let file_of_model = model(arguments)?;
+    let head = head(&file_of_model)?;
+    let subject = subject(arguments, &head, &file_of_model)?;
     let instance = &subject.instance;
-    let spec: Spec = head.method.parse().map_err(|error| Failure::input(format!("{}: {error}", model.display())))?;
-    let (encoding, setting) = encoding(&subject, &spec, head.budget)?;
+    let spec: Spec =
+        head.method.parse().map_err(|error| Failure::input(format!("{}: {error}", file_of_model.display())))?;
+    let Model { encoding, setting, .. } = Model::new(instance, &spec, head.budget)?;
     let file = arguments.solution.display();
     let text = read_text(&arguments.solution)?;
     let decoded = encoding.decode(&text).map_err(|error| Failure::input(format!("{file}: {error}")))?;
@@ -99,10 +100,11 @@ fn model(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(path) = &arguments.model {
         return Ok(path.clone());
     }
-    let near = Format::ALL.map(|format| arguments.solution.with_extension(format.ending()));
-    let found = near.iter().find(|path| path.is_file()).cloned();
+    let plain = Format::ALL.map(|format| arguments.solution.with_extension(format.ending()));
+    let compressed = plain.clone().map(|path| PathBuf::from(format!("{}.{COMPRESSED}", path.display())));
+    let found = plain.iter().chain(&compressed).find(|path| path.is_file()).cloned();
     found.ok_or_else(|| {
-        let near = near.map(|path| path.display().to_string()).join(", ");
+        let near = plain.map(|path| path.display().to_string()).join(", ");
         Failure::input(format!("none of {near} is there; name the exported model with --model"))
     })
 }
@@ -114,7 +116,7 @@ const LONGEST_HEAD: u64 = 1 << 20;
 fn head(model: &Path) -> Result<Head, Failure> {
     let unreadable = |error: std::io::Error| Failure::input(format!("{}: cannot read: {error}", model.display()));
     let mut text = String::new();
-    let file = std::fs::File::open(model).map_err(unreadable)?;
+    let file = open(model).map_err(unreadable)?;
     for line in BufReader::new(file.take(LONGEST_HEAD)).lines() {
         let line = line.map_err(unreadable)?;
         if !Format::ALL.iter().any(|format| line.starts_with(format.comment())) {

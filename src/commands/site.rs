@@ -15,7 +15,8 @@ The pages are files: they open from a folder as from any web server, ask nobody 
 shown. Methods' pages are those of docs/methods, papers' those of instances/reproduce and results/reproduce.
 
 Examples:
-  bench site results -o site";
+  bench site results -o site
+  bench site results -o site --programs 150";
 
 /// Arguments of `bench site`.
 #[derive(Debug, Args)]
@@ -27,6 +28,9 @@ pub struct Arguments {
     /// Folder for the pages
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Write a program for other solvers (MPS, compressed) of each network of up to so many operators: 150 are 13 MB in all
+    #[arg(long, value_name = "OPERATORS", default_value_t = 0)]
+    programs: usize,
 }
 
 /// Writes the site.
@@ -34,7 +38,7 @@ pub struct Arguments {
 /// # Errors
 /// Files are none of ours, an instance is gone, or the folder cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let written = site::write(&Library::locate(), &arguments.results, &arguments.output)?;
+    let written = site::write(&Library::locate(), &arguments.results, &arguments.output, arguments.programs)?;
     output::info(&format!("{} in {}", count(written, "page"), arguments.output.display()));
     Ok(())
 }

@@ -9,6 +9,7 @@ pub mod fault;
 pub mod index;
 pub mod launcher;
 pub mod max_batch;
+pub mod model;
 pub mod plans;
 pub mod pool;
 pub mod recorded;

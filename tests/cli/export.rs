@@ -73,6 +73,10 @@ fn what_another_solver_answers_is_lifted_to_the_schedule_of_our_own() {
     }
     let recomputes = checkout.ok("lift model.sol --model model.mps").stdout;
     assert!(recomputes.contains("solver says    Optimal"), "{recomputes}");
+    // Compressed, the model is found and read just so.
+    checkout.ok("export counter --method checkmate-ilp[strategy=coarse] --budget 0.85x -o other.mps.gz");
+    std::fs::rename(checkout.path("model.sol"), checkout.path("other.sol")).unwrap();
+    assert_eq!(checkout.ok("lift other.sol").stdout, recomputes);
 }
 
 #[test]

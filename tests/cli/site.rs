@@ -89,6 +89,26 @@ fn every_link_leads_to_a_page_and_the_first_page_is_small() {
     assert!(size("index.html") + size("style.css") + size("tables.js") < 1_000_000);
 }
 
+#[test]
+fn small_networks_have_a_program_that_leads_back_to_a_schedule_and_large_ones_its_command() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods rotor-persistent --out run");
+    checkout.ok("best --update run");
+    for (operators, files) in [(1000, true), (1, false)] {
+        checkout.ok(&format!("site results -o site{operators} --programs {operators}"));
+        let page = page(&checkout.path(&format!("site{operators}")), "network/counter.html");
+        assert_eq!(page.contains(".mps.gz\" download"), files, "{page}");
+        assert_eq!(page.contains("bench export small/counter.json --method checkmate-ilp --budget "), !files, "{page}");
+    }
+    let folder = std::fs::read_dir(checkout.path("site1000/network/counter")).unwrap().flatten();
+    let mut models =
+        folder.map(|file| file.path()).filter(|path| path.extension().is_some_and(|ending| ending == "gz"));
+    let model = models.next().unwrap();
+    let budget = model.to_str().unwrap().strip_suffix(".mps.gz").unwrap().rsplit_once('-').unwrap().1;
+    checkout.ok(&format!("export small/counter.json --method checkmate-ilp --budget {budget} -o same.mps.gz"));
+    assert_eq!(std::fs::read(&model).unwrap(), std::fs::read(checkout.path("same.mps.gz")).unwrap());
+}
+
 /// A library of one instance that is called as nobody should call one.
 fn hostile() -> Checkout {
     let checkout = Checkout::new();

@@ -22,7 +22,7 @@ use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::output;
 use crate::harness::baseline::Baseline;
-use crate::harness::best::{self, Entry};
+use crate::harness::best::{self, Entry, Status};
 use crate::harness::recorded::Instances;
 use crate::views::report;
 
@@ -32,6 +32,8 @@ struct Site<'a> {
     results: &'a Path,
     entries: &'a [Entry],
     networks: Vec<Network<'a>>,
+    /// Up to how many operators a network's page has a program for other solvers.
+    programs: usize,
 }
 
 /// A network of the library.
@@ -44,7 +46,7 @@ struct Network<'a> {
     entries: Vec<&'a Entry>,
 }
 
-impl Network<'_> {
+impl<'a> Network<'a> {
     fn name(&self) -> &str {
         self.instance.name()
     }
@@ -53,6 +55,23 @@ impl Network<'_> {
     fn family(&self, library: &Library) -> String {
         let folder = self.path.parent().unwrap_or(&self.path);
         folder.strip_prefix(library.folder()).unwrap_or(folder).display().to_string()
+    }
+
+    /// What `bench` calls the instance.
+    fn called(&self, library: &Library) -> String {
+        self.path.strip_prefix(library.folder()).unwrap_or(&self.path).display().to_string()
+    }
+
+    /// The case in the fixed order that leaves most open: without a gap, with the widest, or else with the smallest budget.
+    fn hardest(&self) -> Option<&'a Entry> {
+        let (_, fixed) = best::CLASSES[0];
+        let feasible =
+            self.entries.iter().copied().filter(|entry| entry.class == fixed && entry.status != Status::Infeasible);
+        let rank = |entry: &Entry| match entry.status {
+            Status::Open => entry.gap.unwrap_or(f64::INFINITY),
+            _ => -(entry.budget_size as f64),
+        };
+        feasible.max_by(|one, other| rank(one).total_cmp(&rank(other)))
     }
 }
 
@@ -69,19 +88,22 @@ impl Output<'_> {
     }
 
     fn file(&self, name: &str, contents: &[u8]) -> Result<(), Failure> {
-        let path = self.folder.join(name);
-        let write = |path: &Path| {
-            std::fs::write(path, contents).map_err(|error| format!("{}: cannot write: {error}", path.display()))
-        };
-        output::write_file(&path, write).map_err(Failure::failed)
+        self.write(name, |path| std::fs::write(path, contents))
+    }
+
+    fn write(&self, name: &str, contents: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Failure> {
+        let written =
+            |path: &Path| contents(path).map_err(|error| format!("{}: cannot write: {error}", path.display()));
+        output::write_file(&self.folder.join(name), written).map_err(Failure::failed)
     }
 }
 
-/// Writes the site of a folder of results; returns the number of pages.
+/// Writes the site of a folder of results, with programs for other solvers of networks of up to so many operators; returns the
+/// number of pages.
 ///
 /// # Errors
 /// Files are none of ours, an instance is gone, or the folder cannot be written.
-pub fn write(library: &Library, results: &Path, folder: &Path) -> Result<usize, Failure> {
+pub fn write(library: &Library, results: &Path, folder: &Path, programs: usize) -> Result<usize, Failure> {
     let entries = best::read(results)?;
     if entries.is_empty() {
         let path = best::path_in(results);
@@ -90,7 +112,7 @@ pub fn write(library: &Library, results: &Path, folder: &Path) -> Result<usize, 
             path.display()
         )));
     }
-    let site = Site { library, results, entries: &entries, networks: networks_of(&entries, results)? };
+    let site = Site { library, results, entries: &entries, networks: networks_of(&entries, results)?, programs };
     let mut output = Output { folder, pages: 0 };
     output.file("style.css", format!("{}{}", report::STYLE, frame::STYLE).as_bytes())?;
     output.file("tables.js", report::TABLES.as_bytes())?;

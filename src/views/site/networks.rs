@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use remat_core::format::Origin;
 use remat_core::io::read_schedule;
+use remat_formulations::Format;
 use serde::Serialize;
 
 use super::frame::{Cell, Page, table};
@@ -13,6 +14,7 @@ use super::{Network, Output, Site};
 use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::harness::best::Entry;
+use crate::harness::model::{COMPRESSED, Model};
 use crate::views::best::Tally;
 use crate::views::plot::library;
 use crate::views::report::parts::{method, viewer_controls};
@@ -94,6 +96,7 @@ fn one(site: &Site<'_>, network: &Network<'_>, output: &mut Output<'_>) -> Resul
     let ending = if network.path.extension().is_some_and(|ending| ending == "zst") { "json.zst" } else { "json" };
     let download = format!("{0}/{0}.{ending}", network.file);
     output.file(&format!("network/{download}"), &source)?;
+    let program = program(site, network, output)?;
     let figure = library::network(&network.entries, &network.baseline).as_ref().map(svg::inline).transpose()?;
     let body = html! {
         (facts(network))
@@ -116,13 +119,35 @@ fn one(site: &Site<'_>, network: &Network<'_>, output: &mut Output<'_>) -> Resul
             ul {
                 li { a href=(download) download { "The instance" } }
                 @for shown in &shown { li { a href=(shown.download) download { "Schedule, " (shown.words()) } } }
+                (program)
             }
-            p { "A model for another solver, Checkmate's at half of the peak:" }
-            pre { code { "bench export " (network.file) " --method checkmate-ilp --budget 0.5x -o model.mps" } }
         }
     };
     let page = Page { title: network.name(), section: "Networks", depth: 1, viewer: !shown.is_empty(), body };
     output.page(&format!("network/{}.html", network.file), &page)
+}
+
+/// Checkmate's program for other solvers, at the budget that leaves most open: a file, or the command that makes it where the
+/// network is large.
+fn program(site: &Site<'_>, network: &Network<'_>, output: &Output<'_>) -> Result<Markup, Failure> {
+    const METHOD: &str = "checkmate-ilp";
+    let Some(hardest) = network.hardest() else { return Ok(html! {}) };
+    let called = network.called(site.library);
+    let budget = &hardest.budget;
+    if network.instance.operators().len() > site.programs {
+        let command = format!("bench export {called} --method {METHOD} --budget {budget} -o model.mps");
+        return Ok(html! { li { "Checkmate's program at " (budget) " for another solver: " code { (command) } } });
+    }
+    let spec = METHOD.parse().map_err(Failure::failed)?;
+    let model = Model::new(&network.instance, &spec, Some(hardest.budget_size))?;
+    let download = format!("{0}/{0}-{budget}.mps.{COMPRESSED}", network.file);
+    output.write(&format!("network/{download}"), |path| model.save(Format::Mps, &called, budget, path))?;
+    Ok(html! {
+        li {
+            a href=(download) download { "Checkmate's program at " (budget) " for another solver" }
+            " (MPS; " code { "bench lift" } " makes a schedule of its solution)"
+        }
+    })
 }
 
 fn facts(network: &Network<'_>) -> Markup {
