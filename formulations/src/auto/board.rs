@@ -79,6 +79,11 @@ impl<'a> Board<'a> {
         lock(&self.best).is_some()
     }
 
+    /// Whether the best schedule is of a method.
+    pub fn is_by(&self, id: &str) -> bool {
+        lock(&self.best).as_ref().is_some_and(|best| best.whose == id)
+    }
+
     /// Whether the search has proved the best schedule optimal in its class.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)

@@ -31,6 +31,10 @@ use board::{Board, Role};
 /// follows it for half the time that was spent, and at least for a tenth of the limit or a second, since another order may be
 /// faster than the best of the given one.
 ///
+/// Where no operator has a choice and an annealing has found the best schedule so far, `moccasin-reordered` looks for the best
+/// one in that schedule's order: for half of what the first annealing leaves on its thread; with a single thread, where there
+/// is no backward pass, or no schedule in the given order, for the second half of the time after the search.
+///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
 ///
@@ -102,8 +106,8 @@ const MANY: usize = 5000;
 /// Least time of an annealing after a proof, where that is less than a tenth of what is left.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Parts of the time that is left, one for each annealing.
-const ANNEALINGS: [u32; 2] = [2, 1];
+/// Most runs of one operator in the order of an annealing's schedule.
+const COPIES: &str = "8";
 
 fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     let clock = Clock::start(context.limits.time);
@@ -127,18 +131,28 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     let trains = operators.iter().any(|operator| operator.phase == Phase::Backward);
     let iterations = context.parameters.get::<Iterations>().map(|iterations| iterations.to_string());
     let anneal = |clock: Clock, otherwise, role| {
+        if clock.is_over() {
+            return;
+        }
         let iterations = iterations.as_deref().unwrap_or(otherwise);
         // Any method's name stands for the best schedule so far; where most orders are open it is a poor place to begin.
         let start = if trains && board.has_schedule() { "checkmate-ilp" } else { "order" };
         let limits = Limits { threads: 1, ..within(clock) };
         board.run("fastsa", &[("start", start), ("iterations", iterations)], limits, role);
     };
+    // The best schedule in the order of an annealing's, by a program that chooses no implementation.
+    let keep_order = |clock: Clock, role| {
+        if !chooses && board.is_by("fastsa") {
+            let limits = Limits { threads: 1, ..within(clock) };
+            board.run("moccasin-reordered", &[("copies", COPIES)], limits, role);
+        }
+    };
     if clock.is_limited() && context.limits.threads > 1 {
         std::thread::scope(|scope| {
             let annealing = scope.spawn(|| {
-                for parts in ANNEALINGS {
-                    anneal(clock.share(parts), "auto", Role::Heuristic);
-                }
+                anneal(clock.share(2), "auto", Role::Heuristic);
+                keep_order(clock.share(2), Role::Heuristic);
+                anneal(clock, "auto", Role::Heuristic);
             });
             search(clock);
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -160,9 +174,17 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
             true => left * 7 / 8,
         };
         search(clock.at_most(program));
-        let least = clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
-        let rest = if board.is_settled() { clock.at_most(least.max(clock.elapsed() / 2)) } else { clock };
-        anneal(rest, "auto", Role::Afterwards);
+        if board.is_settled() {
+            let least = clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
+            anneal(clock.at_most(least.max(clock.elapsed() / 2)), "auto", Role::Afterwards);
+        } else {
+            // An annealing's order may be far better than the given one.
+            if !trains || !board.has_schedule() {
+                anneal(clock.share(2), "auto", Role::Afterwards);
+                keep_order(clock, Role::Afterwards);
+            }
+            anneal(clock, "auto", Role::Afterwards);
+        }
     } else {
         // What is found must not depend on who is first.
         search(clock);
