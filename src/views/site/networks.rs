@@ -15,6 +15,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::harness::best::Entry;
 use crate::harness::model::{COMPRESSED, Model};
+use crate::harness::run;
 use crate::views::best::Tally;
 use crate::views::plot::library;
 use crate::views::report::parts::{method, viewer_controls};
@@ -128,10 +129,13 @@ fn one(site: &Site<'_>, network: &Network<'_>, output: &mut Output<'_>) -> Resul
 }
 
 /// Checkmate's program for other solvers, at the budget that leaves most open: a file, or the command that makes it where the
-/// network is large.
+/// network is large; nothing where that program does not take the network.
 fn program(site: &Site<'_>, network: &Network<'_>, output: &Output<'_>) -> Result<Markup, Failure> {
     const METHOD: &str = "checkmate-ilp";
     let Some(hardest) = network.hardest() else { return Ok(html! {}) };
+    if run::plan::method(METHOD)?.supports(&network.instance).is_err() {
+        return Ok(html! {});
+    }
     let called = network.called(site.library);
     let budget = &hardest.budget;
     if network.instance.operators().len() > site.programs {
