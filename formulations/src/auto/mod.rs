@@ -32,8 +32,8 @@ use board::{Board, Role};
 /// faster than the best of the given one.
 ///
 /// Where no operator has a choice and an annealing has found the best schedule so far, `moccasin-reordered` looks for the best
-/// one in that schedule's order: for half of what the first annealing leaves on its thread; with a single thread, where there
-/// is no backward pass, or no schedule in the given order, for the second half of the time after the search.
+/// one in that schedule's order. It has half of what the first annealing leaves on its thread. With a single thread it has the
+/// second half of the time after the search, where there is no backward pass, or no schedule in the given order.
 ///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use remat_formulations::Class;
 
 use super::update::classes_of;
-use super::{CLASSES, Changes, Entry, Status, read, update};
+use super::{CLASSES, Changes, Entry, read, update};
 use crate::ground::failure::Failure;
 use crate::ground::output;
 use crate::ground::text::count;
@@ -121,11 +121,7 @@ fn gap(run: &Run, budget: &RunBudget, known: &[Entry]) -> Option<f64> {
         let question = |entry: &&Entry| {
             (&entry.instance_hash, entry.class, Some(entry.budget_size)) == (&hash, *class, budget.bytes)
         };
-        match known.iter().find(question) {
-            Some(entry) if entry.status == Status::Open => Some(entry.gap.unwrap_or(f64::INFINITY)),
-            Some(_) => None,
-            None => Some(f64::INFINITY),
-        }
+        known.iter().find(question).map_or(Some(f64::INFINITY), Entry::open_gap)
     };
     classes.iter().filter(own).filter_map(gap).max_by(f64::total_cmp)
 }

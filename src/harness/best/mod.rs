@@ -121,6 +121,11 @@ impl Entry {
         (&self.instance_hash, self.class, self.budget_size) == (&other.instance_hash, other.class, other.budget_size)
     }
 
+    /// The gap of an entry that is open, infinite without a time or a bound; none of one that is settled.
+    pub fn open_gap(&self) -> Option<f64> {
+        (self.status == Status::Open).then(|| self.gap.unwrap_or(f64::INFINITY))
+    }
+
     /// The short name of the class.
     pub fn class_name(&self) -> String {
         let known = CLASSES.iter().find(|(_, class)| *class == self.class);

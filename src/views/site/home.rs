@@ -107,10 +107,9 @@ pub fn status(status: Status) -> Markup {
 }
 
 fn open(site: &Site<'_>) -> Part {
-    let mut entries: Vec<&Entry> = site.entries.iter().filter(|entry| entry.status == Status::Open).collect();
-    let gap = |entry: &Entry| entry.gap.unwrap_or(f64::INFINITY);
-    entries.sort_by(|a, b| gap(b).total_cmp(&gap(a)));
-    let rows: Vec<Vec<Cell>> = entries.into_iter().map(|entry| line(site, entry, false)).collect();
+    let mut entries: Vec<_> = site.entries.iter().filter_map(|entry| Some((entry.open_gap()?, entry))).collect();
+    entries.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let rows: Vec<Vec<Cell>> = entries.into_iter().map(|(_, entry)| line(site, entry, false)).collect();
     let body = html! {
         p { "Hardest first. Without a gap, no schedule is known, or no bound." }
         (table("open", "Open problems", &COLUMNS, &rows))

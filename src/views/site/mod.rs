@@ -67,10 +67,7 @@ impl<'a> Network<'a> {
         let (_, fixed) = best::CLASSES[0];
         let feasible =
             self.entries.iter().copied().filter(|entry| entry.class == fixed && entry.status != Status::Infeasible);
-        let rank = |entry: &Entry| match entry.status {
-            Status::Open => entry.gap.unwrap_or(f64::INFINITY),
-            _ => -(entry.budget_size as f64),
-        };
+        let rank = |entry: &Entry| entry.open_gap().unwrap_or(-(entry.budget_size as f64));
         feasible.max_by(|one, other| rank(one).total_cmp(&rank(other)))
     }
 }

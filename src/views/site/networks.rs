@@ -136,9 +136,10 @@ fn program(site: &Site<'_>, network: &Network<'_>, output: &Output<'_>) -> Resul
     if run::plan::method(METHOD)?.supports(&network.instance).is_err() {
         return Ok(html! {});
     }
-    let called = network.called(site.library);
+    let Site { library, programs, .. } = *site;
+    let called = network.called(library);
     let budget = &hardest.budget;
-    if network.instance.operators().len() > site.programs {
+    if network.instance.operators().len() > programs {
         let command = format!("bench export {called} --method {METHOD} --budget {budget} -o model.mps");
         return Ok(html! { li { "Checkmate's program at " (budget) " for another solver: " code { (command) } } });
     }
