@@ -3,10 +3,12 @@
 //! Built from a [`InstanceDocument`] by [`Instance::new`] (the rules are in `validate.rs`). Everything
 //! downstream indexes tensors and operators by position and never checks an id again.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 
 use crate::format::{FixedBytes, InstanceDocument, Origin, Phase, Provenance, TensorKind, Units};
+use crate::schedule::{Schedule, Step};
 pub use crate::validate::{InstanceError, LARGEST_SUM};
 
 /// Position of a tensor in [`Instance::tensors`].
@@ -189,6 +191,42 @@ impl Instance {
     pub fn order(&self) -> &[OperatorId] {
         &self.order
     }
+    /// The same instance with the order in which a schedule runs operators first, each as early as can be; what the schedule
+    /// leaves out comes as soon as all that it may read is made. It keeps its hash: its schedules are the same.
+    #[must_use]
+    pub fn in_order_of(&self, schedule: &Schedule) -> Self {
+        let mut rank = vec![0; self.operators.len()];
+        for (at, step) in schedule.steps.iter().enumerate() {
+            let Step::Compute { operator, .. } = *step else { continue };
+            if rank[operator.index()] == 0 {
+                rank[operator.index()] = at + 1;
+            }
+        }
+        let mut waits = vec![0; self.operators.len()];
+        let mut next: Vec<Vec<OperatorId>> = vec![Vec::new(); self.operators.len()];
+        for id in self.operator_ids() {
+            let ways = &self.operator(id).implementations;
+            for producer in ways.iter().flat_map(|way| &way.reads).filter_map(|&tensor| self.tensor(tensor).producer) {
+                waits[id.index()] += 1;
+                next[producer.index()].push(id);
+            }
+        }
+        let entry = |id: OperatorId| Reverse((rank[id.index()], id));
+        let mut ready: BinaryHeap<_> = self.operator_ids().filter(|id| waits[id.index()] == 0).map(entry).collect();
+        let mut order = Vec::with_capacity(rank.len());
+        while let Some(Reverse((_, id))) = ready.pop() {
+            order.push(id);
+            for &reader in &next[id.index()] {
+                waits[reader.index()] -= 1;
+                if waits[reader.index()] == 0 {
+                    ready.push(entry(reader));
+                }
+            }
+        }
+        debug_assert_eq!(order.len(), rank.len(), "a checked instance has no cycle over all implementations");
+        Self { order, ..self.clone() }
+    }
+
     /// One tensor.
     pub fn tensor(&self, id: TensorId) -> &Tensor {
         &self.tensors[id.index()]

@@ -90,16 +90,20 @@ fn a_check_names_what_does_not_follow_and_what_is_not_proved_again() {
     }
 }
 
-/// A checkout whose suite `library` has some methods, separated by spaces.
 fn library(methods: &str) -> Checkout {
     let checkout = Checkout::new();
+    add_library(&checkout, methods);
+    checkout
+}
+
+/// Gives a checkout a suite `library` with some methods, separated by spaces.
+pub fn add_library(checkout: &Checkout, methods: &str) {
     let methods = methods.split(' ').map(|id| format!("[[methods]]\nid = \"{id}\"\n")).collect::<Vec<_>>().concat();
     let text = format!(
         "name = \"library\"\ntitle = \"t\"\nanalysis = \"a\"\ninstances = [\"small/*\"]\nbudgets = [\"0.6x\", \"0.9x\"]\n\
          [limits]\ntime_seconds = 5\nthreads = 1\n{methods}"
     );
     std::fs::write(checkout.path("instances/suites/library.toml"), text).unwrap();
-    checkout
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::checkout::{Checkout, Done};
+use crate::best::add_library;
+use crate::checkout::{Checkout, Done, rows};
 use crate::cluster::{Cluster, impossible, wait_long};
 
 /// A checkout and a cluster to run its suite on.
@@ -74,6 +75,7 @@ fn a_sweep_on_a_cluster_survives_what_clusters_do_and_ends_with_the_table_of_a_l
     site.submit_hanging("late", "--task-time 1 --methods rotor-persistent --instances counter");
 
     undisturbed(&site, &table);
+    campaign(&site);
     out_of_time(&site);
     cancelled_and_lost(&mut site, &table);
 }
@@ -88,6 +90,20 @@ fn undisturbed(site: &Site, table: &str) {
     site.ok("check cluster");
     let again = site.ok("run --suite mini --launcher slurm --resume --out cluster");
     assert!(again.stderr.contains("submitted 0 tasks; 14 rows there already"), "{}", again.stderr);
+}
+
+/// A campaign takes over what the cluster made of its suite, and makes none of it again.
+fn campaign(site: &Site) {
+    add_library(&site.checkout, "checkmate-ilp free-order-bound auto");
+    site.ok("run --suite library --launcher slurm --wait --out campaign");
+    let made = || rows(&site.checkout.path("campaign/records.csv")).len();
+    let before = made();
+    let taken = site.ok("best --campaign campaign").stdout;
+    assert!(taken.contains("results/best-known.csv: ") && !taken.ends_with(": 0 new, 0 better\n"), "{taken}");
+    assert_eq!(made(), before);
+    let known = rows(&site.checkout.path("results/best-known.csv"));
+    assert!(known.iter().any(|row| row["status"] == "solved"), "{known:?}");
+    site.ok("best --check --time 1");
 }
 
 fn cancelled_and_lost(site: &mut Site, table: &str) {

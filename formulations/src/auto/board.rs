@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use remat_core::instance::OperatorId;
 use remat_core::plan::Plan;
-use remat_core::{Schedule, simulate};
+use remat_core::{Instance, Schedule, simulate};
 
 use crate::method::claim::Strength;
 use crate::method::parameters::Parameters;
@@ -26,12 +26,16 @@ pub enum Role {
     Afterwards,
 }
 
+/// A method and its settings.
+type Asked<'a> = (&'static str, &'a [(&'a str, &'a str)]);
+
 /// A legal schedule within the budget, judged by the simulator.
 #[derive(Clone)]
 struct Best {
     schedule: Schedule,
     claimed: Claimed,
-    whose: &'static str,
+    /// Which method found it, and in which order if not in the given one.
+    whose: String,
 }
 
 /// What the search has proved of its class.
@@ -52,7 +56,7 @@ pub struct Board<'a> {
     base: u64,
     best: Mutex<Option<Best>>,
     proved: Mutex<Option<Proved>>,
-    tried: Mutex<Vec<(&'static str, String)>>,
+    tried: Mutex<Vec<(String, String)>>,
     /// The search has proved the best schedule optimal in its class.
     settled: AtomicBool,
 }
@@ -107,49 +111,56 @@ impl<'a> Board<'a> {
 
     /// Runs a method with some settings; what it finds counts as soon as it finds it.
     pub fn run(&self, id: &'static str, settings: &[(&str, &str)], limits: Limits, role: Role) {
+        self.run_on(self.context.instance, id, (id, settings), limits, role);
+    }
+
+    /// Runs a method on the instance in the order of the best schedule so far. What it proves holds for that order alone.
+    pub fn run_in_best_order(&self, id: &'static str, settings: &[(&str, &str)], limits: Limits, role: Role) {
+        let best = lock(&self.best).as_ref().map(|best| best.schedule.clone());
+        let Some(best) = best.filter(|_| role != Role::Search) else { return };
+        let instance = self.context.instance.in_order_of(&best);
+        self.run_on(&instance, &format!("{id} in another order"), (id, settings), limits, role);
+    }
+
+    fn run_on(&self, instance: &Instance, name: &str, asked: Asked<'_>, limits: Limits, role: Role) {
         if !self.wants_more(role) {
             return;
         }
         let began = Instant::now();
-        let words = match self.answers(id, settings, limits, role) {
+        let words = match self.answers(instance, name, asked, limits, role) {
             // Without a limit the same question has the same answer, to the letter.
             Ok(words) if limits.time.is_some() => format!("{words} in {:.1} s", began.elapsed().as_secs_f64()),
             Ok(words) => words,
             Err(why) => why,
         };
         let mut tried = lock(&self.tried);
-        tried.retain(|(known, _)| *known != id);
-        tried.push((id, words));
+        tried.retain(|(known, _)| known != name);
+        tried.push((name.to_owned(), words));
     }
 
     fn answers(
         &self,
-        id: &'static str,
-        settings: &[(&str, &str)],
+        instance: &Instance,
+        name: &str,
+        (id, settings): Asked<'_>,
         limits: Limits,
         role: Role,
     ) -> Result<String, String> {
         let method = self.context.starts.method(id).ok_or("not at hand")?;
-        method.supports(self.context.instance).map_err(|why| format!("not supported: {why}"))?;
+        method.supports(instance).map_err(|why| format!("not supported: {why}"))?;
         let given = settings.iter().map(|&(name, value)| (name.into(), value.into())).collect();
         let parameters = Parameters::new(method.about().parameters, &given).map_err(|error| error.to_string())?;
         let budgets = if method.about().budgets == BudgetUse::Used { [self.budget] } else { [None] };
         let claim = method.claim(&parameters);
-        let listener = Listener { board: self, id, role, claim, heard: Mutex::default() };
-        let context = Context {
-            instance: self.context.instance,
-            parameters: &parameters,
-            budgets: &budgets,
-            limits,
-            reporter: &listener,
-            starts: self,
-        };
+        let listener = Listener { board: self, id, name, role, claim, heard: Mutex::default() };
+        let context =
+            Context { instance, parameters: &parameters, budgets: &budgets, limits, reporter: &listener, starts: self };
         method.solve(&context).map_err(|error| error.to_string())?;
         Ok(listener.heard.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes a schedule if it is legal, within the budget and faster than the best; its time where it is legal and within.
-    fn offer(&self, schedule: &Schedule, whose: &'static str) -> Result<u64, String> {
+    fn offer(&self, schedule: &Schedule, listener: &Listener<'_, '_>) -> Result<u64, String> {
         let simulation = simulate(self.context.instance, schedule).map_err(|error| format!("illegal: {error}"))?;
         let claimed = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
         if self.budget.is_some_and(|budget| claimed.peak_bytes > budget) {
@@ -157,9 +168,9 @@ impl<'a> Board<'a> {
         }
         let mut best = lock(&self.best);
         if best.as_ref().is_none_or(|best| claimed.time < best.claimed.time) {
-            *best = Some(Best { schedule: schedule.clone(), claimed, whose });
+            *best = Some(Best { schedule: schedule.clone(), claimed, whose: listener.name.to_owned() });
             // Under the lock, so that schedules are reported in their order.
-            self.context.reporter.report(self.index, Progress::incumbent(schedule.clone(), claimed).by(whose));
+            self.context.reporter.report(self.index, Progress::incumbent(schedule.clone(), claimed).by(listener.id));
         }
         drop(best);
         self.look();
@@ -244,6 +255,8 @@ impl Starts for Board<'_> {
 struct Listener<'b, 'a> {
     board: &'b Board<'a>,
     id: &'static str,
+    /// The method, and in which order if not in the given one.
+    name: &'b str,
     role: Role,
     claim: Claim,
     /// What came of it, in words.
@@ -265,7 +278,7 @@ impl Reporter for Listener<'_, '_> {
     fn report(&self, _: usize, progress: Progress) {
         if let Some((schedule, _)) = progress.incumbent {
             // What the simulator refuses is not taken; the method's own answer will say why.
-            let _ = self.board.offer(&schedule, self.id);
+            let _ = self.board.offer(&schedule, self);
         }
         if let Some(bound) = progress.lower_bound.filter(|_| self.proves()) {
             self.prove(bound, false);
@@ -274,7 +287,7 @@ impl Reporter for Listener<'_, '_> {
     }
 
     fn answer(&self, _: usize, answer: &Answer) {
-        let found = answer.schedule.as_ref().map(|schedule| self.board.offer(schedule, self.id));
+        let found = answer.schedule.as_ref().map(|schedule| self.board.offer(schedule, self));
         if self.proves() {
             let infeasible = answer.termination == Termination::Infeasible;
             self.prove(answer.lower_bound.unwrap_or(0), infeasible);

@@ -22,18 +22,20 @@ use board::{Board, Role};
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 2,000 operators
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. From the best of
 /// their schedules a search with a bound goes on: Checkmate's program or, where operators have several implementations,
-/// MONeT's, which contains it and begins with what Checkmate's finds in a seventh of the time. Beside it annealings
-/// (`fastsa`, which may change the order) start from the best schedule so far, one after the other, on a thread of their
-/// own. A schedule that one finds is a start of all that come later, and of the neighbourhoods that are searched at the
-/// time. Everything ends when the best schedule is proved optimal among the schedules that the search covers. With a single
-/// thread, and without a time limit, one follows the other. With a single thread, where operators have several
-/// implementations, `rotor-options` and a first annealing come before the search. No annealing ran beside the proof: one
-/// follows it for half the time that was spent, and at least for a tenth of the limit or a second, since another order may be
-/// faster than the best of the given one.
+/// MONeT's, which contains it and begins with what Checkmate's finds in a seventh of the time. Beside it, on a thread of its
+/// own, an annealing (`fastsa`, which may change the order) starts from the best schedule so far. If what it finds is the best,
+/// the same program looks for the best schedule in that order. A schedule that one finds is a start of all that come
+/// later, and of the neighbourhoods that are searched at the time. Everything ends when the best schedule is proved optimal
+/// among the schedules that the search covers.
 ///
-/// Where no operator has a choice and an annealing has found the best schedule so far, `moccasin-reordered` looks for the best
-/// one in that schedule's order. It has half of what the first annealing leaves on its thread. With a single thread it has the
-/// second half of the time after the search, where there is no backward pass, or no schedule in the given order.
+/// With a single thread, and without a time limit, one follows the other. With a single thread, where operators have several
+/// implementations, `rotor-options` and a first annealing come before the search. After a proof, annealing and its order
+/// have half of the time that was spent each, and at least a tenth of the limit or a second, since another order may be faster
+/// than the best of the given one.
+///
+/// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
+/// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and
+/// with its order's best schedule after it. The second begins anew. With a single thread they have half of the time.
 ///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
@@ -106,8 +108,8 @@ const MANY: usize = 5000;
 /// Least time of an annealing after a proof, where that is less than a tenth of what is left.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Most runs of one operator in the order of an annealing's schedule.
-const COPIES: &str = "8";
+/// Annealings, each with the best schedule in its order after it, where no schedule in the given order was at hand.
+const HARD: u32 = 3;
 
 fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     let clock = Clock::start(context.limits.time);
@@ -121,74 +123,88 @@ fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
     }
     let searching = search_of(context);
     let chooses = searching == "monet";
-    let search = |clock: Clock| {
+    // With one implementation per operator first, which is fast.
+    let begin = |clock: Clock| {
         if chooses && clock.is_limited() {
             board.run("checkmate-ilp", &[], within(clock.share(7)), Role::Heuristic);
+        }
+    };
+    let at_once = board.has_schedule();
+    if !at_once {
+        begin(clock);
+    }
+    let hard = chooses && !board.has_schedule();
+    let search = |clock: Clock| {
+        if at_once {
+            begin(clock);
         }
         board.run(searching, &[], within(clock), Role::Search);
     };
     let operators = context.instance.operators();
     let trains = operators.iter().any(|operator| operator.phase == Phase::Backward);
     let iterations = context.parameters.get::<Iterations>().map(|iterations| iterations.to_string());
-    let anneal = |clock: Clock, otherwise, role| {
+    let anneal = |round: u32, clock: Clock, otherwise, role| {
         if clock.is_over() {
             return;
         }
         let iterations = iterations.as_deref().unwrap_or(otherwise);
         // Any method's name stands for the best schedule so far; where most orders are open it is a poor place to begin.
-        let start = if trains && board.has_schedule() { "checkmate-ilp" } else { "order" };
-        let limits = Limits { threads: 1, ..within(clock) };
+        let anew = !trains || !board.has_schedule() || (hard && round % 2 == 1);
+        let start = if anew { "order" } else { "checkmate-ilp" };
+        let limits = Limits { threads: 1, seed: context.limits.seed.wrapping_add(round.into()), ..within(clock) };
         board.run("fastsa", &[("start", start), ("iterations", iterations)], limits, role);
     };
-    // The best schedule in the order of an annealing's, by a program that chooses no implementation.
+    // The best schedule in the order of an annealing's.
     let keep_order = |clock: Clock, role| {
-        if !chooses && board.is_by("fastsa") {
-            let limits = Limits { threads: 1, ..within(clock) };
-            board.run("moccasin-reordered", &[("copies", COPIES)], limits, role);
+        if board.is_by("fastsa") && !clock.is_over() {
+            board.run_in_best_order(searching, &[], Limits { threads: 1, ..within(clock) }, role);
         }
+    };
+    // Other orders may be far better than the given one.
+    let orders = |clock: Clock, role| {
+        let rounds = if hard { HARD } else { 1 };
+        for round in 0..rounds {
+            let parts = 2 * (rounds - round);
+            anneal(round, clock.share(parts), "auto", role);
+            keep_order(clock.share(parts - 1), role);
+        }
+        anneal(rounds, clock, "auto", role);
     };
     if clock.is_limited() && context.limits.threads > 1 {
         std::thread::scope(|scope| {
-            let annealing = scope.spawn(|| {
-                anneal(clock.share(2), "auto", Role::Heuristic);
-                keep_order(clock.share(2), Role::Heuristic);
-                anneal(clock, "auto", Role::Heuristic);
-            });
+            let annealing = scope.spawn(|| orders(clock, Role::Heuristic));
             search(clock);
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     } else if let Some(left) = clock.left() {
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most. Where nothing
         // is chosen, the program has annealings of its own; else it begins with a schedule as good as can be had soon.
-        // Without any schedule an annealing of a part of the time rarely finds one.
-        if chooses && board.has_schedule() {
-            if operators.len() < OPTIONS.0 {
+        if chooses {
+            if !hard && operators.len() < OPTIONS.0 {
                 board.run("rotor-options", &[], within(clock.share(5)), Role::Heuristic);
             }
-            anneal(clock.share(10), "auto", Role::Heuristic);
+            anneal(0, clock.share(10), "auto", Role::Heuristic);
         }
         let left = clock.left().unwrap_or(left);
         let program = match trains {
             false if operators.len() < MANY => left / 4,
             false => left * 2 / 3,
+            true if hard => left / 2,
             true => left * 7 / 8,
         };
         search(clock.at_most(program));
         if board.is_settled() {
             let least = clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
-            anneal(clock.at_most(least.max(clock.elapsed() / 2)), "auto", Role::Afterwards);
+            let spent = clock.elapsed();
+            anneal(0, clock.at_most(least.max(spent / 2)), "auto", Role::Afterwards);
+            keep_order(clock.at_most(least.max(spent / 2)), Role::Afterwards);
         } else {
-            // An annealing's order may be far better than the given one.
-            if !trains || !board.has_schedule() {
-                anneal(clock.share(2), "auto", Role::Afterwards);
-                keep_order(clock, Role::Afterwards);
-            }
-            anneal(clock, "auto", Role::Afterwards);
+            orders(clock, Role::Afterwards);
         }
     } else {
         // What is found must not depend on who is first.
         search(clock);
-        anneal(clock, "1000000", Role::Heuristic);
+        anneal(0, clock, "1000000", Role::Heuristic);
     }
     board.answer(clock)
 }

@@ -1,11 +1,9 @@
 //! `moccasin-reordered`: `fastsa` finds an order, `moccasin` the best schedule in it.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use remat_core::{Instance, OperatorId, Schedule, Step};
+use remat_core::Instance;
 use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
@@ -107,17 +105,19 @@ fn budget(
     };
     let claimed = Claimed::simulated(context.instance, &schedule)?;
     context.reporter.report(index, Progress::incumbent(schedule.clone(), claimed));
-    let joint = Joint::in_order(context.instance, &order(context.instance, &schedule)?)?;
+    let instance = context.instance.in_order_of(&schedule);
+    let joint = Joint::new(&instance)?;
     let copies = context.parameters.get::<Copies>();
-    let given = Some(follow(context.instance, &joint, &schedule, copies));
+    let given = Some(follow(&instance, &joint, &schedule, copies));
     let task = Task {
-        instance: context.instance,
+        instance: &instance,
         joint: Arc::new(joint),
         budget,
         workspace: context.parameters.get::<Workspace>(),
         copies: Some(copies),
     };
-    let quiet = Context { reporter: &Faster { reporter: context.reporter, time: claimed.time }, ..*context };
+    let reporter = &Faster { reporter: context.reporter, time: claimed.time };
+    let quiet = Context { instance: &instance, reporter, ..*context };
     let answer = Job { context: &quiet, task: &task, solver, index, clock, given }.answer()?;
     let first = Answer {
         schedule: Some(schedule),
@@ -155,42 +155,6 @@ fn merged(first: &Answer, answer: &Answer, took: Duration) -> Answer {
         solve: took.saturating_sub(answer.build),
         note,
     }
-}
-
-/// Every operator in the order of first runs; topological whatever the implementation of each.
-fn order(instance: &Instance, schedule: &Schedule) -> Result<Vec<OperatorId>, MethodError> {
-    let mut rank = vec![0; instance.operators().len()];
-    for (at, step) in schedule.steps.iter().enumerate() {
-        let Step::Compute { operator, .. } = *step else { continue };
-        if rank[operator.index()] == 0 {
-            rank[operator.index()] = at + 1;
-        }
-    }
-    let mut waits = vec![0; instance.operators().len()];
-    let mut next: Vec<Vec<OperatorId>> = vec![Vec::new(); instance.operators().len()];
-    for id in instance.operator_ids() {
-        let ways = &instance.operator(id).implementations;
-        let reads = ways.iter().flat_map(|way| &way.reads);
-        for producer in reads.filter_map(|&tensor| instance.tensor(tensor).producer) {
-            waits[id.index()] += 1;
-            next[producer.index()].push(id);
-        }
-    }
-    let entry = |id: OperatorId, rank: &[usize]| (Reverse(rank[id.index()]), Reverse(id.index()), id);
-    let free = instance.operator_ids().filter(|id| waits[id.index()] == 0);
-    let mut ready: BinaryHeap<_> = free.map(|id| entry(id, &rank)).collect();
-    let mut order = Vec::with_capacity(rank.len());
-    while let Some((_, _, id)) = ready.pop() {
-        order.push(id);
-        for &reader in &next[id.index()] {
-            waits[reader.index()] -= 1;
-            if waits[reader.index()] == 0 {
-                ready.push(entry(reader, &rank));
-            }
-        }
-    }
-    let all = order.len() == rank.len();
-    all.then_some(order).ok_or_else(|| MethodError::Internal("the graph has a cycle over all implementations".into()))
 }
 
 /// Hands schedules on that are faster than one that was reported, and keeps bounds back, which hold for one order only.

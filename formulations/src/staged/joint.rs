@@ -103,14 +103,6 @@ impl Joint {
     /// # Errors
     /// The instance cannot be run with one implementation per operator.
     pub fn new(instance: &Instance) -> Result<Self, SkipReason> {
-        Self::in_order(instance, instance.order())
-    }
-
-    /// The same in another order, which must be topological under every implementation.
-    ///
-    /// # Errors
-    /// As [`Joint::new`].
-    pub fn in_order(instance: &Instance, order: &[OperatorId]) -> Result<Self, SkipReason> {
         let plan = Plan::fastest(instance);
         let store_all = with_liveness(instance, &plan.store_all(instance));
         simulate(instance, &store_all).map_err(|error| {
@@ -119,7 +111,7 @@ impl Joint {
         let (values, value_of) = values(instance, &plan);
         let base_bytes = instance.fixed_bytes() + instance.input_bytes();
         let mut joint = Self { operators: Vec::new(), values, base_bytes, graphs: Default::default() };
-        for &id in order {
+        for &id in instance.order() {
             let run = |implementation| run(instance, &value_of, id, implementation);
             let again = plan.saving_again[id.index()].filter(|_| instance.operator(id).recomputable);
             let makes = |implementation: usize| -> Vec<usize> {

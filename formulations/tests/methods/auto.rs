@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::networks::{budgets, instance, solve};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::{Instance, simulate};
+use remat_formulations::method::claim::Order;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::{
     Answer, Claim, Context, Limits, Parameters, Progress, Registered, Reporter, Termination, find,
@@ -64,6 +65,30 @@ fn an_answer_with_a_bound_says_of_which_class_it_holds_and_every_answer_who_foun
         assert!(named.contains(&claim), "{claim}");
     }
     assert!(named_classes > 0, "no answer has a bound");
+}
+
+#[test]
+fn where_an_annealing_finds_a_better_order_the_best_schedule_in_that_order_is_looked_for() {
+    let auto = find("auto").expect("registered");
+    let given = BTreeMap::from([("iterations".to_owned(), "20000".to_owned())]);
+    let parameters = Parameters::new(auto.about().parameters, &given).expect("parameters of the method");
+    let (mut looked, mut found) = (0, 0);
+    for seed in 0..6 {
+        let document = layered("layered", &Layered { width: 0.5, ..Layered::moccasin(14, 0.5) }, seed);
+        let instance = Instance::new(&document).expect("valid");
+        let budgets = budgets(&Joint::new(&instance).expect("has stages"), 4);
+        let limits = Limits { time: Some(Duration::from_secs(3)), threads: 1, seed: 0 };
+        let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
+        for answer in auto.answers(&context).expect("answers") {
+            let claimed = answer.claimed.map(|claimed| claimed.time);
+            assert_eq!(time(&instance, &answer), claimed, "{}", answer.note);
+            looked += usize::from(answer.note.contains("checkmate-ilp in another order: "));
+            found += usize::from(answer.note.starts_with("found by checkmate-ilp in another order;"));
+            // What is proved in that order is not a bound on others.
+            assert!(answer.claim.is_none_or(|claim| claim.class.order == Order::Stages), "{}", answer.note);
+        }
+    }
+    assert!(looked > 0, "{looked} looked for, {found} found");
 }
 
 /// Wants nothing more once it has heard of a schedule.

@@ -9,7 +9,7 @@ use crate::networks::part;
 use proptest::prelude::*;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::plan::Plan;
-use remat_core::{Instance, simulate};
+use remat_core::{Instance, Step, simulate};
 use remat_formulations::{
     Answer, BudgetUse, Context, Limits, METHODS, Method, NoStarts, Parameters, Registered, Starts, Termination, find,
 };
@@ -164,6 +164,29 @@ proptest! {
             prop_assert!(time(free) <= time(fixed));
         }
         prop_assert_eq!(free.last().map(time), fixed.last().map(time));
+    }
+
+    #[test]
+    fn the_order_of_the_best_schedule_of_all_has_none_that_is_better(dice in dice(2..5)) {
+        let instance = Instance::new(&network(&dice)).expect("valid");
+        let budgets = budgets(&instance, 4);
+        for free in oracle(&instance, &budgets, "free") {
+            let Some(schedule) = &free.schedule else { continue };
+            let computed = schedule.steps.iter().filter_map(|step| match step {
+                Step::Compute { operator, .. } => Some(*operator),
+                _ => None,
+            });
+            let runs_all = computed.collect::<BTreeSet<_>>().len() == instance.operators().len();
+            let fixed = oracle(&instance.in_order_of(schedule), &[free.budget], "fixed");
+            check(&instance, &[free.budget], &fixed)?;
+            let time = |answer: &Answer| answer.claimed.map(|claimed| claimed.time);
+            // In a given order everything runs.
+            if runs_all {
+                prop_assert_eq!(time(&fixed[0]), time(&free));
+            } else {
+                prop_assert!(time(&fixed[0]).is_none_or(|fixed| time(&free).is_some_and(|free| fixed >= free)));
+            }
+        }
     }
 }
 
