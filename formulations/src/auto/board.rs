@@ -115,11 +115,11 @@ impl<'a> Board<'a> {
     }
 
     /// Runs a method on the instance in the order of the best schedule so far. What it proves holds for that order alone.
-    pub fn run_in_best_order(&self, id: &'static str, settings: &[(&str, &str)], limits: Limits, role: Role) {
+    pub fn run_in_best_order(&self, id: &'static str, limits: Limits, role: Role) {
         let best = lock(&self.best).as_ref().map(|best| best.schedule.clone());
         let Some(best) = best.filter(|_| role != Role::Search) else { return };
         let instance = self.context.instance.in_order_of(&best);
-        self.run_on(&instance, &format!("{id} in another order"), (id, settings), limits, role);
+        self.run_on(&instance, &format!("{id} in another order"), (id, &[]), limits, role);
     }
 
     fn run_on(&self, instance: &Instance, name: &str, asked: Asked<'_>, limits: Limits, role: Role) {

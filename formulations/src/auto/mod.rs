@@ -81,7 +81,7 @@ impl Method for Auto {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        context.answer_each(|index, budget| Ok(answer(context, index, budget)));
+        context.answer_each(|index, budget| Ok(Work::new(context, index, budget).answer()));
         Ok(())
     }
 }
@@ -90,17 +90,12 @@ impl Method for Auto {
 const AT_ONCE: [(&str, u32); 4] =
     [("store-all", 6), ("linearized-greedy", 12), ("ap-greedy", 12), ("rotor-persistent", 6)];
 
+/// The method that searches where operators have several implementations.
+const MONET: &str = "monet";
+
 /// Operators from which on options of blocks are planned first, and of how many parts of the time that is left that may
 /// take one: a search over the whole network then finds less in all of it.
 const OPTIONS: (usize, u32) = (2000, 3);
-
-/// The method that searches for the optimum of its class. Where no operator has a choice, for its first run or for those
-/// after it, MONeT's class has nothing that Checkmate's lacks.
-fn search_of(context: &Context<'_>) -> &'static str {
-    let chooses = context.instance.operators().iter().any(Operator::has_choice);
-    let monet = || context.starts.method("monet").filter(|method| method.supports(context.instance).is_ok());
-    if chooses && monet().is_some() { "monet" } else { "checkmate-ilp" }
-}
 
 /// Operators from which on an annealing takes long to meet a budget at all.
 const MANY: usize = 5000;
@@ -108,103 +103,162 @@ const MANY: usize = 5000;
 /// Least time of an annealing after a proof, where that is less than a tenth of what is left.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Annealings, each with the best schedule in its order after it, where no schedule in the given order was at hand.
-const HARD: u32 = 3;
+/// Annealings, each with the best schedule in its order after it, where the given order hardly meets the budget.
+const ROUNDS: u32 = 3;
 
-fn answer(context: &Context<'_>, index: usize, budget: Option<u64>) -> Answer {
-    let clock = Clock::start(context.limits.time);
-    let board = Board::new(context, index, budget);
-    let within = |clock: Clock| Limits { time: clock.left(), ..context.limits };
-    for (id, parts) in AT_ONCE {
-        board.run(id, &[], within(clock.share(parts)), Role::Heuristic);
-    }
-    if context.instance.operators().len() >= OPTIONS.0 {
-        board.run("rotor-options", &[], within(clock.share(OPTIONS.1)), Role::Heuristic);
-    }
-    let searching = search_of(context);
-    let chooses = searching == "monet";
-    // With one implementation per operator first, which is fast.
-    let begin = |clock: Clock| {
-        if chooses && clock.is_limited() {
-            board.run("checkmate-ilp", &[], within(clock.share(7)), Role::Heuristic);
+/// One budget.
+struct Work<'a> {
+    context: &'a Context<'a>,
+    board: Board<'a>,
+    clock: Clock,
+    /// The method that searches for the optimum of its class.
+    searching: &'static str,
+    /// Whether there is a backward pass.
+    trains: bool,
+    /// Whether the methods that answer at once have a schedule.
+    at_once: bool,
+    /// Whether nothing that chooses no implementation has a schedule in the given order.
+    is_hard: bool,
+}
+
+impl<'a> Work<'a> {
+    /// Begins with what answers at once.
+    fn new(context: &'a Context<'a>, index: usize, budget: Option<u64>) -> Self {
+        let operators = context.instance.operators();
+        // Where no operator has a choice, for its first run or for those after it, MONeT's class has nothing that Checkmate's
+        // lacks.
+        let monet = || context.starts.method(MONET).filter(|method| method.supports(context.instance).is_ok());
+        let chooses = operators.iter().any(Operator::has_choice) && monet().is_some();
+        let mut work = Self {
+            context,
+            board: Board::new(context, index, budget),
+            clock: Clock::start(context.limits.time),
+            searching: if chooses { MONET } else { "checkmate-ilp" },
+            trains: operators.iter().any(|operator| operator.phase == Phase::Backward),
+            at_once: false,
+            is_hard: false,
+        };
+        for (id, parts) in AT_ONCE {
+            work.run(id, work.clock.share(parts), Role::Heuristic);
         }
-    };
-    let at_once = board.has_schedule();
-    if !at_once {
-        begin(clock);
-    }
-    let hard = chooses && !board.has_schedule();
-    let search = |clock: Clock| {
-        if at_once {
-            begin(clock);
+        if operators.len() >= OPTIONS.0 {
+            work.run("rotor-options", work.clock.share(OPTIONS.1), Role::Heuristic);
         }
-        board.run(searching, &[], within(clock), Role::Search);
-    };
-    let operators = context.instance.operators();
-    let trains = operators.iter().any(|operator| operator.phase == Phase::Backward);
-    let iterations = context.parameters.get::<Iterations>().map(|iterations| iterations.to_string());
-    let anneal = |round: u32, clock: Clock, otherwise, role| {
+        work.at_once = work.board.has_schedule();
+        if !work.at_once {
+            work.begin();
+        }
+        work.is_hard = chooses && !work.board.has_schedule();
+        work
+    }
+
+    /// Whether the search chooses among implementations.
+    fn chooses(&self) -> bool {
+        self.searching == MONET
+    }
+
+    fn limits(&self, clock: Clock) -> Limits {
+        Limits { time: clock.left(), ..self.context.limits }
+    }
+
+    fn run(&self, id: &'static str, clock: Clock, role: Role) {
+        self.board.run(id, &[], self.limits(clock), role);
+    }
+
+    /// With one implementation per operator first, which is fast.
+    fn begin(&self) {
+        if self.chooses() && self.clock.is_limited() {
+            self.run("checkmate-ilp", self.clock.share(7), Role::Heuristic);
+        }
+    }
+
+    fn search(&self, clock: Clock) {
+        if self.at_once {
+            self.begin();
+        }
+        self.run(self.searching, clock, Role::Search);
+    }
+
+    fn anneal(&self, round: u32, clock: Clock, role: Role) {
         if clock.is_over() {
             return;
         }
-        let iterations = iterations.as_deref().unwrap_or(otherwise);
+        let asked = self.context.parameters.get::<Iterations>();
+        let otherwise = if clock.is_limited() { "auto" } else { "1000000" };
+        let iterations = asked.map_or_else(|| otherwise.to_owned(), |iterations| iterations.to_string());
         // Any method's name stands for the best schedule so far; where most orders are open it is a poor place to begin.
-        let anew = !trains || !board.has_schedule() || (hard && round % 2 == 1);
+        let anew = !self.trains || !self.board.has_schedule() || (self.is_hard && round % 2 == 1);
         let start = if anew { "order" } else { "checkmate-ilp" };
-        let limits = Limits { threads: 1, seed: context.limits.seed.wrapping_add(round.into()), ..within(clock) };
-        board.run("fastsa", &[("start", start), ("iterations", iterations)], limits, role);
-    };
-    // The best schedule in the order of an annealing's.
-    let keep_order = |clock: Clock, role| {
-        if board.is_by("fastsa") && !clock.is_over() {
-            board.run_in_best_order(searching, &[], Limits { threads: 1, ..within(clock) }, role);
+        let seed = self.context.limits.seed.wrapping_add(round.into());
+        let limits = Limits { threads: 1, seed, ..self.limits(clock) };
+        self.board.run("fastsa", &[("start", start), ("iterations", &iterations)], limits, role);
+    }
+
+    /// The best schedule in the order of an annealing's.
+    fn keep_order(&self, clock: Clock, role: Role) {
+        if self.board.is_by("fastsa") && !clock.is_over() {
+            let limits = Limits { threads: 1, ..self.limits(clock) };
+            self.board.run_in_best_order(self.searching, limits, role);
         }
-    };
-    // Other orders may be far better than the given one.
-    let orders = |clock: Clock, role| {
-        let rounds = if hard { HARD } else { 1 };
+    }
+
+    /// Other orders, which may be far better than the given one.
+    fn orders(&self, role: Role) {
+        let rounds = if self.is_hard { ROUNDS } else { 1 };
         for round in 0..rounds {
             let parts = 2 * (rounds - round);
-            anneal(round, clock.share(parts), "auto", role);
-            keep_order(clock.share(parts - 1), role);
+            self.anneal(round, self.clock.share(parts), role);
+            self.keep_order(self.clock.share(parts - 1), role);
         }
-        anneal(rounds, clock, "auto", role);
-    };
-    if clock.is_limited() && context.limits.threads > 1 {
+        self.anneal(rounds, self.clock, role);
+    }
+
+    fn side_by_side(&self) {
         std::thread::scope(|scope| {
-            let annealing = scope.spawn(|| orders(clock, Role::Heuristic));
-            search(clock);
+            let annealing = scope.spawn(|| self.orders(Role::Heuristic));
+            self.search(self.clock);
             annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
-    } else if let Some(left) = clock.left() {
-        // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most. Where nothing
-        // is chosen, the program has annealings of its own; else it begins with a schedule as good as can be had soon.
-        if chooses {
-            if !hard && operators.len() < OPTIONS.0 {
-                board.run("rotor-options", &[], within(clock.share(5)), Role::Heuristic);
-            }
-            anneal(0, clock.share(10), "auto", Role::Heuristic);
-        }
-        let left = clock.left().unwrap_or(left);
-        let program = match trains {
-            false if operators.len() < MANY => left / 4,
-            false => left * 2 / 3,
-            true if hard => left / 2,
-            true => left * 7 / 8,
-        };
-        search(clock.at_most(program));
-        if board.is_settled() {
-            let least = clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
-            let spent = clock.elapsed();
-            anneal(0, clock.at_most(least.max(spent / 2)), "auto", Role::Afterwards);
-            keep_order(clock.at_most(least.max(spent / 2)), Role::Afterwards);
-        } else {
-            orders(clock, Role::Afterwards);
-        }
-    } else {
-        // What is found must not depend on who is first.
-        search(clock);
-        anneal(0, clock, "1000000", Role::Heuristic);
     }
-    board.answer(clock)
+
+    fn one_after_the_other(&self) {
+        let operators = self.context.instance.operators().len();
+        // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
+        // had soon.
+        if self.chooses() {
+            if !self.is_hard && operators < OPTIONS.0 {
+                self.run("rotor-options", self.clock.share(5), Role::Heuristic);
+            }
+            self.anneal(0, self.clock.share(10), Role::Heuristic);
+        }
+        // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
+        let left = self.clock.left().unwrap_or_default();
+        self.search(self.clock.at_most(match self.trains {
+            false if operators < MANY => left / 4,
+            false => left * 2 / 3,
+            true if self.is_hard => left / 2,
+            true => left * 7 / 8,
+        }));
+        if self.board.is_settled() {
+            let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
+            let time = least.max(self.clock.elapsed() / 2);
+            self.anneal(0, self.clock.at_most(time), Role::Afterwards);
+            self.keep_order(self.clock.at_most(time), Role::Afterwards);
+        } else {
+            self.orders(Role::Afterwards);
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        if !self.clock.is_limited() {
+            // What is found must not depend on who is first.
+            self.search(self.clock);
+            self.anneal(0, self.clock, Role::Heuristic);
+        } else if self.context.limits.threads > 1 {
+            self.side_by_side();
+        } else {
+            self.one_after_the_other();
+        }
+        self.board.answer(self.clock)
+    }
 }
