@@ -92,7 +92,9 @@ impl Search<'_, '_> {
         // With a choice of strategies each gets its turn, and twice as much in the next round.
         let choice = self.constraints.supports(CpCapability::Emphasis).is_ok();
         let turns: &[Emphasis] = if choice { &[Emphasis::Relaxation, Emphasis::Cores] } else { &[Emphasis::Default] };
-        let mut slice = Duration::from_secs(if choice { 5 } else { 15 });
+        let slice = Duration::from_secs(if choice { 5 } else { 15 });
+        // Of a short time the first turn leaves most to what finds schedules.
+        let mut slice = self.clock.left().map_or(slice, |left| slice.min(left / 5));
         loop {
             for &emphasis in turns {
                 let turn = Clock::start(Some(slice));
