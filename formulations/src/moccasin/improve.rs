@@ -97,6 +97,7 @@ impl Search<'_, '_> {
         let mut slice = self.clock.left().map_or(slice, |left| slice.min(left / 5));
         loop {
             for &emphasis in turns {
+                self.incumbent.hear()?;
                 let turn = Clock::start(Some(slice));
                 match self.relax(emphasis, slice)? {
                     Relaxed::Infeasible => {
@@ -106,8 +107,8 @@ impl Search<'_, '_> {
                     Relaxed::Solved => {}
                     Relaxed::Stopped => self.elsewhere(turn.elapsed().max(Duration::from_secs(1)))?,
                 }
-                if self.incumbent.is_enough() {
-                    return Ok(self.ended(Stop::Optimal));
+                if let Some(stop) = self.incumbent.stop() {
+                    return Ok(self.ended(stop));
                 }
                 if self.clock.is_over() {
                     return Ok(self.ended(Stop::TimeLimit));
@@ -129,7 +130,7 @@ impl Search<'_, '_> {
             Some(best) => task.improve(&best, effort(0.2), &mut offer)?,
             None => task.improve(&Stages::store_all(&task.joint), effort(1.0), &mut offer)?,
         }
-        if self.both && !incumbent.is_enough() {
+        if self.both && !incumbent.is_done() {
             // A third of what is left at first; later rounds have their bounds from here too.
             let clock = if self.rounds == 1 { self.clock.share(3) } else { self.clock.at_most(time) };
             let stop = Refinement::new(incumbent, self.solving, clock, self.explorers).run()?;
@@ -138,7 +139,7 @@ impl Search<'_, '_> {
             }
         }
         let clock = self.clock.at_most(time);
-        while self.explorers == 0 && !incumbent.is_enough() && !clock.is_over() {
+        while self.explorers == 0 && !incumbent.is_done() && !clock.is_over() {
             let Some(best) = incumbent.best() else { break };
             if !self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, &best, clock)? {
                 break;
@@ -224,7 +225,7 @@ impl Search<'_, '_> {
                 self.add_row(stage, position);
             }
             // Rows of new stages make the model larger: the next turn is another strategy's.
-            if over.is_empty() || cold || self.incumbent.is_enough() {
+            if over.is_empty() || cold || self.incumbent.is_done() {
                 return Ok(Relaxed::Solved);
             }
         }

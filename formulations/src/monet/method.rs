@@ -221,7 +221,7 @@ fn start(context: &Context<'_>, task: &Task<'_>, incumbent: &Incumbent<'_, Task<
     {
         incumbent.offer(store_all)?;
     }
-    let Some(one) = task.one.as_ref().filter(|_| !incumbent.is_enough()) else { return Ok(()) };
+    let Some(one) = task.one.as_ref().filter(|_| !incumbent.is_done()) else { return Ok(()) };
     if let Some(known) = one.at_once() {
         let store_all = known.schedule.and_then(|_| task.lift(&one.joint, &Stages::store_all(&one.joint)));
         return store_all.map_or(Ok(()), |store_all| incumbent.offer(store_all).map(drop));

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use remat_core::Schedule;
+use remat_solvers::Stop;
 
 use crate::method::report::{Progress, Reporter};
 use crate::method::{Claimed, MethodError, NoStarts, Starts};
@@ -265,9 +266,14 @@ impl<'a, J: Judge> Incumbent<'a, J> {
         drop(best);
     }
 
-    /// Whether nothing more is wanted.
+    /// Whether nothing more is wanted: the best solution is as good as was asked for, or somebody says so.
     pub fn is_done(&self) -> bool {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// Why nothing more is wanted; none while something is.
+    pub fn stop(&self) -> Option<Stop> {
+        self.is_done().then(|| if self.is_enough() { Stop::Optimal } else { Stop::Interrupted })
     }
 
     /// Whether a solver that is at work goes on.

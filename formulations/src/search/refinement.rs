@@ -124,6 +124,9 @@ impl<'s, P: Staged> Refinement<'s, P> {
                 return Ok(Some(Stop::TimeLimit));
             }
             self.incumbent.hear()?;
+            if let Some(stop) = self.incumbent.stop() {
+                return Ok(Some(stop));
+            }
             self.round += 1;
             let (began, bound) = (Instant::now(), self.incumbent.bound());
             let mut relaxation = self.problem.over(&blocks, before.as_ref());
@@ -144,8 +147,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
             }
             let expanded = self.expand(&relaxation, &outcome);
             self.schedules(expanded.as_ref(), began.elapsed(), self.incumbent.bound().saturating_sub(bound))?;
-            if self.incumbent.is_enough() {
-                return Ok(Some(Stop::Optimal));
+            if let Some(stop) = self.incumbent.stop() {
+                return Ok(Some(stop));
             }
             if self.clock.has_less_than(LAST) {
                 return Ok(Some(Stop::TimeLimit));
@@ -176,7 +179,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         if let Some(expanded) = expanded {
             self.improve(expanded, clock)?;
         }
-        if !self.incumbent.is_enough() && expanded.is_none_or(|expanded| !self.problem.fits(expanded)) {
+        if !self.incumbent.is_done() && expanded.is_none_or(|expanded| !self.problem.fits(expanded)) {
             self.search_short(clock)?;
         }
         // Rounds that do little for the bound leave time for schedules.
@@ -207,7 +210,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let stop = incumbent.interrupt();
         let effort = |heat| Effort { round: self.round, heat, seed, clock: clock.share(3), stop };
         problem.improve(expanded, effort(0.3), &mut offer)?;
-        match incumbent.best().filter(|_| self.explorers == 0 && !incumbent.is_enough()) {
+        match incumbent.best().filter(|_| self.explorers == 0 && !incumbent.is_done()) {
             Some(best) => problem.improve(&best, effort(0.1), &mut offer),
             None => Ok(()),
         }
@@ -219,7 +222,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
     /// A schedule is not legal, or the solver refuses.
     pub fn without_models(&mut self, clock: Clock) -> Result<(), MethodError> {
         self.explore(clock)?;
-        while clock.is_limited() && !clock.is_over() && !self.incumbent.is_enough() {
+        while clock.is_limited() && !clock.is_over() && !self.incumbent.is_done() {
             self.round += 1;
             let seed = self.solving.seed.wrapping_add(self.round as u64);
             let mut offer = |solution| self.incumbent.offer(solution).map(drop);
@@ -245,7 +248,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
     /// Neighbourhoods of the best schedule until a clock's time is up; without a time limit, so many.
     fn explore(&mut self, clock: Clock) -> Result<(), MethodError> {
         let mut steps = 0;
-        while !self.incumbent.is_enough() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
+        while !self.incumbent.is_done() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
             let Some(best) = self.incumbent.best() else { break };
             let solving = Solving { threads: 1, ..self.solving };
             self.incumbent.hear()?;
@@ -274,7 +277,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?.outcome;
             let Some(expanded) = self.expand(&relaxation, &outcome) else { return Ok(()) };
             self.improve(&expanded, clock)?;
-            if self.problem.fits(&expanded) || self.incumbent.is_enough() {
+            if self.problem.fits(&expanded) || self.incumbent.is_done() {
                 return Ok(());
             }
             self.widen(&mut margin, &blocks, &expanded);

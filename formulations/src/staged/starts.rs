@@ -65,7 +65,7 @@ pub fn offer_starts(
         offering(&mut offer, |better| prices::first(task, clock.share(2), seed, better))?;
     }
     for &method in start.methods() {
-        if incumbent.is_enough() {
+        if incumbent.is_done() {
             return Ok(words);
         }
         let id = method.word();
@@ -84,11 +84,11 @@ pub fn offer_starts(
     }
     if start == Start::Prices || start == Start::Auto && task.joint.len() >= LARGE {
         let clock = clock.share(2);
-        for number in (0..prices::COURSES).take_while(|_| !incumbent.is_enough()) {
+        for number in (0..prices::COURSES).take_while(|_| !incumbent.is_done()) {
             offering(&mut offer, |better| prices::course(task, clock, seed, number, better))?;
         }
     }
-    if start == Start::Auto && !incumbent.is_enough() {
+    if start == Start::Auto && !incumbent.is_done() {
         match incumbent.best() {
             Some(best) => task.improve(&best, effort(0.3, 6), &mut offer)?,
             None => task.improve(&Stages::store_all(&task.joint), effort(1.0, 6), &mut offer)?,

@@ -115,11 +115,12 @@ fn a_listener_that_wants_nothing_more_ends_annealings_and_searches() {
     let instance = Instance::new(&document).expect("valid");
     let store_all = solve("store-all", &instance, &[None], &[])[0].claimed.expect("a baseline has a schedule");
     let budgets = [Some(store_all.peak_bytes * 8 / 10)];
-    for id in ["auto", "checkmate-ilp", "fastsa"] {
+    let ids = ["auto", "checkmate-ilp", "moccasin", "fastsa"];
+    for (id, threads) in ids.into_iter().flat_map(|id| [(id, 1), (id, 2)]) {
         let method = find(id).expect("registered");
         let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("defaults");
         let listener = Content::default();
-        let limits = Limits { time: Some(Duration::from_secs(3600)), threads: 2, seed: 0 };
+        let limits = Limits { time: Some(Duration::from_secs(3600)), threads, seed: 0 };
         let context = Context {
             reporter: &listener,
             starts: &Registered,
@@ -127,7 +128,7 @@ fn a_listener_that_wants_nothing_more_ends_annealings_and_searches() {
         };
         // An hour is what would make this test fail.
         method.solve(&context).expect("solves");
-        assert!(!listener.wants_more(0), "{id} found a schedule");
+        assert!(!listener.wants_more(0), "{id} found a schedule with {threads} threads");
     }
 }
 
