@@ -121,8 +121,7 @@ impl Staged for Task<'_> {
     fn improve(&self, start: &Stages, effort: Effort<'_>, offer: Offer<'_, Stages>) -> Result<(), MethodError> {
         if self.meets(start) {
             offer(start.clone())?;
-        }
-        if self.joint.len() <= REPAIRED && self.copies.is_none() {
+        } else if self.joint.len() <= REPAIRED && self.copies.is_none() {
             let repair = Repair {
                 joint: &self.joint,
                 budget: self.budget_bytes(),
@@ -138,7 +137,7 @@ impl Staged for Task<'_> {
         }
         let Plan { moves, initial, last } = Plan::of(&self.joint);
         // More from search to search.
-        let moves = (moves / 4) << effort.round.min(6);
+        let moves = (moves / 4) << effort.round.min(4);
         let plan = Plan { moves, initial: initial * effort.heat, last };
         offering(offer, |better| anneal(self, effort, plan, start, better))
     }

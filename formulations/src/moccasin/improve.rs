@@ -140,8 +140,7 @@ impl Search<'_, '_> {
         }
         let clock = self.clock.at_most(time);
         while self.explorers == 0 && !incumbent.is_done() && !clock.is_over() {
-            let Some(best) = incumbent.best() else { break };
-            if !self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, &best, clock)? {
+            if !self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, clock)? {
                 break;
             }
         }

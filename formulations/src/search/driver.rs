@@ -61,7 +61,7 @@ pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: 
             return Ok(Ended { stop, note });
         }
         if !(small || stop.is_none()) || !refinement.allows_exact(&clock) {
-            refinement.without_models(clock)?;
+            refinement.explore(clock)?;
             return Ok(Ended { stop: Some(Stop::TimeLimit), note });
         }
         let ended = exactly(incumbent, incumbent.judge.exact(), Pass::Relaxed, solving, clock)?;

@@ -10,7 +10,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use remat_core::Schedule;
 use remat_solvers::Stop;
@@ -76,7 +76,6 @@ pub struct Incumbent<'a, J: Judge> {
     /// Relative gap at which the search may stop.
     gap: f64,
     best: Mutex<Option<Arc<J::Solution>>>,
-    changed: Condvar,
     bound: AtomicU64,
     /// What the last solution of a relaxation keeps; it need not fit.
     guide: Mutex<Option<Arc<Kept>>>,
@@ -101,7 +100,6 @@ impl<'a, J: Judge> Incumbent<'a, J> {
             index,
             gap,
             best: Mutex::default(),
-            changed: Condvar::new(),
             bound: AtomicU64::new(judge.least_time()),
             guide: Mutex::default(),
             rejected: Mutex::default(),
@@ -152,7 +150,6 @@ impl<'a, J: Judge> Incumbent<'a, J> {
         *best = Some(Arc::new(solution));
         // Under the lock, so that incumbents are reported in their order.
         self.reporter.report(self.index, Progress::incumbent(schedule, claimed));
-        self.changed.notify_all();
         drop(best);
         if self.is_enough() {
             self.finish();
@@ -182,15 +179,6 @@ impl<'a, J: Judge> Incumbent<'a, J> {
     /// The best solution.
     pub fn best(&self) -> Option<Arc<J::Solution>> {
         lock(&self.best).clone()
-    }
-
-    /// The best solution as soon as there is one; none once nothing more is wanted.
-    pub fn wait(&self) -> Option<Arc<J::Solution>> {
-        let mut best = lock(&self.best);
-        while best.is_none() && !self.is_done() {
-            best = self.changed.wait(best).unwrap_or_else(PoisonError::into_inner);
-        }
-        best.clone().filter(|_| !self.is_done())
     }
 
     /// Time of the best solution.
@@ -259,11 +247,7 @@ impl<'a, J: Judge> Incumbent<'a, J> {
 
     /// Nothing more is wanted.
     pub fn finish(&self) {
-        // Under the lock, so that nobody begins to wait in between.
-        let best = lock(&self.best);
         self.done.store(true, Ordering::Relaxed);
-        self.changed.notify_all();
-        drop(best);
     }
 
     /// Whether nothing more is wanted: the best solution is as good as was asked for, or somebody says so.

@@ -1,4 +1,5 @@
-//! Large neighbourhood search: the exact model of a part of the best schedule is solved, again and again.
+//! Large neighbourhood search: the exact model of a part of the best schedule is solved, again and again, and between
+//! that searches without a solver begin from it or anew.
 //!
 //! A neighbourhood has one of six shapes in the grid of stages and columns, and a number of open cells; everywhere else
 //! what is kept is as the best schedule has it. Each kind of neighbourhood has a size of its own, which grows while its
@@ -16,7 +17,7 @@ use crate::method::MethodError;
 use crate::random::Random;
 use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, Kept};
-use crate::search::problem::{Open, Staged};
+use crate::search::problem::{Effort, Open, Staged};
 use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, separate};
 
 /// Open cells of the first neighbourhoods.
@@ -25,10 +26,14 @@ const CELLS: f64 = 400.0;
 const FEWEST: f64 = 20.0;
 /// Branch-and-bound nodes of one solve.
 const NODES: u64 = 300;
-/// Wall time of one neighbourhood at first; as much again after every so many that were of no use.
-const TIME: Duration = Duration::from_secs(3);
+/// Time of one solve at first; as much again after every so many tries that were of no use.
+const TIME: Duration = Duration::from_millis(300);
+/// Time of a search without a solver for each stage, likewise.
+const TIME_OF_STAGE: Duration = Duration::from_micros(1500);
 /// So many that were of no use.
 const PATIENCE: u32 = 40;
+/// How often [`Shape::Towards`] goes towards what a search without a solver has found, not a relaxation.
+const TOWARDS_OTHER: f64 = 0.6;
 /// Stages on either side of a difference that are open too.
 const BESIDE: usize = 1;
 
@@ -45,25 +50,34 @@ pub enum Shape {
     Pair,
     /// Columns that read each other, in every stage.
     Near,
-    /// Where the solution of a relaxation differs, and the stages beside; columns that follow each other.
+    /// Where the solution of a relaxation, or another one, differs, and the stages beside; columns that follow each other.
     Towards,
 }
 
-/// A kind of neighbourhoods, and how it has done.
+/// What is tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Try {
+    /// The exact model of a neighbourhood, and the part of the stages where something may run though nothing does now.
+    Model(Shape, f64),
+    /// A search without a solver from the best solution, with so much heat.
+    Warm(f64),
+    /// One from store-all.
+    Anew,
+}
+
+/// A kind of tries, and how it has done.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    shape: Shape,
-    /// Part of the stages where something may run though nothing does now.
-    heads: f64,
-    /// Open cells of the next one.
+    what: Try,
+    /// Open cells of the next neighbourhood.
     cells: f64,
     tries: u32,
     successes: u32,
 }
 
 impl Kind {
-    fn new(shape: Shape, heads: f64) -> Self {
-        Self { shape, heads, cells: CELLS, tries: 0, successes: 0 }
+    fn new(what: Try) -> Self {
+        Self { what, cells: CELLS, tries: 0, successes: 0 }
     }
 }
 
@@ -71,8 +85,12 @@ impl Kind {
 pub struct Explorer {
     random: Random,
     kinds: Vec<Kind>,
-    /// Neighbourhoods since one was of use.
+    /// Tries since one was of use.
     useless: u32,
+    /// Searches without a solver so far.
+    walks: usize,
+    /// What the best solution of the last of them keeps.
+    other: Option<Arc<Kept>>,
     pace: Pace,
 }
 
@@ -80,11 +98,13 @@ impl Explorer {
     /// A search that has not begun; parts with different numbers draw differently.
     pub fn new(seed: u64, part: usize) -> Self {
         let shapes = [Shape::Columns, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
-        let kinds = shapes.into_iter().flat_map(|shape| [Kind::new(shape, 0.0), Kind::new(shape, 1.0)]);
+        let models = shapes.into_iter().flat_map(|shape| [Try::Model(shape, 0.0), Try::Model(shape, 1.0)]);
         Self {
             random: Random::part(seed, 1 + part as u64),
-            kinds: kinds.collect(),
+            kinds: models.chain([Try::Warm(0.3), Try::Warm(0.1), Try::Anew]).map(Kind::new).collect(),
             useless: 0,
+            walks: 0,
+            other: None,
             pace: Pace::of_neighbourhoods(),
         }
     }
@@ -99,45 +119,107 @@ impl Explorer {
         solving: &Solving,
         clock: Clock,
     ) -> Result<(), MethodError> {
-        while let Some(best) = incumbent.wait() {
-            incumbent.hear()?;
-            if !self.step(incumbent, solving, &best, clock)? {
-                break;
-            }
-        }
+        while !incumbent.is_done() && self.step(incumbent, solving, clock)? {}
         Ok(())
     }
 
-    /// Tries one neighbourhood of a solution and offers what it finds; whether there was time for that. Without a time
-    /// limit nodes alone are limited.
+    /// Tries to find a better solution than the best, and offers it; whether there was time for that, and a way. Without a time limit nodes and moves alone are limited.
     ///
     /// # Errors
-    /// The solver refuses.
+    /// The solver refuses, or a schedule is not legal.
     pub fn step<P: Staged>(
         &mut self,
         incumbent: &Incumbent<'_, P>,
         solving: &Solving,
-        best: &Arc<P::Solution>,
+        clock: Clock,
+    ) -> Result<bool, MethodError> {
+        incumbent.hear()?;
+        if clock.is_over() {
+            return Ok(false);
+        }
+        let problem = incumbent.judge;
+        let best = incumbent.best();
+        let best = best.as_ref();
+        let models = best.filter(|_| self.pace.allows(problem.stages() * problem.columns(), &clock));
+        let guided = self.other.is_some() || incumbent.guide().is_some();
+        let usable = |what| match what {
+            Try::Model(shape, _) => models.is_some() && (guided || shape != Shape::Towards),
+            Try::Warm(_) => best.is_some(),
+            Try::Anew => true,
+        };
+        let at = self.draw(usable);
+        let of_use = match (self.kinds[at].what, best) {
+            (Try::Model(shape, heads), Some(best)) => {
+                self.solve(incumbent, solving, best, (at, shape, heads), clock)?
+            }
+            (Try::Warm(heat), Some(best)) => self.walk(incumbent, best, heat, clock)?,
+            _ => match problem.store_all() {
+                Some(store_all) => self.walk(incumbent, &store_all, 1.0, clock)?,
+                None if best.is_none() => return Ok(false),
+                None => false,
+            },
+        };
+        self.kinds[at].tries += 1;
+        self.useless += 1;
+        if of_use {
+            self.kinds[at].successes += 1;
+            self.useless = 0;
+        }
+        Ok(true)
+    }
+
+    /// Time of one try, where there are limits of time.
+    fn patience(&self, least: Duration, clock: Clock) -> Clock {
+        if clock.is_limited() { clock.at_most(least * (1 + self.useless / PATIENCE)) } else { clock }
+    }
+
+    /// A search without a solver; whether it was of use.
+    fn walk<P: Staged>(
+        &mut self,
+        incumbent: &Incumbent<'_, P>,
+        start: &P::Solution,
+        heat: f64,
         clock: Clock,
     ) -> Result<bool, MethodError> {
         let problem = incumbent.judge;
-        let size = problem.stages() * problem.columns();
-        if !self.pace.allows(size, &clock) {
-            return Ok(false);
-        }
+        self.walks += 1;
+        let stages = u32::try_from(problem.stages()).expect("fewer than 2^32 stages");
+        let clock = self.patience(TIME_OF_STAGE * stages, clock);
+        let seed = self.random.below(u32::MAX).into();
+        let effort = Effort { round: 1 + self.walks, heat, seed, clock, stop: incumbent.interrupt() };
+        let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
+        problem.improve(start, effort, &mut |solution| {
+            let time = problem.time(&solution);
+            if found.as_ref().is_none_or(|found| time < found.0) && problem.fits(&solution) {
+                found = Some((time, problem.kept(&solution).into_owned()));
+            }
+            of_use |= incumbent.offer(solution)?;
+            Ok(())
+        })?;
+        self.other = found.map(|found| Arc::new(found.1)).or(self.other.take());
+        Ok(of_use)
+    }
+
+    /// The exact model of a neighbourhood; whether it was of use.
+    fn solve<P: Staged>(
+        &mut self,
+        incumbent: &Incumbent<'_, P>,
+        solving: &Solving,
+        best: &Arc<P::Solution>,
+        (at, shape, heads): (usize, Shape, f64),
+        clock: Clock,
+    ) -> Result<bool, MethodError> {
+        let problem = incumbent.judge;
         let began = Instant::now();
-        let guide = incumbent.guide();
-        let at = self.draw(guide.is_some());
-        let Kind { shape, heads, cells, .. } = self.kinds[at];
-        let patience = TIME * (1 + self.useless / PATIENCE);
-        let clock = if clock.is_limited() { clock.at_most(patience) } else { clock };
-        let cells = cells.min(Pace::of_models().most(&clock)).max(FEWEST);
+        let other = if self.random.unit() < TOWARDS_OTHER { self.other.clone() } else { None };
+        let guide = other.or_else(|| incumbent.guide()).or_else(|| self.other.clone());
+        let cells = self.kinds[at].cells.min(Pace::of_models().most(&self.patience(TIME, clock))).max(FEWEST);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
         let extent = Extent { shape, heads, cells: cells as usize };
         let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
         let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0, solving: Duration::ZERO };
         let solved = match problem.within(best, &open) {
-            Some(mut relaxation) => trial.run(solving, &mut relaxation, clock)?,
+            Some(mut relaxation) => trial.run(solving, &mut relaxation, self.patience(TIME, clock))?,
             None => true,
         };
         let factor = match trial.nodes {
@@ -148,31 +230,29 @@ impl Explorer {
         };
         let kind = &mut self.kinds[at];
         kind.cells = (kind.cells * factor).max(FEWEST);
-        kind.tries += 1;
-        self.useless += 1;
+        let of_use = trial.found.is_some();
         if let Some(found) = trial.found {
-            kind.successes += 1;
-            self.useless = 0;
             let carried = incumbent.best().and_then(|now| carry(problem, best, &found, &now));
             for found in carried.into_iter().chain([found]) {
                 incumbent.offer(found)?;
             }
         }
-        self.pace.learn(size, began.elapsed().saturating_sub(trial.solving));
-        Ok(true)
+        self.pace.learn(problem.stages() * problem.columns(), began.elapsed().saturating_sub(trial.solving));
+        Ok(of_use)
     }
 
     /// The next kind, drawn by how often each was of use.
-    fn draw(&mut self, guided: bool) -> usize {
-        let usable = |kind: &Kind| guided || kind.shape != Shape::Towards;
-        let weight =
-            |kind: &Kind| f64::from(u8::from(usable(kind))) * f64::from(kind.successes + 1) / f64::from(kind.tries + 2);
+    fn draw(&mut self, usable: impl Fn(Try) -> bool) -> usize {
+        let weight = |kind: &Kind| {
+            f64::from(u8::from(usable(kind.what))) * f64::from(kind.successes + 1) / f64::from(kind.tries + 2)
+        };
         let mut drawn = self.random.unit() * self.kinds.iter().map(weight).sum::<f64>();
         let reached = |kind: &Kind| {
             drawn -= weight(kind);
             drawn < 0.0
         };
-        self.kinds.iter().position(reached).unwrap_or(0)
+        // The last one can always be tried.
+        self.kinds.iter().position(reached).unwrap_or(self.kinds.len() - 1)
     }
 }
 

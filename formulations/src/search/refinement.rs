@@ -3,7 +3,6 @@
 //! leaves a bound on all schedules; over single stages the relaxation is nearly exact.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_solvers::{Outcome, Progress, Stop};
@@ -190,69 +189,33 @@ impl<'s, P: Staged> Refinement<'s, P> {
         if let (Some(before), Some(now)) = (before, self.incumbent.time()) {
             let rate = |gain: u64, time: Duration| gain as f64 / time.as_secs_f64().max(1e-9);
             let (found, proved) = (rate(before.saturating_sub(now), began.elapsed()), rate(raised, took));
-            let factor = if found > proved {
-                2.0
-            } else if found < proved {
-                0.5
-            } else {
-                1.0
-            };
-            self.weight = (self.weight * factor).clamp(0.25, 4.0);
+            let factor = if found < proved { 0.5 } else { 2.0 };
+            self.weight = (self.weight * factor).clamp(0.25, 16.0);
         }
         Ok(())
     }
 
-    /// Schedules from what a solution comes to, and from the best that is known where nobody else looks there.
+    /// Schedules from what a solution comes to.
     fn improve(&self, expanded: &P::Solution, clock: Clock) -> Result<(), MethodError> {
         let (problem, incumbent) = (self.problem, self.incumbent);
         let seed = self.solving.seed.wrapping_add(self.round as u64);
         let mut offer = |solution| incumbent.offer(solution).map(drop);
         let stop = incumbent.interrupt();
-        let effort = |heat| Effort { round: self.round, heat, seed, clock: clock.share(3), stop };
-        problem.improve(expanded, effort(0.3), &mut offer)?;
-        match incumbent.best().filter(|_| self.explorers == 0 && !incumbent.is_done()) {
-            Some(best) => problem.improve(&best, effort(0.1), &mut offer),
-            None => Ok(()),
-        }
+        let effort = Effort { round: self.round, heat: 0.3, seed, clock: clock.share(3), stop };
+        problem.improve(expanded, effort, &mut offer)
     }
 
-    /// What is left to do until a clock's time is up where a finer relaxation, or the exact one, would take too long.
+    /// Schedules without relaxations until a clock's time is up; without a time limit, so many tries.
     ///
     /// # Errors
     /// A schedule is not legal, or the solver refuses.
-    pub fn without_models(&mut self, clock: Clock) -> Result<(), MethodError> {
-        self.explore(clock)?;
-        while clock.is_limited() && !clock.is_over() && !self.incumbent.is_done() {
-            self.round += 1;
-            let seed = self.solving.seed.wrapping_add(self.round as u64);
-            let mut offer = |solution| self.incumbent.offer(solution).map(drop);
-            let stop = self.incumbent.interrupt();
-            let effort = |heat| Effort { round: self.round, heat, seed, clock, stop };
-            let (heat, from) = match self.incumbent.best() {
-                Some(best) => (0.1, best),
-                None => match self.problem.store_all() {
-                    Some(store_all) => (1.0, Arc::new(store_all)),
-                    None => break,
-                },
-            };
-            let began = Instant::now();
-            self.problem.improve(&from, effort(heat), &mut offer)?;
-            // It has nothing to try, or no time for it.
-            if began.elapsed() < Duration::from_millis(1) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Neighbourhoods of the best schedule until a clock's time is up; without a time limit, so many.
-    fn explore(&mut self, clock: Clock) -> Result<(), MethodError> {
+    pub fn explore(&mut self, clock: Clock) -> Result<(), MethodError> {
         let mut steps = 0;
+        // A try that has begun may take longer.
+        let whole = if self.clock.is_over() { clock } else { self.clock };
         while !self.incumbent.is_done() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
-            let Some(best) = self.incumbent.best() else { break };
             let solving = Solving { threads: 1, ..self.solving };
-            self.incumbent.hear()?;
-            if !self.explorer.step(self.incumbent, &solving, &best, self.clock)? {
+            if !self.explorer.step(self.incumbent, &solving, whole)? {
                 break;
             }
             steps += 1;
