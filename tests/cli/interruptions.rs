@@ -128,9 +128,12 @@ fn after_kill_9_what_the_worker_started_is_gone_too() {
         let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
         texts.collect::<String>().split_whitespace().find_map(|id| id.parse().ok())
     };
-    let started = || children(child.id()).and_then(children);
-    wait_until("the worker has started another process", || started().is_some());
-    let (worker, other) = (children(child.id()).unwrap(), started().unwrap());
+    let mut started = None;
+    wait_until("the worker has started another process", || {
+        started = children(child.id()).and_then(|worker| Some((worker, children(worker)?)));
+        started.is_some()
+    });
+    let (worker, other) = started.unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("both are gone", || is_gone(worker) && is_gone(other));
