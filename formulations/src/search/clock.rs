@@ -46,6 +46,12 @@ impl Clock {
         Self::start(self.left().map(|left| left / parts.max(1)))
     }
 
+    /// A clock that starts now with all but one of so many parts of what is left.
+    #[must_use]
+    pub fn all_but(&self, parts: u32) -> Self {
+        Self::start(self.left().map(|left| left.saturating_sub(left / parts.max(1))))
+    }
+
     /// A clock that starts now with what is left, or with less.
     #[must_use]
     pub fn at_most(&self, time: Duration) -> Self {
