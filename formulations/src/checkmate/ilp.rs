@@ -108,6 +108,10 @@ impl Method for CheckmateIlp {
         supports(instance)
     }
 
+    fn is_random(&self, parameters: &Parameters) -> bool {
+        parameters.get::<Strategy>() == Strategy::Coarse
+    }
+
     fn formulation(&self) -> Option<&dyn Formulation> {
         Some(self)
     }

@@ -116,6 +116,10 @@ impl Method for Moccasin {
         supports(instance)
     }
 
+    fn is_random(&self, _: &Parameters) -> bool {
+        true
+    }
+
     fn formulation(&self) -> Option<&dyn Formulation> {
         Some(self)
     }

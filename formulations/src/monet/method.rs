@@ -149,6 +149,10 @@ impl Method for Monet {
         is_within_reach(instance)
     }
 
+    fn is_random(&self, _: &Parameters) -> bool {
+        true
+    }
+
     fn formulation(&self) -> Option<&dyn Formulation> {
         Some(self)
     }
