@@ -133,7 +133,8 @@ impl Staged for Task<'_> {
             }
         }
         if let Some(number) = effort.round.checked_sub(2) {
-            offering(offer, |better| prices::course(self, effort.clock.share(2), effort.seed, number, better))?;
+            let effort = Effort { clock: effort.clock.share(2), ..effort };
+            offering(offer, |better| prices::course(self, effort, number, better))?;
         }
         let Plan { moves, initial, last } = Plan::of(&self.joint);
         // More from search to search.

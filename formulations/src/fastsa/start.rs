@@ -6,6 +6,7 @@ use std::time::Duration;
 use remat_core::{Instance, Schedule};
 
 use crate::search::clock::Clock;
+use crate::search::problem::Effort;
 use crate::staged::joint::Joint;
 use crate::staged::prices;
 use crate::staged::task::Task;
@@ -15,6 +16,7 @@ pub fn by_prices(instance: &Instance, budget: u64, time: Option<Duration>, seed:
     let joint = Arc::new(Joint::new(instance).ok()?);
     let task = Task { instance, joint, budget: Some(budget), workspace: true, copies: None };
     let mut best = None;
-    prices::first(&task, Clock::start(time), seed, &mut |stages| best = Some(stages.clone()));
+    let effort = Effort::alone(Clock::start(time), seed);
+    prices::first(&task, effort, &mut |stages| best = Some(stages.clone()));
     best.map(|stages| stages.schedule(instance, &task.joint))
 }

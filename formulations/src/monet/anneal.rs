@@ -1,22 +1,11 @@
 //! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of
 //! stages, each stage completed anew. What misses the capacity is penalised by how much.
 //!
-//! Deterministic for a seed as long as time does not run out: the effort is counted in steps and completed stages.
+//! Deterministic for a seed unless the deadline comes first: the effort is counted in steps and completed stages.
 
 use crate::random::Random;
-use crate::search::clock::Clock;
 use crate::search::incumbent::Kept;
-
-/// How much is tried.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Steps and completed stages at most.
-    pub steps: usize,
-    /// Temperature at the beginning, as a part of a run's mean time.
-    pub heat: f64,
-    /// Time.
-    pub clock: Clock,
-}
+use crate::search::problem::Effort;
 
 /// What one stage comes to.
 #[derive(Clone, Debug)]
@@ -46,19 +35,16 @@ pub trait Grid {
     fn mean_time(&self) -> f64;
 }
 
-/// The best of what is kept within the capacity that the search comes across, from some values kept; as `kept` says of
-/// each stage and one more.
-pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, seed: u64, effort: Effort) -> Option<Kept> {
+/// The best of what is kept within the capacity that the search comes across in so many steps and completed stages at
+/// most, from some values kept; as `kept` says of each stage and one more. Its heat is a part of a run's mean time.
+pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
     settle(grid, &mut kept);
-    let mut search = Search::new(grid, kept, seed)?;
+    let mut search = Search::new(grid, kept, effort.seed)?;
     search.hottest *= effort.heat;
-    let steps = effort.steps.min(200 * grid.columns() * grid.stages());
-    while search.completed < steps {
+    let steps = steps.min(200 * grid.columns() * grid.stages());
+    while search.completed < steps && !effort.is_over() {
         search.temperature = search.hottest * (1.0 - search.completed as f64 / steps as f64);
         search.step();
-        if effort.clock.is_over() {
-            break;
-        }
     }
     search.best.map(|best| best.1)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
-use crate::monet::anneal::{self, Grid, Step, anneal};
+use crate::monet::anneal::{Grid, Step, anneal};
 use crate::monet::plan::{Pass, Plan, through};
 use crate::search::blocks::{Block, two};
 use crate::search::incumbent::{Judge, Kept};
@@ -195,9 +195,7 @@ impl Staged for Task<'_> {
             return Ok(());
         }
         let kept = best.as_ref().unwrap_or(start).kept.clone();
-        let anneal_effort =
-            anneal::Effort { steps: STEPS << effort.round.min(4), heat: effort.heat, clock: effort.clock };
-        let found = anneal(self, kept, effort.seed, anneal_effort);
+        let found = anneal(self, kept, STEPS << effort.round.min(4), effort);
         found.and_then(|kept| self.complete(kept)).map_or(Ok(()), offer)
     }
 

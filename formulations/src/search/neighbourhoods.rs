@@ -183,8 +183,7 @@ impl Explorer {
     ) -> Result<bool, MethodError> {
         let problem = incumbent.judge;
         self.walks += 1;
-        let stages = u32::try_from(problem.stages()).expect("fewer than 2^32 stages");
-        let clock = self.patience(TIME_OF_STAGE * stages, clock);
+        let clock = self.patience(usual_time(problem), clock);
         let seed = self.random.below(u32::MAX).into();
         let effort = Effort { round: 1 + self.walks, heat, seed, clock, stop: incumbent.interrupt() };
         let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
@@ -254,6 +253,11 @@ impl Explorer {
         // The last one can always be tried.
         self.kinds.iter().position(reached).unwrap_or(self.kinds.len() - 1)
     }
+}
+
+/// Time of a search without a solver, at first.
+pub fn usual_time<P: Staged>(problem: &P) -> Duration {
+    TIME_OF_STAGE * u32::try_from(problem.stages()).expect("fewer than 2^32 stages")
 }
 
 /// What a neighbourhood is to be like.

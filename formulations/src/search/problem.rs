@@ -29,6 +29,12 @@ pub struct Effort<'e> {
 }
 
 impl Effort<'_> {
+    /// A first search from far, within some time, which nothing else ends.
+    pub fn alone(clock: Clock, seed: u64) -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self { round: 1, heat: 1.0, seed, clock, stop: &NEVER }
+    }
+
     /// Whether the time is up, or nothing more is wanted.
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.clock.is_over()

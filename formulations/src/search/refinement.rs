@@ -11,7 +11,7 @@ use crate::method::MethodError;
 use crate::search::blocks::{Block, split};
 use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, TOLERANCE, proves};
-use crate::search::neighbourhoods::Explorer;
+use crate::search::neighbourhoods::{Explorer, usual_time};
 use crate::search::problem::{Effort, Staged};
 use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solving, Terms, separate};
 
@@ -25,8 +25,9 @@ const LITTLE: f64 = 0.1;
 const STEPS: usize = 12;
 /// Parts of the time that is left, of which a round gets one.
 const PARTS: u32 = 6;
-/// Parts of the time that is left, of which schedules get one at least after each round.
-const LEAST_PARTS: u32 = 20;
+/// Parts of the time that is left, of which schedules get one at least after each round; but no more than so many tries of the
+/// usual length take, since a small network needs none of that.
+const LEAST: (u32, u32) = (20, 10);
 /// With less time left no further round begins.
 const LAST: Duration = Duration::from_millis(200);
 
@@ -171,7 +172,10 @@ impl<'s, P: Staged> Refinement<'s, P> {
     /// bound gain more in that.
     fn schedules(&mut self, expanded: Option<&P::Solution>, took: Duration, raised: u64) -> Result<(), MethodError> {
         let clock = match self.clock.left() {
-            Some(left) => self.clock.at_most(took.mul_f64(self.weight).max(left / LEAST_PARTS)),
+            Some(left) => {
+                let least = (left / LEAST.0).min(LEAST.1 * usual_time(self.problem));
+                self.clock.at_most(took.mul_f64(self.weight).max(least))
+            }
             None => self.clock,
         };
         let (began, before) = (Instant::now(), self.incumbent.time());

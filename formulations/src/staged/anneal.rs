@@ -255,7 +255,6 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     use super::*;
     use crate::search::clock::Clock;
@@ -301,8 +300,7 @@ mod tests {
                 Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), workspace: true, copies };
             let plan = Plan { moves: 60_000, ..Plan::of(&joint) };
             let mut times = Vec::new();
-            let stop = AtomicBool::new(false);
-            let effort = Effort { round: 0, heat: 1.0, seed: 1, clock: Clock::start(None), stop: &stop };
+            let effort = Effort::alone(Clock::start(None), 1);
             anneal(&task, effort, plan, &Stages::store_all(&joint), &mut |stages| {
                 let claim = stages.claim(&joint, true);
                 assert!(claim.peak_bytes <= budget && Some(stages.most_runs()) <= copies);

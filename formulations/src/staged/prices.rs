@@ -7,10 +7,10 @@
 //! made again, too, a few operators deep. A sweep asks this of every operator once, in random order. Prices are low at
 //! first, rise where a stage exceeds the budget and fall where it does not. When little exceeds it any more, sweeps take worse
 //! decisions, too, at a temperature that falls to nothing. What is within the budget by an exact count is a schedule; the best one
-//! loses every later run that it can do without. Deterministic for a seed unless the clock comes first.
+//! loses every later run that it can do without. Deterministic for a seed unless the deadline comes first.
 
 use crate::random::Random;
-use crate::search::clock::Clock;
+use crate::search::problem::Effort;
 use crate::staged::anneal::Better;
 use crate::staged::occupancy::Occupancy;
 use crate::staged::stages::Stages;
@@ -61,9 +61,9 @@ const HASTE: f64 = 4.0;
 const LITTLE: f64 = 0.02;
 
 /// The first schedule within the budget, or a few, of the first course that finds any: `better` hears of each that is faster than those before.
-pub fn first(task: &Task<'_>, clock: Clock, seed: u64, better: &mut Better<'_>) {
+pub fn first(task: &Task<'_>, effort: Effort<'_>, better: &mut Better<'_>) {
     for kind in KINDS {
-        let Some(mut search) = Search::new(task, clock, kind, seed, better) else { return };
+        let Some(mut search) = Search::new(task, effort, kind, better) else { return };
         search.rise();
         search.strip();
         if search.found.is_some() {
@@ -73,9 +73,9 @@ pub fn first(task: &Task<'_>, clock: Clock, seed: u64, better: &mut Better<'_>) 
 }
 
 /// The same, and then sweeps that cool down; courses differ by their number, and are the better together.
-pub fn course(task: &Task<'_>, clock: Clock, seed: u64, number: usize, better: &mut Better<'_>) {
-    let seed = seed.wrapping_add((number / COURSES) as u64);
-    if let Some(mut search) = Search::new(task, clock, KINDS[number % COURSES], seed, better) {
+pub fn course(task: &Task<'_>, effort: Effort<'_>, number: usize, better: &mut Better<'_>) {
+    let effort = Effort { seed: effort.seed.wrapping_add((number / COURSES) as u64), ..effort };
+    if let Some(mut search) = Search::new(task, effort, KINDS[number % COURSES], better) {
         search.rise();
         search.cool();
         search.strip();
@@ -85,7 +85,7 @@ pub fn course(task: &Task<'_>, clock: Clock, seed: u64, number: usize, better: &
 /// A course under way.
 struct Search<'a, 'b> {
     task: &'a Task<'a>,
-    clock: Clock,
+    effort: Effort<'a>,
     course: Course,
     random: Random,
     occupancy: Occupancy<'a>,
@@ -115,7 +115,7 @@ struct Search<'a, 'b> {
 
 impl<'a, 'b> Search<'a, 'b> {
     /// Every operator runs once; none where nothing would be gained by running one again.
-    fn new(task: &'a Task<'a>, clock: Clock, course: Course, seed: u64, better: &'b mut Better<'b>) -> Option<Self> {
+    fn new(task: &'a Task<'a>, effort: Effort<'a>, course: Course, better: &'b mut Better<'b>) -> Option<Self> {
         let joint = &*task.joint;
         if joint.is_empty() || task.copies.is_some_and(|copies| copies < 2) {
             return None;
@@ -123,9 +123,9 @@ impl<'a, 'b> Search<'a, 'b> {
         let end = joint.len();
         let mut search = Self {
             task,
-            clock,
+            effort,
             course,
-            random: Random::part(seed, 0x7072_6963),
+            random: Random::part(effort.seed, 0x7072_6963),
             occupancy: Occupancy::new(joint, &Stages::store_all(joint), task.copies.unwrap_or(u64::MAX)),
             budget: i64::try_from(task.budget_bytes()).unwrap_or(i64::MAX),
             room: task.budget_bytes().saturating_sub(joint.base_bytes).max(1) as f64,
@@ -191,11 +191,11 @@ impl<'a, 'b> Search<'a, 'b> {
     /// Raises prices until little exceeds the budget and something is found.
     fn rise(&mut self) {
         let little = LITTLE * self.total_excess(&self.occupancy.bytes());
-        let clock = self.clock.share(1);
+        let clock = self.effort.clock.share(1);
         for _ in 0..RISING {
             // Where time is short prices rise faster.
             self.haste = 1.0 + HASTE * clock.progress();
-            if self.sweep() <= little && self.found.is_some() || self.clock.is_over() {
+            if self.sweep() <= little && self.found.is_some() || self.effort.is_over() {
                 break;
             }
         }
@@ -207,9 +207,9 @@ impl<'a, 'b> Search<'a, 'b> {
         let joint = &self.task.joint;
         let mean = joint.fixed_time() as f64 / joint.len() as f64;
         let rounds = u32::try_from(SWEEPS / joint.len()).unwrap_or(u32::MAX).clamp(LEAST_SWEEPS, MOST_SWEEPS);
-        let clock = self.clock.share(1);
+        let clock = self.effort.clock.share(1);
         let mut round = 0;
-        while (round < rounds || self.found.is_none() && round < 2 * rounds) && !self.clock.is_over() {
+        while (round < rounds || self.found.is_none() && round < 2 * rounds) && !self.effort.is_over() {
             let progress = (f64::from(round) / f64::from(rounds)).max(clock.progress());
             // The last quarter is for what is left over the budget.
             self.heat = HEAT * mean * (1.0 - progress / 0.75).max(0.0);
@@ -227,7 +227,7 @@ impl<'a, 'b> Search<'a, 'b> {
             positions.swap(last, with);
         }
         for part in positions.chunks(count.div_ceil(PARTS)) {
-            if self.clock.is_over() {
+            if self.effort.is_over() {
                 return 0.0;
             }
             self.set_prices();
@@ -404,7 +404,7 @@ impl<'a, 'b> Search<'a, 'b> {
         self.peaks();
         runs.sort_by_key(|&(_, position)| std::cmp::Reverse(time(position)));
         for (stage, position) in runs {
-            if self.clock.is_over() {
+            if self.effort.is_over() {
                 break;
             }
             let mark = self.occupancy.mark();

@@ -62,7 +62,7 @@ pub fn offer_starts(
     let stop = incumbent.interrupt();
     let effort = |heat, parts| Effort { round: 1, heat, seed, clock: clock.share(parts), stop };
     if matches!(start, Start::Auto | Start::Prices) {
-        offering(&mut offer, |better| prices::first(task, clock.share(2), seed, better))?;
+        offering(&mut offer, |better| prices::first(task, effort(1.0, 2), better))?;
     }
     for &method in start.methods() {
         if incumbent.is_done() {
@@ -83,9 +83,9 @@ pub fn offer_starts(
         }
     }
     if start == Start::Prices || start == Start::Auto && task.joint.len() >= LARGE {
-        let clock = clock.share(2);
+        let effort = effort(1.0, 2);
         for number in (0..prices::COURSES).take_while(|_| !incumbent.is_done()) {
-            offering(&mut offer, |better| prices::course(task, clock, seed, number, better))?;
+            offering(&mut offer, |better| prices::course(task, effort, number, better))?;
         }
     }
     if start == Start::Auto && !incumbent.is_done() {

@@ -9,7 +9,7 @@ use crate::networks::{Random, budgets, checked, part, solve, some_of};
 use remat_core::format::{ImplementationDocument, InstanceDocument};
 use remat_core::generate::random::random;
 use remat_core::{Instance, Schedule, Step};
-use remat_formulations::monet::anneal::{Effort, anneal};
+use remat_formulations::monet::anneal::anneal;
 use remat_formulations::monet::plan::Plan;
 use remat_formulations::monet::settings::Modes;
 use remat_formulations::monet::task::Task;
@@ -17,7 +17,7 @@ use remat_formulations::random::Random as SplitMix;
 use remat_formulations::search::blocks::Block;
 use remat_formulations::search::clock::Clock;
 use remat_formulations::search::neighbourhoods::{Extent, Shape, draw};
-use remat_formulations::search::problem::Staged;
+use remat_formulations::search::problem::{Effort, Staged};
 use remat_formulations::search::separation::{Pass, Relaxation, Solving, separate};
 use remat_formulations::staged::graph::Graph;
 use remat_formulations::staged::joint::Joint;
@@ -156,7 +156,7 @@ fn plan_of(graph: &Graph, schedule: &Schedule) -> Option<Plan> {
 /// What a few steps make of keeping everything.
 fn found(task: &Task<'_>, seed: u64, steps: usize) -> Option<Plan> {
     let store_all = Plan::store_all(task.graph, u64::MAX)?;
-    let kept = anneal(task, store_all.kept, seed, Effort { steps, heat: 1.0, clock: Clock::start(None) })?;
+    let kept = anneal(task, store_all.kept, steps, Effort::alone(Clock::start(None), seed))?;
     task.complete(kept).filter(|plan| task.fits(plan))
 }
 

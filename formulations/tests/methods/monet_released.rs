@@ -9,7 +9,6 @@ use crate::networks::{Random, solve};
 use remat_core::Instance;
 use remat_core::format::{ImplementationDocument, InstanceDocument, TensorKind};
 use remat_formulations::Termination;
-use remat_formulations::monet::anneal::Effort;
 use remat_formulations::monet::released::decisions::Decisions;
 use remat_formulations::monet::released::grid::anneal;
 use remat_formulations::monet::released::neighbourhood::Neighbourhood;
@@ -21,6 +20,7 @@ use remat_formulations::random::Random as SplitMix;
 use remat_formulations::search::blocks::Block;
 use remat_formulations::search::clock::Clock;
 use remat_formulations::search::neighbourhoods::{Extent, Shape, carry, draw};
+use remat_formulations::search::problem::Effort;
 use remat_formulations::search::separation::{Pass, Relaxation};
 use remat_solvers::{Request, backend};
 
@@ -149,7 +149,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
 /// What a few steps make of keeping nothing.
 fn hasty(problem: &Problem, capacity: i64, seed: u64, steps: usize) -> Option<Decisions> {
     let nothing = vec![vec![false; problem.nodes.len()]; problem.stages.len() + 1];
-    anneal(problem, nothing, capacity, seed, Effort { steps, heat: 1.0, clock: Clock::start(None) })
+    anneal(problem, nothing, capacity, steps, Effort::alone(Clock::start(None), seed))
 }
 
 const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];

@@ -7,6 +7,7 @@ use remat_core::generate::layered::{Layered, layered};
 use remat_core::generate::random::random;
 use remat_core::{Instance, simulate};
 use remat_formulations::search::clock::Clock;
+use remat_formulations::search::problem::Effort;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::prices;
 use remat_formulations::staged::stages::Stages;
@@ -29,9 +30,10 @@ fn times(task: &Task<'_>, seed: u64, course: Option<usize>) -> Vec<u64> {
         assert_eq!(simulation.time, stages.time(&task.joint));
         times.push(simulation.time);
     };
+    let effort = Effort::alone(Clock::start(None), seed);
     match course {
-        Some(number) => prices::course(task, Clock::start(None), seed, number, &mut check),
-        None => prices::first(task, Clock::start(None), seed, &mut check),
+        Some(number) => prices::course(task, effort, number, &mut check),
+        None => prices::first(task, effort, &mut check),
     }
     assert!(times.is_sorted_by(|earlier, later| earlier > later), "{times:?}");
     times

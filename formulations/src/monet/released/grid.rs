@@ -1,8 +1,9 @@
 //! What annealing (`monet/anneal.rs`) knows of the published problem.
 
-use crate::monet::anneal::{self, Effort, Grid, Step};
+use crate::monet::anneal::{self, Grid, Step};
 use crate::monet::released::decisions::{Decisions, complete};
 use crate::monet::released::problem::Problem;
+use crate::search::problem::Effort;
 
 /// A problem within a capacity.
 pub struct Walk<'a> {
@@ -44,8 +45,8 @@ pub fn anneal(
     problem: &Problem,
     mut kept: Vec<Vec<bool>>,
     capacity: i64,
-    seed: u64,
-    effort: Effort,
+    steps: usize,
+    effort: Effort<'_>,
 ) -> Option<Decisions> {
     let walk = Walk { problem, capacity };
     settle(problem, &mut kept);
@@ -57,7 +58,7 @@ pub fn anneal(
             }
         }
     }
-    Decisions::complete(problem, anneal::anneal(&walk, kept, seed, effort)?, capacity)
+    Decisions::complete(problem, anneal::anneal(&walk, kept, steps, effort)?, capacity)
 }
 
 /// Keeps what must be kept, and drops what must not be.

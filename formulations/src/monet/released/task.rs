@@ -6,7 +6,6 @@ use std::sync::Arc;
 use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
-use crate::monet::anneal;
 use crate::monet::released::blocks::{first_blocks, short_blocks};
 use crate::monet::released::decisions::Decisions;
 use crate::monet::released::grid::{anneal, settle};
@@ -119,10 +118,7 @@ impl Staged for Task<'_> {
         if start.peak() <= self.capacity {
             offer(start.clone())?;
         }
-        let Effort { round, heat, seed, clock, .. } = effort;
-        let steps = STEPS << round.min(4);
-        let found =
-            anneal(&self.problem, start.kept.clone(), self.capacity, seed, anneal::Effort { steps, heat, clock });
+        let found = anneal(&self.problem, start.kept.clone(), self.capacity, STEPS << effort.round.min(4), effort);
         found.map_or(Ok(()), offer)
     }
 
