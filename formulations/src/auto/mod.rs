@@ -19,7 +19,7 @@ use board::{Board, Role};
 /// Least time within a budget, over all schedules.
 ///
 /// # Algorithm
-/// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 2,000 operators
+/// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 4,000 operators
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. From the best of
 /// their schedules a search with a bound goes on: Checkmate's program or, where operators have several implementations,
 /// MONeT's, which contains it and begins with what Checkmate's finds in a seventh of the time. Beside it, on a thread of its
@@ -96,7 +96,7 @@ const MONET: &str = "monet";
 
 /// Operators from which on options of blocks are planned first, and of how many parts of the time that is left that may
 /// take one: a search over the whole network then finds less in all of it.
-const OPTIONS: (usize, u32) = (2000, 3);
+const OPTIONS: (usize, u32) = (4000, 3);
 
 /// Operators from which on an annealing takes long to meet a budget at all.
 const MANY: usize = 5000;

@@ -2,8 +2,11 @@
 //!
 //! In a fixed topological order any set of later runs is legal: a value stays from each run of its
 //! producer to the last reader before the next one. Only memory can be wrong, so a search may walk over
-//! all sets. A change touches the values that the operator makes and reads, and nothing else.
+//! all sets. A change touches the values that the operator makes and reads, and of these only the runs
+//! during which they are there now and were not before, or the reverse.
 
+use crate::chain::kernel::Vectors;
+use crate::random::Random;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 
@@ -15,6 +18,10 @@ const END: Moment = Moment::MAX;
 
 fn moment(stage: usize, position: usize) -> Moment {
     (stage as u64) << 32 | position as u64
+}
+
+fn stage_of(moment: Moment) -> usize {
+    (moment >> 32) as usize
 }
 
 /// Who reads a value, and in which of its runs.
@@ -35,15 +42,22 @@ pub struct Timeline<'a> {
     later: Vec<Vec<usize>>,
     /// When something runs, ascending; the last one is [`END`].
     moments: Vec<Moment>,
-    /// Bytes that are there from before each moment.
-    across: Vec<i64>,
-    /// Bytes of the run itself.
-    made: Vec<i64>,
-    /// What the budget leaves beside what is always there.
-    room: i64,
+    /// Bytes at each moment beyond the budget; less than 0 where there is room.
+    beyond: Vec<i64>,
+    /// The sum of what is beyond it.
+    excess: i64,
     time: u64,
-    /// Values touched by the change in hand.
-    touched: Vec<usize>,
+    vectors: Vectors,
+    scratch: Scratch,
+}
+
+/// What a change uses while it is made.
+#[derive(Default)]
+struct Scratch {
+    /// Values that it touches, and where their spans end in `before`.
+    touched: Vec<(usize, usize)>,
+    before: Vec<Moment>,
+    after: Vec<Moment>,
 }
 
 impl<'a> Timeline<'a> {
@@ -61,22 +75,26 @@ impl<'a> Timeline<'a> {
         let own: Vec<[i64; 2]> = own.collect();
         let mut moments: Vec<Moment> = (0..joint.len()).map(|stage| moment(stage, stage)).collect();
         moments.push(END);
-        let made = own.iter().map(|own| own[0]).chain([0]).collect();
+        // Without a budget there is room for all sums, which are below 2^53.
+        let room = budget.saturating_sub(joint.base_bytes).min(1 << 60).cast_signed();
+        let beyond: Vec<i64> = own.iter().map(|own| own[0]).chain([0]).map(|bytes| bytes - room).collect();
         let mut timeline = Self {
             joint,
             readers,
             own,
             later: vec![Vec::new(); joint.len()],
-            across: vec![0; moments.len()],
+            excess: beyond.iter().map(|&beyond| beyond.max(0)).sum(),
+            beyond,
             moments,
-            made,
-            // Without a budget there is room for all sums, which are below 2^53.
-            room: i64::try_from(budget.saturating_sub(joint.base_bytes)).unwrap_or(i64::MAX),
             time: 0,
-            touched: Vec::new(),
+            vectors: Vectors::best(),
+            scratch: Scratch::default(),
         };
+        let mut spans = Vec::new();
         for value in 0..joint.values.len() {
-            timeline.count(value, 1);
+            spans.clear();
+            timeline.spans(value, &mut spans);
+            timeline.change(&[], &spans, signed(joint.values[value].bytes));
         }
         for (stage, position) in stages.later_runs() {
             timeline.toggle(position, stage);
@@ -96,72 +114,81 @@ impl<'a> Timeline<'a> {
 
     /// Bytes beyond the budget, summed over all runs.
     pub fn excess(&self) -> i64 {
-        let room = self.room;
-        self.across.iter().zip(&self.made).map(|(across, made)| (across + made - room).max(0)).sum()
+        self.excess
     }
 
-    /// The runs that exceed the budget: their places in time.
-    pub fn over(&self) -> impl Iterator<Item = usize> {
-        let over = |&at: &usize| self.across[at] + self.made[at] > self.room;
-        (0..self.moments.len()).filter(over)
+    /// The place in time of a run that exceeds the budget, if any does: one drawn, or where few do the next one after it.
+    pub fn some_over(&self, random: &mut Random) -> Option<usize> {
+        /// Draws before one looks.
+        const DRAWS: usize = 8;
+        if self.excess == 0 {
+            return None;
+        }
+        let count = self.beyond.len();
+        let mut draw = || random.below(u32::try_from(count).expect("fewer than 2^32 runs")) as usize;
+        let is_over = |&at: &usize| self.beyond[at % count] > 0;
+        let drawn = (0..DRAWS).map(|_| draw()).find(is_over);
+        drawn.or_else(|| {
+            let from = draw();
+            (from..from + count).find(is_over).map(|at| at % count)
+        })
     }
 
     /// Where the next run of a value's reader is, if the value is there at a place in time and idle then.
     pub fn idle_until(&self, value: usize, place: usize) -> Option<usize> {
-        let now = self.moments[place];
-        let mut found = None;
-        self.intervals(value, |start, end, next_read| {
-            if start < now && now < end && found.is_none() {
-                found = next_read(now);
-            }
-        });
-        // Read at that very moment, or only to be kept to the end.
-        found.filter(|&next| next != now && next != END).map(|next| (next >> 32) as usize)
+        let (now, producer) = (self.moments[place], self.joint.values[value].producer);
+        if now <= moment(producer, producer) {
+            return None;
+        }
+        let remade = self.later[producer].iter().map(|&stage| moment(stage, producer)).find(|&remade| remade >= now);
+        let mut next = remade.unwrap_or(END);
+        self.reads(value, |read| next = if now <= read { next.min(read) } else { next });
+        // Read or made at that very moment, not read before it is made again, or only to be kept to the end.
+        (next != now && next != END && Some(next) != remade).then(|| stage_of(next))
     }
 
     /// Stages in which some run reads a value.
     pub fn read_stages(&self, value: usize, found: &mut Vec<usize>) {
-        for reader in &self.readers[value] {
-            if reader.first {
-                found.push(reader.position);
-            }
-            if reader.again {
-                found.extend(&self.later[reader.position]);
-            }
-        }
+        self.reads(value, |read| found.push(stage_of(read)));
     }
 
     /// Adds a later run in a stage, or takes it away where it is.
     pub fn toggle(&mut self, position: usize, stage: usize) {
         let joint = self.joint;
         let Some(again) = &joint.operators[position].again else { return };
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.clear();
-        touched.extend(joint.operators[position].makes.iter().chain(&again.reads));
-        for &value in &touched {
-            self.count(value, -1);
-        }
         let now = moment(stage, position);
         let place = self.place(now);
-        if let Some(at) = self.later[position].iter().position(|&known| known == stage) {
+        let at = self.later[position].partition_point(|&known| known < stage);
+        let is_there = self.later[position].get(at) == Some(&stage);
+        let Scratch { mut touched, mut before, mut after } = std::mem::take(&mut self.scratch);
+        touched.clear();
+        before.clear();
+        for &value in joint.operators[position].makes.iter().chain(&again.reads) {
+            self.spans(value, &mut before);
+            touched.push((value, before.len()));
+        }
+        // Spans begin and end at moments that are there while memory changes.
+        if is_there {
             self.later[position].remove(at);
+        } else {
+            self.later[position].insert(at, stage);
+            self.insert(place, now);
+        }
+        let mut begin = 0;
+        for &(value, end) in &touched {
+            after.clear();
+            self.spans(value, &mut after);
+            self.change(&before[begin..end], &after, signed(joint.values[value].bytes));
+            begin = end;
+        }
+        if is_there {
             self.moments.remove(place);
-            self.across.remove(place);
-            self.made.remove(place);
+            self.excess -= self.beyond.remove(place).max(0);
             self.time -= again.time;
         } else {
-            let at = self.later[position].partition_point(|&known| known < stage);
-            self.later[position].insert(at, stage);
-            self.moments.insert(place, now);
-            // What crosses the gap here crosses this run too.
-            self.across.insert(place, self.across[place]);
-            self.made.insert(place, self.own[position][1]);
             self.time += again.time;
         }
-        for &value in &touched {
-            self.count(value, 1);
-        }
-        self.touched = touched;
+        self.scratch = Scratch { touched, before, after };
     }
 
     /// The same as stages.
@@ -175,59 +202,54 @@ impl<'a> Timeline<'a> {
         self.moments.partition_point(|&known| known < moment)
     }
 
-    /// Adds a value's bytes wherever it is there, or takes them away.
-    fn count(&mut self, value: usize, sign: i64) {
-        let bytes = sign * signed(self.joint.values[value].bytes);
-        let mut spans: [(Moment, Moment); 4] = [(0, 0); 4];
-        let mut known = 0;
-        let mut further = Vec::new();
-        self.intervals(value, |start, end, _| {
-            if known < spans.len() {
-                spans[known] = (start, end);
-                known += 1;
-            } else {
-                further.push((start, end));
+    /// Bytes of a run itself.
+    fn own(&self, moment: Moment) -> i64 {
+        let (stage, position) = (stage_of(moment), (moment & 0xffff_ffff) as usize);
+        if moment == END { 0 } else { self.own[position][usize::from(stage != position)] }
+    }
+
+    /// A moment before the one at a place: what is there across the gap is there at it.
+    fn insert(&mut self, place: usize, now: Moment) {
+        let beyond = self.beyond[place] - self.own(self.moments[place]) + self.own(now);
+        self.moments.insert(place, now);
+        self.beyond.insert(place, beyond);
+        self.excess += beyond.max(0);
+    }
+
+    /// Adds the bytes of a value where it is there after a change and was not before, and takes them away in the reverse case.
+    fn change(&mut self, before: &[Moment], after: &[Moment], bytes: i64) {
+        let (mut left, mut right, mut from) = (0, 0, 0);
+        while let Some(&to) = before.get(left).into_iter().chain(after.get(right)).min() {
+            // Within a span after an odd number of its ends: from after the run that makes the value to its last reader.
+            let (was, is) = (left % 2 == 1, right % 2 == 1);
+            if was != is {
+                let places = self.place(from) + 1..self.place(to) + 1;
+                let bytes = if is { bytes } else { -bytes };
+                self.excess += raise(self.vectors, &mut self.beyond[places], bytes);
             }
-        });
-        for &(start, end) in spans[..known].iter().chain(&further) {
-            // From after the run that makes it to its last reader.
-            let (from, to) = (self.place(start) + 1, self.place(end));
-            if from <= to {
-                for across in &mut self.across[from..=to] {
-                    *across += bytes;
-                }
-            }
+            left += before[left..].iter().take_while(|&&end| end == to).count();
+            right += after[right..].iter().take_while(|&&end| end == to).count();
+            from = to;
         }
     }
 
-    /// Calls `visit` for every copy of a value: when it is made, when it is read last, and a function that
-    /// says when it is read next from some moment on.
-    fn intervals(&self, value: usize, mut visit: impl FnMut(Moment, Moment, &dyn Fn(Moment) -> Option<Moment>)) {
+    /// When each copy of a value is made, and when it is read last, in turn and ascending.
+    fn spans(&self, value: usize, found: &mut Vec<Moment>) {
         let description = &self.joint.values[value];
         let producer = description.producer;
         let later = &self.later[producer];
-        let mut start = moment(producer, producer);
-        for copy in 0..=later.len() {
-            let next = later.get(copy).map(|&stage| moment(stage, producer));
-            let bound = next.unwrap_or(END);
-            let mut end = if next.is_none() && description.result { END } else { start };
-            self.reads(value, |read| {
-                if start < read && read < bound {
-                    end = end.max(read);
-                }
-            });
-            let next_read = |from: Moment| {
-                let mut soonest = (end == END).then_some(END);
-                self.reads(value, |read| {
-                    if from <= read && read < bound {
-                        soonest = Some(soonest.map_or(read, |soonest| soonest.min(read)));
-                    }
-                });
-                soonest
-            };
-            visit(start, end, &next_read);
-            let Some(next) = next else { break };
-            start = next;
+        let first = found.len();
+        for stage in std::iter::once(producer).chain(later.iter().copied()) {
+            found.extend([moment(stage, producer); 2]);
+        }
+        self.reads(value, |read| {
+            // Readers come after the producer in each stage.
+            let copy = later.iter().take_while(|&&stage| stage <= stage_of(read)).count();
+            let end = &mut found[first + 2 * copy + 1];
+            *end = read.max(*end);
+        });
+        if let Some(end) = found.last_mut().filter(|_| description.result) {
+            *end = END;
         }
     }
 
@@ -244,6 +266,42 @@ impl<'a> Timeline<'a> {
             }
         }
     }
+}
+
+/// Adds bytes to some sums; by how much that changes the sum of those above 0.
+fn raise(vectors: Vectors, sums: &mut [i64], bytes: i64) -> i64 {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn by_avx512(sums: &mut [i64], bytes: i64) -> i64 {
+        raise_with(sums, bytes)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn by_avx2(sums: &mut [i64], bytes: i64) -> i64 {
+        raise_with(sums, bytes)
+    }
+
+    match vectors {
+        Vectors::Portable => raise_with(sums, bytes),
+        // SAFETY: a value of `Vectors` says that the processor has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => unsafe { by_avx2(sums, bytes) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => unsafe { by_avx512(sums, bytes) },
+    }
+}
+
+#[inline(always)]
+fn raise_with(sums: &mut [i64], bytes: i64) -> i64 {
+    let mut change = 0;
+    for sum in sums {
+        let before = (*sum).max(0);
+        *sum += bytes;
+        change += (*sum).max(0) - before;
+    }
+    change
 }
 
 fn readers(joint: &Joint, value: usize) -> Vec<Reader> {
