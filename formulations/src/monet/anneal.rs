@@ -41,7 +41,7 @@ pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_
     settle(grid, &mut kept);
     let mut search = Search::new(grid, kept, effort.seed)?;
     search.hottest *= effort.heat;
-    let steps = steps.min(200 * grid.columns() * grid.stages());
+    let steps = steps.min(50 * grid.columns() * grid.stages());
     while search.completed < steps && !effort.is_over() {
         search.temperature = search.hottest * (1.0 - search.completed as f64 / steps as f64);
         search.step();

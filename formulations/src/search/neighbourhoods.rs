@@ -28,8 +28,8 @@ const FEWEST: f64 = 20.0;
 const NODES: u64 = 300;
 /// Time of one solve at first; as much again after every so many tries that were of no use.
 const TIME: Duration = Duration::from_millis(300);
-/// Time of a search without a solver for each stage, likewise.
-const TIME_OF_STAGE: Duration = Duration::from_micros(1500);
+/// Time of a search without a solver for each stage, likewise, from so many stages on; below, less in proportion.
+const TIME_OF_STAGE: (Duration, u32) = (Duration::from_micros(1500), 50);
 /// So many that were of no use.
 const PATIENCE: u32 = 40;
 /// How often [`Shape::Towards`] goes towards what a search without a solver has found, not a relaxation.
@@ -257,7 +257,9 @@ impl Explorer {
 
 /// Time of a search without a solver, at first.
 pub fn usual_time<P: Staged>(problem: &P) -> Duration {
-    TIME_OF_STAGE * u32::try_from(problem.stages()).expect("fewer than 2^32 stages")
+    let (time, many) = TIME_OF_STAGE;
+    let stages = u32::try_from(problem.stages()).expect("fewer than 2^32 stages");
+    time * stages * stages.min(many) / many
 }
 
 /// What a neighbourhood is to be like.

@@ -29,9 +29,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What is worth a few seconds on a thousand operators.
+    /// What is worth a few seconds on a thousand operators; few moves where there are few places for later runs.
     pub fn of(joint: &Joint) -> Self {
-        Self { moves: (joint.len() as u64 * 2000).min(2_000_000), initial: 1.0, last: 0.01 }
+        let operators = joint.len() as u64;
+        Self { moves: (operators * (40 * operators).min(2000)).min(2_000_000), initial: 1.0, last: 0.01 }
     }
 }
 
