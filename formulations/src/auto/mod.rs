@@ -187,8 +187,10 @@ impl<'a> Work<'a> {
         let asked = self.context.parameters.get::<Iterations>();
         let otherwise = if clock.is_limited() { "auto" } else { "1000000" };
         let iterations = asked.map_or_else(|| otherwise.to_owned(), |iterations| iterations.to_string());
-        // Any method's name stands for the best schedule so far; where most orders are open it is a poor place to begin.
-        let anew = !self.trains || !self.board.has_schedule() || (self.is_hard && round % 2 == 1);
+        // Any method's name stands for the best schedule so far. Where most orders are open it is a poor place to begin, unless
+        // beginning anew has come to nothing.
+        let open = !self.trains && (round == 0 || self.board.is_by("fastsa"));
+        let anew = open || !self.board.has_schedule() || (self.is_hard && round % 2 == 1);
         let start = if anew { "order" } else { "checkmate-ilp" };
         let seed = self.context.limits.seed.wrapping_add(round.into());
         let limits = Limits { threads: 1, seed, ..self.limits(clock) };
