@@ -1,8 +1,9 @@
 """What the page compares, and the measurement of one row: one training iteration of one network under one method.
 
 An iteration is forward, loss and backward, without the optimizer. Its peak is the allocator's, with parameters, buffers and
-inputs. Its time is taken in turn with that of `torch.compile` in the same process, so that both see the same machine. Knows
-PyTorch's own ways and ours; the page and its file are somebody else's.
+inputs. Its time is taken in turn with that of `torch.compile` in the same process, so that both see the same machine, and
+with that of the fastest other method that needs no more memory, where the row is ours. Knows PyTorch's own ways and ours;
+the page and its file are somebody else's.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType
@@ -35,12 +36,15 @@ Iteration = Callable[[], torch.Tensor]
 _NUMBERS = itertools.count()
 # Iterations until an arena has been planned: one may be unlike the others, and two must be alike.
 _SETTLING = 4
+# Peaks this close are the same: allocators round.
+_SAME_PEAK = 1.002
 
 
 @dataclass
 class Row:
     """One method on one network. `slower` is its time over that of `torch.compile`: the median of pairs taken in turn, and
-    `noise` their interquartile range. `seconds` is what the row took altogether, compilation and planning included."""
+    `noise` their interquartile range. `against` and its noise are the same over the `rival`, if the row is ours and some
+    other method needed no more memory. `seconds` is what the row took altogether, compilation and planning included."""
 
     network: str
     method: str
@@ -59,6 +63,9 @@ class Row:
     error: str = ""
     # Of the peak, where there is one: all of the arena.
     arena_bytes: int = 0
+    rival: str = ""
+    against: float = 0.0
+    against_noise: float = 0.0
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -74,6 +81,18 @@ class Row:
     def over(self) -> bool:
         """Whether it took more than its budget."""
         return 0 < self.budget_bytes < self.peak_bytes
+
+    @property
+    def words(self) -> str:
+        """Method and setting."""
+        return " ".join(filter(None, (self.method, self.setting)))
+
+
+def rival_of(row: Row, rows: Sequence[Row]) -> Row | None:
+    """The fastest method of others that needs no more memory on the same network, by their times over `torch.compile`."""
+    fitting = [other for other in rows if other.network == row.network and not other.ours and not other.error and other.slower
+               and other.peak_bytes <= row.peak_bytes * _SAME_PEAK]
+    return min(fitting, key=lambda other: other.slower, default=None)
 
 
 def methods(shares: tuple[int, ...] = SHARES, stock: tuple[float, ...] = STOCK) -> Iterator[list[tuple[str, str]]]:
@@ -145,9 +164,10 @@ class Bench:
         module.load_state_dict(self.state)
         return found
 
-    def row(self, method: str, setting: str, eager_peak: int = 0) -> Row:
-        """Measures one method. Budgets of ours are shares of `eager_peak`, the peak of the row "eager"."""
+    def row(self, method: str, setting: str, others: Sequence[Row] = ()) -> Row:
+        """Measures one method. Budgets of ours are shares of the peak of the row "eager" of `others`, among which is the rival."""
         row = Row(self.name, method, setting, _device(self.conditions.device))
+        eager_peak = next((other.peak_bytes for other in others if other.key == (self.name, "eager", "")), 0)
         try:
             with _configured(method, setting), _wrapped(self.network, method):
                 iteration = self._chosen(method, setting, row, eager_peak)
@@ -156,7 +176,7 @@ class Bench:
                 row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
                 row.arena_bytes = self._settled(iteration) if method == "rematplan-arena" else 0
                 row.peak_bytes = executed(self.run(iteration), 1, self.drop).peak_bytes + self.fixed + row.arena_bytes
-            self._time(row, iteration, method)
+            self._time(row, iteration, rival_of(row, others) if row.ours else None)
         except Exception as error:  # a method that fails is a row that says so
             row.error = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
         self.network.module.load_state_dict(self.state)
@@ -171,20 +191,25 @@ class Bench:
             raise PlanError(f"no arena: {arena.given_up or 'iterations do not allocate alike'}")
         return arena.packing.height
 
-    def _time(self, row: Row, iteration: Iteration, method: str) -> None:
-        """In turn with the reference, so that what the machine does besides is the same for both."""
-        taken: list[tuple[int, int]] = []
+    def _time(self, row: Row, iteration: Iteration, rival: Row | None) -> None:
+        """In turn with the reference and the rival, so that what the machine does besides is the same for all."""
+        turn = [(row.method, iteration), ("torch.compile", self.reference)]
+        if rival is not None:
+            row.rival = rival.words
+            with _configured(rival.method, rival.setting), _wrapped(self.network, rival.method):
+                turn.append((rival.method, self._chosen(rival.method, rival.setting, rival, 0)))
+                self.run(turn[-1][1])()
         self.run(self.reference)()
+        taken: list[list[int]] = []
         for _ in range(self.conditions.samples):
-            with _wrapped(self.network, method):
-                mine = executed_time(self.run(iteration))
-            taken.append((mine, executed_time(self.run(self.reference))))
-        row.time_ns, row.reference_ns = (round(statistics.median(samples)) for samples in zip(*taken))
-        ratios = sorted(mine / reference for mine, reference in taken)
-        row.slower = round(statistics.median(ratios), 4)
-        if len(ratios) > 1:
-            first, _, third = statistics.quantiles(ratios, n=4, method="inclusive")
-            row.noise = round(third - first, 4)
+            taken.append([])
+            for method, one in turn:
+                with _wrapped(self.network, method):
+                    taken[-1].append(executed_time(self.run(one)))
+        row.time_ns, row.reference_ns = (round(statistics.median(samples)) for samples in list(zip(*taken))[:2])
+        row.slower, row.noise = _ratio(taken, 1)
+        if rival is not None:
+            row.against, row.against_noise = _ratio(taken, 2)
 
     def _chosen(self, method: str, setting: str, row: Row, eager_peak: int) -> Iteration:
         if method == "eager" or setting == "eager":
@@ -207,6 +232,13 @@ class Bench:
             raise PlanError(plan.reason)
         row.planned_peak_bytes, row.planned_overhead = plan.peak_bytes, round(plan.overhead, 4)
         return ours
+
+
+def _ratio(taken: list[list[int]], other: int) -> tuple[float, float]:
+    """Median and interquartile range of the first time over another, turn by turn."""
+    ratios = [times[0] / times[other] for times in taken]
+    first, _, third = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else (0.0, 0.0, 0.0)
+    return round(statistics.median(ratios), 4), round(third - first, 4)
 
 
 def _device(device: str) -> str:

@@ -1,8 +1,9 @@
 """Measures training within budgets against what users have, and writes the page: `python -m rematplan.page OUT`.
 
 Every row (`compared.Row`) is measured in a process of its own, which a limit ends, and is added to OUT/compiled.csv when it
-is there. Rows that are there are kept, so that a measurement that was killed goes on where it stopped. The page is
-OUT/README.md, made from the rows alone and written after each.
+is there. Rows that are there are kept, so that a measurement that was killed goes on where it stopped; but a row of ours is
+measured again when all are there and its rival is no longer the fastest. The page is OUT/README.md, made from the rows alone
+and written after each.
 """
 
 from __future__ import annotations
@@ -22,13 +23,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
-from .compared import Bench, Conditions, Row, methods
+from .compared import Bench, Conditions, Row, methods, rival_of
 from .networks import NETWORKS, SIZES
 
 UNFINISHED = 75
 _LIMIT_SECONDS = 900.0
-# Peaks this close are the same: allocators round.
-_SAME_PEAK = 1.002
 # The signal that told this process to end: the row's process ends first.
 _TOLD: list[int] = []
 
@@ -66,18 +65,20 @@ def page(rows: Sequence[Row], size: str) -> str:
         "* **peak**: the largest number of bytes that the allocator had handed out at once, with parameters and inputs, in MB. An arena "
         "counts whole.",
         "* **time**: over that of `torch.compile`, the median of pairs of iterations taken in turn, ± their interquartile range.",
+        "* **rival**: the fastest other method that needs no more memory, and the row's time over its, taken in turn as well.",
         "* **budget**: of rematplan's rows, a share of the eager peak.", "",
         "`just compiled` makes this page; [compiled.csv](compiled.csv) has every figure.", "",
         "## Summary", "",
-        "*Time at equal peak* is rematplan's time over that of the fastest other method that needs no more memory: the median, "
-        "the best and the worst row.", "",
+        "*Time at equal peak* is rematplan's time over the rival's: the median, the best and the worst row. Of two equal methods "
+        "about half of the rows are above 1.", "",
         "| network | eager peak | within the budget | lowest peak of the others | of rematplan | time at equal peak |",
         "|---|---|---|---|---|---|"]
     lines += [_summary(name, [row for row in rows if row.network == name]) for name in names]
     for name in names:
         mine = [row for row in rows if row.network == name]
         lines += ["", f"## {name}", "", f"{NETWORKS[name][SIZES.index(size)].words}.", "",
-                  "| method | setting | budget | planned peak | peak | time | gradients off by |", "|---|---|---|---|---|---|---|",
+                  "| method | setting | budget | planned peak | peak | time | gradients off by | rival |",
+                  "|---|---|---|---|---|---|---|---|",
                   *map(_line, mine)]
     return "\n".join(lines) + "\n"
 
@@ -85,9 +86,10 @@ def page(rows: Sequence[Row], size: str) -> str:
 def _line(row: Row) -> str:
     start = f"| {row.method} | {row.setting} | {_mb(row.budget_bytes)} | {_mb(row.planned_peak_bytes)} |"
     if row.error:
-        return f"{start} | {_escaped(row.error)} | |"
+        return f"{start} | {_escaped(row.error)} | | |"
+    rival = f"{row.against:.2f} ± {row.against_noise:.2f}, {row.rival}" if row.rival else ""
     return (f"{start} {_mb(row.peak_bytes)}{' (over)' if row.over else ''} | {row.slower:.2f} ± {row.noise:.2f} "
-            f"| {row.difference:.0e} |")
+            f"| {row.difference:.0e} | {rival} |")
 
 
 def _summary(name: str, rows: list[Row]) -> str:
@@ -96,15 +98,10 @@ def _summary(name: str, rows: list[Row]) -> str:
     theirs = [row for row in rows if not row.ours and not row.error]
     eager = next((row.peak_bytes for row in theirs if row.method == "eager"), 0)
     kept = f"{sum(not row.over for row in done)} of {len(done)}" + (f" ({len(ours) - len(done)} without a plan)" if done != ours else "")
-    ratios = [row.slower / best for row in done if (best := _fastest(theirs, row.peak_bytes)) is not None]
+    ratios = [row.against for row in done if row.rival]
     compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {len(ratios)} rows)" if ratios else ""
     lowest = (_mb(min((row.peak_bytes for row in side), default=0)) for side in (theirs, done))
     return f"| {name} | {_mb(eager)} | {kept} | {' | '.join(lowest)} | {compared} |"
-
-
-def _fastest(rows: list[Row], peak: int) -> float | None:
-    """The least time of those that need no more memory."""
-    return min((row.slower for row in rows if row.peak_bytes <= peak * _SAME_PEAK and row.slower), default=None)
 
 
 def _mb(size: int) -> str:
@@ -124,12 +121,12 @@ def wanted(names: Sequence[str], only: Sequence[str] | None) -> Iterator[tuple[s
             yield from ((name, *pair) for pair in pairs if only is None or pair[0] in ("eager", *only))
 
 
-def measured(key: tuple[str, str, str], eager_peak: int, conditions: Conditions, limit: float) -> Row:
+def measured(key: tuple[str, str, str], others: Sequence[Row], conditions: Conditions, limit: float) -> Row:
     """A row, measured in a process of its own; one that ends without a row, or not in time, is a row that says so."""
     started, error = time.monotonic(), ""
     with tempfile.TemporaryDirectory(prefix="rematplan-row-") as scratch:
         answer = Path(scratch) / "row.json"
-        request = {"key": key, "eager_peak": eager_peak, "conditions": asdict(conditions), "answer": str(answer)}
+        request = {"key": key, "others": [asdict(row) for row in others], "conditions": asdict(conditions), "answer": str(answer)}
         child = subprocess.Popen([sys.executable, "-m", "rematplan.page", "--row", json.dumps(request)],
                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
@@ -165,7 +162,8 @@ def _row(request: str) -> int:
     """The child: measures one row into the file that the request names."""
     asked = json.loads(request)
     name, method, setting = asked["key"]
-    row = Bench(name, Conditions(**asked["conditions"])).row(method, setting, asked["eager_peak"])
+    others = [Row(**row) for row in asked["others"]]
+    row = Bench(name, Conditions(**asked["conditions"])).row(method, setting, others)
     answer = Path(asked["answer"])
     partial = answer.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(row)), encoding="utf-8")
@@ -201,10 +199,11 @@ def main(arguments: list[str] | None = None) -> int:
     conditions = Conditions(options.size or options.device, options.device, options.samples, options.seconds)
     rows = [row for row in read(options.out / "compiled.csv") if not (options.retry and row.error)]
     keys = [] if options.page_only else list(wanted(options.networks, options.only))
-    todo = [key for key in keys if key not in {row.key for row in rows}]
     before = signal.signal(signal.SIGTERM, lambda number, _: _TOLD.append(number))
     try:
-        done = _measured(todo, rows, options, conditions)
+        started = time.monotonic()
+        done = _measured([key for key in keys if key not in {row.key for row in rows}], rows, options, conditions, started) \
+            and _measured([row.key for row in rows if row.key in keys and _outrun(row, rows)], rows, options, conditions, started)
     finally:
         signal.signal(signal.SIGTERM, before)
     if done:
@@ -212,19 +211,26 @@ def main(arguments: list[str] | None = None) -> int:
     return 0 if done else UNFINISHED
 
 
-def _measured(todo: list[tuple[str, str, str]], rows: list[Row], options: argparse.Namespace, conditions: Conditions) -> bool:
-    """Adds rows until all are there, or the time is over."""
-    started, file = time.monotonic(), options.out / "compiled.csv"
+def _outrun(row: Row, rows: list[Row]) -> bool:
+    """Whether another than the row's rival is the fastest by now."""
+    rival = rival_of(row, rows) if row.ours and not row.error else None
+    return rival is not None and rival.words != row.rival
+
+
+def _measured(todo: list[tuple[str, str, str]], rows: list[Row], options: argparse.Namespace, conditions: Conditions,
+              started: float) -> bool:
+    """Adds rows, each in the place of one that is there, until all are there, or the time is over."""
+    file = options.out / "compiled.csv"
     for number, key in enumerate(todo, 1):
         if options.slice_seconds is not None and time.monotonic() - started > options.slice_seconds:
             print(f"time is up: {len(todo) - number + 1} rows are left", flush=True)
             return False
-        eager = next((row.peak_bytes for row in rows if row.key == (key[0], "eager", "")), 0)
-        row = measured(key, eager, conditions, options.limit)
-        rows.append(row)
+        row = measured(key, [other for other in rows if other.network == key[0] and not other.ours], conditions, options.limit)
+        rows[:] = [*(other for other in rows if other.key != key), row]
         write(file, rows)
         _write_page(options.out, rows, conditions.size)
-        words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}"
+        words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}" + (
+            f", {row.against:.2f} +- {row.against_noise:.2f} of {row.rival}" if row.rival else "")
         print(f"[{number}/{len(todo)}] {' '.join(filter(None, key))}: {words} ({row.seconds:.0f} s)", flush=True)
     return True
 

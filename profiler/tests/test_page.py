@@ -19,8 +19,10 @@ def rows():
         Row("mlp", "torch.compile", "", "a CPU", 100_000_000, 10, 10, 1.0, 0.1),
         Row("mlp", "checkpoint-blocks", "compiled", "a CPU", 60_000_000, 15, 10, 1.5, 0.1),
         Row("mlp", "compile-budget-ilp", "0.5", error="ModuleNotFoundError: no scipy | none"),
-        Row("mlp", "rematplan", "60%", "a CPU", 59_990_000, 12, 10, 1.2, 0.05, 60_000_000, 58_000_000, 0.1),
-        Row("mlp", "rematplan", "50%", "a CPU", 60_500_000, 12, 10, 1.2, 0.05, 50_000_000, 49_000_000, 0.1),
+        Row("mlp", "rematplan", "60%", "a CPU", 59_990_000, 12, 10, 1.2, 0.05, 60_000_000, 58_000_000, 0.1,
+            rival="checkpoint-blocks compiled", against=0.81, against_noise=0.02),
+        Row("mlp", "rematplan", "50%", "a CPU", 60_500_000, 12, 10, 1.2, 0.05, 50_000_000, 49_000_000, 0.1,
+            rival="checkpoint-blocks compiled", against=0.79, against_noise=0.02),
         Row("mlp", "rematplan", "30%", "a CPU", budget_bytes=36_000_000, error="PlanError: no plan within 36000000 bytes"),
     ]
 
@@ -33,10 +35,10 @@ def test_rows_come_back_from_the_file_as_they_were(tmp_path):
 
 def test_the_page_says_what_is_over_its_budget_and_how_ours_compares():
     text = page.page(rows(), "cpu")
-    assert "| rematplan | 60% | 60.0 | 58.0 | 60.0 | 1.20 ± 0.05 | 0e+00 |" in text
+    assert "| rematplan | 60% | 60.0 | 58.0 | 60.0 | 1.20 ± 0.05 | 0e+00 | 0.81 ± 0.02, checkpoint-blocks compiled |" in text
     assert "| 60.5 (over) |" in text
     assert "no scipy \\| none" in text
-    assert "| mlp | 120.0 | 1 of 2 (1 without a plan) | 60.0 | 60.0 | 0.80 (0.80 to 0.80; 2 rows) |" in text
+    assert "| mlp | 120.0 | 1 of 2 (1 without a plan) | 60.0 | 60.0 | 0.80 (0.79 to 0.81; 2 rows) |" in text
     assert NETWORKS["mlp"][1].words in text
 
 
@@ -50,11 +52,11 @@ def test_every_method_is_asked_for_once_for_every_network_and_the_reference_firs
 def test_a_measurement_goes_on_where_it_was_killed(tmp_path, monkeypatch):
     asked = []
 
-    def found(key, eager_peak, conditions, limit):
+    def found(key, others, conditions, limit):
         if len(asked) == 2:
             raise KeyboardInterrupt
-        asked.append((key, eager_peak))
-        return Row(*key, peak_bytes=7, slower=1.0)
+        asked.append((key, others))
+        return Row(*key, peak_bytes=7)
 
     monkeypatch.setattr(page, "measured", found)
     arguments = [str(tmp_path), "--networks", "mlp", "--only", "rematplan"]
@@ -64,9 +66,27 @@ def test_a_measurement_goes_on_where_it_was_killed(tmp_path, monkeypatch):
     asked.clear()
     monkeypatch.setattr(page, "measured", lambda key, *rest: (asked.append((key, rest[0])), Row(*key, peak_bytes=7))[1])
     assert page.main(arguments) == 0
-    assert asked == [(("mlp", "rematplan", f"{share}%"), 7) for share in (60, 50, 40, 30)], "80% was there"
+    eager = [Row("mlp", "eager", "", peak_bytes=7)]
+    assert asked == [(("mlp", "rematplan", f"{share}%"), eager) for share in (60, 50, 40, 30)], "80% was there"
     assert page.main([*arguments, "--slice-seconds", "-1"]) == 0, "nothing is left to begin"
     assert page.main([str(tmp_path), "--networks", "gpt2", "--slice-seconds", "-1"]) == page.UNFINISHED
+
+
+def test_a_row_of_ours_is_measured_again_when_a_faster_method_came_after_it(tmp_path, monkeypatch):
+    def row(method, setting, peak, slower, rival=""):
+        return Row("mlp", method, setting, "a CPU", peak, slower=slower, rival=rival)
+
+    page.write(tmp_path / "compiled.csv", [
+        row("eager", "", 120, 1.5), row("rematplan", "80%", 100, 1.1, "compile-budget-dp 0.5"), row("rematplan", "60%", 50, 1.1),
+        row("rematplan", "50%", 100, 1.1, "compile-budget-ilp 0.5"), row("compile-budget-dp", "0.5", 99, 1.2),
+        row("compile-budget-ilp", "0.5", 100, 1.0), row("rematplan-sets", "80%", 90, 0.9)])
+    asked = []
+    monkeypatch.setattr(page, "measured", lambda key, others, *_: (asked.append(key), row(*key[1:], 100, 1.0, "compile-budget-ilp 0.5"))[1])
+    rows = page.read(tmp_path / "compiled.csv")
+    assert [row.key[1:] for row in rows if page._outrun(row, rows)] == [("rematplan", "80%")]
+    assert page.main([str(tmp_path), "--networks", "mlp", "--only", "rematplan", "compile-budget-dp"]) == 0
+    assert asked[-1] == ("mlp", "rematplan", "80%")
+    assert not any(page._outrun(row, page.read(tmp_path / "compiled.csv")) for row in page.read(tmp_path / "compiled.csv"))
 
 
 def test_rows_with_errors_are_measured_again_when_asked(tmp_path, monkeypatch):
@@ -85,7 +105,7 @@ def test_a_row_whose_process_ends_without_it_says_so(tmp_path, monkeypatch, word
     script.write_text(f"#!/bin/sh\n{body}\n")
     os.chmod(script, 0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    row = page.measured(("mlp", "eager", ""), 0, Conditions(), 1.0)
+    row = page.measured(("mlp", "eager", ""), (), Conditions(), 1.0)
     assert words in row.error and row.key == ("mlp", "eager", "")
 
 
