@@ -6,13 +6,15 @@ readers take in. Free nodes are made anew wherever they are read, so they occupy
 a unit, or an input of the graph; `leaves` says which ones a node reads through free nodes.
 
 Which pointwise values are tensors (`fuse`): those that leave the graph, those that an operator reads which is neither
-pointwise nor a reduction, those with several readers that are computed from several large tensors, and those narrower
-than what they are computed from if the other pass reads them. This file knows fx graphs and ATen's schemas, and must
+pointwise nor a reduction, those with several readers that are computed from several large tensors, those narrower than
+what they are computed from if the other pass reads them, and tables of costly functions (the cosines of rotary embeddings)
+that are read many times over. This file knows fx graphs and ATen's schemas, and must
 not know of instances, costs or schedules.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,10 @@ _POINTWISE = {"prims::convert_element_type", "aten::_to_copy", "aten::where", "a
               "prims::inductor_lookup_seed", "prims::inductor_random", "prims::inductor_randint",
               "prims::iota", "aten::full", "aten::full_like", "aten::zeros_like", "aten::ones_like",
               "aten::scalar_tensor", "aten::arange", "aten::zeros", "aten::ones", "aten::tril", "aten::triu"}
+# Functions that cost more than a look at their value, and how many looks at each are worth a tensor.
+_COSTLY = {"sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "exp", "exp2", "expm1",
+           "log", "log2", "log10", "log1p", "erf", "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "pow"}
+_LOOKS = 4
 _COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d", "fsdp")
 BATCH_NORM = "aten::_native_batch_norm_legit_functional"
 BATCH_NORM_BACKWARD = "aten::native_batch_norm_backward"
@@ -91,12 +97,19 @@ def hint(size: int | torch.SymInt) -> int:
     return int(value) if value is not None else 1
 
 
+def _count(tensor: torch.Tensor) -> int:
+    """Of its elements."""
+    return math.prod(map(hint, tensor.shape))
+
+
 def dense_bytes(tensor: torch.Tensor) -> int:
     """Bytes of its elements, each once."""
-    count = 1
-    for size in tensor.shape:
-        count *= hint(size)
-    return count * tensor.element_size()
+    return _count(tensor) * tensor.element_size()
+
+
+def _elements(node: fx.Node) -> int:
+    """Of all that a node makes."""
+    return sum(_count(made) for made in tensors_of(node) if made is not None)
 
 
 def tensors_of(node: fx.Node) -> list[torch.Tensor | None]:
@@ -199,12 +212,26 @@ class Joint:
     def _inline(self) -> None:
         """Forward in the graph's order: whether a pointwise value is a tensor depends on what it is computed from."""
         leaving = {source for node in self.outputs if node is not None for source in self.looked_at(node)}
+        costly: set[fx.Node] = set()
         for node in self.nodes:
             if not is_call(node) or node in self.free or not is_pointwise(node) or node in leaving:
                 continue
             readers = list(self._readers(node))
-            if all(is_pointwise(reader) or is_reduction(reader) for reader in readers) and not self._worth_keeping(node, readers):
-                self.free.add(node)
+            if not all(is_pointwise(reader) or is_reduction(reader) for reader in readers) or self._worth_keeping(node, readers):
+                continue
+            if schema_name(node).partition("::")[2] in _COSTLY or any(self._shows(operand, costly) for operand in node.all_input_nodes):
+                if self._looks(readers) >= _LOOKS * _elements(node):
+                    continue
+                costly.add(node)
+            self.free.add(node)
+
+    def _shows(self, node: fx.Node, inlined: set[fx.Node]) -> bool:
+        return not inlined.isdisjoint(self.looked_at(node))
+
+    @staticmethod
+    def _looks(readers: list[fx.Node]) -> int:
+        """How often elements of a value are computed where its readers compute it; a reduction looks once at each."""
+        return sum(_elements(reader) for reader in dict.fromkeys(readers) if is_pointwise(reader))
 
     def _worth_keeping(self, node: fx.Node, readers: list[fx.Node]) -> bool:
         sizes = {leaf: storage_bytes(leaf) for operand in node.all_input_nodes for leaf in self.leaves(operand)}

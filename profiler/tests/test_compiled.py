@@ -1,6 +1,7 @@
 """Compiled training with a plan comes to what plain training comes to, within the budget."""
 
 import copy
+import re
 import warnings
 
 import pytest
@@ -188,6 +189,33 @@ def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_plann
     assert plan.channels_last == channels_last
     assert executed <= plan.budget_bytes, (executed, plan.peak_bytes, plan.budget_bytes)
     assert executed >= plan.peak_bytes * (0.8 if channels_last else 0.98), (executed, plan.peak_bytes, plan.budget_bytes)
+
+
+class _Turned(torch.nn.Module):
+    """Layers that turn pairs by angles of their place, as rotary embeddings do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x):
+        angles = torch.arange(x.shape[1])[:, None] * torch.arange(1, 5) * 0.1
+        cos, sin = angles.cos()[:, None], angles.sin()[:, None]
+        for layer in self.layers:
+            a, b = layer(x).unflatten(-1, (4, 8)).chunk(2, dim=-1)
+            x = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(2)
+        return x
+
+
+def test_a_table_of_costly_functions_that_is_read_many_times_is_a_tensor_and_a_value_read_twice_is_none():
+    def made(net, x):
+        plan = rematplan.plan(net, (x,), loss=lambda y: y.square().mean(), budget="100%", cost="flops", seconds=SECONDS, backend="eager")
+        return sorted(re.sub(r"_\d+$", "", entry["name"]) for entry in plan.graph.instance["operators"])
+
+    turned = made(_Turned(), torch.randn(4, 16, 32))
+    assert turned.count("cos") == turned.count("sin") == 1, turned
+    doubled = made(nn.Sequential(nn.Linear(32, 32), nn.Tanh(), nn.SiLU(), nn.Linear(32, 32)), torch.randn(64, 32))
+    assert "sigmoid" not in doubled and "exp" not in doubled, doubled
 
 
 class _Gated(torch.nn.Module):
