@@ -34,36 +34,45 @@ fn rows_of(page: &str, table: &str) -> usize {
     inside.split("</table>").next().unwrap().matches("<tr>").count() - 1
 }
 
+/// One test, since to make the site costs more than to look at it.
 #[test]
-fn the_site_counts_what_the_table_has() {
-    let checkout = Checkout::new();
+fn the_site_counts_what_the_table_has_its_links_lead_to_pages_and_it_works_in_a_browser() {
+    let checkout = hostile();
     let site = committed(&checkout);
+    check_counts(&site);
+    check_links(&site);
+    match browser() {
+        Some(browser) => check_in_a_browser(&checkout, &browser),
+        None => eprintln!("SKIPPED: no browser to open the site in"),
+    }
+}
+
+/// Tables have the rows of the library's.
+fn check_counts(site: &Path) {
     let entries = rows(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results/best-known.csv"));
     let mut networks: BTreeMap<&str, usize> = BTreeMap::new();
     for entry in &entries {
         *networks.entry(&entry["instance"]).or_default() += 1;
     }
-    assert_eq!(rows_of(&page(&site, "networks.html"), "networks"), networks.len());
+    assert_eq!(rows_of(&page(site, "networks.html"), "networks"), networks.len());
     let open = entries.iter().filter(|entry| entry["status"] == "open").count();
-    assert_eq!(rows_of(&page(&site, "open.html"), "open"), open);
+    assert_eq!(rows_of(&page(site, "open.html"), "open"), open);
     for (name, count) in networks {
-        let page = page(&site, &format!("network/{name}.html"));
+        let page = page(site, &format!("network/{name}.html"));
         assert_eq!(rows_of(&page, "values"), count, "{name}");
         let of_network = entries.iter().filter(|entry| entry["instance"] == name && !entry["time"].is_empty());
         let schedules: BTreeSet<_> = of_network.map(|entry| &entry["schedule"]).collect();
         assert_eq!(page.matches("<option ").count(), schedules.len(), "{name}");
     }
-    let home = page(&site, "index.html");
+    let home = page(site, "index.html");
     for status in ["solved", "infeasible", "open"] {
         let count = entries.iter().filter(|entry| entry["status"] == status && entry["class"] == "all schedules");
         assert!(home.contains(&format!("<td class=\"number\" data-sort=\"{0}\">{0}</td>", count.count())), "{status}");
     }
 }
 
-#[test]
-fn every_link_leads_to_a_page_and_the_first_page_is_small() {
-    let checkout = Checkout::new();
-    let site = committed(&checkout);
+/// Every link leads to a page, schedules are in files of their own, and the first page is small.
+fn check_links(site: &Path) {
     let mut pages = Vec::new();
     for folder in ["", "network", "method", "paper"] {
         let files = std::fs::read_dir(site.join(folder)).unwrap().flatten().map(|file| file.path());
@@ -82,7 +91,6 @@ fn every_link_leads_to_a_page_and_the_first_page_is_small() {
                 assert!(outside || inside || file.is_file(), "{}: {target}", path.display());
             }
         }
-        // Schedules are in files of their own.
         assert!(text.len() < 500_000 && !text.contains("benchData"), "{}", path.display());
     }
     let size = |name: &str| std::fs::metadata(site.join(name)).unwrap().len();
@@ -145,13 +153,8 @@ fn names_are_never_markup() {
     assert!(done.code == Some(2) && done.last_error().contains("holds no value"), "{}", done.stderr);
 }
 
-#[test]
-fn pages_sort_filter_and_step_in_a_browser_without_an_error_light_and_dark_and_on_a_phone() {
-    let Some(browser) = browser() else {
-        eprintln!("SKIPPED: no browser to open the site in");
-        return;
-    };
-    let checkout = hostile();
+/// Pages sort, filter and step without an error, light and dark and on a phone, and so does one of hostile names.
+fn check_in_a_browser(checkout: &Checkout, browser: &Path) {
     let hostile_page = {
         checkout.ok("site results -o hostile");
         let files = std::fs::read_dir(checkout.path("hostile/network")).unwrap().flatten();
@@ -159,7 +162,6 @@ fn pages_sort_filter_and_step_in_a_browser_without_an_error_light_and_dark_and_o
         let name = names.find(|name| name.contains("img"));
         format!("hostile/network/{}", name.unwrap())
     };
-    committed(&checkout);
     let (light, dark) =
         (["--window-size=1200,900"].as_slice(), ["--window-size=500,900", "--force-dark-mode"].as_slice());
     let pages = [
@@ -177,7 +179,7 @@ fn pages_sort_filter_and_step_in_a_browser_without_an_error_light_and_dark_and_o
             let text = text.replacen("</body>", &format!("<script>{SELF_TEST}</script></body>"), 1);
             std::fs::write(&path, text).unwrap();
         }
-        let dom = opened(&browser, &checkout, page, &[look, &["--virtual-time-budget=60000"]].concat());
+        let dom = opened(browser, checkout, page, &[look, &["--virtual-time-budget=60000"]].concat());
         let verdict = dom.split_once("<pre id=\"verdict\">").and_then(|(_, rest)| rest.split_once("</pre>"));
         assert_eq!(verdict.map(|(verdict, _)| verdict), Some("all well"), "{page} {look:?}");
     }

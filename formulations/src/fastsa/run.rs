@@ -64,12 +64,17 @@ struct Run<'a, 'b> {
 }
 
 impl Problem<'_> {
+    /// Where neither a number of mutations nor a time limit is given: small graphs have few sequences.
+    fn usual_mutations(&self) -> u64 {
+        (400_000 * self.operators.start.len() as u64).min(20_000_000)
+    }
+
     /// Anneals once.
     pub fn run<P: Profile>(&self, task: &Task<'_>, seed: u64, part: u64) -> Annealed {
         let goal = Goal::new(self.settings.objective, task.budget);
         let mutations = match self.settings.preset {
             Preset::Best { iterations: None } if task.deadline.is_some() => None,
-            Preset::Best { iterations } => Some(iterations.unwrap_or(20_000_000)),
+            Preset::Best { iterations } => Some(iterations.unwrap_or_else(|| self.usual_mutations())),
             Preset::Paper { .. } => None,
         };
         let (random, best, end) = (Random::part(seed, part), Best::default(), End::Done);

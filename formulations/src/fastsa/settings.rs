@@ -15,7 +15,7 @@ setting! {
 }
 
 setting! {
-    /// best: mutations in all, instead of the time limit (20 million without one); paper: of the first stage (20 million)
+    /// best: mutations in all, instead of the time limit (without one 20 million, fewer below 50 operators); paper: of the first stage (20 million)
     pub Iterations("iterations"): auto or number from 0 to 1_000_000_000_000
 }
 
