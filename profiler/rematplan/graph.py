@@ -8,8 +8,8 @@ a unit, or an input of the graph; `leaves` says which ones a node reads through 
 Which pointwise values are tensors (`fuse`): those that leave the graph, those that an operator reads which is neither
 pointwise nor a reduction, those with several readers that are computed from several large tensors, those narrower than
 what they are computed from if the other pass reads them, and tables of costly functions (the cosines of rotary embeddings)
-that are read many times over. This file knows fx graphs and ATen's schemas, and must
-not know of instances, costs or schedules.
+that are read many times over. This file knows fx graphs and ATen's schemas, and must not know of instances, costs or
+schedules.
 """
 
 from __future__ import annotations
