@@ -12,7 +12,7 @@ import itertools
 import statistics
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -169,8 +169,8 @@ class Bench:
         row = Row(self.name, method, setting, _device(self.conditions.device))
         eager_peak = next((other.peak_bytes for other in others if other.key == (self.name, "eager", "")), 0)
         try:
-            with _configured(method, setting), _wrapped(self.network, method):
-                iteration = self._chosen(method, setting, row, eager_peak)
+            with self._as(row):
+                iteration = self._chosen(row, eager_peak)
                 found = self.gradients(iteration)
                 largest = max(g.abs().max().item() for g in self.expected.values()) or 1.0
                 row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
@@ -196,8 +196,8 @@ class Bench:
         turn = [(row.method, iteration), ("torch.compile", self.reference)]
         if rival is not None:
             row.rival = rival.words
-            with _configured(rival.method, rival.setting), _wrapped(self.network, rival.method):
-                turn.append((rival.method, self._chosen(rival.method, rival.setting, rival, 0)))
+            with self._as(rival):
+                turn.append((rival.method, self._chosen(rival)))
                 self.run(turn[-1][1])()
         self.run(self.reference)()
         taken: list[list[int]] = []
@@ -211,19 +211,25 @@ class Bench:
         if rival is not None:
             row.against, row.against_noise = _ratio(taken, 2)
 
-    def _chosen(self, method: str, setting: str, row: Row, eager_peak: int) -> Iteration:
-        if method == "eager" or setting == "eager":
+    @contextmanager
+    def _as(self, row: Row) -> Iterator[None]:
+        """While the row's method is compiled."""
+        with _configured(row.method, row.setting), _wrapped(self.network, row.method):
+            yield
+
+    def _chosen(self, row: Row, eager_peak: int = 0) -> Iteration:
+        if "eager" in (row.method, row.setting):
             return self.iteration
         if not row.ours:
             return torch.compile(self.fresh())
         if not eager_peak:
             raise PlanError("the row eager has no peak, of which the budget is a share")
-        row.budget_bytes = Budget.parse(setting).resolve(eager_peak)
+        row.budget_bytes = Budget.parse(row.setting).resolve(eager_peak)
         if row.budget_bytes < self.least:
             raise PlanError(f"parameters, inputs and gradients alone take {self.least / 1e6:.1f} MB")
-        apply = "sets" if method.endswith("sets") else "schedule"
+        apply = "sets" if row.method.endswith("sets") else "schedule"
         ours = compile_within(self.fresh(), budget=row.budget_bytes, apply=apply, seconds=self.conditions.seconds, fullgraph=True,
-                              arena=method == "rematplan-arena")
+                              arena=row.method == "rematplan-arena")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PlanWarning)
             self.gradients(ours)

@@ -7,7 +7,7 @@ use super::graph::{Graph, Operators};
 use super::group::{Groups, decompose};
 use super::objective::Goal;
 use super::profile::Profile;
-use super::settings::{Grouping, Preset, Settings, Start};
+use super::settings::{Grouping, MUTATIONS, Preset, Settings, Start};
 use super::state::State;
 use crate::random::Random;
 
@@ -66,7 +66,7 @@ struct Run<'a, 'b> {
 impl Problem<'_> {
     /// Where neither a number of mutations nor a time limit is given: small graphs have few sequences.
     fn usual_mutations(&self) -> u64 {
-        (400_000 * self.operators.start.len() as u64).min(20_000_000)
+        (400_000 * self.operators.start.len() as u64).min(MUTATIONS)
     }
 
     /// Anneals once.

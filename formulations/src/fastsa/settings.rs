@@ -15,7 +15,7 @@ setting! {
 }
 
 setting! {
-    /// best: mutations in all, instead of the time limit (without one 20 million, fewer below 50 operators); paper: of the first stage (20 million)
+    /// best: mutations in all, instead of the time limit (without either 20 million, fewer below 50 operators); paper: of the first stage (20 million)
     pub Iterations("iterations"): auto or number from 0 to 1_000_000_000_000
 }
 
@@ -160,6 +160,9 @@ pub struct Settings {
     pub start: Start,
 }
 
+/// What the paper's first stage has, and what the best settings have where neither a number nor a time limit is given.
+pub const MUTATIONS: u64 = 20_000_000;
+
 impl Settings {
     /// Reads the settings.
     pub fn new(parameters: &Parameters) -> Self {
@@ -169,7 +172,7 @@ impl Settings {
         let preset = if paper {
             let second = parameters.get::<SecondIterations>();
             Preset::Paper {
-                iterations: [iterations.unwrap_or(20_000_000), second.unwrap_or(2_000_000)],
+                iterations: [iterations.unwrap_or(MUTATIONS), second.unwrap_or(2_000_000)],
                 early_stop: parameters.get::<EarlyStop>().unwrap_or(true),
                 reheats: (parameters.get::<Reheats>(), parameters.get::<ReheatIterations>()),
             }
