@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::common;
 use crate::common::{Dice, network};
+use crate::networks::part;
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::{Instance, Step as ScheduleStep, TransferRates, simulate};
@@ -286,9 +287,9 @@ fn optima(instances: &[Instance]) -> (usize, usize) {
 #[test]
 fn the_optimum_of_tiny_graphs_is_never_beaten_and_mostly_reached() {
     let mut random = Random::new(6);
-    let instances: Vec<_> = (0..120).map(|_| random_layered(&mut random, 11)).collect();
+    let instances: Vec<_> = (0..part(120)).map(|_| random_layered(&mut random, 11)).collect();
     let (reached, possible) = optima(&instances);
-    assert!(possible > 30 && reached * 5 >= possible * 4, "{reached} of {possible} optima reached");
+    assert!(possible > part(30) && reached * 5 >= possible * 4, "{reached} of {possible} optima reached");
 }
 
 /// Masks and buffers that are taken over pay only where several steps change together, which no mutation does.

@@ -170,7 +170,7 @@ fn the_published_model_needs_no_cp_sat_on_tiny_networks() {
 
 #[test]
 fn with_as_many_copies_as_operators_it_is_checkmate() {
-    for seed in 100..130 {
+    for seed in some_of(100..130) {
         let instance = instance_of(seed, 5);
         let joint = Joint::new(&instance).expect("supported");
         let budgets = budgets(&joint, 3);

@@ -138,7 +138,7 @@ fn check(instance: &Instance, budgets: &[Option<u64>], answers: &[Answer]) -> Re
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: part(200), ..ProptestConfig::default() })]
 
     #[test]
     fn the_optimum_is_that_of_a_search_step_by_step(dice in dice(2..4), fixed in any::<bool>()) {

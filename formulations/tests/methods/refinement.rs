@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::chains::{Numbers, plain};
+use crate::networks::part;
 use proptest::prelude::*;
 use remat_core::chain::Chain;
 use remat_formulations::chain::refine::{End, Goal, Refined, Refinement};
@@ -113,7 +114,7 @@ fn time(chain: &Chain, answer: &Refined, budget: u64) -> Option<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: part(200), ..ProptestConfig::default() })]
 
     #[test]
     fn bounds_and_sequences_bracket_the_optimum_whatever_the_slots(chain in chain(), slots in 1..400u64) {

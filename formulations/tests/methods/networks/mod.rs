@@ -4,7 +4,7 @@ pub mod passes;
 
 use std::collections::BTreeMap;
 use std::iter::StepBy;
-use std::ops::Range;
+use std::ops::{Div, Range};
 use std::time::Duration;
 
 use crate::common::{self, Dice, network};
@@ -39,8 +39,8 @@ pub fn some_of(numbers: Range<u64>) -> StepBy<Range<u64>> {
 }
 
 /// As many as there are of so many in the networks that are drawn.
-pub fn part(of: u32) -> u32 {
-    if is_thorough() { of } else { of / 5 }
+pub fn part<N: From<u8> + Div<Output = N>>(of: N) -> N {
+    if is_thorough() { of } else { of / N::from(5) }
 }
 
 /// A random network of 3 or 4 layers.
