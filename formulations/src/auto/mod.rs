@@ -193,15 +193,14 @@ impl<'a> Work<'a> {
         let anew = open || !self.board.has_schedule() || (self.is_hard && round % 2 == 1);
         let start = if anew { "order" } else { "checkmate-ilp" };
         let seed = self.context.limits.seed.wrapping_add(round.into());
-        let limits = Limits { threads: 1, seed, ..self.limits(clock) };
+        let limits = Limits { seed, ..self.limits(clock) };
         self.board.run("fastsa", &[("start", start), ("iterations", &iterations)], limits, role);
     }
 
     /// The best schedule in the order of an annealing's.
     fn keep_order(&self, clock: Clock, role: Role) {
         if self.board.is_by("fastsa") && !clock.is_over() {
-            let limits = Limits { threads: 1, ..self.limits(clock) };
-            self.board.run_in_best_order(self.searching, limits, role);
+            self.board.run_in_best_order(self.searching, self.limits(clock), role);
         }
     }
 
@@ -217,14 +216,6 @@ impl<'a> Work<'a> {
             self.keep_order(self.clock.share(parts - 1), role);
         }
         self.anneal(rounds, self.clock, role);
-    }
-
-    fn side_by_side(&self) {
-        std::thread::scope(|scope| {
-            let annealing = scope.spawn(|| self.orders(Role::Heuristic, false));
-            self.search(self.clock);
-            annealing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        });
     }
 
     fn one_after_the_other(&self) {
@@ -260,8 +251,6 @@ impl<'a> Work<'a> {
             // What is found must not depend on who is first.
             self.search(self.clock);
             self.anneal(0, self.clock, Role::Heuristic);
-        } else if self.context.limits.threads > 1 {
-            self.side_by_side();
         } else {
             self.one_after_the_other();
         }

@@ -9,6 +9,7 @@ pub mod anneal;
 pub mod bound;
 pub mod encoding;
 pub mod method;
+pub mod passage;
 pub mod plan;
 pub mod released;
 pub mod settings;
