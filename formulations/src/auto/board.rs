@@ -115,11 +115,11 @@ impl<'a> Board<'a> {
     }
 
     /// Runs a method on the instance in the order of the best schedule so far. What it proves holds for that order alone.
-    pub fn run_in_best_order(&self, id: &'static str, limits: Limits, role: Role) {
+    pub fn run_in_best_order(&self, id: &'static str, limits: Limits) {
         let best = lock(&self.best).as_ref().map(|best| best.schedule.clone());
-        let Some(best) = best.filter(|_| role != Role::Search) else { return };
+        let Some(best) = best else { return };
         let instance = self.context.instance.in_order_of(&best);
-        self.run_on(&instance, &format!("{id} in another order"), (id, &[]), limits, role);
+        self.run_on(&instance, &format!("{id} in another order"), (id, &[]), limits, Role::Afterwards);
     }
 
     fn run_on(&self, instance: &Instance, name: &str, asked: Asked<'_>, limits: Limits, role: Role) {
@@ -243,11 +243,6 @@ impl Starts for Board<'_> {
 
     fn method(&self, id: &str) -> Option<&'static dyn Method> {
         self.context.starts.method(id)
-    }
-
-    fn faster(&self, than: u64) -> Option<(Schedule, u64)> {
-        let best = lock(&self.best);
-        best.as_ref().filter(|best| best.claimed.time < than).map(|best| (best.schedule.clone(), best.claimed.time))
     }
 }
 

@@ -22,21 +22,18 @@ use board::{Board, Role};
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 4,000 operators
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. From the best of
 /// their schedules a search with a bound goes on: Checkmate's program or, where operators have several implementations,
-/// MONeT's, which contains it and begins with what Checkmate's finds in a seventh of the time. Beside it, on a thread of its
-/// own, an annealing (`fastsa`, which may change the order) starts from the best schedule so far. If what it finds is the best,
-/// the same program looks for the best schedule in that order. A schedule that one finds is a start of all that come
-/// later, and of the neighbourhoods that are searched at the time. Everything ends when the best schedule is proved optimal
-/// among the schedules that the search covers.
+/// MONeT's, which contains it and begins with `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the
+/// time. Then an annealing (`fastsa`, which may change the order) starts from the best schedule so far. If what it finds is
+/// the best, the same program looks for the best schedule in that order. One follows the other, each with all threads, and a
+/// schedule that one finds is a start of all that come later.
 ///
-/// With a single thread, and without a time limit, one follows the other. With a single thread, where operators have several
-/// implementations, `rotor-options` and a first annealing come before the search. After a proof, annealing and its order
-/// have half of the time that was spent each, and at least a tenth of the limit or a second, since another order may be faster
-/// than the best of the given one.
+/// After a proof, annealing and its order have half of the time that was spent each, and at least a tenth of the limit or a
+/// second, since another order may be faster than the best of the given one.
 ///
 /// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
 /// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and
-/// with its order's best schedule after it. The second begins anew. With a single thread they have half of the time. Once a
-/// short one has missed the budget, the next has nine tenths of the time that is left.
+/// with its order's best schedule after it. The second begins anew. They have half of the time. Once a short one has missed
+/// the budget, the next has nine tenths of the time that is left.
 ///
 /// # Size
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
@@ -180,7 +177,8 @@ impl<'a> Work<'a> {
         self.run(self.searching, clock, Role::Search);
     }
 
-    fn anneal(&self, round: u32, clock: Clock, role: Role) {
+    /// Looks for a schedule in any order, whatever is proved of the given one.
+    fn anneal(&self, round: u32, clock: Clock) {
         if clock.is_over() {
             return;
         }
@@ -194,31 +192,32 @@ impl<'a> Work<'a> {
         let start = if anew { "order" } else { "checkmate-ilp" };
         let seed = self.context.limits.seed.wrapping_add(round.into());
         let limits = Limits { seed, ..self.limits(clock) };
-        self.board.run("fastsa", &[("start", start), ("iterations", &iterations)], limits, role);
+        self.board.run("fastsa", &[("start", start), ("iterations", &iterations)], limits, Role::Afterwards);
     }
 
     /// The best schedule in the order of an annealing's.
-    fn keep_order(&self, clock: Clock, role: Role) {
+    fn keep_order(&self, clock: Clock) {
         if self.board.is_by("fastsa") && !clock.is_over() {
-            self.board.run_in_best_order(self.searching, self.limits(clock), role);
+            self.board.run_in_best_order(self.searching, self.limits(clock));
         }
     }
 
-    /// Other orders, which may be far better than the given one; `again`: after a short annealing.
-    fn orders(&self, role: Role, again: bool) {
+    /// Other orders, which may be far better than the given one.
+    fn orders(&self) {
         let rounds = if self.is_hard { ROUNDS } else { 1 };
         for round in 0..rounds {
             let parts = 2 * (rounds - round);
             // A budget that a short annealing misses, a long one may meet.
-            let is_long = (again || round > 0) && !self.board.has_schedule();
+            let is_long = (self.chooses() || round > 0) && !self.board.has_schedule();
             let clock = if is_long { self.clock.all_but(10) } else { self.clock.share(parts) };
-            self.anneal(round, clock, role);
-            self.keep_order(self.clock.share(parts - 1), role);
+            self.anneal(round, clock);
+            self.keep_order(self.clock.share(parts - 1));
         }
-        self.anneal(rounds, self.clock, role);
+        self.anneal(rounds, self.clock);
     }
 
-    fn one_after_the_other(&self) {
+    /// One method after the other, each with all threads.
+    fn within_the_limit(&self) {
         let operators = self.context.instance.operators().len();
         // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
         // had soon.
@@ -226,7 +225,7 @@ impl<'a> Work<'a> {
             if !self.is_hard && operators < OPTIONS.0 {
                 self.run("rotor-options", self.clock.share(5), Role::Heuristic);
             }
-            self.anneal(0, self.clock.share(10), Role::Heuristic);
+            self.anneal(0, self.clock.share(10));
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
@@ -239,10 +238,10 @@ impl<'a> Work<'a> {
         if self.board.is_settled() {
             let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
             let time = least.max(self.clock.elapsed() / 2);
-            self.anneal(0, self.clock.at_most(time), Role::Afterwards);
-            self.keep_order(self.clock.at_most(time), Role::Afterwards);
+            self.anneal(0, self.clock.at_most(time));
+            self.keep_order(self.clock.at_most(time));
         } else {
-            self.orders(Role::Afterwards, self.chooses());
+            self.orders();
         }
     }
 
@@ -250,9 +249,11 @@ impl<'a> Work<'a> {
         if !self.clock.is_limited() {
             // What is found must not depend on who is first.
             self.search(self.clock);
-            self.anneal(0, self.clock, Role::Heuristic);
+            if !self.board.is_settled() {
+                self.anneal(0, self.clock);
+            }
         } else {
-            self.one_after_the_other();
+            self.within_the_limit();
         }
         self.board.answer(self.clock)
     }

@@ -130,7 +130,7 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     }
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
-    let incumbent = Incumbent::new(task, context.reporter, index, gap).beside(context.starts);
+    let incumbent = Incumbent::new(task, context.reporter, index, gap);
     let strategy = context.parameters.get::<Strategy>();
     // As published there is no start.
     if strategy != Strategy::Plain {

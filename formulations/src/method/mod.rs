@@ -107,11 +107,6 @@ pub trait Starts: Sync {
     fn method(&self, _id: &str) -> Option<&'static dyn Method> {
         None
     }
-
-    /// A schedule for the budget at hand that somebody else has found meanwhile and that is faster than a time; and its own.
-    fn faster(&self, _than: u64) -> Option<(Schedule, u64)> {
-        None
-    }
 }
 
 /// There are no other methods.

@@ -45,7 +45,7 @@ impl Job<'_> {
         if let Some(answer) = task.at_once() {
             return Ok(answer);
         }
-        let incumbent = Incumbent::new(task, context.reporter, self.index, 0.0).beside(context.starts);
+        let incumbent = Incumbent::new(task, context.reporter, self.index, 0.0);
         let improved = context.parameters.get::<Strategy>() == Strategy::Improved;
         let words = self.start(&incumbent, improved)?;
         if !improved {

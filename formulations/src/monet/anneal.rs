@@ -3,15 +3,12 @@
 //!
 //! Deterministic for a seed unless the deadline comes first: the effort is counted in steps and completed stages.
 
-use fixedbitset::FixedBitSet;
-
 use crate::random::Random;
-use crate::search::bits::bits;
 use crate::search::incumbent::Kept;
 use crate::search::problem::Effort;
 
 /// What one stage comes to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// Its time.
     pub time: f64,
@@ -29,9 +26,9 @@ pub trait Grid {
     fn columns(&self) -> usize;
     /// Whether a column must or must not be kept into a stage; none where that is free.
     fn forced(&self, stage: usize, column: usize) -> Option<bool>;
-    /// The cheapest way through a stage between two sets of kept columns, within the capacity or as near as can be; whether
-    /// there is one, and not something that would have to run and must not.
-    fn step(&mut self, stage: usize, now: &FixedBitSet, next: &FixedBitSet, step: &mut Step) -> bool;
+    /// The cheapest way through a stage between two sets of kept columns, within the capacity or as near as can be; none
+    /// where something would have to run that must not.
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step>;
     /// A time that no schedule undercuts.
     fn least_time(&self) -> f64;
     /// The mean time of a run.
@@ -40,18 +37,16 @@ pub trait Grid {
 
 /// The best of what is kept within the capacity that the search comes across in so many steps and completed stages at
 /// most, from some values kept; as `kept` says of each stage and one more. Its heat is a part of a run's mean time.
-pub fn anneal<G: Grid>(grid: G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
-    settle(&grid, &mut kept);
-    let steps = steps.min(50 * grid.columns() * grid.stages());
-    let mut search = Search::new(grid, &kept, effort.seed)?;
+pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
+    settle(grid, &mut kept);
+    let mut search = Search::new(grid, kept, effort.seed)?;
     search.hottest *= effort.heat;
+    let steps = steps.min(50 * grid.columns() * grid.stages());
     while search.completed < steps && !effort.is_over() {
         search.temperature = search.hottest * (1.0 - search.completed as f64 / steps as f64);
         search.step();
     }
-    let rows = search.best?.1;
-    kept.iter_mut().zip(rows).for_each(|(kept, row)| kept.iter_mut().enumerate().for_each(|(at, there)| *there = row[at]));
-    Some(kept)
+    search.best.map(|best| best.1)
 }
 
 /// Keeps what must be kept, and drops what must not be.
@@ -63,12 +58,10 @@ pub fn settle<G: Grid>(grid: &G, kept: &mut Kept) {
     }
 }
 
-struct Search<G: Grid> {
-    grid: G,
-    kept: Vec<FixedBitSet>,
+struct Search<'a, G: Grid> {
+    grid: &'a G,
+    kept: Kept,
     passes: Vec<Step>,
-    /// What the stages of a move come to; used again.
-    changed: Vec<Step>,
     /// Time of what there is, and how many stages exceed the capacity.
     time: f64,
     over: usize,
@@ -78,21 +71,17 @@ struct Search<G: Grid> {
     hottest: f64,
     random: Random,
     completed: usize,
-    best: Option<(f64, Vec<FixedBitSet>)>,
+    best: Option<(f64, Kept)>,
 }
 
-impl<G: Grid> Search<G> {
-    fn new(mut grid: G, kept: &Kept, seed: u64) -> Option<Self> {
-        let kept: Vec<FixedBitSet> = kept.iter().map(|row| bits(row)).collect();
-        let mut passes = vec![Step::default(); grid.stages()];
-        for (stage, pass) in passes.iter_mut().enumerate() {
-            if !grid.step(stage, &kept[stage], &kept[stage + 1], pass) {
-                return None;
-            }
-        }
+impl<'a, G: Grid> Search<'a, G> {
+    fn new(grid: &'a G, kept: Kept, seed: u64) -> Option<Self> {
+        let stages = 0..grid.stages();
+        let passes: Vec<Step> =
+            stages.map(|stage| grid.step(stage, &kept[stage], &kept[stage + 1])).collect::<Option<_>>()?;
         let mut search = Self {
+            grid,
             kept,
-            changed: Vec::new(),
             time: passes.iter().map(|pass| pass.time).sum(),
             over: passes.iter().filter(|pass| pass.excess > 0.0).count(),
             passes,
@@ -103,7 +92,6 @@ impl<G: Grid> Search<G> {
             random: Random::new(seed),
             completed: 0,
             best: None,
-            grid,
         };
         search.remember();
         Some(search)
@@ -121,16 +109,8 @@ impl<G: Grid> Search<G> {
 
     fn remember(&mut self) {
         // Times are whole: less than half of one is the rounding of sums.
-        if self.over > 0 {
-            return;
-        }
-        match &mut self.best {
-            Some((time, kept)) if self.time < *time - 0.5 => {
-                *time = self.time;
-                kept.clone_from(&self.kept);
-            }
-            Some(_) => {}
-            none => *none = Some((self.time, self.kept.clone())),
+        if self.over == 0 && self.best.as_ref().is_none_or(|best| self.time < best.0 - 0.5) {
+            self.best = Some((self.time, self.kept.clone()));
         }
     }
 
@@ -138,42 +118,41 @@ impl<G: Grid> Search<G> {
     fn step(&mut self) {
         self.completed += 1;
         let Some((column, from, to)) = self.interval() else { return };
-        self.toggle(column, from, to);
-        // What it may lose.
-        let least = self.temperature.max(1e-9) * self.random.unit().ln();
-        let (first, last) = (from - 1, to.min(self.grid.stages() - 1));
+        let before: Vec<bool> = (from..=to).map(|stage| self.kept[stage][column]).collect();
+        let value = !self.kept[from][column];
+        for stage in from..=to {
+            self.kept[stage][column] = value;
+        }
+        let undo = |search: &mut Self| {
+            for (stage, &old) in (from..=to).zip(&before) {
+                search.kept[stage][column] = old;
+            }
+        };
+        let mut changed = Vec::with_capacity(to - from + 2);
         let mut gain = 0.0;
-        for (at, stage) in (first..=last).enumerate() {
+        for stage in from - 1..=to.min(self.grid.stages() - 1) {
             self.completed += 1;
-            if self.changed.len() == at {
-                self.changed.push(Step::default());
-            }
-            let changed = &mut self.changed[at];
-            if !self.grid.step(stage, &self.kept[stage], &self.kept[stage + 1], changed) {
-                return self.toggle(column, from, to);
-            }
-            gain += self.energy_of(&self.passes[stage]) - self.energy_of(&self.changed[at]);
+            let Some(pass) = self.grid.step(stage, &self.kept[stage], &self.kept[stage + 1]) else { return undo(self) };
+            gain += self.energy_of(&self.passes[stage]) - self.energy_of(&pass);
+            changed.push(pass);
         }
-        if gain < least {
-            return self.toggle(column, from, to);
+        if gain < 0.0 && self.random.unit() >= (gain / self.temperature.max(1e-9)).exp() {
+            return undo(self);
         }
-        for (stage, new) in (first..=last).zip(&mut self.changed) {
-            let old = &mut self.passes[stage];
-            self.time += new.time - old.time;
+        for (stage, pass) in (from - 1..).zip(changed) {
+            let old = &self.passes[stage];
+            self.time += pass.time - old.time;
             self.over -= usize::from(old.excess > 0.0);
-            self.over += usize::from(new.excess > 0.0);
-            std::mem::swap(old, new);
+            self.over += usize::from(pass.excess > 0.0);
+            self.passes[stage] = pass;
         }
         self.remember();
     }
 
-    fn toggle(&mut self, column: usize, from: usize, to: usize) {
-        self.kept[from..=to].iter_mut().for_each(|row| row.toggle(column));
-    }
-
     /// A column and an interval of stages in which it is kept throughout, or nowhere.
     fn interval(&mut self) -> Option<(usize, usize, usize)> {
-        let stages = self.grid.stages();
+        let (grid, stages) = (self.grid, self.grid.stages());
+        let free = |stage: usize, column: usize| stage <= stages && grid.forced(stage, column).is_none();
         // Half of the moves are about something that runs again.
         let again = self.random.unit() < 0.5;
         let stage = 1 + self.below(stages - 1);
@@ -182,14 +161,13 @@ impl<G: Grid> Search<G> {
             let at = self.below(made);
             self.passes[stage].made[at]
         } else {
-            self.below(self.grid.columns())
+            self.below(grid.columns())
         };
-        let free = |search: &Self, stage: usize| stage <= stages && search.grid.forced(stage, column).is_none();
-        if !free(self, stage) {
+        if !free(stage, column) {
             return None;
         }
         let value = self.kept[stage][column];
-        let same = |search: &Self, stage: usize| free(search, stage) && search.kept[stage][column] == value;
+        let same = |search: &Self, stage: usize| free(stage, column) && search.kept[stage][column] == value;
         let (mut from, mut to) = (stage, stage);
         while from > 1 && same(self, from - 1) {
             from -= 1;

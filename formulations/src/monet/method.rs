@@ -249,7 +249,7 @@ fn solve<'p, P: Staged>(
 ) -> Result<Answer, MethodError> {
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
-    let incumbent = Incumbent::new(task, context.reporter, index, gap).beside(context.starts);
+    let incumbent = Incumbent::new(task, context.reporter, index, gap);
     start(&incumbent)?;
     if incumbent.is_enough() {
         let note = "nothing recomputed; no solver asked".into();

@@ -9,7 +9,6 @@ pub mod anneal;
 pub mod bound;
 pub mod encoding;
 pub mod method;
-pub mod passage;
 pub mod plan;
 pub mod released;
 pub mod settings;

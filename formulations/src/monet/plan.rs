@@ -1,12 +1,11 @@
-//! Schedules in stages with an implementation for each run. Knows no solver.
+//! Schedules in stages with an implementation for each run, and the cheapest way through a stage between what is kept into
+//! it and what is kept out of it. Memory is the simulator's. Knows no solver.
 
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule};
 
-use crate::monet::passage::Passages;
-use crate::search::bits::bits;
 use crate::search::incumbent::Kept;
-use crate::staged::graph::Graph;
+use crate::staged::graph::{Graph, Way};
 use crate::staged::model::Run;
 
 /// What one stage does.
@@ -60,13 +59,9 @@ impl Plan {
         if kept[0].contains(&true) {
             return None;
         }
-        let mut passages = Passages::new(graph);
-        let pass = |(stage, runs): (usize, Vec<Run>)| {
-            let mut pass = Pass { runs, ..Pass::default() };
-            passages.measure(stage, &bits(&kept[stage]), &bits(&kept[stage + 1]), &mut pass);
-            pass
-        };
-        let passes = runs.into_iter().enumerate().map(pass).collect();
+        let passes =
+            runs.into_iter().enumerate().map(|(stage, runs)| pass(graph, stage, &kept[stage], &kept[stage + 1], runs));
+        let passes = passes.collect();
         Some(Self { kept, passes })
     }
 
@@ -78,21 +73,21 @@ impl Plan {
                 *there = graph.forced(stage, at).unwrap_or(*there);
             }
         }
-        let mut passages = Passages::new(graph);
-        let mut passes = vec![Pass::default(); graph.len()];
-        let mut next = bits(&kept[graph.len()]);
-        for (stage, pass) in passes.iter_mut().enumerate().rev() {
-            let mut now = bits(&kept[stage]);
-            while let Err(missing) = passages.through(stage, &now, &next, capacity, pass) {
-                // It was there before, or nothing helps.
-                let missing = missing.filter(|&missing| stage > graph.values[missing].producer)?;
-                if now.put(missing) {
-                    return None;
+        let mut runs = vec![Vec::new(); graph.len()];
+        for stage in (0..graph.len()).rev() {
+            let (before, after) = kept.split_at_mut(stage + 1);
+            runs[stage] = loop {
+                match through(graph, stage, &before[stage], &after[0], capacity) {
+                    Ok(pass) => break pass.runs,
+                    // It was there before, or nothing helps.
+                    Err(Some(missing)) if stage > graph.values[missing].producer && !before[stage][missing] => {
+                        before[stage][missing] = true;
+                    }
+                    Err(_) => return None,
                 }
-            }
-            next = now;
+            };
         }
-        Self::of_runs(graph, passes.into_iter().map(|pass| pass.runs).collect())
+        Self::of_runs(graph, runs)
     }
 
     /// Everything kept as long as something may read it.
@@ -123,4 +118,189 @@ impl Plan {
             .collect();
         with_liveness(instance, &computes)
     }
+}
+
+/// Time and memory of some runs in a stage.
+fn pass(graph: &Graph, stage: usize, now: &[bool], next: &[bool], runs: Vec<Run>) -> Pass {
+    let mut walk = Walk::new(graph, now, next);
+    let ways: Vec<&Way> = runs.iter().map(|&(position, way)| &graph.ways(stage, position)[way]).collect();
+    for (&(position, _), way) in runs.iter().zip(&ways) {
+        way.reads.iter().for_each(|&value| walk.until[value] = walk.until[value].max(position + 1));
+    }
+    let (mut time, mut peak) = (0, graph.base_bytes + walk.bytes);
+    for (&(position, _), way) in runs.iter().zip(&ways) {
+        peak = peak.max(walk.during(way));
+        time += way.time;
+        walk.run(position, way);
+    }
+    Pass { runs, time, peak }
+}
+
+/// Memory on the way through a stage.
+struct Walk<'a> {
+    graph: &'a Graph,
+    there: Vec<bool>,
+    /// One more than the position that reads each value last.
+    until: Vec<usize>,
+    bytes: u64,
+}
+
+/// Kept beyond the stage.
+const BEYOND: usize = usize::MAX;
+
+impl<'a> Walk<'a> {
+    fn new(graph: &'a Graph, now: &[bool], next: &[bool]) -> Self {
+        let until = next.iter().map(|&next| if next { BEYOND } else { 0 }).collect();
+        let there = now.to_vec();
+        let bytes = graph.values.iter().zip(now).filter(|(_, now)| **now).map(|(value, _)| value.bytes).sum();
+        Self { graph, there, until, bytes }
+    }
+
+    fn during(&self, way: &Way) -> u64 {
+        let made = way.makes.iter().filter(|&&value| !self.there[value] && way.allocates(value));
+        self.graph.base_bytes
+            + self.bytes
+            + way.transient
+            + made.map(|&value| self.graph.values[value].bytes).sum::<u64>()
+    }
+
+    fn run(&mut self, position: usize, way: &Way) {
+        for &value in &way.makes {
+            self.set(value, true);
+        }
+        if let Some(over) = way.over {
+            self.set(over, false);
+        }
+        for &value in way.reads.iter().chain(&way.makes) {
+            if self.until[value] <= position + 1 {
+                self.set(value, false);
+            }
+        }
+    }
+
+    fn set(&mut self, value: usize, there: bool) {
+        if self.there[value] != there {
+            self.there[value] = there;
+            let bytes = self.graph.values[value].bytes;
+            if there { self.bytes += bytes } else { self.bytes -= bytes }
+        }
+    }
+}
+
+/// The cheapest way through a stage; the least memory where none fits. A value that nothing makes is the error.
+///
+/// # Errors
+/// The value that is not there and cannot be made, or none where that would not help.
+pub fn through(graph: &Graph, stage: usize, now: &[bool], next: &[bool], capacity: u64) -> Result<Pass, Option<usize>> {
+    let mut best: Option<Pass> = None;
+    let mut missing = Err(None);
+    let own = graph.ways(stage, stage);
+    for (at, way) in own.iter().enumerate() {
+        // One of those that read and make the same: which one is decided by what fits.
+        let same = |other: &Way| other.reads == way.reads && other.makes == way.makes;
+        if own[..at].iter().any(same) {
+            continue;
+        }
+        match Passage::new(graph, stage, now, next, way) {
+            Ok(passage) => {
+                let pass = passage.plan(now, next, capacity);
+                let rank = |pass: &Pass| (pass.peak.saturating_sub(capacity), pass.time);
+                if best.as_ref().is_none_or(|best| rank(&pass) < rank(best)) {
+                    best = Some(pass);
+                }
+            }
+            Err(value) => missing = Err(missing.err().flatten().or(value)),
+        }
+    }
+    best.map_or(missing, Ok)
+}
+
+/// What has to run in a stage.
+struct Passage<'a> {
+    graph: &'a Graph,
+    stage: usize,
+    /// By position, what has to be made; none where it does not run.
+    required: Vec<Option<Vec<usize>>>,
+    /// By value, whether some run reads it.
+    read: Vec<bool>,
+}
+
+impl<'a> Passage<'a> {
+    fn new(graph: &'a Graph, stage: usize, now: &[bool], next: &[bool], own: &Way) -> Result<Self, Option<usize>> {
+        let mut required: Vec<Option<Vec<usize>>> = vec![None; stage + 1];
+        required[stage] = Some(Vec::new());
+        let mut read = vec![false; graph.values.len()];
+        for (at, value) in graph.values.iter().enumerate() {
+            if next[at] && !now[at] {
+                // Not made yet.
+                let of = required.get_mut(value.producer).ok_or(None)?;
+                of.get_or_insert_with(Vec::new).push(at);
+            }
+        }
+        for position in (0..=stage).rev() {
+            let Some(makes) = required[position].clone() else { continue };
+            let suits = |way: &&Way| makes.iter().all(|&value| way.makes(value));
+            let cost = |way: &&Way| {
+                let lacks = way.reads.iter().filter(|&&value| !now[value] && !read[value]);
+                let again = lacks.map(|&value| price(graph, graph.values[value].producer));
+                way.time + again.sum::<u64>()
+            };
+            let way = if position == stage {
+                Some(own).filter(suits)
+            } else {
+                graph.ways(stage, position).iter().filter(suits).min_by_key(cost)
+            };
+            let Some(way) = way else { return Err(makes.first().copied()) };
+            for &value in &way.reads {
+                let known = std::mem::replace(&mut read[value], true) || next[value] && !now[value];
+                if !now[value] && !known {
+                    required[graph.values[value].producer].get_or_insert_with(Vec::new).push(value);
+                }
+            }
+        }
+        Ok(Self { graph, stage, required, read })
+    }
+
+    /// The fastest ways that fit among those that make what is required and read nothing else.
+    fn plan(&self, now: &[bool], next: &[bool], capacity: u64) -> Pass {
+        let graph = self.graph;
+        let mut walk = Walk::new(graph, now, next);
+        // Until the ways are known, whoever may read a value does.
+        for (position, required) in self.required.iter().enumerate().filter(|(_, required)| required.is_some()) {
+            let makes = required.as_deref().unwrap_or(&[]);
+            for way in graph.ways(self.stage, position).iter().filter(|way| self.suits(way, makes)) {
+                way.reads.iter().for_each(|&value| walk.until[value] = walk.until[value].max(position + 1));
+            }
+        }
+        let mut runs = Vec::new();
+        for (position, required) in self.required.iter().enumerate() {
+            let Some(makes) = required else { continue };
+            let ways = graph.ways(self.stage, position).iter().enumerate();
+            let mut chosen: Option<(usize, &Way, u64)> = None;
+            for (at, way) in ways.filter(|(_, way)| self.suits(way, makes)) {
+                let there = way.reads.iter().all(|&value| walk.there[value]);
+                let gone = way.over.is_some_and(|over| walk.until[over] > position + 1);
+                let during = walk.during(way);
+                let rank = |during: u64, way: &Way| (during.saturating_sub(capacity), way.time, during);
+                let better = chosen.is_none_or(|(_, other, most)| rank(during, way) < rank(most, other));
+                if there && !gone && better {
+                    chosen = Some((at, way, during));
+                }
+            }
+            let Some((at, way, _)) = chosen else { continue };
+            runs.push((position, at));
+            walk.run(position, way);
+        }
+        pass(graph, self.stage, now, next, runs)
+    }
+
+    fn suits(&self, way: &Way, makes: &[usize]) -> bool {
+        makes.iter().all(|&value| way.makes(value)) && way.reads.iter().all(|&value| self.read[value])
+    }
+}
+
+/// What a run again costs about: its fastest way.
+fn price(graph: &Graph, position: usize) -> u64 {
+    // What cannot run again had better not be needed.
+    graph.operators[position].again.iter().map(|way| way.time).min().unwrap_or(u64::MAX / 1_000_000)
 }

@@ -3,13 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use fixedbitset::FixedBitSet;
 use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
 use crate::monet::anneal::{Grid, Step, anneal};
-use crate::monet::passage::Passages;
-use crate::monet::plan::{Pass, Plan};
+use crate::monet::plan::{Pass, Plan, through};
 use crate::search::blocks::{Block, two};
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::problem::{Effort, Offer, Open, Staged};
@@ -120,11 +118,6 @@ impl Judge for Task<'_> {
         plan.time()
     }
 
-    fn read(&self, schedule: &Schedule) -> Option<Plan> {
-        let one = self.one.as_ref()?;
-        self.lift(&one.joint, &one.read(schedule)?)
-    }
-
     fn admit(&self, plan: &Plan) -> Result<Result<(Schedule, Claimed), String>, MethodError> {
         let schedule = plan.schedule(self.instance, self.graph);
         let claimed = Claimed::simulated(self.instance, &schedule)?;
@@ -197,7 +190,7 @@ impl Staged for Task<'_> {
             return Ok(());
         }
         let kept = best.as_ref().unwrap_or(start).kept.clone();
-        let found = improved(self, kept, STEPS << effort.round.min(4), effort);
+        let found = anneal(self, kept, STEPS << effort.round.min(4), effort);
         found.and_then(|kept| self.complete(kept)).map_or(Ok(()), offer)
     }
 
@@ -268,50 +261,32 @@ impl Staged for Task<'_> {
     }
 }
 
-/// The problem as annealing sees it.
-struct Walk<'a> {
-    task: &'a Task<'a>,
-    passages: Passages<'a>,
-    pass: Pass,
-}
-
-impl Grid for Walk<'_> {
+impl Grid for Task<'_> {
     fn stages(&self) -> usize {
-        self.task.graph.len()
+        self.graph.len()
     }
 
     fn columns(&self) -> usize {
-        self.task.graph.values.len()
+        self.graph.values.len()
     }
 
     fn forced(&self, stage: usize, column: usize) -> Option<bool> {
-        self.task.graph.forced(stage, column)
+        self.graph.forced(stage, column)
     }
 
-    fn step(&mut self, stage: usize, now: &FixedBitSet, next: &FixedBitSet, step: &mut Step) -> bool {
-        let (graph, budget) = (self.task.graph, self.task.budget_bytes());
-        if self.passages.through(stage, now, next, budget, &mut self.pass).is_err() {
-            return false;
-        }
-        step.time = self.pass.time as f64;
-        step.excess = self.pass.peak.saturating_sub(budget) as f64 / budget.max(1) as f64;
-        let later = self.pass.runs.iter().filter(|run| run.0 < stage);
-        step.made.clear();
-        step.made.extend(later.flat_map(|&(position, way)| &graph.ways(stage, position)[way].makes));
-        true
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
+        let pass = through(self.graph, stage, now, next, self.budget_bytes()).ok()?;
+        let excess = pass.peak.saturating_sub(self.budget_bytes()) as f64 / self.budget_bytes().max(1) as f64;
+        let later = pass.runs.iter().filter(|run| run.0 < stage);
+        let made = later.flat_map(|&(position, way)| &self.graph.ways(stage, position)[way].makes);
+        Some(Step { time: pass.time as f64, excess, made: made.copied().collect() })
     }
 
     fn least_time(&self) -> f64 {
-        self.task.graph.least_time() as f64
+        self.graph.least_time() as f64
     }
 
     fn mean_time(&self) -> f64 {
-        self.task.graph.least_time() as f64 / self.task.graph.len().max(1) as f64
+        self.graph.least_time() as f64 / self.graph.len().max(1) as f64
     }
-}
-
-/// What is kept within the budget in the best schedule that annealing comes across.
-pub fn improved(task: &Task<'_>, kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
-    let walk = Walk { task, passages: Passages::new(task.graph), pass: Pass::default() };
-    anneal(walk, kept, steps, effort)
 }

@@ -16,7 +16,7 @@ use remat_core::Schedule;
 use remat_solvers::Stop;
 
 use crate::method::report::{Progress, Reporter};
-use crate::method::{Claimed, MethodError, NoStarts, Starts};
+use crate::method::{Claimed, MethodError};
 
 /// By stage (and one more) and value, whether the value is there when the stage begins.
 pub type Kept = Vec<Vec<bool>>;
@@ -54,10 +54,6 @@ pub trait Judge: Sync {
     /// # Errors
     /// The schedule is not legal: a slip of the method.
     fn admit(&self, solution: &Self::Solution) -> Result<Result<(Schedule, Claimed), String>, MethodError>;
-    /// A schedule of another method in the method's own terms, where it can be said in them; it need not count.
-    fn read(&self, _schedule: &Schedule) -> Option<Self::Solution> {
-        None
-    }
     /// A bound in the instance's unit, where a bound in the model's unit is one.
     fn bound(&self, bound: u64) -> Option<u64> {
         Some(bound)
@@ -69,9 +65,6 @@ pub struct Incumbent<'a, J: Judge> {
     /// Who judges solutions.
     pub judge: &'a J,
     reporter: &'a dyn Reporter,
-    /// Who else works on the budget, and the time of the fastest schedule that was heard from them.
-    others: &'a dyn Starts,
-    heard: AtomicU64,
     index: usize,
     /// Relative gap at which the search may stop.
     gap: f64,
@@ -95,8 +88,6 @@ impl<'a, J: Judge> Incumbent<'a, J> {
         Self {
             judge,
             reporter,
-            others: &NoStarts,
-            heard: AtomicU64::new(u64::MAX),
             index,
             gap,
             best: Mutex::default(),
@@ -107,24 +98,11 @@ impl<'a, J: Judge> Incumbent<'a, J> {
         }
     }
 
-    /// Hears, too, what others find for the budget meanwhile.
-    #[must_use]
-    pub fn beside(self, others: &'a dyn Starts) -> Self {
-        Self { others, ..self }
-    }
-
-    /// Takes what others have found meanwhile.
-    ///
-    /// # Errors
-    /// Its schedule is not legal.
-    pub fn hear(&self) -> Result<(), MethodError> {
+    /// Asks whether more is wanted.
+    pub fn hear(&self) {
         if !self.reporter.wants_more(self.index) {
             self.finish();
         }
-        let known = self.heard.load(Ordering::Relaxed).min(self.time().unwrap_or(u64::MAX));
-        let Some((schedule, time)) = self.others.faster(known) else { return Ok(()) };
-        self.heard.fetch_min(time, Ordering::Relaxed);
-        self.judge.read(&schedule).map_or(Ok(()), |solution| self.offer(solution).map(drop))
     }
 
     /// Takes a solution if it is better and counts; whether it was taken.

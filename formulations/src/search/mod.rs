@@ -5,7 +5,6 @@
 //! [`refinement`] splits blocks where that pays, [`neighbourhoods`] improves the incumbent on all other threads, and
 //! [`driver`] leads from a budget to its answer. [`term`] is what models are written with.
 
-pub mod bits;
 pub mod blocks;
 pub mod clock;
 pub mod driver;

@@ -123,7 +123,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
                 self.note = format!("no time for {} blocks of stages, after {} rounds", blocks.len(), self.round);
                 return Ok(Some(Stop::TimeLimit));
             }
-            self.incumbent.hear()?;
+            self.incumbent.hear();
             if let Some(stop) = self.incumbent.stop() {
                 return Ok(Some(stop));
             }

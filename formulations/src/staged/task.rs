@@ -10,7 +10,6 @@ use crate::method::{Answer, Claimed, MethodError, Termination};
 use crate::search::incumbent::Judge;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
-use crate::staged::starts::follow;
 
 /// One budget.
 #[derive(Clone)]
@@ -74,10 +73,6 @@ impl Judge for Task<'_> {
 
     fn time(&self, stages: &Stages) -> u64 {
         stages.time(&self.joint)
-    }
-
-    fn read(&self, schedule: &Schedule) -> Option<Stages> {
-        Some(follow(self.instance, &self.joint, schedule, self.copies.unwrap_or(u64::MAX)))
     }
 
     fn admit(&self, stages: &Stages) -> Result<Result<(Schedule, Claimed), String>, MethodError> {

@@ -1,7 +1,5 @@
 //! What annealing (`monet/anneal.rs`) knows of the published problem.
 
-use fixedbitset::FixedBitSet;
-
 use crate::monet::anneal::{self, Grid, Step};
 use crate::monet::released::decisions::{Decisions, complete};
 use crate::monet::released::problem::Problem;
@@ -26,14 +24,10 @@ impl Grid for Walk<'_> {
         self.problem.forced(stage, column)
     }
 
-    fn step(&mut self, stage: usize, now: &FixedBitSet, next: &FixedBitSet, step: &mut Step) -> bool {
-        let rows = [now, next].map(|row| (0..row.len()).map(|at| row[at]).collect::<Vec<_>>());
-        let Some(plan) = complete(self.problem, stage, &rows[0], &rows[1], self.capacity) else { return false };
-        step.time = plan.time as f64;
-        step.excess = (plan.peak - self.capacity).max(0) as f64 / self.capacity.max(1) as f64;
-        step.made.clear();
-        step.made.extend(plan.runs.iter().map(|run| run.0));
-        true
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
+        let plan = complete(self.problem, stage, now, next, self.capacity)?;
+        let excess = (plan.peak - self.capacity).max(0) as f64 / self.capacity.max(1) as f64;
+        Some(Step { time: plan.time as f64, excess, made: plan.runs.iter().map(|run| run.0).collect() })
     }
 
     fn least_time(&self) -> f64 {
@@ -64,7 +58,7 @@ pub fn anneal(
             }
         }
     }
-    Decisions::complete(problem, anneal::anneal(walk, kept, steps, effort)?, capacity)
+    Decisions::complete(problem, anneal::anneal(&walk, kept, steps, effort)?, capacity)
 }
 
 /// Keeps what must be kept, and drops what must not be.
