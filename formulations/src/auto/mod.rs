@@ -246,14 +246,14 @@ impl<'a> Work<'a> {
     }
 
     fn answer(&self) -> Answer {
-        if !self.clock.is_limited() {
-            // What is found must not depend on who is first.
+        if self.clock.is_limited() {
+            self.within_the_limit();
+        } else {
+            // What is found must not depend on the clock.
             self.search(self.clock);
             if !self.board.is_settled() {
                 self.anneal(0, self.clock);
             }
-        } else {
-            self.within_the_limit();
         }
         self.board.answer(self.clock)
     }
