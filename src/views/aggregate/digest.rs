@@ -11,7 +11,12 @@ use remat_formulations::Termination;
 
 use super::arena::{Arena, Outcome};
 use super::measures::{SHIFT_SECONDS, shifted_geometric_mean};
+use crate::ground::names::braced;
+use crate::ground::text::count;
 use crate::harness::records::Ending;
+
+/// Names of instances that take more characters than this are counted instead.
+const MOST_NAMES: usize = 150;
 
 /// The digest of an arena.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +36,14 @@ pub struct Group {
     pub counted: Vec<Vec<usize>>,
     /// The methods.
     pub rows: Vec<Row>,
+}
+
+impl Group {
+    /// The names of the instances in one line, or how many there are.
+    pub fn names(&self) -> String {
+        let names = braced(&self.instances);
+        if names.len() > MOST_NAMES { count(self.instances.len(), "instance") } else { names }
+    }
 }
 
 /// What came of a method on the instances of a group.

@@ -4,7 +4,6 @@ use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
 use super::progress::FIRST_SECOND;
 use super::{Named, points_of, set_apart, style};
-use crate::ground::names::braced;
 use crate::ground::size::Budget;
 use crate::views::aggregate::Arena;
 use crate::views::aggregate::digest::{Cell, Digest};
@@ -66,7 +65,7 @@ fn overhead_figure(arena: &Arena) -> Option<Figure> {
     let margin = 0.04 * (high - low);
     Some(Figure {
         title: "Overhead against memory".into(),
-        subtitle: format!("geometric mean over {} of {}", counted.join(", "), braced(&group.instances)),
+        subtitle: format!("geometric mean over {} of {}", counted.join(", "), group.names()),
         horizontal: Axis::fixed("Memory budget (% of store-all's peak)", low - margin..high + margin, Scale::Linear),
         vertical: Axis::from_zero("Overhead over store-all (%)", points_of(&series).map(|point| point.1)),
         device: None,

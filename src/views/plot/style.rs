@@ -68,7 +68,7 @@ const WINE: RGBColor = RGBColor(136, 34, 85);
 const GREY: RGBColor = RGBColor(140, 140, 140);
 
 const STYLES: &[(&str, RGBColor, Marker)] = &[
-    ("auto", WINE, Marker::Square),
+    ("auto", GREEN, Marker::Square),
     ("store-all", VERMILLION, Marker::Square),
     ("sequential", PURPLE, Marker::Cross),
     ("revolve", GREEN, Marker::Circle),
@@ -77,7 +77,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-options", WINE, Marker::Triangle),
     ("rockmate", WINE, Marker::Cross),
     ("h-ilp", WINE, Marker::Square),
-    ("hiremate", WINE, Marker::Diamond),
+    ("hiremate", WINE, Marker::Plus),
     ("griewank-logn", GREY, Marker::Plus),
     ("chen-sqrt", SKY, Marker::Square),
     ("chen-greedy", SKY, Marker::Cross),
@@ -104,7 +104,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("gist", PURPLE, Marker::Plus),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),
-    ("free-order-bound", GREEN, Marker::Cross),
+    ("free-order-bound", GREEN, Marker::Plus),
 ];
 
 const OTHERS: &[(RGBColor, Marker)] =
@@ -154,6 +154,10 @@ mod tests {
         for method in remat_formulations::METHODS {
             let listed = STYLES.iter().filter(|(id, ..)| *id == method.id()).count();
             assert_eq!(listed, 1, "{} is not in STYLES", method.id());
+        }
+        for (at, (id, colour, marker)) in STYLES.iter().enumerate() {
+            let alike = STYLES[at + 1..].iter().find(|other| (other.1, other.2) == (*colour, *marker));
+            assert_eq!(alike.map(|other| other.0), None, "looks like {id}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::ground::format::Format;
 use crate::ground::grid::Grid;
-use crate::ground::names::braced;
 use crate::ground::text::{count, wrap};
 use crate::views::aggregate::arena::Arena;
 use crate::views::aggregate::digest::{Digest, Group, Row};
@@ -14,8 +13,6 @@ pub const WIDTH: usize = 100;
 
 /// Lines that the tables of further groups may bring the digest to.
 const MOST_LINES: usize = 34;
-/// Names of instances that take more characters than this are counted instead.
-const MOST_NAMES: usize = 150;
 
 const TITLE: &str = "Overhead over store-all in %, geometric mean over networks";
 const CAPTION: &str = "Geometric mean over instances of simulated time over store-all's, less 1, in %. An instance counts at a \
@@ -92,8 +89,7 @@ fn block(arena: &Arena, digest: &Digest, group: &Group, again: bool, width: usiz
 }
 
 fn title(group: &Group, again: bool) -> String {
-    let names = braced(&group.instances);
-    let names = if names.len() > MOST_NAMES { count(group.instances.len(), "instance") } else { names };
+    let names = group.names();
     if again { format!("{names}:") } else { format!("{TITLE}: {names}") }
 }
 
