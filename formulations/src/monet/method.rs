@@ -8,7 +8,6 @@ use remat_core::Instance;
 use crate::method::claim::{self, Class, Implementations, Memory, Order, Runs, Time};
 use crate::method::formulation::{Encoding, Formulation};
 use crate::method::parameters::Parameters;
-use crate::method::report::Silent;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::monet::bound::relax;
 use crate::monet::encoding::encode;
@@ -189,7 +188,7 @@ impl Method for Monet {
             }
             let one = joint.as_ref().map(|joint| one(context.instance, joint, budget));
             let task = Task { instance: context.instance, graph: &graph, budget, one };
-            let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, &task, incumbent);
+            let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, index, &task, incumbent);
             let exact = |strategy| {
                 let mut exact = Linear::exact(&graph, task.room());
                 if strategy == Strategy::Plain {
@@ -216,7 +215,12 @@ fn one<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: Option<u64>) -> s
 
 /// Offers what is known without a search of its own: keeping everything, and what one implementation per operator starts
 /// from.
-fn start(context: &Context<'_>, task: &Task<'_>, incumbent: &Incumbent<'_, Task<'_>>) -> Result<(), MethodError> {
+fn start(
+    context: &Context<'_>,
+    index: usize,
+    task: &Task<'_>,
+    incumbent: &Incumbent<'_, Task<'_>>,
+) -> Result<(), MethodError> {
     let clock = Clock::start(context.limits.time);
     // Where that takes long it is tried if it fits with one implementation per operator.
     let hopeful = |one: &staged::task::Task<'_>| !task.is_large() || one.meets(&Stages::store_all(&one.joint));
@@ -230,7 +234,8 @@ fn start(context: &Context<'_>, task: &Task<'_>, incumbent: &Incumbent<'_, Task<
         let store_all = known.schedule.and_then(|_| task.lift(&one.joint, &Stages::store_all(&one.joint)));
         return store_all.map_or(Ok(()), |store_all| incumbent.offer(store_all).map(drop));
     }
-    let beside = Incumbent::new(one, &Silent, 0, 0.0);
+    // Its schedules are of this problem, too, so they are reported as they come.
+    let beside = Incumbent::new(one, context.reporter, index, 0.0);
     let clock = clock.left().map_or(clock, |left| clock.at_most(left.saturating_sub(2 * task.lifting())));
     offer_starts(context, one, &beside, Start::Auto, clock)?;
     let found = beside.best().and_then(|best| task.lift(&one.joint, &best));
