@@ -68,7 +68,7 @@ const WINE: RGBColor = RGBColor(136, 34, 85);
 const GREY: RGBColor = RGBColor(140, 140, 140);
 
 const STYLES: &[(&str, RGBColor, Marker)] = &[
-    ("auto", GREEN, Marker::Square),
+    ("auto", WINE, Marker::Square),
     ("store-all", VERMILLION, Marker::Square),
     ("sequential", PURPLE, Marker::Cross),
     ("revolve", GREEN, Marker::Circle),
@@ -76,8 +76,8 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("rotor-weak", SKY, Marker::Diamond),
     ("rotor-options", WINE, Marker::Triangle),
     ("rockmate", WINE, Marker::Cross),
-    ("h-ilp", WINE, Marker::Square),
-    ("hiremate", WINE, Marker::Plus),
+    ("h-ilp", WINE, Marker::Circle),
+    ("hiremate", WINE, Marker::Diamond),
     ("griewank-logn", GREY, Marker::Plus),
     ("chen-sqrt", SKY, Marker::Square),
     ("chen-greedy", SKY, Marker::Cross),
@@ -100,7 +100,7 @@ const STYLES: &[(&str, RGBColor, Marker)] = &[
     ("checkmate-rounding", BLACK, Marker::Cross),
     ("moccasin", ORANGE, Marker::Triangle),
     ("moccasin-reordered", ORANGE, Marker::Circle),
-    ("fastsa", WINE, Marker::Diamond),
+    ("fastsa", GREEN, Marker::Diamond),
     ("gist", PURPLE, Marker::Plus),
     ("monet", VERMILLION, Marker::Circle),
     ("monet-lp", VERMILLION, Marker::Cross),
