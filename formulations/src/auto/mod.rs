@@ -28,7 +28,8 @@ use board::{Board, Role};
 /// schedule that one finds is a start of all that come later.
 ///
 /// After a proof, annealing and its order have half of the time that was spent each, and at least a tenth of the limit or a
-/// second, since another order may be faster than the best of the given one.
+/// second, since another order may be faster than the best of the given one. Without a time limit a
+/// proof ends everything.
 ///
 /// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
 /// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and

@@ -1,9 +1,9 @@
 //! The checkpointing baselines on networks worked out by hand, against a slow twin, and against each other.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use crate::common::{dice, empty, network, operator, tensor};
+use crate::networks::Early;
 use proptest::prelude::*;
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, Simulation, simulate};
@@ -11,7 +11,7 @@ use remat_formulations::chen::candidates::{Candidates, ForwardGraph};
 use remat_formulations::chen::segments::Segments;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Registered, Reporter, Termination, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Registered, Termination, find};
 
 const ALL: [&str; 6] = ["chen-sqrt", "chen-greedy", "ap-sqrt", "ap-greedy", "linearized-sqrt", "linearized-greedy"];
 
@@ -133,33 +133,17 @@ fn the_sweep_over_b_finds_the_best_of_every_b() {
 
 #[test]
 fn a_search_over_stages_knows_the_better_of_both_sweeps_before_it_asks_a_solver() {
-    /// The best incumbent before the first bound.
-    #[derive(Default)]
-    struct First(Mutex<(Option<u64>, bool)>);
-    impl Reporter for First {
-        fn report(&self, _: usize, progress: Progress) {
-            let (least, bounded) = &mut *self.0.lock().expect("no panic");
-            *bounded |= progress.lower_bound.is_some();
-            if let Some((_, claimed)) = progress.incumbent.filter(|_| !*bounded) {
-                *least = Some(claimed.time);
-            }
-        }
-        fn answer(&self, _: usize, _: &Answer) {}
-        fn wants_more(&self, _: usize) -> bool {
-            !self.0.lock().expect("no panic").1
-        }
-    }
     let method = find("checkmate-ilp").expect("registered");
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
     let limits = Limits { time: None, threads: 1, seed: 0 };
     for instance in [chain(12), Instance::new(&residual()).expect("valid")] {
         for budget in 4..16 {
-            let first = First::default();
+            let early = Early::default();
             let budgets = [Some(budget)];
             let context = Context::new(&instance, &parameters, &budgets, limits);
-            let context = Context { starts: &Registered, reporter: &first, ..context };
+            let context = Context { starts: &Registered, reporter: &early, ..context };
             method.answers(&context).expect("supported");
-            let known = first.0.into_inner().expect("no panic").0;
+            let known = early.times().last().copied();
             let best = better_greedy(&instance, budget);
             let store_all = simulated(&instance, &solve("store-all", &instance, None, &[])).peak_bytes <= budget;
             assert!(store_all || best.is_none_or(|best| known.is_some_and(|known| known <= best)), "budget {budget}");

@@ -2,11 +2,10 @@
 //! alternatives; a failure prints the seed. `monet_released.rs` has the published model.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::classes::steps;
-use crate::networks::{Random, budgets, checked, part, solve, some_of};
+use crate::networks::{Early, Random, budgets, checked, part, solve, some_of};
 use remat_core::format::{ImplementationDocument, InstanceDocument};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::generate::random::random;
@@ -24,7 +23,7 @@ use remat_formulations::search::separation::{Pass, Relaxation, Solving, separate
 use remat_formulations::staged::graph::Graph;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::model::{Linear, Run};
-use remat_formulations::{Answer, Context, Limits, Parameters, Progress, Reporter, Termination, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 use remat_solvers::backend;
 
 const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
@@ -53,24 +52,6 @@ fn some_budgets(instance: &Instance, graph: &Graph) -> Vec<u64> {
     (3..=8).map(|part| least + most.saturating_sub(least) * part / 8).collect()
 }
 
-/// Times of the schedules that are reported before a bound is; then nothing more is wanted.
-#[derive(Default)]
-struct Early(Mutex<(Vec<u64>, bool)>);
-
-impl Reporter for Early {
-    fn report(&self, _: usize, progress: Progress) {
-        let (times, bounded) = &mut *self.0.lock().expect("no panic");
-        *bounded |= progress.lower_bound.is_some();
-        times.extend(progress.incumbent.filter(|_| !*bounded).map(|(_, claimed)| claimed.time));
-    }
-
-    fn answer(&self, _: usize, _: &Answer) {}
-
-    fn wants_more(&self, _: usize) -> bool {
-        !self.0.lock().expect("no panic").1
-    }
-}
-
 #[test]
 fn what_the_search_starts_from_is_reported_as_it_comes() {
     let method = find("monet").expect("registered");
@@ -84,7 +65,7 @@ fn what_the_search_starts_from_is_reported_as_it_comes() {
         let budgets = [Some(most * 9 / 10)];
         let context = Context { reporter: &early, ..Context::new(&instance, &parameters, &budgets, limits) };
         method.answers(&context).expect("supported");
-        let times = early.0.into_inner().expect("no panic").0;
+        let times = early.times();
         assert!(times.windows(2).all(|pair| pair[1] <= pair[0]), "seed {seed}: {times:?}");
         improved += times.windows(2).filter(|pair| pair[1] < pair[0]).count();
     }

@@ -5,6 +5,7 @@ pub mod passes;
 use std::collections::BTreeMap;
 use std::iter::StepBy;
 use std::ops::{Div, Range};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::common::{self, Dice, network};
@@ -12,7 +13,7 @@ use remat_core::format::{ImplementationDocument, InPlaceDocument, InstanceDocume
 use remat_core::{Instance, Schedule, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Method, Parameters, Registered, Starts, find};
+use remat_formulations::{Answer, Context, Limits, Method, Parameters, Progress, Registered, Reporter, Starts, find};
 
 /// `SplitMix64`.
 pub struct Random(pub u64);
@@ -145,6 +146,31 @@ pub fn encoded() -> InstanceDocument {
     document.operators[4].implementations.push(from_mask);
     document.order = (0..6).collect();
     document
+}
+
+/// Times of the schedules that are reported before a bound is; then nothing more is wanted.
+#[derive(Default)]
+pub struct Early(Mutex<(Vec<u64>, bool)>);
+
+impl Early {
+    /// In the order in which they came.
+    pub fn times(self) -> Vec<u64> {
+        self.0.into_inner().expect("no panic").0
+    }
+}
+
+impl Reporter for Early {
+    fn report(&self, _: usize, progress: Progress) {
+        let (times, bounded) = &mut *self.0.lock().expect("no panic");
+        *bounded |= progress.lower_bound.is_some();
+        times.extend(progress.incumbent.filter(|_| !*bounded).map(|(_, claimed)| claimed.time));
+    }
+
+    fn answer(&self, _: usize, _: &Answer) {}
+
+    fn wants_more(&self, _: usize) -> bool {
+        !self.0.lock().expect("no panic").1
+    }
 }
 
 /// Starts from methods that try less than by default.
