@@ -18,8 +18,9 @@ from remat_profiler.replay import batch, job
 from remat_profiler.replay.arena import ArenaMachine, Watch, extent, places
 from remat_profiler.replay.arena_replay import differing, replay_in_arena
 from remat_profiler.replay.machine import IllegalStep
+from remat_profiler.replay.once import store_all
 from remat_profiler.replay.plan import plan
-from remat_profiler.replay.preferring import families, store_all
+from remat_profiler.replay.preferring import families
 
 from .replaying import JOBS, SETTINGS, bench_of, document_of, required_bench
 

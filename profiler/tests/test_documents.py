@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from remat_profiler import documents
-from remat_profiler.replay import plan, preferring
+from remat_profiler.replay import plan
+from remat_profiler.replay.once import store_all
 
 from .conftest import document_of
 
@@ -111,7 +112,7 @@ def fits(value, hint):
 def test_what_the_tracer_and_the_planner_of_single_runs_make_fits_the_types(small):
     made = document_of(small)
     assert fits(made, documents.Instance)
-    assert fits(preferring.store_all(made), documents.Schedule)
+    assert fits(store_all(made), documents.Schedule)
     assert not fits({**made, "order": ["0"]}, documents.Instance)
     assert not fits({key: value for key, value in made.items() if key != "order"}, documents.Instance)
 
@@ -126,7 +127,7 @@ def nulls(made):
 
 def test_null_is_absent_in_instances_and_schedules(small):
     made = document_of(small)
-    schedule = preferring.store_all(made)
+    schedule = store_all(made)
     steps = [{"compute": None, "implementation": None, "free": None, "offload": None, "fetch": None, **step} for step in schedule["steps"]]
     said = {**schedule, "steps": steps, "transfer_rates": None, "method": None}
     expected, found = plan.plan(made, schedule), plan.plan(nulls(made), said)

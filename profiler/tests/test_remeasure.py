@@ -13,8 +13,8 @@ from remat_profiler.cli import main
 from remat_profiler.job import Job
 from remat_profiler.replay import job, measure, remeasure
 from remat_profiler.replay.machine import Machine
+from remat_profiler.replay.once import store_all
 from remat_profiler.replay.plan import Move, expectation, plan
-from remat_profiler.replay.preferring import store_all
 
 from .replaying import JOBS, bench_of, document_of
 

@@ -13,7 +13,7 @@ from remat_profiler.cli import main
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import agreement, job, measure, plan, reference
 from remat_profiler.replay.machine import Account, IllegalStep, Machine
-from remat_profiler.replay.preferring import store_all
+from remat_profiler.replay.once import store_all
 
 from .replaying import JOBS, bench_of, document_of
 
@@ -55,6 +55,7 @@ def test_the_commands_record_has_what_its_documentation_says(tmp_path, capsys, r
     assert record["equality"]["equal"] and record["equality"]["within_tolerance"] == 0
     assert record["equality"]["bitwise"] == len(residual.expected.tensors)
     assert len(record["time_ns"]["samples"]) == 3 and record["time_ns"]["median"] > 0
+    assert record["over_store_all"]["simulated"] == 1 and record["over_store_all"]["executed"] > 0
     memory, expected = record["memory"], record["expected"]
     assert memory["storage_peak_bytes"] == expected["storage_peak_bytes"] == expected["peak_bytes"]
     assert memory["allocated_peak_bytes"] >= memory["storage_peak_bytes"] > memory["before_bytes"]

@@ -7,7 +7,7 @@ import pytest
 from remat_profiler import instance as files
 from remat_profiler.cli import main
 from remat_profiler.replay import batch
-from remat_profiler.replay.preferring import store_all
+from remat_profiler.replay.once import store_all
 
 from .replaying import JOBS, document_of
 

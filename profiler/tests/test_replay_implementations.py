@@ -10,8 +10,9 @@ from remat_profiler.instance import Header, document
 from remat_profiler.job import Job, traced_with
 from remat_profiler.replay import job, reference
 from remat_profiler.replay.machine import Account, Machine
+from remat_profiler.replay.once import store_all
 from remat_profiler.replay.plan import plan
-from remat_profiler.replay.preferring import families, store_all
+from remat_profiler.replay.preferring import families
 
 
 def network():

@@ -9,7 +9,8 @@ from torch import nn
 from remat_profiler import Example, Scheduled, trace_module
 from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
-from remat_profiler.replay import plan, preferring
+from remat_profiler.replay import plan
+from remat_profiler.replay.once import store_all
 
 from .splitting import SEVERAL_VIEWS, Parts
 
@@ -28,7 +29,7 @@ def recomputing(instance):
     """Store-all, but everything that the forward pass made and the backward pass reads is dropped and made again."""
     forward = [op for op in instance["operators"] if op["phase"] != "backward"]
     backward = [op["id"] for op in instance["operators"] if op["phase"] == "backward"]
-    steps = preferring.store_all(instance)["steps"]
+    steps = store_all(instance)["steps"]
     split = next(i for i, step in enumerate(steps) if step.get("compute") in backward)
     kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output")}
     held = set(kept)
@@ -78,7 +79,7 @@ def batches():
     return [(torch.randn(6, 3, 12, 12, generator=generator) + label.view(-1, 1, 1, 1), label) for label in labels]
 
 
-@pytest.mark.parametrize("make", [preferring.store_all, recomputing])
+@pytest.mark.parametrize("make", [store_all, recomputing])
 def test_twenty_steps_with_a_schedule_reach_the_losses_of_plain_training(traced, make):
     torch.set_num_threads(1)
     original, instance = traced
@@ -93,7 +94,7 @@ def test_twenty_steps_with_a_schedule_reach_the_losses_of_plain_training(traced,
 
 def test_gradients_are_scaled_with_the_loss_and_handed_out_once(traced):
     module, instance = copy.deepcopy(traced[0]), traced[1]
-    step = Scheduled(module, instance, preferring.store_all(instance))
+    step = Scheduled(module, instance, store_all(instance))
     images, labels = batches()[0]
     found = []
     for scale in (1, 3):
@@ -110,7 +111,7 @@ def test_gradients_are_scaled_with_the_loss_and_handed_out_once(traced):
 
 def test_what_does_not_fit_the_schedule_is_refused(traced):
     module, instance = copy.deepcopy(traced[0]), traced[1]
-    step = Scheduled(module, instance, preferring.store_all(instance))
+    step = Scheduled(module, instance, store_all(instance))
     images, labels = batches()[0]
     with pytest.raises(ProfilerError, match=r"images: .*\[6, 3, 12, 12\], not .*\[5, 3, 12, 12\]"):
         step(images[:5], labels[:5])
@@ -118,12 +119,12 @@ def test_what_does_not_fit_the_schedule_is_refused(traced):
         step.eval()(images, labels)
     module[0] = nn.Conv2d(3, 9, 3, padding=1)
     with pytest.raises(ProfilerError, match="is not what tracing|no '0.weight'|cannot trace"):
-        Scheduled(module, instance, preferring.store_all(instance))
+        Scheduled(module, instance, store_all(instance))
 
 
 def test_a_state_that_is_loaded_later_is_used(traced):
     module, instance = copy.deepcopy(traced[0]), traced[1]
-    step = Scheduled(module, instance, preferring.store_all(instance))
+    step = Scheduled(module, instance, store_all(instance))
     images, labels = batches()[0]
     step(images, labels)
     with torch.no_grad():
@@ -143,7 +144,7 @@ class Pair(nn.Module):
         return self.out(torch.tanh(self.left(x)) * torch.tanh(self.right(y)))
 
 
-@pytest.mark.parametrize("make", [preferring.store_all, recomputing])
+@pytest.mark.parametrize("make", [store_all, recomputing])
 def test_a_loss_and_inputs_of_the_user_are_scheduled_to_the_bit(make, tmp_path):
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -185,7 +186,7 @@ def test_an_instance_from_when_views_were_copies_is_refused_with_the_reason(tmp_
     instance = plan.read_document(path, "instance")
     instance["operators"][0]["op_type"] = "aten.split.Tensor"
     with pytest.raises(ProfilerError, match="when the outputs of split and unbind counted as copies: trace it again"):
-        Scheduled(module, instance, preferring.store_all(instance))
+        Scheduled(module, instance, store_all(instance))
     instance["operators"][0]["op_type"] = "aten.relu"
     with pytest.raises(ProfilerError, match="trace it again with this version of torch"):
-        Scheduled(module, instance, preferring.store_all(instance))
+        Scheduled(module, instance, store_all(instance))

@@ -23,7 +23,7 @@ while IFS="$(printf '\t')" read -r instance schedule record plan; do
     *rotor-persistent*) echo "{$head, \"error\": \"step 3 reads nothing\"}" ;;
     *) echo "{$head, $arena \"framework\": {\"name\": \"none\", \"version\": \"0\"},
         \"equality\": {\"equal\": true, \"bitwise\": 2, \"within_tolerance\": 1},
-        \"time_ns\": {\"median\": 100, \"spread\": 1},
+        \"time_ns\": {\"median\": 100, \"spread\": 1}, \"over_store_all\": {\"executed\": 1.5, \"simulated\": 1.25},
         \"memory\": {\"allocated_peak_bytes\": 50, \"storage_peak_bytes\": 40}, \"notes\": [\"a note\"]}" ;;
     esac > "$record"
     echo "$record" >> "$RAN"
@@ -77,6 +77,7 @@ fn a_run_with_replay_fills_executed_csv_once() {
     );
     let measured = executed.iter().find(|row| row["method"] == "store-all").unwrap();
     assert_eq!((&*measured["executed_peak_bytes"], &*measured["executed_equal"]), ("50", "true"));
+    assert_eq!((&*measured["executed_over_store_all"], &*measured["simulated_over_store_all"]), ("1.5", "1.25"));
     assert_eq!(executor.runs(), executed.len());
 
     success(&executor.run(&checkout, "replay results/mini --device cpu"));

@@ -48,11 +48,12 @@ def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Rec
     arena = machine.places.height
     resident = with_bench.fixed_bytes + arena
     peaks = measure.peaks(iteration, device, resident, in_arena=True)
-    taken = measure.times(iteration, device, settings.repeats)
+    simulated = expectation(chosen)
     made: Record = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
     made |= {
-        "schedule": record.of_schedule(schedule), "expected": record.of_expectation(expectation(chosen)),
-        "equality": record.of_comparison(with_bench.compared(outcome, tolerance_of(chosen))), "time_ns": record.of_times(taken),
+        "schedule": record.of_schedule(schedule), "expected": record.of_expectation(simulated),
+        "equality": record.of_comparison(with_bench.compared(outcome, tolerance_of(chosen))),
+        **with_bench.timed(iteration, simulated),
         # Every tensor was seen in its place: the storages are the arena.
         "memory": record.of_peaks(peaks, None) | {"storage_peak_bytes": resident},
         "arena": {

@@ -6,6 +6,7 @@ import contextlib
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -17,7 +18,8 @@ from ..trace import TracedIteration
 from . import DEFAULT_REPEATS, agreement, measure, record, reference
 from .implementations import LOSSY, ROUNDED
 from .machine import Account, Machine, Result
-from .plan import Compute, Plan, expectation, plan
+from .once import store_all
+from .plan import Compute, Expectation, Plan, expectation, plan
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,20 @@ class Bench:
         self.fresh()
         return reference.Outcome.of(iteration(), self.module)
 
+    @cached_property
+    def store_all(self) -> Machine:
+        """Everything once, with default implementations."""
+        return Machine(plan(self.instance, store_all(self.instance)), self.trace, self.module, self.device)
+
+    def timed(self, iteration: measure.Iteration, expected: Expectation) -> Record:
+        """The times of an iteration; on a CPU, whose speed changes within minutes, in turn with store-all, and the time over its."""
+        beside = [partial(self.store_all.run, self.inputs)] if self.device.type == "cpu" else []
+        own, *reference = measure.in_turn([iteration, *beside], self.device, self.settings.repeats)
+        made: Record = {"time_ns": record.of_times(own)}
+        if reference:
+            made["over_store_all"] = record.of_ratio(own, reference[0], expected.time / expectation(self.store_all.plan).time)
+        return made
+
     def compared(self, outcome: reference.Outcome, tolerance: float) -> reference.Comparison | None:
         """With the framework's own; None where there is none."""
         return None if self.expected is None else reference.compare(self.expected, outcome, tolerance)
@@ -109,11 +125,10 @@ def replay(with_bench: Bench, schedule: Schedule, timeline: Path | None = None) 
 
     with_bench.fresh()
     peaks = measure.peaks(iteration, device, with_bench.resident_bytes)
-    taken = measure.times(iteration, device, settings.repeats)
     made = record.header(with_bench.instance, chosen.schedule.get("method", ""), settings.device, settings.seed)
     made |= {
         "schedule": record.of_schedule(chosen.schedule), "expected": record.of_expectation(expected),
-        "equality": record.of_comparison(compared), "time_ns": record.of_times(taken),
+        "equality": record.of_comparison(compared), **with_bench.timed(iteration, expected),
         "memory": record.of_peaks(peaks, account),
     }
     if settings.cap_bytes is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 
 import torch
@@ -68,6 +69,12 @@ def _number(value: float) -> float | str:
 def of_times(times: Times) -> Record:
     """Median and interquartile range, and the samples themselves."""
     return {"median": times.median, "spread": times.spread, "samples": times.samples}
+
+
+def of_ratio(times: Times, reference: Times, simulated: float) -> Record:
+    """How much longer than the reference, by samples taken in turn and by the instance's times."""
+    pairs = [one / other for one, other in zip(times.samples, reference.samples, strict=True)]
+    return {"executed": statistics.median(pairs), "simulated": simulated}
 
 
 def of_peaks(peaks: Peaks, account: Account | None) -> Record:

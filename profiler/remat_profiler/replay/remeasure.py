@@ -18,10 +18,12 @@ from functools import partial
 
 from ..costs.measure import interquartile_range
 from ..documents import Instance, Schedule
-from . import measure, preferring
+from . import measure
 from .job import Bench
 from .machine import Machine, Stamps
+from .once import store_all
 from .plan import Move, Plan, expectation, makes, plan
+from .preferring import families
 
 STATISTIC = "mean of the middle half of the iterations"
 # An operator and the implementation that ran.
@@ -58,8 +60,8 @@ class Measured:
 def measured(bench: Bench, schedules: Sequence[Schedule] = ()) -> Measured:
     """The instance of `bench` with the times of what its schedules run, measured in whole iterations."""
     instance = bench.instance
-    asked = [preferring.store_all(instance), *schedules]
-    asked += [preferring.store_all(instance, family) for family in preferring.families(instance)]
+    asked = [store_all(instance), *schedules]
+    asked += [store_all(instance, family) for family in families(instance)]
     machines = [Machine(plan(instance, schedule), bench.trace, bench.module, bench.device) for schedule in asked]
     taken: list[list[list[int]]] = [[] for _ in machines]
 

@@ -58,6 +58,10 @@ pub struct Execution {
     pub framework: String,
     pub executed_time_ns: Option<u64>,
     pub executed_time_spread_ns: Option<u64>,
+    #[serde(default)]
+    pub executed_over_store_all: Option<f64>,
+    #[serde(default)]
+    pub simulated_over_store_all: Option<f64>,
     pub executed_peak_bytes: Option<u64>,
     pub executed_storage_peak_bytes: Option<u64>,
     pub executed_reserved_bytes: Option<u64>,
@@ -87,6 +91,11 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("framework", "name and version of the framework"),
     ("executed_time_ns", "median time of an iteration"),
     ("executed_time_spread_ns", "interquartile range of the repeated iterations"),
+    (
+        "executed_over_store_all",
+        "its iterations over those of store-all with default implementations, run in turn with them: median; cpu only",
+    ),
+    ("simulated_over_store_all", "the same by the instance's times"),
     ("executed_peak_bytes", "peak of the framework's allocator, fixed bytes and inputs included"),
     ("executed_storage_peak_bytes", "peak of the executor's own count of storages; no scratch memory"),
     ("executed_reserved_bytes", "peak of what the allocator reserved; cuda only"),

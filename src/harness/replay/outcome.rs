@@ -19,6 +19,7 @@ struct Document {
     framework: Option<Framework>,
     equality: Option<Equality>,
     time_ns: Option<Times>,
+    over_store_all: Option<Ratio>,
     memory: Option<Memory>,
     arena: Option<Arena>,
     #[serde(default)]
@@ -51,6 +52,12 @@ struct Equality {
 struct Times {
     median: u64,
     spread: u64,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct Ratio {
+    executed: f64,
+    simulated: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,6 +103,8 @@ fn row(document: &Document) -> Execution {
         framework: document.framework.as_ref().map_or(String::new(), |f| format!("{} {}", f.name, f.version)),
         executed_time_ns: times.map(|times| times.median),
         executed_time_spread_ns: times.map(|times| times.spread),
+        executed_over_store_all: document.over_store_all.map(|ratio| ratio.executed),
+        simulated_over_store_all: document.over_store_all.map(|ratio| ratio.simulated),
         executed_peak_bytes: memory.map(|memory| memory.allocated_peak_bytes),
         executed_storage_peak_bytes: memory.and_then(|memory| memory.storage_peak_bytes),
         executed_reserved_bytes: memory.and_then(|memory| memory.reserved_peak_bytes),
@@ -132,12 +141,14 @@ mod tests {
             "device": {"kind": "cpu", "name": "A"}, "framework": {"name": "pytorch", "version": "2.11"},
             "equality": {"equal": true, "bitwise": 5, "within_tolerance": 1, "tolerance": 0.1, "missing": []},
             "time_ns": {"median": 7, "spread": 1, "samples": [7]},
+            "over_store_all": {"executed": 1.5, "simulated": 1.25},
             "memory": {"before_bytes": 1, "allocated_peak_bytes": 9, "storage_peak_bytes": 8}, "notes": ["a", "b"]}"#);
         let row = row.unwrap();
         assert_eq!(
             (row.executed_time_ns, row.executed_peak_bytes, row.executed_storage_peak_bytes),
             (Some(7), Some(9), Some(8))
         );
+        assert_eq!((row.executed_over_store_all, row.simulated_over_store_all), (Some(1.5), Some(1.25)));
         assert_eq!(
             (row.executed_equal, row.executed_bitwise, row.executed_reserved_bytes),
             (Some(true), Some(5), None)
