@@ -237,7 +237,11 @@ impl<'a> Board<'a> {
 /// Methods that ask for a start get the best schedule so far.
 impl Starts for Board<'_> {
     fn schedule(&self, _: &str, _: &Context<'_>, _: Option<u64>, _: Option<Duration>) -> Result<Schedule, String> {
-        lock(&self.best).as_ref().map(|best| best.schedule.clone()).ok_or_else(|| "no schedule yet".into())
+        self.known().ok_or_else(|| "no schedule yet".into())
+    }
+
+    fn known(&self) -> Option<Schedule> {
+        lock(&self.best).as_ref().map(|best| best.schedule.clone())
     }
 
     fn method(&self, id: &str) -> Option<&'static dyn Method> {

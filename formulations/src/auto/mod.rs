@@ -86,8 +86,15 @@ impl Method for Auto {
 }
 
 /// Methods that answer at once, and what part of the time each may take at most.
-const AT_ONCE: [(&str, u32); 4] =
-    [("store-all", 6), ("linearized-greedy", 12), ("ap-greedy", 12), ("rotor-persistent", 6)];
+const AT_ONCE: [(&str, Settings, u32); 4] = [
+    ("store-all", &[], 6),
+    ("linearized-greedy", &[("settings", "100")], 12),
+    ("ap-greedy", &[], 12),
+    ("rotor-persistent", &[], 6),
+];
+
+/// Settings of a method.
+type Settings = &'static [(&'static str, &'static str)];
 
 /// The method that searches where operators have several implementations.
 const MONET: &str = "monet";
@@ -137,8 +144,8 @@ impl<'a> Work<'a> {
             at_once: false,
             is_hard: false,
         };
-        for (id, parts) in AT_ONCE {
-            work.run(id, work.clock.share(parts), Role::Heuristic);
+        for (id, settings, parts) in AT_ONCE {
+            work.board.run(id, settings, work.limits(work.clock.share(parts)), Role::Heuristic);
         }
         if operators.len() >= OPTIONS.0 {
             work.run("rotor-options", work.clock.share(OPTIONS.1), Role::Heuristic);

@@ -103,6 +103,11 @@ pub trait Starts: Sync {
         time: Option<Duration>,
     ) -> Result<Schedule, String>;
 
+    /// The best schedule that other methods have found for the same budget, where some have worked on it before.
+    fn known(&self) -> Option<Schedule> {
+        None
+    }
+
     /// The method with an id, for those that run others.
     fn method(&self, _id: &str) -> Option<&'static dyn Method> {
         None

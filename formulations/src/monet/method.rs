@@ -58,7 +58,8 @@ use crate::{settings, staged};
 ///   it; what the backward operator needs is counted beside the local set (L-bar), too; the loss counts as a gradient. A
 ///   schedule of it may need more than its budget, which the simulator says, and it is not returned.
 /// * Dominated implementations are left out; `strategy=lazy` adds memory rows when they are violated; `strategy=coarse`
-///   begins with a relaxation over blocks of stages, which is not in the paper, and with the starts of `checkmate-ilp`.
+///   begins with a relaxation over blocks of stages, which is not in the paper, and with the starts of `checkmate-ilp`, or,
+///   within `auto`, with the best schedule so far and its implementations.
 /// * `modes` leaves the implementations that the paper's ablation has beside the one that an operator has without
 ///   alternatives, the same as `checkmate-ilp`'s. `recompute=off` chooses implementations alone.
 ///
@@ -213,8 +214,8 @@ fn one<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: Option<u64>) -> s
     staged::task::Task { instance, joint: Arc::clone(joint), budget, workspace: true, copies: None }
 }
 
-/// Offers what is known without a search of its own: keeping everything, and what one implementation per operator starts
-/// from.
+/// Offers what is known without a search of its own: keeping everything, and what other methods have found for the budget, or
+/// else what one implementation per operator starts from.
 fn start(
     context: &Context<'_>,
     index: usize,
@@ -228,6 +229,10 @@ fn start(
         && let Some(store_all) = task.store_all().filter(|plan| task.fits(plan))
     {
         incumbent.offer(store_all)?;
+    }
+    let known = context.starts.known().and_then(|schedule| task.follow(&schedule));
+    if let Some(known) = known.filter(|plan| task.fits(plan)) {
+        return incumbent.offer(known).map(drop);
     }
     let Some(one) = task.one.as_ref().filter(|_| !incumbent.is_done()) else { return Ok(()) };
     if let Some(known) = one.at_once() {

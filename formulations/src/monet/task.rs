@@ -16,6 +16,7 @@ use crate::staged::graph::{Graph, Operator, Way};
 use crate::staged::joint::Joint;
 use crate::staged::model::{Around, Linear, Run};
 use crate::staged::stages::Stages;
+use crate::staged::starts::follow_with;
 
 /// Beyond so many stages times values a schedule is not made anew for every idea.
 const LARGE: usize = 2_000_000;
@@ -55,15 +56,26 @@ impl Task<'_> {
         Duration::from_secs_f64(1e-8 * cells as f64)
     }
 
-    /// Stages of one implementation per operator as a schedule of this problem: as they are, or what keeping the same
-    /// comes to with all implementations, if that is better.
+    /// Stages of one implementation per operator as a schedule of this problem.
     pub fn lift(&self, joint: &Joint, stages: &Stages) -> Option<Plan> {
-        let runs = stages.runs.iter().enumerate().map(|(stage, runs)| {
-            let run = |&position: &usize| {
-                let implementation = joint.run(stage, position)?.implementation;
-                Some((position, self.way(stage, position, implementation)?))
-            };
-            runs.iter().map(run).collect::<Option<Vec<Run>>>()
+        let implementation = |stage, position| Some((position, joint.run(stage, position)?.implementation));
+        let runs = stages.runs.iter().enumerate();
+        let runs = runs.map(|(stage, runs)| runs.iter().map(|&position| implementation(stage, position)).collect());
+        self.plan(&runs.collect::<Option<Vec<Vec<_>>>>()?)
+    }
+
+    /// What a schedule in any order comes to in these stages.
+    pub fn follow(&self, schedule: &Schedule) -> Option<Plan> {
+        let may = |position: usize| !self.graph.operators[position].again.is_empty();
+        self.plan(&follow_with(self.instance, schedule, u64::MAX, may))
+    }
+
+    /// The schedule of some runs by stage, positions and implementations: as they are, or what keeping the same comes to with
+    /// all implementations, if that is better.
+    fn plan(&self, runs: &[Vec<(usize, usize)>]) -> Option<Plan> {
+        let runs = runs.iter().enumerate().map(|(stage, runs)| {
+            let way = |&(position, implementation)| Some((position, self.way(stage, position, implementation)?));
+            runs.iter().map(way).collect::<Option<Vec<Run>>>()
         });
         let plan = Plan::of_runs(self.graph, runs.collect::<Option<_>>()?)?;
         if self.is_large() {

@@ -101,30 +101,46 @@ pub fn offer_starts(
 /// first run that follows it. A schedule in stages comes out as it is; of another one runs may be left
 /// out, and it may need more memory.
 pub fn follow(instance: &Instance, joint: &Joint, schedule: &Schedule, copies: u64) -> Stages {
+    let may = |position: usize| joint.operators[position].again.is_some();
+    let runs = follow_with(instance, schedule, copies, may).into_iter();
+    Stages { runs: runs.map(|runs| runs.into_iter().map(|run| run.0).collect()).collect() }
+}
+
+/// The same with the implementation of each run, by stage: positions in the instance's order, of which not all may run again.
+pub fn follow_with(
+    instance: &Instance,
+    schedule: &Schedule,
+    copies: u64,
+    may: impl Fn(usize) -> bool,
+) -> Vec<Vec<(usize, usize)>> {
     let mut position_of = vec![0; instance.operators().len()];
-    for (position, operator) in joint.operators.iter().enumerate() {
-        position_of[operator.id.index()] = position;
+    for (position, id) in instance.order().iter().enumerate() {
+        position_of[id.index()] = position;
     }
-    let mut stages = Stages::store_all(joint);
-    let mut runs = vec![0_u64; joint.len()];
-    let mut waiting: Vec<usize> = Vec::new();
+    let mut stages = vec![Vec::new(); instance.order().len()];
+    let mut runs = vec![0_u64; stages.len()];
+    let mut waiting: Vec<(usize, usize)> = Vec::new();
     for step in &schedule.steps {
-        let Step::Compute { operator, .. } = *step else { continue };
+        let Step::Compute { operator, implementation } = *step else { continue };
         let position = position_of[operator.index()];
         if runs[position] > 0 {
-            waiting.push(position);
+            waiting.push((position, implementation));
             continue;
         }
         runs[position] = 1;
         waiting.sort_unstable();
-        waiting.dedup();
+        waiting.dedup_by_key(|run| run.0);
         for later in waiting.drain(..) {
-            if later < position && runs[later] < copies && joint.operators[later].again.is_some() {
-                runs[later] += 1;
-                stages.runs[position].push(later);
+            if later.0 < position && runs[later.0] < copies && may(later.0) {
+                runs[later.0] += 1;
+                stages[position].push(later);
             }
         }
-        stages.runs[position].sort_unstable();
+        stages[position].push((position, implementation));
+    }
+    // A forward operator of no use may have been left out.
+    for position in (0..stages.len()).filter(|&position| runs[position] == 0) {
+        stages[position].push((position, 0));
     }
     stages
 }

@@ -23,7 +23,7 @@ use remat_formulations::search::separation::{Pass, Relaxation, Solving, separate
 use remat_formulations::staged::graph::Graph;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::model::{Linear, Run};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Context, Limits, Parameters, Starts, Termination, find};
 use remat_solvers::backend;
 
 const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
@@ -70,6 +70,46 @@ fn what_the_search_starts_from_is_reported_as_it_comes() {
         improved += times.windows(2).filter(|pair| pair[1] < pair[0]).count();
     }
     assert!(improved > 0, "of no start more than one schedule was heard");
+}
+
+/// Another method has found a schedule before.
+struct Known(Schedule);
+
+impl Starts for Known {
+    fn schedule(&self, _: &str, _: &Context<'_>, _: Option<u64>, _: Option<Duration>) -> Result<Schedule, String> {
+        Err("not at hand".into())
+    }
+
+    fn known(&self) -> Option<Schedule> {
+        Some(self.0.clone())
+    }
+}
+
+#[test]
+fn it_goes_on_from_what_others_have_found_with_the_implementations_of_that() {
+    let method = find("monet").expect("registered");
+    let parameters = Parameters::defaults(method.about().parameters);
+    // No time for anything but starts.
+    let limits = Limits { time: Some(Duration::ZERO), threads: 1, seed: 0 };
+    let mut better = 0;
+    for seed in 0..12 {
+        let instance = instance(seed);
+        let budgets: Vec<_> = some_budgets(&instance, &Graph::new(&instance, ALL)).into_iter().map(Some).collect();
+        for best in solve("monet", &instance, &budgets, &[]) {
+            let Some(schedule) = best.schedule else { continue };
+            let budget = [best.budget];
+            let context = Context::new(&instance, &parameters, &budget, limits);
+            let time = |context: &Context<'_>| {
+                let answers = method.answers(context).expect("supported");
+                answers[0].claimed.map_or(u64::MAX, |claimed| claimed.time)
+            };
+            let alone = time(&context);
+            let after = time(&Context { starts: &Known(schedule), ..context });
+            assert_eq!(Some(after), best.claimed.map(|claimed| claimed.time), "seed {seed}, budget {:?}", best.budget);
+            better += usize::from(after < alone);
+        }
+    }
+    assert!(better > 10, "starts alone were as good but for {better}");
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str)
 fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple> {
     let simulated_time = |time: u64| time as f64 / row.store_all_time as f64;
     let bytes = |bytes: u64| bytes as f64 / scale;
-    let executed_time = execution.executed_over_store_all.unwrap_or(execution.executed_time_ns? as f64 / store_all as f64);
+    let executed_time =
+        execution.executed_over_store_all.unwrap_or(execution.executed_time_ns? as f64 / store_all as f64);
     let claimed = row.claimed_peak.zip(row.claimed_time);
     Some(Triple {
         label: series_label(row),
