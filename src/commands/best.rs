@@ -139,8 +139,11 @@ fn check(arguments: &Arguments, library: &Library, folder: &Path) -> Result<(), 
 /// Says what an update changed, and fails where rows or bounds were refused.
 fn tell(changes: &Changes, folder: &Path) -> Result<(), Failure> {
     let path = best::path_in(folder);
-    let changed = format!("{} new, {} better", changes.new, changes.better);
-    output::result(&format!("{}: {changed}", path.display()))?;
+    let gone = match changes.gone {
+        0 => String::new(),
+        gone => format!(", {} of instances as they were before dropped", count(gone, "value")),
+    };
+    output::result(&format!("{}: {} new, {} better{gone}", path.display(), changes.new, changes.better))?;
     let refused: Vec<&str> = changes.refused.iter().chain(&changes.refuted).map(String::as_str).collect();
     if refused.is_empty() {
         return Ok(());

@@ -190,6 +190,29 @@ fn an_instance_is_found_by_its_contents_whatever_its_file_is_called() {
 }
 
 #[test]
+fn values_of_an_instance_as_it_was_before_make_room_for_those_of_the_new_one() {
+    let checkout = Checkout::new();
+    let run = "run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out";
+    checkout.ok(&format!("{run} first"));
+    checkout.ok("best --update first");
+    let path = checkout.path("instances/small/counter.json");
+    let mut document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let time = &mut document["operators"][0]["implementations"][0]["time"];
+    *time = (time.as_u64().unwrap() + 1).into();
+    std::fs::write(&path, document.to_string()).unwrap();
+    assert!(checkout.bench("best --check").stdout.contains("has changed"));
+    let before = rows(&checkout.path("results/best-known.csv"));
+    checkout.ok(&format!("{run} second"));
+    let done = checkout.ok("best --update second").stdout;
+    assert!(
+        done.contains(&format!(", {} value", before.len())) && done.contains("as they were before dropped"),
+        "{done}"
+    );
+    checkout.ok("best --check");
+    assert_eq!(rows(&checkout.path("results/best-known.csv")).len(), before.len());
+}
+
+#[test]
 fn what_goes_wrong_advises_no_flag_that_best_lacks() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");

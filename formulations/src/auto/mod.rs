@@ -25,7 +25,8 @@ use board::{Board, Role};
 /// MONeT's, which contains it and begins with `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the
 /// time. Then an annealing (`fastsa`, which may change the order) starts from the best schedule so far. If what it finds is
 /// the best, the same program looks for the best schedule in that order. One follows the other, each with all threads, and a
-/// schedule that one finds is a start of all that come later.
+/// schedule that one finds is a start of all that come later. Where there is no backward pass most orders are open: the search
+/// has a quarter of the time, the annealing three quarters of what is left.
 ///
 /// After a proof, annealing and its order have half of the time that was spent each, and at least a tenth of the limit or a
 /// second, since another order may be faster than the best of the given one. Without a time limit a
@@ -217,7 +218,12 @@ impl<'a> Work<'a> {
             let parts = 2 * (rounds - round);
             // A budget that a short annealing misses, a long one may meet.
             let is_long = (self.chooses() || round > 0) && !self.board.has_schedule();
-            let clock = if is_long { self.clock.all_but(10) } else { self.clock.share(parts) };
+            let clock = match (is_long, self.trains) {
+                (true, _) => self.clock.all_but(10),
+                // What a good order of so many brings is more than what a program finds in it.
+                (false, false) => self.clock.all_but(4),
+                (false, true) => self.clock.share(parts),
+            };
             self.anneal(round, clock);
             self.keep_order(self.clock.share(parts - 1));
         }

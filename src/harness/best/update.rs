@@ -25,6 +25,8 @@ pub struct Changes {
     pub new: usize,
     /// Entries with a better time, bound or proof.
     pub better: usize,
+    /// Entries about an earlier state of an instance.
+    pub gone: usize,
     /// Rows that were refused, and why.
     pub refused: Vec<String>,
     /// Bounds that a schedule refutes.
@@ -36,6 +38,7 @@ impl Changes {
     pub(super) fn add(&mut self, other: Self) {
         self.new += other.new;
         self.better += other.better;
+        self.gone += other.gone;
         self.refused = other.refused;
         self.refuted.extend(other.refuted);
         self.refuted.sort();
@@ -78,6 +81,7 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
             }
         }
     }
+    changes.gone = drop_gone(&mut entries, &offers, &mut instances);
     for offer in &offers {
         offer.ask(&mut entries);
     }
@@ -96,6 +100,18 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
     write(folder, &mut entries)?;
     remove_unnamed(folder, &entries);
     Ok(changes)
+}
+
+/// Drops what is about an earlier state of an instance that rows are about; how many entries. Another instance of the same name
+/// that is still there keeps its own.
+fn drop_gone(entries: &mut Vec<Entry>, offers: &[Offer], instances: &mut Instances) -> usize {
+    let before = entries.len();
+    entries.retain(|entry| {
+        let mut now = offers.iter().map(|offer| &offer.said).filter(|said| said.instance == entry.instance);
+        let same = now.all(|said| said.instance_hash == entry.instance_hash);
+        same || instances.named(&entry.instance, &entry.instance_hash).is_ok()
+    });
+    before - entries.len()
 }
 
 /// Whether a row has a budget and a schedule or a proof.
