@@ -191,6 +191,12 @@ impl Instance {
     pub fn order(&self) -> &[OperatorId] {
         &self.order
     }
+    /// The position of each operator in that order, by [`OperatorId`].
+    pub fn positions(&self) -> Vec<usize> {
+        let mut positions = vec![0; self.order.len()];
+        self.order.iter().enumerate().for_each(|(at, id)| positions[id.index()] = at);
+        positions
+    }
     /// The same instance with the order in which a schedule runs operators first, each as early as can be; what the schedule
     /// leaves out comes as soon as all that it may read is made. It keeps its hash: its schedules are the same.
     #[must_use]

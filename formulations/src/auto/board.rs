@@ -116,7 +116,7 @@ impl<'a> Board<'a> {
 
     /// Runs a method on the instance in the order of the best schedule so far. What it proves holds for that order alone.
     pub fn run_in_best_order(&self, id: &'static str, limits: Limits) {
-        let Some(best) = lock(&self.best).as_ref().map(|best| best.schedule.clone()) else { return };
+        let Some(best) = self.known() else { return };
         let instance = self.context.instance.in_order_of(&best);
         self.run_on(&instance, &format!("{id} in another order"), (id, &[]), limits, Role::Afterwards);
     }

@@ -88,10 +88,7 @@ impl Graph {
     /// The graph of an instance.
     pub fn new(instance: &Instance) -> Self {
         let mut number = vec![None; instance.tensors().len()];
-        let mut position = vec![0; instance.operators().len()];
-        for (at, id) in instance.order().iter().enumerate() {
-            position[id.index()] = at;
-        }
+        let position = instance.positions();
         let mut tensors = Vec::new();
         for id in instance.tensor_ids() {
             let tensor = instance.tensor(id);

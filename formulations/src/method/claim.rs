@@ -291,10 +291,7 @@ pub fn fixed_implementations(instance: &Instance) -> Option<Vec<(usize, Option<u
 }
 
 fn order_of(instance: &Instance, computes: &[(usize, usize)]) -> Order {
-    let mut position = vec![0; instance.operators().len()];
-    for (at, id) in instance.order().iter().enumerate() {
-        position[id.index()] = at;
-    }
+    let position = instance.positions();
     // The next first run, and where the stage is: one beyond the last position that ran again in it.
     let (mut next, mut reached, mut stages) = (0, 0, true);
     for &(operator, _) in computes {

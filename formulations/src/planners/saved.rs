@@ -48,12 +48,10 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(instance: &'a Instance, plan: &'a Plan) -> Self {
-        let mut position = vec![0; instance.operators().len()];
-        instance.order().iter().enumerate().for_each(|(at, id)| position[id.index()] = at);
         Self {
             instance,
             plan,
-            position,
+            position: instance.positions(),
             there: instance.tensors().iter().map(|tensor| tensor.producer.is_none()).collect(),
             ran: vec![false; instance.operators().len()],
             computes: Vec::with_capacity(2 * instance.operators().len()),

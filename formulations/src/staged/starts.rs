@@ -113,11 +113,8 @@ pub fn follow_with(
     copies: u64,
     may: impl Fn(usize) -> bool,
 ) -> Vec<Vec<(usize, usize)>> {
-    let mut position_of = vec![0; instance.operators().len()];
-    for (position, id) in instance.order().iter().enumerate() {
-        position_of[id.index()] = position;
-    }
-    let mut stages = vec![Vec::new(); instance.order().len()];
+    let position_of = instance.positions();
+    let mut stages = vec![Vec::new(); position_of.len()];
     let mut runs = vec![0_u64; stages.len()];
     let mut waiting: Vec<(usize, usize)> = Vec::new();
     for step in &schedule.steps {

@@ -18,12 +18,11 @@ from functools import partial
 
 from ..costs.measure import interquartile_range
 from ..documents import Instance, Schedule
-from . import measure
+from . import measure, preferring
 from .job import Bench
 from .machine import Machine, Stamps
 from .once import store_all
 from .plan import Move, Plan, expectation, makes, plan
-from .preferring import families
 
 STATISTIC = "mean of the middle half of the iterations"
 # An operator and the implementation that ran.
@@ -61,7 +60,7 @@ def measured(bench: Bench, schedules: Sequence[Schedule] = ()) -> Measured:
     """The instance of `bench` with the times of what its schedules run, measured in whole iterations."""
     instance = bench.instance
     asked = [store_all(instance), *schedules]
-    asked += [store_all(instance, family) for family in families(instance)]
+    asked += [store_all(instance, family) for family in preferring.families(instance)]
     machines = [Machine(plan(instance, schedule), bench.trace, bench.module, bench.device) for schedule in asked]
     taken: list[list[list[int]]] = [[] for _ in machines]
 

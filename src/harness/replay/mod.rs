@@ -120,6 +120,11 @@ impl Execution {
         let here = (&self.instance_hash, &self.method, &self.parameters, &self.budget, self.seed);
         here == (&row.instance_hash, &row.method, &row.parameters, &row.budget, row.seed)
     }
+
+    /// The executed time over store-all's: as both were taken in turn, or else over what store-all took by itself.
+    pub fn over_store_all(&self, store_all: Option<u64>) -> Option<f64> {
+        self.executed_over_store_all.or_else(|| Some(self.executed_time_ns? as f64 / store_all? as f64))
+    }
 }
 
 /// `executed.csv` in a folder of results.

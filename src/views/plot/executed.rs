@@ -77,8 +77,6 @@ fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str)
 fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Option<Triple> {
     let simulated_time = |time: u64| time as f64 / row.store_all_time as f64;
     let bytes = |bytes: u64| bytes as f64 / scale;
-    let executed_time =
-        execution.executed_over_store_all.unwrap_or(execution.executed_time_ns? as f64 / store_all as f64);
     let claimed = row.claimed_peak.zip(row.claimed_time);
     Some(Triple {
         label: series_label(row),
@@ -87,7 +85,7 @@ fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Op
         joined: if row.budget_size.is_some() { Joined::Lines } else { Joined::No },
         claimed: claimed.map(|(peak, time)| (bytes(peak), simulated_time(time))),
         simulated: (bytes(row.simulated_peak?), simulated_time(row.simulated_time?)),
-        executed: (bytes(execution.executed_peak_bytes?), executed_time),
+        executed: (bytes(execution.executed_peak_bytes?), execution.over_store_all(Some(store_all))?),
     })
 }
 

@@ -73,18 +73,15 @@ fn lines(records: &[Record], executed: &[Execution], group: Group) -> Vec<Line> 
     lines
 }
 
-/// Times over store-all's, simulated and measured: as they were taken in turn, or else of the executions on the same device.
+/// Times over store-all's on the same instance and device, simulated and measured.
 fn over_store_all(execution: &Execution, row: &Record, executed: &[Execution]) -> Option<(f64, f64)> {
-    let in_turn = execution.simulated_over_store_all.zip(execution.executed_over_store_all);
-    let ratio = |time: Option<u64>, reference: u64| Some(time? as f64 / reference as f64);
     let same = |other: &&Execution| {
         other.method == "store-all"
             && (&other.instance_hash, &other.device) == (&execution.instance_hash, &execution.device)
     };
-    in_turn.or_else(|| {
-        let store_all = executed.iter().find(same)?.executed_time_ns?;
-        ratio(row.simulated_time, row.store_all_time).zip(ratio(execution.executed_time_ns, store_all))
-    })
+    let store_all = executed.iter().find(same).and_then(|other| other.executed_time_ns);
+    let simulated = || Some(row.simulated_time? as f64 / row.store_all_time as f64);
+    execution.simulated_over_store_all.or_else(simulated).zip(execution.over_store_all(store_all))
 }
 
 impl Line {
