@@ -50,7 +50,8 @@ struct Proved {
 pub struct Board<'a> {
     context: &'a Context<'a>,
     index: usize,
-    budget: Option<u64>,
+    /// In bytes; none means unlimited.
+    pub budget: Option<u64>,
     began: Instant,
     /// Time of store-all with the fastest implementations.
     base: u64,
@@ -114,11 +115,9 @@ impl<'a> Board<'a> {
         self.run_on(self.context.instance, id, (id, settings), limits, role);
     }
 
-    /// Runs a method on the instance in the order of the best schedule so far. What it proves holds for that order alone.
-    pub fn run_in_best_order(&self, id: &'static str, limits: Limits) {
-        let Some(best) = self.known() else { return };
-        let instance = self.context.instance.in_order_of(&best);
-        self.run_on(&instance, &format!("{id} in another order"), (id, &[]), limits, Role::Afterwards);
+    /// Runs a method on the instance in another order, which has a name. What it proves holds for that order alone.
+    pub fn run_in_order(&self, instance: &Instance, order: &str, id: &'static str, limits: Limits) {
+        self.run_on(instance, &format!("{id} in {order}"), (id, &[]), limits, Role::Afterwards);
     }
 
     fn run_on(&self, instance: &Instance, name: &str, asked: Asked<'_>, limits: Limits, role: Role) {

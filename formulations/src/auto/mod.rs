@@ -1,6 +1,7 @@
 //! `auto`: the best schedule that the seconds allow, by several methods that hand their schedules on.
 
 mod board;
+mod order;
 
 use std::time::Duration;
 
@@ -8,10 +9,11 @@ use remat_core::format::Phase;
 use remat_core::{Instance, Operator};
 
 use crate::method::parameters::Parameters;
-use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Limits, Method, MethodError, SkipReason};
+use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Limits, Method, MethodError, SkipReason, Starts};
 use crate::search::clock::Clock;
 use crate::{setting, settings};
 use board::{Board, Role};
+use order::large_results_last;
 
 /// The best schedule that the seconds allow, and how far it may be from the best possible.
 ///
@@ -28,7 +30,10 @@ use board::{Board, Role};
 /// schedule that one finds is a start of all that come later. Where there is no backward pass most orders are open: the search
 /// has a quarter of the time, the annealing three quarters of what is left.
 ///
-/// After a proof, annealing and its order have half of the time that was spent each, and at least a tenth of the limit or a
+/// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
+/// results come last: weight gradients that take more memory than what they are made from.
+///
+/// After a proof, that, annealing and its order have half of the time that was spent each, and at least a tenth of the limit or a
 /// second, since another order may be faster than the best of the given one. Without a time limit a
 /// proof ends everything.
 ///
@@ -207,8 +212,17 @@ impl<'a> Work<'a> {
 
     /// The best schedule in the order of an annealing's.
     fn keep_order(&self, clock: Clock) {
-        if self.board.is_by("fastsa") && !clock.is_over() {
-            self.board.run_in_best_order(self.searching, self.limits(clock));
+        let best = self.board.known().filter(|_| self.board.is_by("fastsa") && !clock.is_over());
+        if let Some(best) = best {
+            let instance = self.context.instance.in_order_of(&best);
+            self.board.run_in_order(&instance, "another order", self.searching, self.limits(clock));
+        }
+    }
+
+    /// The order in which large results come last.
+    fn results_last(&self, clock: Clock) {
+        if let Some(instance) = large_results_last(self.context.instance, self.board.budget.unwrap_or(u64::MAX)) {
+            self.board.run_in_order(&instance, "the order with large results last", self.searching, self.limits(clock));
         }
     }
 
@@ -253,9 +267,13 @@ impl<'a> Work<'a> {
         if self.board.is_settled() {
             let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
             let time = least.max(self.clock.elapsed() / 2);
+            self.results_last(self.clock.at_most(time));
             self.anneal(0, self.clock.at_most(time));
             self.keep_order(self.clock.at_most(time));
         } else {
+            if self.is_hard || !self.board.has_schedule() {
+                self.results_last(self.clock.share(4));
+            }
             self.orders();
         }
     }

@@ -2,6 +2,7 @@
 //! neighbourhood; and the published one.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use remat_solvers::{Model, RowBlock};
@@ -119,6 +120,12 @@ impl Staged for Task<'_> {
     }
 
     fn improve(&self, start: &Stages, effort: Effort<'_>, offer: Offer<'_, Stages>) -> Result<(), MethodError> {
+        // All that is offered is within the budget.
+        let is_open = Cell::new(effort.any);
+        let offer = &mut |stages| {
+            is_open.set(false);
+            offer(stages)
+        };
         if self.meets(start) {
             offer(start.clone())?;
         } else if self.joint.len() <= REPAIRED && self.copies.is_none() {
@@ -140,7 +147,12 @@ impl Staged for Task<'_> {
         // More from search to search.
         let moves = (moves / 4) << effort.round.min(4);
         let plan = Plan { moves, initial: initial * effort.heat, last };
-        offering(offer, |better| anneal(self, effort, plan, start, better))
+        let clock = if is_open.get() { effort.clock.share(2) } else { effort.clock };
+        offering(offer, |better| anneal(self, Effort { clock, ..effort }, plan, start, better))?;
+        if is_open.get() {
+            offering(offer, |better| prices::any(self, effort, better))?;
+        }
+        Ok(())
     }
 
     fn first_blocks(&self) -> Vec<Block> {

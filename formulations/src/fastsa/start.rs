@@ -18,5 +18,8 @@ pub fn by_prices(instance: &Instance, budget: u64, time: Option<Duration>, seed:
     let mut best = None;
     let effort = Effort::alone(Clock::start(time), seed);
     prices::first(&task, effort, &mut |stages| best = Some(stages.clone()));
+    if best.is_none() {
+        prices::any(&task, effort, &mut |stages| best = Some(stages.clone()));
+    }
     best.map(|stages| stages.schedule(instance, &task.joint))
 }

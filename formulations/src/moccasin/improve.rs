@@ -124,7 +124,8 @@ impl Search<'_, '_> {
         let (task, incumbent) = (self.task, self.incumbent);
         let seed = self.solving.seed.wrapping_add(self.rounds as u64);
         let (clock, stop) = (self.clock.at_most(time), incumbent.interrupt());
-        let effort = |heat| Effort { round: self.rounds, heat, seed, clock, stop };
+        let any = incumbent.time().is_none();
+        let effort = |heat| Effort { round: self.rounds, heat, any, seed, clock, stop };
         let mut offer = |stages| incumbent.offer(stages).map(drop);
         match incumbent.best() {
             Some(best) => task.improve(&best, effort(0.2), &mut offer)?,

@@ -20,6 +20,8 @@ pub struct Effort<'e> {
     pub round: usize,
     /// How far from its start it goes at first: 1 where the start may be far from good, less to polish.
     pub heat: f64,
+    /// Whether any schedule within the budget will do, since none is known.
+    pub any: bool,
     /// Seed.
     pub seed: u64,
     /// Time.
@@ -32,7 +34,7 @@ impl Effort<'_> {
     /// A first search from far, within some time, which nothing else ends.
     pub fn alone(clock: Clock, seed: u64) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        Self { round: 1, heat: 1.0, seed, clock, stop: &NEVER }
+        Self { round: 1, heat: 1.0, any: true, seed, clock, stop: &NEVER }
     }
 
     /// Whether the time is up, or nothing more is wanted.

@@ -205,7 +205,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let seed = self.solving.seed.wrapping_add(self.round as u64);
         let mut offer = |solution| incumbent.offer(solution).map(drop);
         let stop = incumbent.interrupt();
-        let effort = Effort { round: self.round, heat: 0.3, seed, clock: clock.share(3), stop };
+        let any = incumbent.time().is_none();
+        let effort = Effort { round: self.round, heat: 0.3, any, seed, clock: clock.share(3), stop };
         problem.improve(expanded, effort, &mut offer)
     }
 

@@ -17,6 +17,15 @@ use crate::staged::timeline::Timeline;
 /// Moves between two looks at price and clock.
 const ROUND: u64 = 512;
 
+/// First price of a byte over the budget, in mean times of an operator for the mean bytes of a value.
+const PRICE: f64 = 0.1;
+
+/// By what it is multiplied where the budget is to be met at all, the temperature of that at the beginning and at the end
+/// in mean bytes of a value, and moves for each operator.
+const WEIGHT: f64 = 100.0;
+const HEAT_TO_MEET: (f64, f64) = (2.0, 0.2);
+const MOVES_TO_MEET: u64 = 1000;
+
 /// How an annealing goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -56,33 +65,12 @@ pub fn offering(offer: Offer<'_, Stages>, search: impl FnOnce(&mut Better<'_>)) 
 /// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
 /// budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, better: &mut Better<'_>) {
-    let (joint, copies) = (&*task.joint, task.copies.unwrap_or(u64::MAX));
-    let movable: Vec<usize> = (0..joint.len())
-        .filter(|&position| joint.operators[position].again.is_some() && joint.last_run(position) > position)
-        .collect();
-    if movable.is_empty() || copies < 2 {
-        return;
-    }
-    let timeline = Timeline::new(joint, start, task.budget_bytes(), task.workspace);
-    let mean = |sum: u64| (sum as f64 / joint.len() as f64).max(1e-9);
-    let unit_time = mean(joint.operators.iter().map(|operator| operator.first.time).sum());
-    let unit_bytes = mean(joint.values.iter().map(|value| value.bytes).sum());
-    let mut walk = Walk {
-        joint,
-        copies,
-        movable,
-        random: Random::part(effort.seed, 0x4d6f_6363),
-        price: 0.1 * unit_time / unit_bytes,
-        excess: timeline.excess(),
-        timeline,
-        moves: Vec::new(),
-        scratch: Vec::new(),
-    };
+    let Some(mut walk) = Walk::new(task, effort.seed, start) else { return };
     let mut least = u64::MAX;
     let mut round = 0;
     while round * ROUND < plan.moves && !effort.is_over() {
         let done = effort.clock.progress().max((round * ROUND) as f64 / plan.moves as f64);
-        let temperature = unit_time * plan.initial * (plan.last / plan.initial).powf(done);
+        let temperature = walk.unit_time * plan.initial * (plan.last / plan.initial).powf(done);
         let mut within = 0;
         for _ in 0..ROUND {
             walk.step(temperature);
@@ -98,6 +86,29 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
     }
 }
 
+/// The first stages within the budget on a walk from some that exceed it by little, whatever they take: bytes over the
+/// budget weigh much more than time, and the temperature is in such bytes.
+pub fn meet(task: &Task<'_>, effort: Effort<'_>, start: &Stages) -> Option<Stages> {
+    let mut walk = Walk::new(task, effort.seed, start)?;
+    walk.price *= WEIGHT;
+    let rounds = MOVES_TO_MEET * task.joint.len() as u64 / ROUND;
+    for round in 0..rounds {
+        if effort.is_over() {
+            break;
+        }
+        let done = effort.clock.progress().max(round as f64 / rounds as f64);
+        let (initial, last) = HEAT_TO_MEET;
+        let temperature = WEIGHT * PRICE * walk.unit_time * initial * (last / initial).powf(done);
+        for _ in 0..ROUND {
+            walk.step(temperature);
+            if walk.excess == 0 {
+                return Some(walk.timeline.stages());
+            }
+        }
+    }
+    None
+}
+
 /// The walk.
 struct Walk<'a> {
     joint: &'a Joint,
@@ -108,6 +119,8 @@ struct Walk<'a> {
     random: Random,
     timeline: Timeline<'a>,
     excess: i64,
+    /// Mean time of an operator.
+    unit_time: f64,
     /// Time that a byte over the budget costs, at one run.
     price: f64,
     /// The change in hand: what is toggled.
@@ -115,7 +128,34 @@ struct Walk<'a> {
     scratch: Vec<usize>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// A walk from some stages; none where no operator may run again.
+    fn new(task: &'a Task<'_>, seed: u64, start: &Stages) -> Option<Self> {
+        let (joint, copies) = (&*task.joint, task.copies.unwrap_or(u64::MAX));
+        let may_again =
+            |&position: &usize| joint.operators[position].again.is_some() && joint.last_run(position) > position;
+        let movable: Vec<usize> = (0..joint.len()).filter(may_again).collect();
+        if movable.is_empty() || copies < 2 {
+            return None;
+        }
+        let timeline = Timeline::new(joint, start, task.budget_bytes(), task.workspace);
+        let mean = |sum: u64| (sum as f64 / joint.len() as f64).max(1e-9);
+        let unit_time = mean(joint.operators.iter().map(|operator| operator.first.time).sum());
+        let unit_bytes = mean(joint.values.iter().map(|value| value.bytes).sum());
+        Some(Self {
+            joint,
+            copies,
+            movable,
+            random: Random::part(seed, 0x4d6f_6363),
+            unit_time,
+            price: PRICE * unit_time / unit_bytes,
+            excess: timeline.excess(),
+            timeline,
+            moves: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
     /// Proposes a change, and takes it or not.
     fn step(&mut self, temperature: f64) {
         self.moves.clear();
@@ -282,6 +322,27 @@ mod tests {
             let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
             assert_eq!(timeline.some_over(&mut random).is_some(), over);
         }
+    }
+
+    #[test]
+    fn a_walk_comes_from_stages_over_the_budget_to_stages_within_it() {
+        let instance = instance(60, 5);
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
+        let store_all = Stages::store_all(&joint);
+        let budget = store_all.claim(&joint, true).peak_bytes * 3 / 4;
+        let task = |copies| Task {
+            instance: &instance,
+            joint: Arc::clone(&joint),
+            budget: Some(budget),
+            workspace: true,
+            copies,
+        };
+        for copies in [None, Some(3)] {
+            let task = task(copies);
+            let found = meet(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("found");
+            assert!(task.meets(&found));
+        }
+        assert_eq!(meet(&task(Some(1)), Effort::alone(Clock::start(None), 1), &store_all), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use crate::random::Random;
 use crate::search::problem::Effort;
-use crate::staged::anneal::Better;
+use crate::staged::anneal::{Better, meet};
 use crate::staged::occupancy::Occupancy;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -72,7 +72,20 @@ pub fn first(task: &Task<'_>, effort: Effort<'_>, better: &mut Better<'_>) {
     }
 }
 
-/// The same, and then sweeps that cool down; courses differ by their number, and are the better together.
+/// Any schedule within the budget, where it is hard to meet: a walk goes on from where prices leave little over the budget.
+pub fn any(task: &Task<'_>, effort: Effort<'_>, better: &mut Better<'_>) {
+    for kind in KINDS {
+        let Some(mut search) = Search::new(task, effort, kind, better) else { return };
+        search.rise();
+        search.meet();
+        search.strip();
+        if search.found.is_some() {
+            return;
+        }
+    }
+}
+
+/// What prices find, and then sweeps that cool down; courses differ by their number, and are the better together.
 pub fn course(task: &Task<'_>, effort: Effort<'_>, number: usize, better: &mut Better<'_>) {
     let effort = Effort { seed: effort.seed.wrapping_add((number / COURSES) as u64), ..effort };
     if let Some(mut search) = Search::new(task, effort, KINDS[number % COURSES], better) {
@@ -93,6 +106,8 @@ struct Search<'a, 'b> {
     budget: i64,
     /// The same without what is always there: what excesses are measured by.
     room: f64,
+    /// What may exceed the budget and is little, in sum over stages, likewise.
+    little: f64,
     /// By stage, what [`Occupancy::bytes`] counts beyond the peak, or less; as of the last sweep.
     beyond: Vec<i64>,
     /// The first price.
@@ -129,6 +144,7 @@ impl<'a, 'b> Search<'a, 'b> {
             occupancy: Occupancy::new(joint, &Stages::store_all(joint), task.copies.unwrap_or(u64::MAX)),
             budget: i64::try_from(task.budget_bytes()).unwrap_or(i64::MAX),
             room: task.budget_bytes().saturating_sub(joint.base_bytes).max(1) as f64,
+            little: 0.0,
             beyond: vec![0; end],
             unit: 0.0,
             level: vec![0.0; end],
@@ -141,6 +157,7 @@ impl<'a, 'b> Search<'a, 'b> {
             better,
         };
         let peaks = search.peaks();
+        search.little = LITTLE * search.total_excess(&search.occupancy.bytes());
         search.unit = search.low_price(&peaks)?;
         let most = peaks.iter().map(|&peak| search.excess(peak)).fold(0.0, f64::max);
         search.lowest = -course.steepness * most;
@@ -190,16 +207,26 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Raises prices until little exceeds the budget and something is found.
     fn rise(&mut self) {
-        let little = LITTLE * self.total_excess(&self.occupancy.bytes());
         let clock = self.effort.clock.share(1);
         for _ in 0..RISING {
             // Where time is short prices rise faster.
             self.haste = 1.0 + HASTE * clock.progress();
-            if self.sweep() <= little && self.found.is_some() || self.effort.is_over() {
+            if self.sweep() <= self.little && self.found.is_some() || self.effort.is_over() {
                 break;
             }
         }
         self.haste = 1.0;
+    }
+
+    /// Walks from the stages as they are to some within the budget, where nothing is found and little exceeds it.
+    fn meet(&mut self) {
+        let peaks = self.peaks();
+        if self.found.is_none()
+            && self.total_excess(&peaks) <= self.little
+            && let Some(stages) = meet(self.task, self.effort, &self.occupancy.stages())
+        {
+            self.take(stages);
+        }
     }
 
     /// Sweeps while the temperature falls to nothing; as many again where nothing is found.
@@ -238,7 +265,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
         let peaks = self.peaks();
         if peaks.iter().all(|&peak| peak <= self.budget) {
-            self.take();
+            self.take(self.occupancy.stages());
         }
         for (stage, &peak) in peaks.iter().enumerate() {
             let excess = self.excess(peak);
@@ -270,9 +297,8 @@ impl<'a, 'b> Search<'a, 'b> {
         self.occupancy.set_prices(prices.into_iter());
     }
 
-    /// Takes the stages as they are, which are within the budget.
-    fn take(&mut self) {
-        let stages = self.occupancy.stages();
+    /// Takes stages within the budget, if they are the fastest so far.
+    fn take(&mut self, stages: Stages) {
         let time = stages.time(&self.task.joint);
         if self.found.as_ref().is_none_or(|(found, _)| time < *found) {
             (self.better)(&stages);
@@ -420,6 +446,6 @@ impl<'a, 'b> Search<'a, 'b> {
                 }
             }
         }
-        self.take();
+        self.take(self.occupancy.stages());
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::networks::{budgets, instance, solve};
+use remat_core::format::{OperatorDocument, TensorDocument, TensorKind};
 use remat_core::generate::layered::{Layered, layered};
+use remat_core::generate::unit::unit_chain;
 use remat_core::{Instance, simulate};
 use remat_formulations::method::claim::Order;
 use remat_formulations::staged::joint::Joint;
@@ -89,6 +91,40 @@ fn where_an_annealing_finds_a_better_order_the_best_schedule_in_that_order_is_lo
         }
     }
     assert!(looked > 0, "{looked} looked for, {found} found");
+}
+
+/// A unit chain of 8 layers; the last one has a weight gradient, which is made as soon as can be.
+fn with_large_gradient(bytes: u64) -> Instance {
+    let mut document = unit_chain("dense-at-the-end", 8);
+    let (operator, tensor) = (document.operators[9].clone(), document.tensors[9].clone());
+    document.tensors.push(TensorDocument {
+        id: 17,
+        name: "w8".into(),
+        kind: TensorKind::ParamGradient,
+        bytes,
+        ..tensor
+    });
+    document.operators.push(OperatorDocument { id: 17, name: "w8".into(), outputs: vec![17], ..operator });
+    document.order.insert(10, 17);
+    Instance::new(&document).expect("valid")
+}
+
+#[test]
+fn large_results_come_last_where_that_leaves_more_room() {
+    let auto = find("auto").expect("registered");
+    let parameters = Parameters::defaults(auto.about().parameters);
+    // It reads the value of the last layer and the gradient of the loss, of size 1 each.
+    for (bytes, waits) in [(2, false), (4, true)] {
+        let instance = with_large_gradient(bytes);
+        let budgets = [Some(5 + bytes)];
+        let limits = Limits { time: Some(Duration::from_secs(60)), threads: 1, seed: 0 };
+        let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
+        let answer = auto.answers(&context).expect("answers").remove(0);
+        let given = time(&instance, &solve("checkmate-ilp", &instance, &budgets, &[])[0]).expect("found");
+        let found = time(&instance, &answer).expect("found");
+        assert_eq!(answer.note.contains("large results last"), waits, "{}", answer.note);
+        assert!(if waits { found < given } else { found <= given }, "{found}, {given}: {}", answer.note);
+    }
 }
 
 /// Wants nothing more once it has heard of a schedule.
