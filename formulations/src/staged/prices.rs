@@ -62,22 +62,21 @@ const LITTLE: f64 = 0.02;
 
 /// The first schedule within the budget, or a few, of the first course that finds any: `better` hears of each that is faster than those before.
 pub fn first(task: &Task<'_>, effort: Effort<'_>, better: &mut Better<'_>) {
-    for kind in KINDS {
-        let Some(mut search) = Search::new(task, effort, kind, better) else { return };
-        search.rise();
-        search.strip();
-        if search.found.is_some() {
-            return;
-        }
-    }
+    rise(task, effort, better, false);
 }
 
-/// Any schedule within the budget, where it is hard to meet: a walk goes on from where prices leave little over the budget.
+/// The same where the budget is hard to meet: a walk goes on from where prices leave little over it.
 pub fn any(task: &Task<'_>, effort: Effort<'_>, better: &mut Better<'_>) {
+    rise(task, effort, better, true);
+}
+
+fn rise(task: &Task<'_>, effort: Effort<'_>, better: &mut Better<'_>, walks: bool) {
     for kind in KINDS {
         let Some(mut search) = Search::new(task, effort, kind, better) else { return };
         search.rise();
-        search.meet();
+        if walks {
+            search.meet();
+        }
         search.strip();
         if search.found.is_some() {
             return;
