@@ -19,6 +19,8 @@ pub fn by_prices(instance: &Instance, budget: u64, time: Option<Duration>, seed:
     let effort = Effort::alone(Clock::start(time), seed);
     prices::first(&task, effort, &mut |stages| best = Some(stages.clone()));
     if best.is_none() {
+        // Another order may do where the given one cannot.
+        let effort = Effort { clock: effort.clock.share(4), ..effort };
         prices::any(&task, effort, &mut |stages| best = Some(stages.clone()));
     }
     best.map(|stages| stages.schedule(instance, &task.joint))
