@@ -33,9 +33,9 @@ use order::large_results_last;
 /// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
 /// results come last: weight gradients that take more memory than what they are made from.
 ///
-/// After a proof this search, an annealing, and the search of the annealing's order have half of the time that was spent each, and
-/// at least a tenth of the limit or a second, since another order may be faster than the best of the given one. Without a time limit a
-/// proof ends everything.
+/// Another order may be faster than the best of the given one. So after a proof this search, an annealing, and the search of the
+/// annealing's order go on. Each has half of the time that was spent, and at least a tenth of the limit or a second. Without a time
+/// limit a proof ends everything.
 ///
 /// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
 /// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and
