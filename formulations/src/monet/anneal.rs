@@ -1,5 +1,8 @@
-//! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of
-//! stages, each stage completed anew. What misses the capacity is penalised by how much.
+//! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of stages. A stage
+//! that does not touch the value has more or less memory by it, as long as all ways to run fit; others are completed anew.
+//! (That the value may make another way to run a stage's operator better is seen when the stage is next completed.)
+//! What exceeds the capacity is charged at a price that rises while the walk stays beyond it and falls while it stays within
+//! (as in `staged/anneal.rs`), and the walk cools with its clock.
 //!
 //! Deterministic for a seed unless the deadline comes first: the effort is counted in steps and completed stages.
 
@@ -7,13 +10,24 @@ use crate::random::Random;
 use crate::search::incumbent::Kept;
 use crate::search::problem::Effort;
 
+/// Temperature at the end, in mean times of a run.
+const LAST: f64 = 0.01;
+/// Moves between two looks at the price of memory beyond the capacity.
+const ROUND: u64 = 64;
+/// Its first price: so many mean times of a run for the mean bytes of a column in one stage.
+const PRICE: f64 = 0.3;
+
 /// What one stage comes to.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// Its time.
     pub time: f64,
-    /// By how much it exceeds the capacity, as a part of it.
-    pub excess: f64,
+    /// Its memory.
+    pub peak: u64,
+    /// Memory with the ways that need most among those to choose from: where that is within the capacity, none is left out.
+    pub widest: u64,
+    /// What runs in it.
+    pub runs: Vec<usize>,
     /// Columns that it makes again.
     pub made: Vec<usize>,
 }
@@ -29,8 +43,12 @@ pub trait Grid {
     /// The cheapest way through a stage between two sets of kept columns, within the capacity or as near as can be; none
     /// where something would have to run that must not.
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step>;
-    /// A time that no schedule undercuts.
-    fn least_time(&self) -> f64;
+    /// Whether something that runs in a stage may read or make a column, or counts it apart.
+    fn touches(&self, stage: usize, runs: &[usize], column: usize) -> bool;
+    /// Memory of a column.
+    fn bytes(&self, column: usize) -> u64;
+    /// Memory that there is.
+    fn capacity(&self) -> u64;
     /// The mean time of a run.
     fn mean_time(&self) -> f64;
 }
@@ -40,11 +58,20 @@ pub trait Grid {
 pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
     settle(grid, &mut kept);
     let mut search = Search::new(grid, kept, effort.seed)?;
-    search.hottest *= effort.heat;
     let steps = steps.min(50 * grid.columns() * grid.stages());
     while search.completed < steps && !effort.is_over() {
-        search.temperature = search.hottest * (1.0 - search.completed as f64 / steps as f64);
-        search.step();
+        let done = effort.clock.progress().max(search.completed as f64 / steps as f64);
+        search.temperature = grid.mean_time() * effort.heat * (LAST / effort.heat).powf(done);
+        let mut within = 0;
+        for _ in 0..ROUND {
+            if effort.is_over() {
+                break;
+            }
+            search.step();
+            within += u64::from(search.over == 0);
+        }
+        // A tenth of the time within the capacity is where the border is.
+        search.price *= if within * 10 > ROUND { 0.97 } else { 1.03 };
     }
     search.best.map(|best| best.1)
 }
@@ -58,6 +85,14 @@ pub fn settle<G: Grid>(grid: &G, kept: &mut Kept) {
     }
 }
 
+/// What a move does to a stage.
+enum Change {
+    /// Its memory and that of its widest ways.
+    Memory((u64, u64)),
+    /// All.
+    Anew(Step),
+}
+
 struct Search<'a, G: Grid> {
     grid: &'a G,
     kept: Kept,
@@ -65,10 +100,9 @@ struct Search<'a, G: Grid> {
     /// Time of what there is, and how many stages exceed the capacity.
     time: f64,
     over: usize,
-    /// Time that exceeding the capacity by all of it costs.
-    weight: f64,
+    /// Time that a byte beyond the capacity costs, in one stage.
+    price: f64,
     temperature: f64,
-    hottest: f64,
     random: Random,
     completed: usize,
     best: Option<(f64, Kept)>,
@@ -79,16 +113,16 @@ impl<'a, G: Grid> Search<'a, G> {
         let stages = 0..grid.stages();
         let passes: Vec<Step> =
             stages.map(|stage| grid.step(stage, &kept[stage], &kept[stage + 1])).collect::<Option<_>>()?;
+        let bytes: f64 = (0..grid.columns()).map(|column| grid.bytes(column) as f64).sum();
+        let mean_bytes = bytes / grid.columns().max(1) as f64;
         let mut search = Self {
             grid,
             kept,
             time: passes.iter().map(|pass| pass.time).sum(),
-            over: passes.iter().filter(|pass| pass.excess > 0.0).count(),
+            over: passes.iter().filter(|pass| pass.peak > grid.capacity()).count(),
             passes,
-            // A hundredth of the memory too much is worse than a tenth of the time.
-            weight: 10.0 * grid.least_time().max(1.0),
+            price: PRICE * grid.mean_time() / mean_bytes.max(1.0),
             temperature: 0.0,
-            hottest: grid.mean_time(),
             random: Random::new(seed),
             completed: 0,
             best: None,
@@ -97,8 +131,20 @@ impl<'a, G: Grid> Search<'a, G> {
         Some(search)
     }
 
-    fn energy_of(&self, pass: &Step) -> f64 {
-        pass.time + self.weight * pass.excess
+    /// Time, and what it costs to exceed the capacity.
+    fn energy_of(&self, time: f64, peak: u64) -> f64 {
+        time + self.price * peak.saturating_sub(self.grid.capacity()) as f64
+    }
+
+    /// Memory of a stage and of its widest ways once a column is there throughout, or no longer; none where it may be
+    /// completed in another way then.
+    fn shifted(&self, stage: usize, column: usize, there: bool) -> Option<(u64, u64)> {
+        let (pass, bytes, capacity) = (&self.passes[stage], self.grid.bytes(column), self.grid.capacity());
+        let (least, most) = if there { (pass.widest, pass.widest + bytes) } else { (pass.widest - bytes, pass.widest) };
+        if most > capacity || self.grid.touches(stage, &pass.runs, column) {
+            return None;
+        }
+        Some(if there { (pass.peak + bytes, most) } else { (pass.peak - bytes, least) })
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -131,20 +177,32 @@ impl<'a, G: Grid> Search<'a, G> {
         let mut changed = Vec::with_capacity(to - from + 2);
         let mut gain = 0.0;
         for stage in from - 1..=to.min(self.grid.stages() - 1) {
+            let inner = (from..to).contains(&stage);
+            if let Some(memory) = inner.then(|| self.shifted(stage, column, value)).flatten() {
+                changed.push(Change::Memory(memory));
+                continue;
+            }
             self.completed += 1;
             let Some(pass) = self.grid.step(stage, &self.kept[stage], &self.kept[stage + 1]) else { return undo(self) };
-            gain += self.energy_of(&self.passes[stage]) - self.energy_of(&pass);
-            changed.push(pass);
+            let old = &self.passes[stage];
+            gain += self.energy_of(old.time, old.peak) - self.energy_of(pass.time, pass.peak);
+            changed.push(Change::Anew(pass));
         }
         if gain < 0.0 && self.random.unit() >= (gain / self.temperature.max(1e-9)).exp() {
             return undo(self);
         }
-        for (stage, pass) in (from - 1..).zip(changed) {
-            let old = &self.passes[stage];
-            self.time += pass.time - old.time;
-            self.over -= usize::from(old.excess > 0.0);
-            self.over += usize::from(pass.excess > 0.0);
-            self.passes[stage] = pass;
+        let capacity = self.grid.capacity();
+        for (stage, change) in (from - 1..).zip(changed) {
+            let old = &mut self.passes[stage];
+            match change {
+                Change::Memory((peak, widest)) => (old.peak, old.widest) = (peak, widest),
+                Change::Anew(pass) => {
+                    self.time += pass.time - old.time;
+                    self.over -= usize::from(old.peak > capacity);
+                    self.over += usize::from(pass.peak > capacity);
+                    *old = pass;
+                }
+            }
         }
         self.remember();
     }
@@ -184,6 +242,75 @@ impl<'a, G: Grid> Search<'a, G> {
             0 => Some((column, from, to)),
             1 => Some((column, from, stage)),
             _ => Some((column, stage, to)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use remat_core::Instance;
+    use remat_core::io::read_instance;
+
+    use super::*;
+    use crate::monet::plan::Plan;
+    use crate::monet::released::decisions::Decisions;
+    use crate::monet::released::grid::Walk;
+    use crate::monet::released::problem::Problem;
+    use crate::monet::settings::Modes;
+    use crate::monet::task::Task;
+    use crate::staged::graph::Graph;
+
+    const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
+
+    /// After moves at high temperature every stage is what completing it anew comes to, or worse: another way to run its
+    /// operator may have become better unseen.
+    fn stages_stay_complete<G: Grid>(grid: &G, mut kept: Kept) {
+        settle(grid, &mut kept);
+        let mut search = Search::new(grid, kept, 7).expect("can be completed");
+        search.temperature = grid.mean_time();
+        let mut shifted = 0;
+        for _ in 0..300 {
+            let completed = search.completed;
+            search.step();
+            shifted += usize::from(search.completed == completed + 3);
+        }
+        assert!(shifted > 10, "{shifted} moves left stages between their ends as they were");
+        for (stage, pass) in search.passes.iter().enumerate() {
+            let anew = grid.step(stage, &search.kept[stage], &search.kept[stage + 1]).expect("can be completed");
+            if pass.runs == anew.runs {
+                assert_eq!((pass.time, pass.peak), (anew.time, anew.peak), "stage {stage}");
+            } else {
+                let over = |pass: &Step| pass.peak.saturating_sub(grid.capacity());
+                assert!(over(&anew) < over(pass) || anew.time < pass.time, "stage {stage}");
+            }
+        }
+    }
+
+    fn instance(name: &str) -> Instance {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");
+        read_instance(&root.join(format!("{name}.json.zst"))).expect("shipped instances are valid")
+    }
+
+    #[test]
+    fn what_a_move_leaves_of_a_stage_is_no_better_than_completing_it_anew() {
+        let instance = instance("resnet-alternatives/resnet18-alternatives-224-b32");
+        let graph = Graph::new(&instance, ALL);
+        for budget in [800_000_000, 1_200_000_000] {
+            let task = Task { instance: &instance, graph: &graph, budget: Some(budget), one: None };
+            // Its max-pooling saves the one or the other kind of indices, and both have readers.
+            let store_all = Plan::store_all(&graph, u64::MAX).expect("can be completed");
+            assert_eq!(store_all.time(), graph.least_time());
+            stages_stay_complete(&task, store_all.kept);
+        }
+    }
+
+    #[test]
+    fn as_released_too() {
+        let problem = Problem::new(&instance("published/monet/p100-vgg16-176-all"), ALL).expect("supported");
+        for budget in [8 << 30, 12 << 30] {
+            let capacity = problem.capacity(Some(budget)).expect("more than what is always there");
+            let store_all = Decisions::store_all(&problem, capacity).expect("can be completed");
+            stages_stay_complete(&Walk { problem: &problem, capacity }, store_all.kept);
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct Pass {
     pub time: u64,
     /// Largest memory.
     pub peak: u64,
+    /// Largest memory of any way to run that was to choose from, where there was a choice.
+    pub widest: u64,
 }
 
 /// What every stage does, and what is kept into each (and one more).
@@ -59,9 +61,11 @@ impl Plan {
         if kept[0].contains(&true) {
             return None;
         }
-        let passes =
-            runs.into_iter().enumerate().map(|(stage, runs)| pass(graph, stage, &kept[stage], &kept[stage + 1], runs));
-        let passes = passes.collect();
+        let of = |(stage, runs): (usize, Vec<Run>)| {
+            let (now, next) = (&kept[stage], &kept[stage + 1]);
+            pass(graph, (stage, bytes(graph, now)), now, next, runs)
+        };
+        let passes = runs.into_iter().enumerate().map(of).collect();
         Some(Self { kept, passes })
     }
 
@@ -90,9 +94,12 @@ impl Plan {
         Self::of_runs(graph, runs)
     }
 
-    /// Everything kept as long as something may read it.
+    /// Everything that the fastest ways make kept as long as something may read it.
     pub fn store_all(graph: &Graph, capacity: u64) -> Option<Self> {
-        let row = |stage| (0..graph.values.len()).map(|at| graph.forced(stage, at) != Some(false)).collect();
+        let made =
+            |at: usize| graph.operators[graph.values[at].producer].first.first().is_some_and(|way| way.makes(at));
+        let row =
+            |stage| (0..graph.values.len()).map(|at| graph.forced(stage, at).unwrap_or_else(|| made(at))).collect();
         // What some way makes besides its outputs is kept only where somebody reads it.
         Self::complete(graph, (0..=graph.len()).map(row).collect(), capacity)
     }
@@ -121,8 +128,8 @@ impl Plan {
 }
 
 /// Time and memory of some runs in a stage.
-fn pass(graph: &Graph, stage: usize, now: &[bool], next: &[bool], runs: Vec<Run>) -> Pass {
-    let mut walk = Walk::new(graph, now, next);
+fn pass(graph: &Graph, (stage, bytes): (usize, u64), now: &[bool], next: &[bool], runs: Vec<Run>) -> Pass {
+    let mut walk = Walk::new(graph, bytes, now, next);
     let ways: Vec<&Way> = runs.iter().map(|&(position, way)| &graph.ways(stage, position)[way]).collect();
     for (&(position, _), way) in runs.iter().zip(&ways) {
         way.reads.iter().for_each(|&value| walk.until[value] = walk.until[value].max(position + 1));
@@ -133,7 +140,12 @@ fn pass(graph: &Graph, stage: usize, now: &[bool], next: &[bool], runs: Vec<Run>
         time += way.time;
         walk.run(position, way);
     }
-    Pass { runs, time, peak }
+    Pass { runs, time, peak, widest: peak }
+}
+
+/// Bytes of what is there.
+fn bytes(graph: &Graph, there: &[bool]) -> u64 {
+    graph.values.iter().zip(there).map(|(value, &there)| if there { value.bytes } else { 0 }).sum()
 }
 
 /// Memory on the way through a stage.
@@ -149,11 +161,9 @@ struct Walk<'a> {
 const BEYOND: usize = usize::MAX;
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, now: &[bool], next: &[bool]) -> Self {
+    fn new(graph: &'a Graph, bytes: u64, now: &[bool], next: &[bool]) -> Self {
         let until = next.iter().map(|&next| if next { BEYOND } else { 0 }).collect();
-        let there = now.to_vec();
-        let bytes = graph.values.iter().zip(now).filter(|(_, now)| **now).map(|(value, _)| value.bytes).sum();
-        Self { graph, there, until, bytes }
+        Self { graph, there: now.to_vec(), until, bytes }
     }
 
     fn during(&self, way: &Way) -> u64 {
@@ -193,17 +203,20 @@ impl<'a> Walk<'a> {
 /// The value that is not there and cannot be made, or none where that would not help.
 pub fn through(graph: &Graph, stage: usize, now: &[bool], next: &[bool], capacity: u64) -> Result<Pass, Option<usize>> {
     let mut best: Option<Pass> = None;
+    let mut widest = 0;
     let mut missing = Err(None);
     let own = graph.ways(stage, stage);
+    let begins = (stage, bytes(graph, now));
     for (at, way) in own.iter().enumerate() {
         // One of those that read and make the same: which one is decided by what fits.
         let same = |other: &Way| other.reads == way.reads && other.makes == way.makes;
         if own[..at].iter().any(same) {
             continue;
         }
-        match Passage::new(graph, stage, now, next, way) {
+        match Passage::new(graph, begins, now, next, way) {
             Ok(passage) => {
                 let pass = passage.plan(now, next, capacity);
+                widest = widest.max(pass.widest);
                 let rank = |pass: &Pass| (pass.peak.saturating_sub(capacity), pass.time);
                 if best.as_ref().is_none_or(|best| rank(&pass) < rank(best)) {
                     best = Some(pass);
@@ -212,75 +225,92 @@ pub fn through(graph: &Graph, stage: usize, now: &[bool], next: &[bool], capacit
             Err(value) => missing = Err(missing.err().flatten().or(value)),
         }
     }
-    best.map_or(missing, Ok)
+    best.map_or(missing, |best| Ok(Pass { widest, ..best }))
 }
 
 /// What has to run in a stage.
 struct Passage<'a> {
     graph: &'a Graph,
     stage: usize,
-    /// By position, what has to be made; none where it does not run.
-    required: Vec<Option<Vec<usize>>>,
+    /// Bytes of what is there when it begins.
+    bytes: u64,
+    /// Positions that run, the last one first, and what each has to make.
+    required: Vec<(usize, Vec<usize>)>,
     /// By value, whether some run reads it.
     read: Vec<bool>,
 }
 
 impl<'a> Passage<'a> {
-    fn new(graph: &'a Graph, stage: usize, now: &[bool], next: &[bool], own: &Way) -> Result<Self, Option<usize>> {
-        let mut required: Vec<Option<Vec<usize>>> = vec![None; stage + 1];
-        required[stage] = Some(Vec::new());
-        let mut read = vec![false; graph.values.len()];
-        for (at, value) in graph.values.iter().enumerate() {
-            if next[at] && !now[at] {
-                // Not made yet.
-                let of = required.get_mut(value.producer).ok_or(None)?;
-                of.get_or_insert_with(Vec::new).push(at);
+    fn new(
+        graph: &'a Graph,
+        (stage, bytes): (usize, u64),
+        now: &[bool],
+        next: &[bool],
+        own: &Way,
+    ) -> Result<Self, Option<usize>> {
+        let mut passage =
+            Self { graph, stage, bytes, required: vec![(stage, Vec::new())], read: vec![false; graph.values.len()] };
+        for at in (0..graph.values.len()).filter(|&at| next[at] && !now[at]) {
+            // Not made yet.
+            if graph.values[at].producer > stage {
+                return Err(None);
             }
+            passage.require(at);
         }
-        for position in (0..=stage).rev() {
-            let Some(makes) = required[position].clone() else { continue };
+        let mut next_run = 0;
+        while let Some((position, makes)) = passage.required.get(next_run) {
             let suits = |way: &&Way| makes.iter().all(|&value| way.makes(value));
             let cost = |way: &&Way| {
-                let lacks = way.reads.iter().filter(|&&value| !now[value] && !read[value]);
+                let lacks = way.reads.iter().filter(|&&value| !now[value] && !passage.read[value]);
                 let again = lacks.map(|&value| price(graph, graph.values[value].producer));
                 way.time + again.sum::<u64>()
             };
-            let way = if position == stage {
+            let way = if *position == stage {
                 Some(own).filter(suits)
             } else {
-                graph.ways(stage, position).iter().filter(suits).min_by_key(cost)
+                graph.ways(stage, *position).iter().filter(suits).min_by_key(cost)
             };
             let Some(way) = way else { return Err(makes.first().copied()) };
             for &value in &way.reads {
-                let known = std::mem::replace(&mut read[value], true) || next[value] && !now[value];
+                let known = std::mem::replace(&mut passage.read[value], true) || next[value] && !now[value];
                 if !now[value] && !known {
-                    required[graph.values[value].producer].get_or_insert_with(Vec::new).push(value);
+                    passage.require(value);
                 }
             }
+            next_run += 1;
         }
-        Ok(Self { graph, stage, required, read })
+        Ok(passage)
+    }
+
+    /// A value has to be made.
+    fn require(&mut self, value: usize) {
+        let producer = self.graph.values[value].producer;
+        let at = self.required.partition_point(|&(position, _)| position > producer);
+        match self.required.get_mut(at) {
+            Some((position, makes)) if *position == producer => makes.push(value),
+            _ => self.required.insert(at, (producer, vec![value])),
+        }
     }
 
     /// The fastest ways that fit among those that make what is required and read nothing else.
     fn plan(&self, now: &[bool], next: &[bool], capacity: u64) -> Pass {
         let graph = self.graph;
-        let mut walk = Walk::new(graph, now, next);
+        let mut walk = Walk::new(graph, self.bytes, now, next);
         // Until the ways are known, whoever may read a value does.
-        for (position, required) in self.required.iter().enumerate().filter(|(_, required)| required.is_some()) {
-            let makes = required.as_deref().unwrap_or(&[]);
-            for way in graph.ways(self.stage, position).iter().filter(|way| self.suits(way, makes)) {
+        for (position, makes) in &self.required {
+            for way in graph.ways(self.stage, *position).iter().filter(|way| self.suits(way, makes)) {
                 way.reads.iter().for_each(|&value| walk.until[value] = walk.until[value].max(position + 1));
             }
         }
-        let mut runs = Vec::new();
-        for (position, required) in self.required.iter().enumerate() {
-            let Some(makes) = required else { continue };
+        let (mut runs, mut widest) = (Vec::new(), 0);
+        for &(position, ref makes) in self.required.iter().rev() {
             let ways = graph.ways(self.stage, position).iter().enumerate();
             let mut chosen: Option<(usize, &Way, u64)> = None;
             for (at, way) in ways.filter(|(_, way)| self.suits(way, makes)) {
                 let there = way.reads.iter().all(|&value| walk.there[value]);
                 let gone = way.over.is_some_and(|over| walk.until[over] > position + 1);
                 let during = walk.during(way);
+                widest = widest.max(during);
                 let rank = |during: u64, way: &Way| (during.saturating_sub(capacity), way.time, during);
                 let better = chosen.is_none_or(|(_, other, most)| rank(during, way) < rank(most, other));
                 if there && !gone && better {
@@ -291,7 +321,8 @@ impl<'a> Passage<'a> {
             runs.push((position, at));
             walk.run(position, way);
         }
-        pass(graph, self.stage, now, next, runs)
+        let pass = pass(graph, (self.stage, self.bytes), now, next, runs);
+        Pass { widest: widest.max(pass.peak), ..pass }
     }
 
     fn suits(&self, way: &Way, makes: &[usize]) -> bool {

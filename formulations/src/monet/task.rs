@@ -288,14 +288,25 @@ impl Grid for Task<'_> {
 
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
         let pass = through(self.graph, stage, now, next, self.budget_bytes()).ok()?;
-        let excess = pass.peak.saturating_sub(self.budget_bytes()) as f64 / self.budget_bytes().max(1) as f64;
         let later = pass.runs.iter().filter(|run| run.0 < stage);
         let made = later.flat_map(|&(position, way)| &self.graph.ways(stage, position)[way].makes);
-        Some(Step { time: pass.time as f64, excess, made: made.copied().collect() })
+        let made = made.copied().collect();
+        let runs = pass.runs.iter().map(|run| run.0).collect();
+        Some(Step { time: pass.time as f64, peak: pass.peak, widest: pass.widest, runs, made })
     }
 
-    fn least_time(&self) -> f64 {
-        self.graph.least_time() as f64
+    fn touches(&self, _: usize, runs: &[usize], column: usize) -> bool {
+        let producer = self.graph.values[column].producer;
+        let reads = |position: usize| self.graph.operators[position].reads.binary_search(&column).is_ok();
+        runs.iter().any(|&position| position == producer || reads(position))
+    }
+
+    fn bytes(&self, column: usize) -> u64 {
+        self.graph.values[column].bytes
+    }
+
+    fn capacity(&self) -> u64 {
+        self.budget_bytes()
     }
 
     fn mean_time(&self) -> f64 {

@@ -23,6 +23,8 @@ pub struct StagePlan {
     pub time: i64,
     /// Largest memory.
     pub peak: i64,
+    /// Largest memory of any way to run that was to choose from.
+    pub widest: i64,
 }
 
 /// What is kept, and what the stages do.
@@ -96,7 +98,10 @@ pub fn complete(problem: &Problem, stage: usize, now: &[bool], next: &[bool], ca
     let variants = problem.stages[stage].variants.iter().enumerate();
     let plans = variants
         .filter_map(|(at, variant)| Passage::new(problem, stage, now, next, &variant.reads)?.plan(Some(at), capacity));
-    plans.min_by_key(|plan| ((plan.peak - capacity).max(0), plan.time))
+    let mut widest = 0;
+    let best = plans.inspect(|plan| widest = widest.max(plan.widest));
+    let best = best.min_by_key(|plan| ((plan.peak - capacity).max(0), plan.time))?;
+    Some(StagePlan { widest, ..best })
 }
 
 /// One stage with one variant of its backward operator.
@@ -173,6 +178,7 @@ impl<'a> Passage<'a> {
             held += bytes(at, self.held[at]) + self.loss_read(at);
         }
         plan.time += backward(stage, variant, before + held, capacity, &mut plan);
+        plan.widest = plan.widest.max(plan.peak);
         Some(plan)
     }
 
@@ -213,6 +219,8 @@ impl<'a> Passage<'a> {
                 self.may_overwrite(at, child) && (quicker || base + way.beside > capacity || child.is_some())
             }),
         };
+        let most = ways.iter().map(|way| way.beside).max();
+        plan.widest = plan.widest.max(base + most.unwrap_or(0));
         let mut beside = way.beside;
         if let Some(over) = over {
             // Relative to the first way.
@@ -236,6 +244,8 @@ fn backward(stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, pl
     let least = || (0..ways.len()).min_by_key(|&way| ways[way].beside).expect("a variant has a way");
     let way = fits.unwrap_or_else(least);
     plan.backward = Some((at, way));
+    let most = ways.iter().map(|way| way.beside).max();
+    plan.widest = plan.widest.max(base + most.unwrap_or(0));
     plan.peak = plan.peak.max(base + ways[way].beside);
     ways[way].time
 }

@@ -2,13 +2,15 @@
 
 use crate::monet::anneal::{self, Grid, Step};
 use crate::monet::released::decisions::{Decisions, complete};
-use crate::monet::released::problem::Problem;
+use crate::monet::released::problem::{Problem, whole};
 use crate::search::problem::Effort;
 
 /// A problem within a capacity.
 pub struct Walk<'a> {
-    problem: &'a Problem,
-    capacity: i64,
+    /// The problem.
+    pub problem: &'a Problem,
+    /// Its capacity in the problem's unit.
+    pub capacity: i64,
 }
 
 impl Grid for Walk<'_> {
@@ -26,12 +28,23 @@ impl Grid for Walk<'_> {
 
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
         let plan = complete(self.problem, stage, now, next, self.capacity)?;
-        let excess = (plan.peak - self.capacity).max(0) as f64 / self.capacity.max(1) as f64;
-        Some(Step { time: plan.time as f64, excess, made: plan.runs.iter().map(|run| run.0).collect() })
+        let runs: Vec<usize> = plan.runs.iter().map(|run| run.0).collect();
+        let (peak, widest) = (whole(plan.peak), whole(plan.widest));
+        Some(Step { time: plan.time as f64, peak, widest, made: runs.clone(), runs })
     }
 
-    fn least_time(&self) -> f64 {
-        self.problem.least_time() as f64
+    fn touches(&self, stage: usize, runs: &[usize], column: usize) -> bool {
+        let variants = &self.problem.stages[stage].variants;
+        variants.iter().any(|variant| variant.reads.contains(&column))
+            || runs.iter().any(|&node| node == column || self.problem.local[node].contains(&column))
+    }
+
+    fn bytes(&self, column: usize) -> u64 {
+        whole(self.problem.nodes[column].bytes)
+    }
+
+    fn capacity(&self) -> u64 {
+        whole(self.capacity)
     }
 
     fn mean_time(&self) -> f64 {

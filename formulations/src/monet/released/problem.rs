@@ -17,6 +17,11 @@ pub const BYTE_UNIT: u64 = 1024;
 /// Time of the instance per unit of time.
 pub const TIME_UNIT: u64 = 10_000;
 
+/// A number that is not negative.
+pub fn whole(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
 /// Bytes as the authors' program counts them: each number is rounded up by itself.
 fn units(bytes: u64) -> i64 {
     i64::try_from(bytes.div_ceil(BYTE_UNIT)).expect("instances sum to less than 2^63")

@@ -10,7 +10,7 @@ use crate::monet::released::blocks::{first_blocks, short_blocks};
 use crate::monet::released::decisions::Decisions;
 use crate::monet::released::grid::{anneal, settle};
 use crate::monet::released::neighbourhood::Neighbourhood;
-use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT};
+use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT, whole};
 use crate::monet::released::relaxation::{Linear, is_small};
 use crate::search::blocks::Block;
 use crate::search::incumbent::{Judge, Kept};
@@ -53,10 +53,6 @@ impl<'a> Task<'a> {
             peak_bytes: whole(decisions.peak()).saturating_mul(BYTE_UNIT),
         }
     }
-}
-
-fn whole(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 impl Judge for Task<'_> {
