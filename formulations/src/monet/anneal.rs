@@ -59,12 +59,13 @@ pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_
     settle(grid, &mut kept);
     let mut search = Search::new(grid, kept, effort.seed)?;
     let steps = steps.min(50 * grid.columns() * grid.stages());
-    while search.completed < steps && !effort.is_over() {
+    let is_over = |completed: usize| completed >= steps || effort.is_over();
+    while !is_over(search.completed) {
         let done = effort.clock.progress().max(search.completed as f64 / steps as f64);
         search.temperature = grid.mean_time() * effort.heat * (LAST / effort.heat).powf(done);
         let mut within = 0;
         for _ in 0..ROUND {
-            if effort.is_over() {
+            if is_over(search.completed) {
                 break;
             }
             search.step();
