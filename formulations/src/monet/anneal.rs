@@ -1,14 +1,15 @@
 //! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of stages. A stage
 //! that does not touch the value has more or less memory by it, as long as all ways to run fit; others are completed anew.
-//! (That the value may make another way to run a stage's operator better is seen when the stage is next completed.)
-//! What exceeds the capacity is charged at a price that rises while the walk stays beyond it and falls while it stays within
-//! (as in `staged/anneal.rs`), and the walk cools with its clock.
+//! That the value may make another way to run a stage's operator better is seen when the stage is next completed.
+//!
+//! What exceeds the capacity is charged at a price, as in `staged/anneal.rs`, and the walk cools with its clock.
 //!
 //! Deterministic for a seed unless the deadline comes first: the effort is counted in steps and completed stages.
 
 use crate::random::Random;
 use crate::search::incumbent::Kept;
 use crate::search::problem::Effort;
+use crate::staged::anneal::towards_border;
 
 /// Temperature at the end, in mean times of a run.
 const LAST: f64 = 0.01;
@@ -61,8 +62,8 @@ pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_
     let steps = steps.min(50 * grid.columns() * grid.stages());
     let is_over = |completed: usize| completed >= steps || effort.is_over();
     while !is_over(search.completed) {
-        let done = effort.clock.progress().max(search.completed as f64 / steps as f64);
-        search.temperature = grid.mean_time() * effort.heat * (LAST / effort.heat).powf(done);
+        let cooling = effort.cooling(effort.heat, LAST, search.completed as f64 / steps as f64);
+        search.temperature = grid.mean_time() * effort.heat * cooling;
         let mut within = 0;
         for _ in 0..ROUND {
             if is_over(search.completed) {
@@ -71,8 +72,7 @@ pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_
             search.step();
             within += u64::from(search.over == 0);
         }
-        // A tenth of the time within the capacity is where the border is.
-        search.price *= if within * 10 > ROUND { 0.97 } else { 1.03 };
+        search.price *= towards_border(within, ROUND);
     }
     search.best.map(|best| best.1)
 }

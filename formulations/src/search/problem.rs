@@ -37,6 +37,12 @@ impl Effort<'_> {
         Self { round: 1, heat: 1.0, any: true, seed, clock, stop: &NEVER }
     }
 
+    /// What is left of a temperature that falls from an initial to a last one with the clock, or with the part of the moves that
+    /// is done, whichever is further.
+    pub fn cooling(&self, initial: f64, last: f64, done: f64) -> f64 {
+        (last / initial).powf(self.clock.progress().max(done))
+    }
+
     /// Whether the time is up, or nothing more is wanted.
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.clock.is_over()

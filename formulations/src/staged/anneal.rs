@@ -62,6 +62,12 @@ pub fn offering(offer: Offer<'_, Stages>, search: impl FnOnce(&mut Better<'_>)) 
     outcome
 }
 
+/// By what the price of memory over the budget is multiplied after some moves, so many of them within it: a tenth is where the
+/// border is.
+pub fn towards_border(within: u64, moves: u64) -> f64 {
+    if within * 10 > moves { 0.97 } else { 1.03 }
+}
+
 /// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
 /// budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, better: &mut Better<'_>) {
@@ -69,8 +75,8 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
     let mut least = u64::MAX;
     let mut round = 0;
     while round * ROUND < plan.moves && !effort.is_over() {
-        let done = effort.clock.progress().max((round * ROUND) as f64 / plan.moves as f64);
-        let temperature = walk.unit_time * plan.initial * (plan.last / plan.initial).powf(done);
+        let done = (round * ROUND) as f64 / plan.moves as f64;
+        let temperature = walk.unit_time * plan.initial * effort.cooling(plan.initial, plan.last, done);
         let mut within = 0;
         for _ in 0..ROUND {
             walk.step(temperature);
@@ -80,8 +86,7 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
                 better(&walk.timeline.stages());
             }
         }
-        // A tenth of the time within the budget is where the border is.
-        walk.price *= if within * 10 > ROUND { 0.97 } else { 1.03 };
+        walk.price *= towards_border(within, ROUND);
         round += 1;
     }
 }
@@ -96,9 +101,9 @@ pub fn meet(task: &Task<'_>, effort: Effort<'_>, start: &Stages) -> Option<Stage
         if effort.is_over() {
             break;
         }
-        let done = effort.clock.progress().max(round as f64 / rounds as f64);
         let (initial, last) = HEAT_TO_MEET;
-        let temperature = WEIGHT * PRICE * walk.unit_time * initial * (last / initial).powf(done);
+        let cooling = effort.cooling(initial, last, round as f64 / rounds as f64);
+        let temperature = WEIGHT * PRICE * walk.unit_time * initial * cooling;
         for _ in 0..ROUND {
             walk.step(temperature);
             if walk.excess == 0 {

@@ -219,8 +219,7 @@ impl<'a> Passage<'a> {
                 self.may_overwrite(at, child) && (quicker || base + way.beside > capacity || child.is_some())
             }),
         };
-        let most = ways.iter().map(|way| way.beside).max();
-        plan.widest = plan.widest.max(base + most.unwrap_or(0));
+        plan.widest = plan.widest.max(base + most_beside(ways));
         let mut beside = way.beside;
         if let Some(over) = over {
             // Relative to the first way.
@@ -235,6 +234,11 @@ impl<'a> Passage<'a> {
     }
 }
 
+/// What the way that needs most needs.
+fn most_beside(ways: &[Way]) -> i64 {
+    ways.iter().map(|way| way.beside).max().unwrap_or(0)
+}
+
 /// Chooses the backward operator's implementation; its time.
 fn backward(stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, plan: &mut StagePlan) -> i64 {
     let Some(at) = variant else { return 0 };
@@ -244,8 +248,7 @@ fn backward(stage: &Stage, variant: Option<usize>, there: i64, capacity: i64, pl
     let least = || (0..ways.len()).min_by_key(|&way| ways[way].beside).expect("a variant has a way");
     let way = fits.unwrap_or_else(least);
     plan.backward = Some((at, way));
-    let most = ways.iter().map(|way| way.beside).max();
-    plan.widest = plan.widest.max(base + most.unwrap_or(0));
+    plan.widest = plan.widest.max(base + most_beside(ways));
     plan.peak = plan.peak.max(base + ways[way].beside);
     ways[way].time
 }
