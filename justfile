@@ -134,7 +134,7 @@ bench-checkmate seconds="600":
 # Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/*.csv (a quiet machine, 20 minutes)
 replay-cpu:
     cargo build --release
-    scripts/replay-cpu.sh target/release/bench
+    scripts/replay.sh cpu target/release/bench
 
 # Everything that CI runs
 ci:

@@ -1,11 +1,14 @@
 """The allocator of `allocator.cpp`, compiled for this machine and loaded: what a session of it can be asked.
 
-Inductor's own cache of C++ keeps the library. This file knows ctypes and must not know of graphs or plans of addresses.
+Inductor's own cache of C++ keeps the library. A GPU's allocator can only be replaced before the first tensor is there
+(`plan_cuda`), and PyTorch's statistics of its memory end with that; `cuda_level` has what they had. This file knows ctypes and must
+not know of graphs or plans of addresses.
 """
 
 from __future__ import annotations
 
 import ctypes
+import inspect
 import weakref
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +21,7 @@ import torch
 
 from .errors import ProfilerError
 
-ALIGNMENT = 64
+ALIGNMENT = {"cpu": 64, "cuda": 512}
 # In a log: not freed yet. In a plan: not in the session's memory.
 ALIVE, ELSEWHERE = int(np.iinfo(np.int64).max), -1
 Numbers = npt.NDArray[np.int64]
@@ -26,25 +29,66 @@ _SIGNATURES = {  # the result, and the arguments
     "session_new": "p", "session_delete": "-p", "session_plan": "ipiaai", "iteration_begin": "-p", "window_begin": "ppii",
     "window_end": "ipp", "log_length": "ip", "log_read": "-paa", "log_find": "ipi", "session_read": "-pa",
 }
+_TOO_LATE = "an arena on a GPU must be asked for (rematplan.plan_cuda) before the first tensor is there"
+_ON_CUDA = {"cuda_use": "-pp", "cuda_level": "-ia"}
 
 
 @cache
-def library() -> Any:
-    """Compiled at most once for a version of torch; a `ProfilerError` where there is no compiler."""
+def library(kind: str = "cpu") -> Any:
+    """For tensors on a `cpu` or on `cuda`; compiled at most once for a version of torch. A `ProfilerError` where there is no compiler."""
     from torch._inductor.codecache import CppCodeCache
 
     kinds = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "-": None,
              "a": np.ctypeslib.ndpointer(np.int64, ndim=1, flags="C_CONTIGUOUS")}
+    source = Path(__file__).with_name("allocator.cpp").read_text(encoding="utf-8")
+    # Not asked for before torch 2.12, and always looked for.
+    options = {"needs_vec_isa": False} if "needs_vec_isa" in inspect.signature(CppCodeCache.load_async).parameters else {}
     try:
         # Its symbols are for everybody: what inductor compiles for a CPU is not linked with it.
         ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"), mode=ctypes.RTLD_GLOBAL)
-        loaded: Any = CppCodeCache.load(Path(__file__).with_name("allocator.cpp").read_text(encoding="utf-8"), needs_vec_isa=False)
+        loaded: Any = CppCodeCache.load(f"#define ON_{kind.upper()}\n{source}", **options)
     except Exception as error:  # of the compiler, of the linker
         raise ProfilerError(f"an arena needs a C++ compiler for PyTorch's headers: {str(error).strip()[:400]}") from error
-    for name, signature in _SIGNATURES.items():
+    for name, signature in (_SIGNATURES | (_ON_CUDA if kind == "cuda" else {})).items():
         function = getattr(loaded, name)
         function.restype, *function.argtypes = (kinds[letter] for letter in signature)
     return loaded
+
+
+_planned_cuda = False
+
+
+def plan_cuda() -> None:
+    """Takes the place of PyTorch's allocator on a GPU, for as long as the process lives. Raises `ProfilerError` where that cannot be:
+    after the first tensor on the GPU, or without a compiler."""
+    global _planned_cuda
+    if _planned_cuda:
+        return
+    loaded = library("cuda")
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        runtime = next((line.split()[-1] for line in maps if "/libcudart.so" in line), None)
+    if runtime is None:
+        raise ProfilerError("an arena on a GPU needs a torch that is built for CUDA")
+    cuda = ctypes.CDLL(runtime)
+    loaded.cuda_use(*(ctypes.cast(function, ctypes.c_void_p) for function in (cuda.cudaMalloc, cuda.cudaFree)))
+    try:
+        torch.cuda.memory.change_current_allocator(
+            torch.cuda.memory.CUDAPluggableAllocator(loaded._name, "cuda_allocate", "cuda_release"))
+    except RuntimeError as error:
+        raise ProfilerError(f"{_TOO_LATE}: {str(error).splitlines()[0]}") from error
+    _planned_cuda = True
+
+
+def is_planned_cuda() -> bool:
+    """Whether the allocator on the GPU is this one."""
+    return _planned_cuda
+
+
+def cuda_level(*, again: bool = False) -> tuple[int, int]:
+    """Bytes in use on the GPU besides what lies in arenas (arenas count whole), and the most since the last call with `again`."""
+    found = np.empty(2, np.int64)
+    library("cuda").cuda_level(int(again), found)
+    return int(found[0]), int(found[1])
 
 
 @dataclass(frozen=True)
@@ -62,8 +106,10 @@ class Used:
 class Session:
     """Allocations of the windows of one compiled target. Tensors that are alive keep the memory when it goes."""
 
-    def __init__(self) -> None:
-        self._library = library()
+    def __init__(self, kind: str = "cpu") -> None:
+        if kind == "cuda" and not _planned_cuda:
+            raise ProfilerError(_TOO_LATE)
+        self._library = library(kind)
         self._handle = self._library.session_new()
         weakref.finalize(self, self._library.session_delete, self._handle)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from remat_profiler.allocator import plan_cuda
     from remat_profiler.replay.scheduled import Scheduled
     from remat_profiler.replay.tracing import trace_module
 
@@ -28,10 +29,10 @@ _FROM = {
     "Budget": ".budget", "compile": ".compiling", "PlanError": ".errors", "PlanWarning": ".errors", "Refused": ".errors",
     "GraphPlan": ".partition", "Executed": ".planning", "Plan": ".planning", "Replay": ".planning", "executed": ".planning",
     "explain": ".planning", "plan": ".planning", "Scheduled": "remat_profiler.replay.scheduled",
-    "trace_module": "remat_profiler.replay.tracing",
+    "trace_module": "remat_profiler.replay.tracing", "plan_cuda": "remat_profiler.allocator",
 }
 __all__ = ["Budget", "Executed", "GraphPlan", "Plan", "PlanError", "PlanWarning", "Refused", "Replay", "Scheduled", "compile",
-           "executed", "explain", "plan", "trace_module"]
+           "executed", "explain", "plan", "plan_cuda", "trace_module"]
 
 
 def __getattr__(name: str) -> Any:

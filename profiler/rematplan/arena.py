@@ -72,10 +72,10 @@ class Packing:
 
 
 class Arena:
-    """The arena of one compiled target. `seconds` is how long `bench allocate` may search."""
+    """The arena of one compiled target, on a `cpu` or on `cuda`. `seconds` is how long `bench allocate` may search."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.session = seconds, Session()
+    def __init__(self, seconds: float, kind: str = "cpu") -> None:
+        self.seconds, self.kind, self.session = seconds, kind, Session(kind)
         self.packing: Packing | None = None
         self.address = 0
         # Iterations that are over, those that went as planned, and plans that were made.
@@ -186,7 +186,7 @@ class Arena:
                 raise PlanError(f"iterations allocate in ever new ways ({_PLANS} plans were made)")
             if packing is None:
                 self.plans += 1
-                packing = self._packings[seen.key] = pack(seen, self.seconds)
+                packing = self._packings[seen.key] = pack(seen, self.seconds, ALIGNMENT[self.kind])
             self.address = self.session.plan(seen.sizes, packing.offsets, packing.height)
             if not self.address:
                 raise PlanError(f"there are no {packing.height} bytes in one piece")
@@ -196,11 +196,11 @@ class Arena:
             warnings.warn(f"no arena any more: {error}", PlanWarning, stacklevel=2)
 
 
-def pack(seen: Observed, seconds: float) -> Packing:
+def pack(seen: Observed, seconds: float, alignment: int) -> Packing:
     """Offsets for what is freed within the iteration; what outlives it lies elsewhere."""
     inside = np.flatnonzero(seen.uppers != ALIVE)
-    sizes = -(-seen.sizes[inside] // ALIGNMENT) * ALIGNMENT
-    found = planner.pack(list(zip(inside.tolist(), seen.uppers[inside].tolist(), sizes.tolist())), ALIGNMENT, seconds)
+    sizes = -(-seen.sizes[inside] // alignment) * alignment
+    found = planner.pack(list(zip(inside.tolist(), seen.uppers[inside].tolist(), sizes.tolist())), alignment, seconds)
     offsets = np.full(len(seen.sizes), ELSEWHERE, np.int64)
     offsets[inside] = found.offsets
     return Packing(seen, offsets, found.height, found.bound)

@@ -21,6 +21,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
+from remat_profiler import turns
+
 from . import networks
 from .budget import Budget
 from .compiling import arenas_of
@@ -98,11 +100,10 @@ def rival_of(row: Row, rows: Sequence[Row]) -> Row | None:
 def methods(shares: tuple[int, ...] = SHARES, stock: tuple[float, ...] = STOCK) -> Iterator[list[tuple[str, str]]]:
     """Everything that is compared, in rounds: a round is measured for every network before the next one begins."""
     yield [("eager", ""), ("torch.compile", "")]
-    yield [("rematplan", f"{share}%") for share in shares]
     yield [("compile-budget-dp", f"{budget:g}") for budget in stock]
+    yield [*(("rematplan", f"{share}%") for share in shares), ("rematplan-arena", "60%")]
     yield [("checkpoint-blocks", "eager"), ("checkpoint-blocks", "compiled"), ("selective-checkpoint", "compiled")]
     yield [("rematplan-sets", f"{share}%") for share in shares]
-    yield [("rematplan-arena", "60%")]
     yield from ([(f"compile-budget-{solver}", f"{budget:g}") for budget in stock] for solver in SOLVERS[1:])
 
 
@@ -121,6 +122,7 @@ class Bench:
 
     def __init__(self, name: str, conditions: Conditions) -> None:
         self.name, self.conditions = name, conditions
+        turns.prepare()
         device = conditions.device
         made = networks.build(name, conditions.size)
         module = made.module.to(device).train()
@@ -165,7 +167,8 @@ class Bench:
         return found
 
     def row(self, method: str, setting: str, others: Sequence[Row] = ()) -> Row:
-        """Measures one method. Budgets of ours are shares of the peak of the row "eager" of `others`, among which is the rival."""
+        """Measures one method. Budgets of ours are shares of the peak of the row "eager" of `others`, among which is the rival, or
+        of the same measured here."""
         row = Row(self.name, method, setting, _device(self.conditions.device))
         eager_peak = next((other.peak_bytes for other in others if other.key == (self.name, "eager", "")), 0)
         try:
@@ -200,6 +203,9 @@ class Bench:
                 turn.append((rival.method, self._chosen(rival)))
                 self.run(turn[-1][1])()
         self.run(self.reference)()
+        if self.conditions.device == "cuda":  # others may need what was taken for compiling
+            torch.cuda.empty_cache()
+        turns.measure()
         taken: list[list[int]] = []
         for _ in range(self.conditions.samples):
             taken.append([])
@@ -222,9 +228,8 @@ class Bench:
             return self.iteration
         if not row.ours:
             return torch.compile(self.fresh())
-        if not eager_peak:
-            raise PlanError("the row eager has no peak, of which the budget is a share")
-        row.budget_bytes = Budget.parse(row.setting).resolve(eager_peak)
+        peak = eager_peak or executed(self.run(self.iteration), 1, self.drop).peak_bytes + self.fixed
+        row.budget_bytes = Budget.parse(row.setting).resolve(peak)
         if row.budget_bytes < self.least:
             raise PlanError(f"parameters, inputs and gradients alone take {self.least / 1e6:.1f} MB")
         apply = "sets" if row.method.endswith("sets") else "schedule"

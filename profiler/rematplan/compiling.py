@@ -15,6 +15,8 @@ import torch
 from torch import fx, nn
 from torch.fx.graph import _BoxedCodeGen
 
+from remat_profiler.allocator import is_planned_cuda
+
 from . import fusing, made, room
 from .arena import Arena
 from .budget import Budget
@@ -39,13 +41,13 @@ def compile(  # noqa: A001 - as in torch
     repetition costs (`roofline`, `flops`, `measured`). `apply`: `schedule` (any order, any number of repetitions) or
     `sets` (PyTorch's own partitioner, told what to save). `seconds`: how long the planner may look for each graph.
     `backend`: `inductor`, or `eager`, which runs the graphs uncompiled (for tests). `arena`: whether what the graphs allocate
-    lies in one preallocated buffer, at planned addresses (`arena.py`; on a CPU). `options` are inductor's.
+    lies in one preallocated buffer, at planned addresses (`arena.py`; on a GPU after `plan_cuda`). `options` are inductor's.
     """
     refuse(target)
     turned = (options or {}).get("layout_optimization", True)
     partitioner = Partitioner(replace(settings(budget, cost, apply, seconds, backend), channels_last=bool(turned)))
     if arena:
-        partitioner.arena = Arena(min(partitioner.settings.seconds, _PACKING_SECONDS))
+        partitioner.arena = Arena(min(partitioner.settings.seconds, _PACKING_SECONDS), "cuda" if is_planned_cuda() else "cpu")
     compiled, _ = compiled_by(target, partitioner, backend, fullgraph=fullgraph, dynamic=dynamic, options=options)
     return compiled
 
@@ -102,8 +104,11 @@ def _in_arena(partitioner: Partitioner, run: Callable[..., Any], inputs: Sequenc
     """A compiled graph of a training iteration in the arena, where there is one for it."""
     if partitioner.arena is None:
         return run
-    if any(isinstance(value, torch.Tensor) and value.device.type != "cpu" for value in inputs):
-        warnings.warn("a graph runs without the arena, which is for the CPU alone", PlanWarning, stacklevel=2)
+    kind = partitioner.arena.kind
+    there = {value.device.type for value in inputs if isinstance(value, torch.Tensor)}
+    if there - {kind, "cpu"} or kind == "cuda" and kind not in there:
+        remedy = "" if kind == "cuda" else "; rematplan.plan_cuda(), before the first tensor is on a GPU, makes arenas there"
+        warnings.warn(f"a graph runs without the arena, which is for tensors on {kind} alone{remedy}", PlanWarning, stacklevel=2)
         return run
     return partitioner.arena.within(run, backward=backward, outputs=0 if backward else partitioner.forward_outputs)
 

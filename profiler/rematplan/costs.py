@@ -2,7 +2,7 @@
 
 Matrix products, convolutions and attention are counted by `torch.utils.flop_counter`; every unit moves the bytes that
 it reads and makes, once, whatever is fused into it. `roofline` takes the larger of both times, at the speeds that this
-device reaches on one matrix product and one copy (measured once and kept on disk). `flops` counts operations and a
+device reaches on one matrix product, one convolution and one copy (measured once and kept on disk). `flops` counts operations and a
 thousandth of an operation for every byte, and asks no clock: the same on every machine. `measured` runs operators of
 more than bytes alone on this device, and takes the roofline for the rest. `Workspaces` knows what they take besides.
 """
@@ -21,7 +21,7 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
-from remat_profiler.costs.measure import cpu_allocations
+from remat_profiler.costs.measure import workspace_of
 
 from . import store
 from .errors import PlanError
@@ -31,7 +31,19 @@ MODELS = ("roofline", "flops", "measured")
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 _LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
-_PRODUCT, _COPIED_BYTES, _SAMPLES = 768, 64 << 20, 7
+_SAMPLES = 7
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """How large the operations are whose speed is taken: side of a matrix, a batch of images, bytes that are copied."""
+
+    side: int
+    images: int
+    copied_bytes: int
+
+
+_TRIALS = {"cpu": _Trial(768, 0, 64 << 20), "cuda": _Trial(6144, 64, 1 << 30)}
 
 
 class Costs(Protocol):
@@ -46,10 +58,16 @@ class Costs(Protocol):
 
 @dataclass(frozen=True)
 class Speed:
-    """What a device reaches: operations and bytes per nanosecond."""
+    """What a device reaches: operations and bytes per nanosecond. A GPU's convolutions may use other arithmetic than its matrix
+    products (TF32, unless told otherwise); on a CPU they are taken to be as fast."""
 
     flops: float
+    convolved: float
     bytes: float
+
+    def of(self, node: fx.Node) -> float:
+        """Operations per nanosecond of a node."""
+        return self.convolved if "convolution" in str(node.target) else self.flops
 
 
 class Roofline:
@@ -63,7 +81,7 @@ class Roofline:
 
     def time(self, unit: Unit) -> int:
         """Of one run."""
-        return max(1, round(self.launch + max(flops(unit.node) / self.speed.flops, moved(unit) / self.speed.bytes)))
+        return max(1, round(self.launch + max(flops(unit.node) / self.speed.of(unit.node), moved(unit) / self.speed.bytes)))
 
 
 class Flops:
@@ -123,16 +141,7 @@ class Workspaces:
         with without_fakes(), torch.no_grad():
             call = _real_call(node, self.device, channels_last=self.channels_last)
             call()
-            if self.device.type != "cuda":
-                peak, after = cpu_allocations(call)
-                return max(0, peak - after)
-            torch.cuda.synchronize(self.device)
-            torch.cuda.reset_peak_memory_stats(self.device)
-            made = call()
-            torch.cuda.synchronize(self.device)
-            above = torch.cuda.max_memory_allocated(self.device) - torch.cuda.memory_allocated(self.device)
-            del made
-            return max(0, above)
+            return workspace_of(call, self.device)
 
 
 def _call_key(node: fx.Node) -> str:
@@ -147,7 +156,7 @@ def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = Fal
             if not isinstance(fake, torch.Tensor):
                 return hint(fake)
             shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
-            zeros = torch.empty_strided(shape, stride, dtype=fake.dtype, device=device).zero_()
+            zeros = torch.empty_strided(shape, stride, dtype=fake.dtype, device=device if fake.dim() else fake.device).zero_()
             return zeros.contiguous(memory_format=_LAYOUTS[len(shape)]) if channels_last and len(shape) in _LAYOUTS else zeros
         return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
 
@@ -221,15 +230,25 @@ def speed_of(device: torch.device) -> Speed:
         return Speed(**json.loads(file.read_text(encoding="utf-8"))["speed"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
+    trial = _TRIALS.get(device.type, _TRIALS["cpu"])
     with without_fakes(), torch.no_grad():
-        matrix = torch.ones(_PRODUCT, _PRODUCT, device=device)
-        source = torch.ones(_COPIED_BYTES // 4, device=device)
+        matrix = torch.randn(trial.side, trial.side, device=device)
+        product = 2 * trial.side**3 / _median(lambda: torch.mm(matrix, matrix), device, _SAMPLES)
+        convolved = _convolved(trial.images, device) if trial.images else product
+        source = torch.ones(trial.copied_bytes // 4, device=device)
         target = torch.empty_like(source)
-        product = _median(lambda: torch.mm(matrix, matrix), device, _SAMPLES)
-        copy = _median(lambda: target.copy_(source), device, _SAMPLES)
-    found = Speed(2 * _PRODUCT**3 / product, 2 * _COPIED_BYTES / copy)
+        copied = 2 * trial.copied_bytes / _median(lambda: target.copy_(source), device, _SAMPLES)
+    found = Speed(product, convolved, copied)
     store.write(file, {"device": name, "speed": asdict(found)})
     return found
+
+
+def _convolved(images: int, device: torch.device, channels: int = 256, side: int = 28) -> float:
+    """Operations per nanosecond of a convolution as deep networks have them: 3 x 3, channels last."""
+    x = torch.randn(images, channels, side, side, device=device).to(memory_format=torch.channels_last)
+    weight = torch.randn(channels, channels, 3, 3, device=device).to(memory_format=torch.channels_last)
+    took = _median(lambda: torch.nn.functional.conv2d(x, weight, padding=1), device, _SAMPLES)
+    return 2 * 9 * channels**2 * side**2 * images / took
 
 
 def _median(call: Callable[[], object], device: torch.device, samples: int) -> int:

@@ -181,17 +181,17 @@ def _unet(batch: int, size: int) -> Sized:
 SIZES = ("trial", "cpu", "cuda")
 # By name, at each size: for a test, for about a second of a CPU, and for a GPU of 80 GB.
 NETWORKS: dict[str, tuple[Sized, Sized, Sized]] = {
-    "mlp": (_mlp(128, 8, 1024), _mlp(512, 16, 4096), _mlp(4096, 24, 16384)),
+    "mlp": (_mlp(128, 8, 1024), _mlp(512, 16, 4096), _mlp(4096, 24, 4096)),
     "resnet18": (_resnet("resnet18", 2, 64), _resnet("resnet18", 32, 112), _resnet("resnet18", 256, 224)),
     "resnet50": (_resnet("resnet50", 2, 64), _resnet("resnet50", 16, 112), _resnet("resnet50", 128, 224)),
     "unet": (_unet(1, 32), _unet(4, 128), _unet(32, 512)),
     "vit-s": (_vit(2, 1, 64), _vit(12, 16, 112), _vit(12, 128, 224)),
     "bert-base": (_transformer("bert", 2, 64, 2, 32, 256), _transformer("bert", 12, 256, 8, 128, 4096),
-                  _transformer("bert", 12, 768, 64, 512, 30522)),
+                  _transformer("bert", 12, 768, 32, 256, 30522)),
     "gpt2": (_transformer("gpt2", 2, 64, 2, 32, 256), _transformer("gpt2", 12, 256, 8, 256, 4096),
-             _transformer("gpt2", 12, 768, 16, 1024, 50257)),
+             _transformer("gpt2", 12, 768, 8, 1024, 50257)),
     "llama": (_transformer("llama", 2, 64, 2, 32, 256), _transformer("llama", 8, 384, 4, 256, 4096),
-              _transformer("llama", 16, 2048, 4, 2048, 32000)),
+              _transformer("llama", 12, 1024, 8, 1024, 32000)),
 }
 
 

@@ -2,8 +2,8 @@
 
 Every row (`compared.Row`) is measured in a process of its own, which a limit ends, and is added to OUT/compiled.csv when it
 is there. Rows that are there are kept, so that a measurement that was killed goes on where it stopped; but a row of ours is
-measured again when all are there and its rival is no longer the fastest. The page is OUT/README.md, made from the rows alone
-and written after each.
+measured again when all are there and its rival is no longer the fastest. With `--jobs` several compile at once and are timed in
+turn. The page is OUT/README.md, made from the rows alone and written whenever there are new ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
+from itertools import islice
 from pathlib import Path
 
+import torch
+
+from remat_profiler import turns
+from remat_profiler.allocator import plan_cuda
+
 from .compared import Bench, Conditions, Row, methods, rival_of
+from .costs import speed_of
 from .networks import NETWORKS, SIZES
 
 UNFINISHED = 75
@@ -67,7 +75,7 @@ def page(rows: Sequence[Row], size: str) -> str:
         "* **time**: over that of `torch.compile`, the median of pairs of iterations taken in turn, ± their interquartile range.",
         "* **rival**: the fastest other method that needs no more memory, and the row's time over its, taken in turn as well.",
         "* **budget**: of rematplan's rows, a share of the eager peak.", "",
-        "`just compiled` makes this page; [compiled.csv](compiled.csv) has every figure.", "",
+        f"{'`just gpu`' if size == 'cuda' else '`just compiled`'} makes this page; [compiled.csv](compiled.csv) has every figure.", "",
         "## Summary", "",
         "*Time at equal peak* is rematplan's time over the rival's: the median, the best and the worst row. Of two equal methods "
         "about half of the rows are above 1.", "",
@@ -115,10 +123,10 @@ def _escaped(text: str) -> str:
 # The measurement.
 
 def wanted(names: Sequence[str], only: Sequence[str] | None) -> Iterator[tuple[str, str, str]]:
-    """Keys of rows in the order in which they are measured; `only` names methods, and `eager` is always there."""
+    """Keys of rows in the order in which they are measured; `only` has METHOD or METHOD:SETTING, and `eager` is always there."""
     for pairs in methods():
         for name in names:
-            yield from ((name, *pair) for pair in pairs if only is None or pair[0] in ("eager", *only))
+            yield from ((name, *pair) for pair in pairs if only is None or {pair[0], ":".join(pair)} & {"eager", *only})
 
 
 def measured(key: tuple[str, str, str], others: Sequence[Row], conditions: Conditions, limit: float) -> Row:
@@ -163,6 +171,8 @@ def _row(request: str) -> int:
     asked = json.loads(request)
     name, method, setting = asked["key"]
     others = [Row(**row) for row in asked["others"]]
+    if method == "rematplan-arena" and asked["conditions"]["device"] == "cuda":
+        plan_cuda()
     row = Bench(name, Conditions(**asked["conditions"])).row(method, setting, others)
     answer = Path(asked["answer"])
     partial = answer.with_suffix(".partial")
@@ -178,11 +188,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("out", type=Path, help="folder of compiled.csv and README.md")
     made.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     made.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS), metavar="NAME")
-    made.add_argument("--only", nargs="+", metavar="METHOD", help="only these methods (always with eager)")
+    made.add_argument("--only", nargs="+", metavar="METHOD[:SETTING]", help="only these (always with eager)")
     made.add_argument("--size", choices=SIZES, help="trial, cpu or cuda (that of the device)")
     made.add_argument("--samples", type=int, default=9, help="timed iterations (9)")
     made.add_argument("--seconds", type=float, default=30.0, help="time of the planner for a graph (30)")
     made.add_argument("--limit", type=float, default=_LIMIT_SECONDS, help=f"seconds after which a row is given up ({_LIMIT_SECONDS:.0f})")
+    made.add_argument("--jobs", type=int, default=1, help="rows that are prepared at once; they are timed one after the other (1)")
     made.add_argument("--slice-seconds", type=float, help="begin no row after this time, and exit with 75")
     made.add_argument("--retry", action="store_true", help="measure rows again that have an error")
     made.add_argument("--page-only", action="store_true", help="only write the page, from the rows that are there")
@@ -199,6 +210,10 @@ def main(arguments: list[str] | None = None) -> int:
     conditions = Conditions(options.size or options.device, options.device, options.samples, options.seconds)
     rows = [row for row in read(options.out / "compiled.csv") if not (options.retry and row.error)]
     keys = [] if options.page_only else list(wanted(options.networks, options.only))
+    if keys:  # while nothing runs beside
+        turns.measure()
+        speed_of(torch.device(options.device))
+        turns.done()
     before = signal.signal(signal.SIGTERM, lambda number, _: _TOLD.append(number))
     try:
         started = time.monotonic()
@@ -220,19 +235,32 @@ def _outrun(row: Row, rows: list[Row]) -> bool:
 def _measured(todo: list[tuple[str, str, str]], rows: list[Row], options: argparse.Namespace, conditions: Conditions,
               started: float) -> bool:
     """Adds rows, each in the place of one that is there, until all are there, or the time is over."""
-    file = options.out / "compiled.csv"
-    for number, key in enumerate(todo, 1):
+    file, left = options.out / "compiled.csv", iter(todo)
+    number = 0
+    while keys := list(islice(left, options.jobs)):
         if options.slice_seconds is not None and time.monotonic() - started > options.slice_seconds:
-            print(f"time is up: {len(todo) - number + 1} rows are left", flush=True)
+            print(f"time is up: {len(todo) - number} rows are left", flush=True)
             return False
-        row = measured(key, [other for other in rows if other.network == key[0] and not other.ours], conditions, options.limit)
-        rows[:] = [*(other for other in rows if other.key != key), row]
+        for row in _at_once(keys, rows, options, conditions):
+            number += 1
+            rows[:] = [*(other for other in rows if other.key != row.key), row]
+            words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}" + (
+                f", {row.against:.2f} +- {row.against_noise:.2f} of {row.rival}" if row.rival else "")
+            print(f"[{number}/{len(todo)}] {' '.join(filter(None, row.key))}: {words} ({row.seconds:.0f} s)", flush=True)
         write(file, rows)
         _write_page(options.out, rows, conditions.size)
-        words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}" + (
-            f", {row.against:.2f} +- {row.against_noise:.2f} of {row.rival}" if row.rival else "")
-        print(f"[{number}/{len(todo)}] {' '.join(filter(None, key))}: {words} ({row.seconds:.0f} s)", flush=True)
     return True
+
+
+def _at_once(keys: list[tuple[str, str, str]], rows: list[Row], options: argparse.Namespace, conditions: Conditions) -> list[Row]:
+    """Rows that know the others of before, not each other."""
+    def one(key: tuple[str, str, str]) -> Row:
+        return measured(key, [other for other in rows if other.network == key[0] and not other.ours], conditions, options.limit)
+
+    if len(keys) == 1:
+        return [one(keys[0])]
+    with turns.taken(), ThreadPoolExecutor(len(keys)) as pool:
+        return list(pool.map(one, keys))
 
 
 def _write_page(out: Path, rows: Sequence[Row], size: str) -> None:

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 import torch
 from torch import nn
 
-from remat_profiler.costs.measure import cpu_allocations
+from remat_profiler.costs.measure import allocations, cuda_level
 
 from .arena import words as arena_words
 from .budget import Budget
@@ -159,16 +159,8 @@ def executed(iteration: Callable[[], object], samples: int = _SAMPLES, before: C
     if before is not None:
         before()
     gc.collect()
-    cuda = torch.cuda.is_available() and torch.cuda.memory_allocated() > 0
-    if cuda:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        there = torch.cuda.memory_allocated()
-        iteration()
-        torch.cuda.synchronize()
-        peak = torch.cuda.max_memory_allocated() - there
-    else:
-        peak, _ = cpu_allocations(iteration)
+    cuda = torch.cuda.is_available() and cuda_level()[0] > 0
+    peak, _ = allocations(iteration, torch.device("cuda" if cuda else "cpu"))
     taken = sorted(executed_time(iteration) for _ in range(samples))
     return Executed(peak, taken[len(taken) // 2])
 

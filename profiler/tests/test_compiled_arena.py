@@ -1,6 +1,10 @@
 """Compiled training in an arena computes to the bit what it computes without one, and notices what was not planned."""
 
+import ctypes
 import gc
+import subprocess
+import sys
+import types
 import warnings
 
 import numpy as np
@@ -10,7 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import rematplan
+from remat_profiler import allocator
 from remat_profiler.allocator import ALIVE, ELSEWHERE, Session
+from remat_profiler.errors import ProfilerError
 from rematplan import PlanWarning
 from rematplan.compiling import _in_arena
 
@@ -318,7 +324,7 @@ def test_a_graph_on_another_device_runs_without_the_arena_and_a_warning_says_so(
     def run(arguments):
         return arguments
 
-    with pytest.warns(PlanWarning, match="the arena, which is for the CPU alone"):
+    with pytest.warns(PlanWarning, match="the arena, which is for tensors on cpu alone"):
         assert _in_arena(step._rematplan, run, [torch.ones(1), torch.ones(1, device="meta")], False) is run
     assert _in_arena(step._rematplan, run, [torch.ones(1)], False) is not run
 
@@ -394,3 +400,69 @@ def test_a_window_that_goes_otherwise_than_planned_says_where(sizes, stopped):
     made, found = window(session, (0, 2), *sizes)
     assert found == (stopped if stopped >= 0 else 2)
     assert len({tensor.data_ptr() for tensor in made}) == len(sizes)
+
+
+@pytest.fixture
+def pretended_cuda(monkeypatch):
+    """The allocator for tensors on a GPU, with the C library's malloc and free in the place of the device's; what they hold."""
+    loaded, libc, held = allocator.library("cuda"), ctypes.CDLL(None), {}
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
+    def device_malloc(address, size):
+        if size > 1 << 20:
+            return 2  # out of memory
+        address[0] = libc.malloc(size)
+        held[address[0]] = size
+        return 0
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+    def device_free(address):
+        del held[address]
+        libc.free(address)
+        return 0
+
+    loaded.cuda_use(*(ctypes.cast(function, ctypes.c_void_p) for function in (device_malloc, device_free)))
+    loaded.cuda_allocate.restype, loaded.cuda_allocate.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    loaded.cuda_release.restype = None
+    loaded.cuda_release.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    monkeypatch.setattr(allocator, "_planned_cuda", True)
+    yield types.SimpleNamespace(allocate=lambda size: loaded.cuda_allocate(size, 0, None), held=held,
+                                release=lambda address, size: loaded.cuda_release(address, size, 0, None))
+
+
+def test_on_a_gpu_a_window_follows_the_plan_and_ordinary_memory_of_one_size_is_used_again(pretended_cuda):
+    session = Session("cuda")
+    first = pretended_cuda.allocate(1000)
+    assert allocator.cuda_level(again=True) == (1024, 1024)
+    pretended_cuda.release(first, 1000)
+    assert pretended_cuda.allocate(900) == first and pretended_cuda.held[first] == 1024
+    address = session.plan(numbers(1000, 2000), numbers(0, 1024), 4096)
+    session.begin_iteration()
+    outer = session.begin_window((0, 2))
+    made = [(pretended_cuda.allocate(size), size) for size in (1000, 2000, 77)]
+    assert session.end_window(outer) == 2, "the third was not planned"
+    assert [at for at, _ in made[:2]] == [address, address + 1024] and not address <= made[2][0] < address + 4096
+    used = session.used()
+    assert (used.blocks, used.inside_bytes, used.outside_bytes, used.beside_bytes, used.occupied) == (2, 3072, 0, 512, 0)
+    assert allocator.cuda_level() == (1024 + 4096 + 512,) * 2, "the arena counts whole"
+    for at, size in made:
+        pretended_cuda.release(at, size)
+    sizes, uppers = session.log()
+    assert sizes.tolist() == [1000, 2000, 77] and uppers.tolist() == [3, 3, 3]
+    assert allocator.cuda_level() == (1024 + 4096, 1024 + 4096 + 512) and pretended_cuda.allocate(0) is None
+    assert session.plan(numbers(1), numbers(0), 1 << 30) == 0, "there is not that much"
+    pretended_cuda.release(first, 900)
+
+
+def test_an_arena_on_a_gpu_must_be_asked_for_before_the_first_tensor():
+    with pytest.raises(ProfilerError, match="before the first tensor"):
+        Session("cuda")
+
+
+@pytest.mark.skipif(torch.version.cuda is None, reason="this torch is not built for CUDA")
+def test_the_allocator_takes_the_place_of_pytorchs():
+    code = ("import rematplan, torch; from remat_profiler import allocator; rematplan.plan_cuda(); rematplan.plan_cuda(); "
+            "assert torch.cuda.get_allocator_backend() == 'pluggable'; assert allocator.cuda_level() == (0, 0)")
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr

@@ -1,6 +1,8 @@
 """Modelled and measured costs."""
 
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
@@ -94,6 +96,26 @@ def test_scratch_memory_of_a_cpu_operator_is_what_it_takes_besides_its_result():
 
     assert measure.cpu_allocations(call) == (8000, 4000)
     assert measure.cpu_allocations(lambda: torch.add(x, x)) == (4000, 4000)
+
+
+def test_operands_of_a_measured_operator_go_with_it_and_not_while_the_next_one_is_measured(resnet18):
+    made = []
+    original = measure._Spec.make
+
+    def kept(self, *arguments):
+        made.append(weakref.ref(tensor := original(self, *arguments)))
+        return tensor
+
+    gc.disable()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(measure._Spec, "make", kept)
+            call = measure._call(next(op.node for op in resnet18.operators if op.name == "relu"), torch.device("cpu"))
+        assert call().shape == made[0]().shape
+        del call
+        assert all(reference() is None for reference in made)
+    finally:
+        gc.enable()
 
 
 def test_identical_operators_are_measured_once(resnet18):

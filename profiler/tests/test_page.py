@@ -1,13 +1,16 @@
 """The page of compiled training is made from its rows alone, and its measurement goes on where it stopped."""
 
 import os
+import select
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
 import pytest
 
+from remat_profiler import turns
 from rematplan import page
 from rematplan.compared import Conditions, Row, every_other, methods
 from rematplan.networks import NETWORKS, SIZES
@@ -143,3 +146,41 @@ def test_selective_checkpointing_decides_alike_in_both_passes():
     policy, product = every_other(), torch.ops.aten.mm.default
     passes = [[policy(Context(again), product).name for _ in range(4)] for again in (False, True)]
     assert passes[0] == passes[1] == ["MUST_SAVE", "PREFER_RECOMPUTE"] * 2
+
+
+def test_rows_are_prepared_at_once_and_take_turns(tmp_path, monkeypatch):
+    seen, together = [], threading.Barrier(3)
+
+    def one(key, others, *_):
+        together.wait(60)
+        seen.append(os.environ[turns.VARIABLE])
+        return Row(*key, peak_bytes=7 + len(others))
+
+    monkeypatch.setattr(page, "measured", one)
+    options = [str(tmp_path), "--networks", "mlp", "gpt2", "llama", "--only", "eager", "rematplan:60%", "--jobs", "3"]
+    assert page.main(options) == 0
+    rows = page.read(tmp_path / "compiled.csv")
+    assert [row.words for row in rows] == ["eager"] * 3 + ["rematplan 60%"] * 3
+    assert [row.peak_bytes for row in rows] == [7] * 3 + [8] * 3, "those of one round do not know each other"
+    assert len(seen) == 6 and len(set(seen)) == 2 and turns.VARIABLE not in os.environ
+
+
+def test_who_measures_waits_for_those_who_prepare_and_has_the_device_to_the_end(tmp_path):
+    code = "import sys; from remat_profiler import turns; getattr(turns, sys.argv[1])(); print('here', flush=True); sys.stdin.read()"
+
+    def start(kind):
+        return subprocess.Popen([sys.executable, "-c", code, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, turns.VARIABLE: str(tmp_path / "lock")})
+
+    first, second = start("prepare"), start("prepare")
+    assert first.stdout.readline() == second.stdout.readline() == "here\n", "both at once"
+    third = start("measure")
+    first.communicate("")
+    assert not select.select([third.stdout], [], [], 0.5)[0], "one still prepares"
+    second.communicate("")
+    assert third.stdout.readline() == "here\n"
+    fourth = start("prepare")
+    assert not select.select([fourth.stdout], [], [], 0.5)[0]
+    third.kill()
+    assert fourth.stdout.readline() == "here\n"
+    third.communicate(), fourth.communicate("")

@@ -85,7 +85,10 @@ def test_the_command_rewrites_a_measured_instance_and_refuses_a_modelled_one(tmp
     assert main(arguments) == 2
     assert "are not measured: trace it with --device cpu or cuda" in capsys.readouterr().err
     made["provenance"]["times"] = {"kind": "measured", "samples": 1, "statistic": "median"}
+    made["provenance"]["command"] = made["provenance"]["command"].replace("model:v100", "cpu")
     files.write(made, file)
+    assert main([*arguments, "--device", "cuda"]) == 2
+    assert "was measured with --device cpu" in capsys.readouterr().err
     assert main(arguments) == 0
     assert "by operators measured in it" in capsys.readouterr().out
     again = files.read(new)

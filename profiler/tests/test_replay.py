@@ -4,6 +4,7 @@ import copy
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -97,6 +98,20 @@ def test_state_that_is_updated_twice_shows_as_a_difference(residual):
     assert {d.name for d in found.beyond} == {"buffer 3.body.1.running_mean", "buffer 3.body.1.running_var"}
     schedule["steps"][at + 1]["implementation"] = "recompute"
     assert compared(residual, schedule).equal
+
+
+def test_on_a_gpu_whose_framework_runs_other_kernels_schedules_are_compared_with_store_all_and_a_note_says_how_far_apart(residual):
+    bench = copy.copy(residual)
+    bench.expected = reference.Outcome({**residual.expected.tensors, "0.weight.grad": residual.expected.tensors["0.weight.grad"] * 1.01})
+    outcome = bench.graph_outcome
+    assert not bench.judged(outcome, 1e-4)[0].equal, "on a CPU they are the same kernels"
+    bench.device = types.SimpleNamespace(type="cuda")
+    found, notes = bench.judged(outcome, 1e-4)
+    assert found.equal and len(notes) == 1 and "0.weight.grad is 9.9e-03 off (largest of 1)" in notes[0]
+    wrong = reference.Outcome({**outcome.tensors, "loss": outcome.tensors["loss"] + 1})
+    assert [d.name for d in bench.judged(wrong, 1e-4)[0].beyond] == ["loss"]
+    bench.expected = residual.expected
+    assert bench.judged(outcome, 1e-4)[0].equal and bench.judged(wrong, 1e-4)[1] == []
 
 
 def test_a_gradient_that_is_dropped_shows_as_missing(residual):

@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Where to run
     #[arg(long, value_enum, default_value = "cpu")]
     device: Device,
-    /// Run each schedule in one arena, by the plan that `bench allocate --results DIR` made of it (cpu)
+    /// Run each schedule in one arena, by the plan that `bench allocate --results DIR` made of it
     #[arg(long)]
     arena: bool,
     /// Timed iterations of each schedule
@@ -50,9 +50,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
     let target = Target { device: arguments.device, arena: arguments.arena };
-    if target.arena && target.device != Device::Cpu {
-        return Err(Failure::input("--arena needs --device cpu: on a GPU nobody has tried it"));
-    }
     match (&arguments.pack, &arguments.from) {
         (Some(to), _) => return pass::pack(&rows, &folder, target, to),
         (_, Some(from)) => {

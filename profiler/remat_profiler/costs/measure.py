@@ -23,6 +23,7 @@ import torch  # noqa: E402
 from torch import fx  # noqa: E402
 from torch.autograd.profiler import profile  # noqa: E402
 
+from .. import allocator, turns
 from ..aliasing import bound_arguments, schema_name
 from ..documents import Device, Origin  # noqa: E402
 from ..errors import ProfilerError
@@ -79,6 +80,7 @@ class Measured:
         return self._measure_call(lambda: _call(node, self.device))
 
     def _measure_call(self, bind: Callable[[], Callable[[], object]]) -> Cost:
+        turns.measure()
         torch.manual_seed(0)
         with torch.no_grad():
             call = bind()
@@ -86,7 +88,7 @@ class Measured:
                 call()
             timer = self._time_cuda if self.device.type == "cuda" else _time_cpu
             samples = sorted(timer(call) for _ in range(self.repeats))
-            workspace = self._workspace(call) if self.device.type == "cuda" else _workspace_cpu(call)
+            workspace = workspace_of(call, self.device)
         return Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
 
     def _time_cuda(self, call: Callable[[], object]) -> float:
@@ -98,19 +100,33 @@ class Measured:
         torch.cuda.synchronize()
         return start.elapsed_time(end) * 1e6
 
-    def _workspace(self, call: Callable[[], object]) -> int:
-        torch.cuda.synchronize()
+
+def workspace_of(call: Callable[[], object], device: torch.device) -> int:
+    """Bytes that a call takes on its way, beyond its result."""
+    peak, kept = allocations(call, device)
+    return max(0, peak - kept)
+
+
+def allocations(call: Callable[[], object], device: torch.device) -> tuple[int, int]:
+    """Bytes of the device's allocator above those before: the peak during a call, and what its result keeps."""
+    if device.type != "cuda":
+        return cpu_allocations(call)
+    torch.cuda.synchronize(device)
+    before, _ = cuda_level(again=True)
+    result = call()
+    torch.cuda.synchronize(device)
+    after, peak = cuda_level()
+    del result
+    return peak - before, after - before
+
+
+def cuda_level(*, again: bool = False) -> tuple[int, int]:
+    """Bytes in use on the GPU, and the most since the last call with `again`."""
+    if allocator.is_planned_cuda():
+        return allocator.cuda_level(again=again)
+    if again:
         torch.cuda.reset_peak_memory_stats()
-        outputs = call()
-        torch.cuda.synchronize()
-        peak, after = torch.cuda.max_memory_allocated(), torch.cuda.memory_allocated()
-        del outputs
-        return max(0, peak - after)
-
-
-def _workspace_cpu(call: Callable[[], object]) -> int:
-    peak, after = cpu_allocations(call)
-    return max(0, peak - after)
+    return torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
 
 
 def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:
@@ -188,6 +204,7 @@ def _call(node: fx.Node, device: torch.device) -> Callable[[], object]:
     arguments = [real(argument) for argument in node.args]
     keywords = {name: real(value) for name, value in node.kwargs.items()}
     _make_consistent(node, arguments)
+    made.clear()  # `real` refers to itself, so that all that it holds would stay until garbage is collected
     return lambda: node.target(*arguments, **keywords)
 
 

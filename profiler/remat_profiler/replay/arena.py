@@ -86,10 +86,15 @@ def places(document: Mapping[str, Any]) -> Places:
                 stays.setdefault(tensor, []).append(Stay(max(since, lower), min(until, upper), place))
     except (KeyError, TypeError, ValueError) as error:
         raise ProfilerError(f"the plan lacks a field, or it is no whole number: {error}") from None
-    if alignment % ALIGNMENT:
-        raise ProfilerError(f"the plan is aligned to {alignment}; kernels need a multiple of {ALIGNMENT} (bench allocate --alignment 512)")
+    _check_alignment(alignment, "cpu")
     _check_addresses(buffers + workspaces, alignment, height)
     return Places(document, height, stays, buffers)
+
+
+def _check_alignment(alignment: int, device: str) -> None:
+    if alignment % ALIGNMENT[device]:
+        raise ProfilerError(f"the plan is aligned to {alignment}; kernels need a multiple of {ALIGNMENT[device]} "
+                            "(bench allocate --alignment 512)")
 
 
 def _check_addresses(buffers: list[Stay], alignment: int, height: int) -> None:
@@ -134,13 +139,12 @@ class ArenaMachine(Machine):
     """A machine for whose tensors PyTorch's allocator takes the plan's addresses. `learn` comes before the first `run`."""
 
     def __init__(self, plan: Plan, trace: TracedIteration, module: nn.Module, device: torch.device, found: Places) -> None:
-        if device.type != "cpu":
-            raise ProfilerError("--arena needs --device cpu: nobody has tried it on another")
         check_belongs(found, plan)
+        _check_alignment(int(found.document["alignment"]), device.type)
         self.places, self.address = found, 0
         # Allocations of an iteration, and how many of them lie in the arena.
         self.allocations = self.placed = 0
-        self._session = Session()
+        self._session, self._alignment = Session(device.type), ALIGNMENT[device.type]
         self._offsets: dict[int, int] = {}  # of allocations that are tensors of the plan
         self._spans: list[tuple[int, int, int]] = []  # step, its first allocation, and the first one after it
         self._tensors = plan.tensors
@@ -171,7 +175,7 @@ class ArenaMachine(Machine):
         for step, first, end in self._spans:
             scratch = [index for index in range(first, end) if offsets[index] == ELSEWHERE and uppers[index] <= end]
             if scratch:
-                _lay(scratch, self._taken(step, range(first, end)), self.places.height, sizes, uppers, offsets)
+                _lay(scratch, self._taken(step, range(first, end)), self.places.height, self._alignment, sizes, uppers, offsets)
         self.allocations, self.placed = len(sizes), int((offsets != ELSEWHERE).sum())
         self.address = self._session.plan(sizes, offsets, self.places.height)
         if not self.address:
@@ -251,12 +255,12 @@ class ArenaMachine(Machine):
 
 
 def _lay(
-    scratch: list[int], taken: list[tuple[int, int, int]], height: int, sizes: Numbers, uppers: Numbers, offsets: Numbers
+    scratch: list[int], taken: list[tuple[int, int, int]], height: int, alignment: int, sizes: Numbers, uppers: Numbers, offsets: Numbers
 ) -> None:
     """Lays what a kernel allocates for itself at the lowest address where nothing lies meanwhile; what does not fit stays elsewhere."""
     lying: list[tuple[int, int, int]] = []  # first address, first address after it, allocation before which it goes
     for index in scratch:
-        size, upper = -(-int(sizes[index]) // ALIGNMENT) * ALIGNMENT, int(uppers[index])
+        size, upper = -(-int(sizes[index]) // alignment) * alignment, int(uppers[index])
         at = 0
         for first, end in sorted([(first, end) for first, end, since in taken if since < upper]
                                  + [(first, end) for first, end, until in lying if until > index]):

@@ -49,10 +49,11 @@ def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Rec
     resident = with_bench.fixed_bytes + arena
     peaks = measure.peaks(iteration, device, resident, in_arena=True)
     simulated = expectation(chosen)
+    compared, beside = with_bench.judged(outcome, tolerance_of(chosen))
     made: Record = record.header(with_bench.instance, str(schedule.get("method", "")), settings.device, settings.seed)
     made |= {
         "schedule": record.of_schedule(schedule), "expected": record.of_expectation(simulated),
-        "equality": record.of_comparison(with_bench.compared(outcome, tolerance_of(chosen))),
+        "equality": record.of_comparison(compared),
         **with_bench.timed(iteration, simulated),
         # Every tensor was seen in its place: the storages are the arena.
         "memory": record.of_peaks(peaks, None) | {"storage_peak_bytes": resident},
@@ -63,7 +64,7 @@ def replay_in_arena(with_bench: Bench, schedule: Schedule, found: Places) -> Rec
             "equal_to_plain": not different, "different_from_plain": different[:_SHOWN],
         },
     }
-    made["notes"] = [*machine.notes, "in one arena; the inputs are there twice, for the caller keeps its own"]
+    made["notes"] = [*machine.notes, *beside, "in one arena; the inputs are there twice, for the caller keeps its own"]
     if different:
         made["notes"].append(f"{len(different)} tensors differ from the plain replay, first {different[0]}")
     return made

@@ -19,6 +19,7 @@ from pathlib import Path
 import torch
 
 from .. import instance as files
+from ..allocator import plan_cuda
 from ..documents import Record
 from ..errors import ProfilerError
 from ..harvest.deadline import Deadline
@@ -65,6 +66,8 @@ def run(path: Path, settings: Settings, seconds: float | None, report: Callable[
     """Goes through a list until it or the time is at its end; whether all records are there."""
     lines = read_list(path)
     unpack(path.parent)
+    if settings.device == "cuda" and any(line.plan for line in lines):
+        plan_cuda()
     deadline = None if seconds is None else Deadline(seconds)
     made: tuple[Path, Bench | ProfilerError] | None = None
     started, done = time.monotonic(), 0

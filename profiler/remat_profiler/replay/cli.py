@@ -22,7 +22,7 @@ def add_parser(commands: Commands) -> None:
     replay.add_argument("--schedule", type=Path, required=True, help="a schedule of that instance, as `bench solve -o` writes it")
     replay.add_argument("--timeline", type=Path, metavar="FILE.csv", help="write the memory during each step, without workspaces")
     replay.add_argument("--arena", type=Path, metavar="PLAN",
-                        help="run in one preallocated arena, each tensor where this plan of `bench allocate` puts it (cpu)")
+                        help="run in one preallocated arena, each tensor where this plan of `bench allocate` puts it")
     _common(replay)
     replay.set_defaults(run=_replay)
 
@@ -80,6 +80,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def _replay(options: argparse.Namespace) -> int:
+    from ..allocator import plan_cuda
     from . import record
     from .arena import check_belongs, read_places
     from .arena_replay import replay_in_arena, words
@@ -94,10 +95,12 @@ def _replay(options: argparse.Namespace) -> int:
     if options.arena is None:
         made = replay(bench(instance, settings), schedule, options.timeline)
     else:
-        if options.timeline is not None or options.cap is not None or settings.device != "cpu":
-            raise ProfilerError("--arena goes with --device cpu, without --timeline (memory is the arena at every step) and --cap")
+        if options.timeline is not None or options.cap is not None:
+            raise ProfilerError("--arena goes without --timeline (memory is the arena at every step) and --cap")
         found = read_places(options.arena)
         check_belongs(found, chosen)
+        if settings.device == "cuda":
+            plan_cuda()
         made = replay_in_arena(bench(instance, settings), schedule, found)
     record.write(made, options.output)
     print("\n".join(filter(None, [summary(made), words(made)])))
@@ -137,6 +140,7 @@ def _alternatives(options: argparse.Namespace) -> int:
 
 def _remeasure(options: argparse.Namespace) -> int:
     from .. import instance as files
+    from .agreement import request_of
     from .job import bench
     from .plan import plan, read_document
     from .remeasure import measured
@@ -146,6 +150,9 @@ def _remeasure(options: argparse.Namespace) -> int:
     instance = read_document(options.instance, "instance")
     if instance["provenance"]["times"].get("kind") != "measured":
         raise ProfilerError(f"the times of '{options.instance}' are not measured: trace it with --device cpu or cuda")
+    measured_on = request_of(instance).device
+    if measured_on != settings.device:
+        raise ProfilerError(f"'{options.instance}' was measured with --device {measured_on}: measure it anew with --device {measured_on}")
     schedules = [read_document(path, "schedule") for path in options.schedule]
     for schedule in schedules:
         plan(instance, schedule)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..costs.measure import cpu_allocations, interquartile_range
+from ..allocator import is_planned_cuda
+from ..costs.measure import allocations, interquartile_range
 from ..errors import ProfilerError
 
 WARM_UP = 2
@@ -117,10 +118,14 @@ def _time_cpu(iteration: Iteration) -> int:
 
 
 def peaks(iteration: Iteration, device: torch.device, resident: int, in_arena: bool = False) -> Peaks:
-    """Peak memory of one iteration; `resident` is what is there before it, which a CPU allocator does not say. In an
-    arena there may be nothing besides."""
+    """Peak memory of one iteration; `resident` is what it needs before it, which a CPU allocator does not say, and of which a GPU's
+    has more (scratch memory that cuBLAS keeps, results to compare with): that is taken off. In an arena there may be nothing besides."""
     gc.collect()
-    return _peaks_cuda(iteration) if device.type == "cuda" else _peaks_cpu(iteration, resident, in_arena)
+    if device.type != "cuda" or is_planned_cuda():
+        return _peaks_above(iteration, device, resident, in_arena)
+    found = _peaks_cuda(iteration)
+    beside = found.before - resident
+    return Peaks(resident, found.allocated - beside, None if found.reserved is None else found.reserved - beside)
 
 
 def _peaks_cuda(iteration: Iteration) -> Peaks:
@@ -133,8 +138,8 @@ def _peaks_cuda(iteration: Iteration) -> Peaks:
     return Peaks(before, torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())
 
 
-def _peaks_cpu(iteration: Iteration, resident: int, in_arena: bool) -> Peaks:
-    highest, _ = cpu_allocations(iteration)
+def _peaks_above(iteration: Iteration, device: torch.device, resident: int, in_arena: bool) -> Peaks:
+    highest, _ = allocations(iteration, device)
     if not highest and not in_arena:
         raise ProfilerError("this torch build records no allocations on the CPU: the peak cannot be measured")
     return Peaks(resident, resident + highest)

@@ -86,7 +86,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("parameters", "every parameter"),
     ("budget", "the budget as written"),
     ("seed", "seed of the method"),
-    ("device", "cpu or cuda; cpu-arena: in one arena each, by a plan of addresses"),
+    ("device", "cpu or cuda; cpu-arena, cuda-arena: in one arena each, by a plan of addresses"),
     ("device_name", "name of the processor or GPU"),
     ("framework", "name and version of the framework"),
     ("executed_time_ns", "median time of an iteration"),
@@ -99,7 +99,7 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("executed_peak_bytes", "peak of the framework's allocator, fixed bytes and inputs included"),
     ("executed_storage_peak_bytes", "peak of the executor's own count of storages; no scratch memory"),
     ("executed_reserved_bytes", "peak of what the allocator reserved; cuda only"),
-    ("executed_arena_bytes", "size of the arena that held every tensor; cpu-arena only"),
+    ("executed_arena_bytes", "size of the arena that held every tensor; with an arena only"),
     (
         "executed_beside_bytes",
         "the allocator's peak beside that arena: results on their way into it, and what kernels need",
