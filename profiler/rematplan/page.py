@@ -206,6 +206,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given[:1] == ["--row"]:
         return _row(given[1])
     options = parser().parse_args(given)
+    if options.jobs < 1:
+        parser().error(f"--jobs {options.jobs}: at least one row at once")
     options.out.mkdir(parents=True, exist_ok=True)
     conditions = Conditions(options.size or options.device, options.device, options.samples, options.seconds)
     rows = [row for row in read(options.out / "compiled.csv") if not (options.retry and row.error)]

@@ -165,6 +165,12 @@ def test_rows_are_prepared_at_once_and_take_turns(tmp_path, monkeypatch):
     assert len(seen) == 6 and len(set(seen)) == 2 and turns.VARIABLE not in os.environ
 
 
+def test_no_rows_at_once_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        page.main([str(tmp_path), "--jobs", "0"])
+    assert "--jobs 0: at least one row at once" in capsys.readouterr().err
+
+
 def test_who_measures_waits_for_those_who_prepare_and_has_the_device_to_the_end(tmp_path):
     code = "import sys; from remat_profiler import turns; getattr(turns, sys.argv[1])(); print('here', flush=True); sys.stdin.read()"
 
