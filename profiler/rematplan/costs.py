@@ -28,6 +28,8 @@ from .errors import PlanError
 from .graph import Unit, hint, storage_bytes, tensors_of
 
 MODELS = ("roofline", "flops", "measured")
+# Of PyTorch's allocator on a GPU: what segments of one block are multiples of, from which size on, and what is not split off.
+_SEGMENT, _OWN_SEGMENT, _LEAST_REST = 2 << 20, 10 << 20, 1 << 20
 _PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 _LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
@@ -142,6 +144,15 @@ class Workspaces:
             call = _real_call(node, self.device, channels_last=self.channels_last)
             call()
             return workspace_of(call, self.device)
+
+
+def handed_out(size: int, kind_of_device: str) -> int:
+    """Bytes that PyTorch's allocator hands out for so many. On a GPU it rounds, and a large block is not split for the last MiB of a
+    segment: the rules of `allocation/src/caching.rs` for new segments. Which block of those that were freed comes is not foreseen."""
+    if kind_of_device != "cuda":
+        return size
+    segment = -(-size // _SEGMENT) * _SEGMENT
+    return segment if size >= _OWN_SEGMENT and segment - size <= _LEAST_REST else -(-size // 512) * 512
 
 
 def _call_key(node: fx.Node) -> str:

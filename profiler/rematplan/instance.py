@@ -17,7 +17,7 @@ from remat_profiler.documents import INSTANCE_FORMAT, VERSION, Instance, Origin,
 from remat_profiler.documents import Operator as OperatorEntry
 from remat_profiler.documents import Tensor as TensorEntry
 
-from .costs import Costs, Workspaces
+from .costs import Costs, Workspaces, handed_out
 from .graph import Joint, Tensor, hint, schema_name, storage_bytes
 
 CUT = "end of the forward pass"
@@ -38,8 +38,10 @@ class Ids:
         return None if operator == self.cut else operator - (operator > self.cut)
 
 
-def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | None = None, always: int = 0) -> Instance:
-    """The instance file, as a JSON object; without `workspaces` operators take none. `always` more bytes are there all the time."""
+def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | None = None, always: int = 0,
+             kind_of_device: str = "cpu") -> Instance:
+    """The instance file, as a JSON object; without `workspaces` operators take none. `always` more bytes are there all the time.
+    Tensors are as large as what the allocator of such a device hands out for them."""
     ids = Ids(joint)
     static = set(joint.static)
     numbers: dict[Tensor, int] = {}
@@ -48,7 +50,7 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
     def add(tensor: Tensor, kind: TensorKind) -> None:
         label = tensor[0].name + (f".{tensor[1]}" if tensor[1] else "")
         numbers[tensor] = len(entries)
-        entries.append({"id": len(entries), "name": label, "bytes": storage_bytes(tensor), "kind": kind})
+        entries.append({"id": len(entries), "name": label, "bytes": handed_out(storage_bytes(tensor), kind_of_device), "kind": kind})
 
     for node in joint.primals:
         if node not in static and isinstance(node.meta.get("val"), torch.Tensor):

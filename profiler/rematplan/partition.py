@@ -34,7 +34,7 @@ APPLY = ("schedule", "sets")
 _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 # What channels-last convolutions save of an iteration on a CPU: 16 % of a U-Net, nothing that shows of a ResNet.
 _CHANNELS_LAST_GAIN = 0.05
-_FORMAT = 4
+_FORMAT = 5
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,8 @@ class Partitioner:
         return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
 
     def _instance(self, joint: Joint, device: torch.device, copies: int) -> Instance:
-        return document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
+        return document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies,
+                        device.type)
 
     def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""

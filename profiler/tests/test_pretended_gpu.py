@@ -13,7 +13,7 @@ from remat_profiler import check, instance, job
 from remat_profiler.cli import main
 from remat_profiler.convolutions import FORWARD, cudnn, problem, table
 from remat_profiler.replay.machine import Stamps
-from rematplan.costs import Workspaces
+from rematplan.costs import Workspaces, handed_out
 from rematplan.graph import Unit
 
 from .test_cudnn import CONVOLUTION, fake  # noqa: F401  (a fixture)
@@ -111,6 +111,13 @@ def test_steps_are_stamped_with_events(gpu):
         time.sleep(0.002)
     first, second = stamps.durations()
     assert 2_000_000 <= first < 2_000_000_000 and 2_000_000 <= second < 2_000_000_000
+
+
+@pytest.mark.parametrize(("size", "on_a_gpu"), [
+    (0, 0), (4, 512), (513, 1024), (3 << 20, 3 << 20), ((10 << 20) - 4, 10 << 20), ((11 << 20) + 4, 12 << 20),
+    ((11 << 20) - 4, 11 << 20), (12 << 20, 12 << 20)])
+def test_a_gpus_allocator_hands_out_the_rest_of_a_segment_that_it_does_not_split(size, on_a_gpu):
+    assert handed_out(size, "cuda") == on_a_gpu and handed_out(size, "cpu") == size
 
 
 def test_peaks_and_scratch_memory_are_those_of_the_allocator(gpu, monkeypatch, tmp_path):
