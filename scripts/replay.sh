@@ -27,10 +27,11 @@ gpt2-64-b1 transformers:gpt2 1 64' ;;
     # Python on such a machine may lack zstandard.
     cuda) instances=instances/replay-gpu results=results/replay-gpu suffix=json.gz alone=3 within=7 jobs=12
         export REMAT_DEVICE_LOCK=${REMAT_DEVICE_LOCK:-$scratch/lock}
-        networks='resnet50-224-b128 torchvision:resnet50 128 3x224x224 --alternatives
-mobilenet-v2-224-b192 torchvision:mobilenet_v2 192 3x224x224
-vgg16-224-b96 torchvision:vgg16 96 3x224x224
-gpt2-1024-b8 transformers:gpt2 8 1024' ;;
+        gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | awk 'NR == 1 { print tolower($2) }')
+        networks="resnet50-224-b128-$gpu torchvision:resnet50 128 3x224x224 --alternatives
+mobilenet-v2-224-b192-$gpu torchvision:mobilenet_v2 192 3x224x224
+vgg16-224-b96-$gpu torchvision:vgg16 96 3x224x224
+gpt2-1024-b8-$gpu transformers:gpt2 8 1024" ;;
     *) echo "usage: $0 cpu|cuda BENCH" >&2; exit 2 ;;
 esac
 networks=${REMAT_REPLAY_NETWORKS:-$networks}

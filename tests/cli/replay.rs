@@ -139,8 +139,8 @@ fn with_arena_every_schedule_goes_with_its_plan_and_has_rows_of_its_own() {
         let parts: Vec<_> = line.split('\t').collect();
         assert!(parts.len() == 4 && checkout.path("pack").join(parts[3]).is_file(), "{line}");
     }
-    let refused = executor.run(&checkout, "replay results/mini --arena --device cuda");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("--arena needs --device cpu"));
+    success(&executor.run(&checkout, "replay results/mini --arena --device cuda --pack gpu"));
+    assert_eq!(std::fs::read_to_string(checkout.path("gpu/list.tsv")).unwrap(), list);
 }
 
 #[test]
