@@ -45,10 +45,12 @@ until_left() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.total --format=csv,noheader || true
-# Both at once: what one measures waits for what the other prepares.
+# Both at once: what one measures waits for what the other prepares. Training begins when networks are measured, which is quick.
+rm -f results/replay-gpu/measured
 export REMAT_DEVICE_LOCK="$out/lock"
 until_left 20 scripts/replay.sh cuda "$REMAT_BENCH" &
 replaying=$!
+while [ ! -e results/replay-gpu/measured ] && kill -0 $replaying 2>/dev/null; do sleep 1; done
 # shellcheck disable=SC2086 # options are words
 TORCHINDUCTOR_COMPILE_THREADS=6 until_left 10 "$python" -u -m rematplan.page results/compiled-gpu --device cuda \
     --slice-seconds $(($(left) - 100)) ${REMAT_GPU_PAGE:---jobs 7 --seconds 8 --samples 7 --networks resnet50 gpt2 llama} &

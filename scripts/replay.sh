@@ -60,6 +60,7 @@ while read -r line; do
     if [ "$device" = cuda ]; then measure $line & else measure $line; fi
 done <<< "$networks"
 wait
+mkdir -p $results && touch $results/measured
 
 "$bench" run --suite "$(basename $results)" --out $results --resume --jobs $jobs --no-plots > /dev/null
 if [ "$device" = cuda ]; then
