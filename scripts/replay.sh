@@ -72,7 +72,7 @@ if [ "$device" = cuda ]; then
     "$bench" allocate --results $results --time-limit 1 > /dev/null
     "$bench" replay $results --device cuda --arena --pack $pack-arena > /dev/null
     by_network $pack-arena '/auto' > /dev/null
-    "$bench" replay $results --device cuda --arena --from $pack-arena > /dev/null
+    if [ -d $pack-arena/records ]; then "$bench" replay $results --device cuda --arena --from $pack-arena > /dev/null; fi
 else
     "$bench" replay $results --device cpu --repeat 5 > /dev/null
 fi
