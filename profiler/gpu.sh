@@ -55,18 +55,22 @@ while [ ! -e results/replay-gpu/measured ] && kill -0 $replaying 2>/dev/null; do
 TORCHINDUCTOR_COMPILE_THREADS=6 until_left 10 "$python" -u -m rematplan.page results/compiled-gpu --device cuda \
     --slice-seconds $(($(left) - 100)) ${REMAT_GPU_PAGE:---jobs 7 --seconds 8 --samples 7 --networks resnet50 gpt2 llama} &
 training=$!
-finished=1
-for child in $replaying $training; do
+result=0
+# ended NAME PID: an error counts more than what is not finished.
+ended() {
     code=0
-    wait $child || code=$?
+    wait "$2" || code=$?
     case $code in
         0) ;;
-        75 | 124) finished= ;;
-        *) echo "$child ended with $code" >&2 ;;
+        75 | 124) if [ $result -eq 0 ]; then result=75; fi ;;
+        *) echo "$1 ended with $code" >&2; result=$code ;;
     esac
-done
+}
+ended replays $replaying
+ended training $training
 unset REMAT_DEVICE_LOCK
-if [ "$(left)" -lt 60 ]; then exit 75; fi
+if [ "$(left)" -lt 60 ]; then exit $((result ? result : 75)); fi
 mkdir -p "$out/harvest"
-"$here/harvest.sh" cuda "$out/harvest" "$(left)" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split || exit $?
-if [ -z "$finished" ]; then exit 75; fi
+"$here/harvest.sh" cuda "$out/harvest" "$(left)" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split &
+ended harvest $!
+exit $result

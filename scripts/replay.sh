@@ -52,14 +52,19 @@ measure() {
 by_network() {
     (cd "$1" && rm -f list-*.tsv && awk -F'\t' -v word="$2" \
         '$0 ~ word { name = $1; gsub(/[^A-Za-z0-9]/, "-", name); print > ("list-" name ".tsv") }' list.tsv)
-    for list in $(find "$1" -name 'list-*.tsv'); do profiler replay-batch "$list" --device cuda --repeat 5 & done
-    wait
+    local list replaying=()
+    for list in $(find "$1" -name 'list-*.tsv'); do profiler replay-batch "$list" --device cuda --repeat 5 & replaying+=($!); done
+    waited "${replaying[@]}"
 }
+# What fails is said; the others go on without it, and the exit code says that something failed.
+failed=0
+waited() { for child in "$@"; do wait "$child" || failed=1; done; }
+measuring=()
 while read -r line; do
     # shellcheck disable=SC2086 # words
-    if [ "$device" = cuda ]; then measure $line & else measure $line; fi
+    if [ "$device" = cuda ]; then measure $line & measuring+=($!); else measure $line; fi
 done <<< "$networks"
-wait
+waited "${measuring[@]}"
 mkdir -p $results && touch $results/measured
 
 "$bench" run --suite "$(basename $results)" --out $results --resume --jobs $jobs --no-plots > /dev/null
@@ -79,8 +84,8 @@ fi
 "$bench" table --show replay --format csv $results > $results/errors.csv
 for network in $instances/*; do
     case $device-$(basename "$network") in
-        cuda-resnet50* | cpu-resnet* | cpu-mobilenet* | cpu-chain* | cpu-residual* | cpu-unet*) profiler alternatives --instance "$network" --device "$device" --repeat 9 \
-            -o $results/alternatives.csv ;;
+        cuda-resnet50* | cpu-resnet* | cpu-mobilenet* | cpu-chain* | cpu-residual* | cpu-unet*)
+            profiler alternatives --instance "$network" --device "$device" --repeat 9 -o $results/alternatives.csv ;;
     esac
 done
 if [ "$device" = cpu ]; then
@@ -94,3 +99,4 @@ if [ "$device" = cpu ]; then
     done
 fi
 "$bench" table --show replay-networks $results
+exit $failed

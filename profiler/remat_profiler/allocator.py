@@ -85,7 +85,11 @@ def is_planned_cuda() -> bool:
 
 
 def cuda_level(*, again: bool = False) -> tuple[int, int]:
-    """Bytes in use on the GPU besides what lies in arenas (arenas count whole), and the most since the last call with `again`."""
+    """Bytes in use on the GPU, and the most since the last call with `again`, by whichever allocator there is. Arenas count whole."""
+    if not _planned_cuda:
+        if again:
+            torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
     found = np.empty(2, np.int64)
     library("cuda").cuda_level(int(again), found)
     return int(found[0]), int(found[1])

@@ -21,6 +21,7 @@ import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
+from remat_profiler.allocator import ALIGNMENT
 from remat_profiler.costs.measure import workspace_of
 
 from . import store
@@ -152,7 +153,7 @@ def handed_out(size: int, kind_of_device: str) -> int:
     if kind_of_device != "cuda":
         return size
     segment = -(-size // _SEGMENT) * _SEGMENT
-    return segment if size >= _OWN_SEGMENT and segment - size <= _LEAST_REST else -(-size // 512) * 512
+    return segment if size >= _OWN_SEGMENT and segment - size <= _LEAST_REST else -(-size // ALIGNMENT["cuda"]) * ALIGNMENT["cuda"]
 
 
 def _call_key(node: fx.Node) -> str:

@@ -161,8 +161,7 @@ class Partitioner:
         return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
 
     def _instance(self, joint: Joint, device: torch.device, copies: int) -> Instance:
-        return document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies,
-                        device.type)
+        return document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
 
     def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""

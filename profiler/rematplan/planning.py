@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape
 import torch
 from torch import nn
 
-from remat_profiler.costs.measure import allocations, cuda_level
+from remat_profiler.allocator import cuda_level
+from remat_profiler.costs.measure import allocations
 
 from .arena import words as arena_words
 from .budget import Budget

@@ -15,7 +15,7 @@ from torch import nn
 
 import rematplan
 from remat_profiler import allocator
-from remat_profiler.allocator import ALIVE, ELSEWHERE, Session
+from remat_profiler.allocator import ALIVE, ELSEWHERE, Session, library
 from remat_profiler.errors import ProfilerError
 from rematplan import PlanWarning
 from rematplan.compiling import _in_arena
@@ -405,7 +405,7 @@ def test_a_window_that_goes_otherwise_than_planned_says_where(sizes, stopped):
 @pytest.fixture
 def pretended_cuda(monkeypatch):
     """The allocator for tensors on a GPU, with the C library's malloc and free in the place of the device's; what they hold."""
-    loaded, libc, held = allocator.library("cuda"), ctypes.CDLL(None), {}
+    loaded, libc, held = library("cuda"), ctypes.CDLL(None), {}
     libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)

@@ -23,8 +23,9 @@ import torch  # noqa: E402
 from torch import fx  # noqa: E402
 from torch.autograd.profiler import profile  # noqa: E402
 
-from .. import allocator, turns
+from .. import turns
 from ..aliasing import bound_arguments, schema_name
+from ..allocator import cuda_level
 from ..documents import Device, Origin  # noqa: E402
 from ..errors import ProfilerError
 from . import Call, Cost, Description
@@ -118,15 +119,6 @@ def allocations(call: Callable[[], object], device: torch.device) -> tuple[int, 
     after, peak = cuda_level()
     del result
     return peak - before, after - before
-
-
-def cuda_level(*, again: bool = False) -> tuple[int, int]:
-    """Bytes in use on the GPU, and the most since the last call with `again`."""
-    if allocator.is_planned_cuda():
-        return allocator.cuda_level(again=again)
-    if again:
-        torch.cuda.reset_peak_memory_stats()
-    return torch.cuda.memory_allocated(), torch.cuda.max_memory_allocated()
 
 
 def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:

@@ -85,7 +85,7 @@ class _Ready:
         self.machine = Machine(chosen, bench.trace, bench.module, bench.device)
         self.expected, self.bench = expectation(chosen), bench
         outcome = bench.outcome(lambda: self.machine.run(bench.inputs))
-        compared = bench.compared(outcome, tolerance_of(chosen))
+        compared, _ = bench.judged(outcome, tolerance_of(chosen))
         self.equal = compared is not None and compared.equal
         bench.fresh()
         self.peak = measure.peaks(self.run, bench.device, bench.resident_bytes).allocated
