@@ -6,6 +6,10 @@
 # a GPU networks are traced side by side and measured one after the other, and so are the replays.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ $# -ne 2 ]; then
+    echo "usage: $0 cpu|cuda BENCH" >&2
+    exit 2
+fi
 device=$1 bench=$(realpath "$2")
 export PYTHONPATH=$PWD/profiler
 python=${REMAT_PYTHON:-$(scripts/profiler-venv.sh)/bin/python}
