@@ -101,8 +101,8 @@ def methods(shares: tuple[int, ...] = SHARES, stock: tuple[float, ...] = STOCK) 
     """Everything that is compared, in rounds: a round is measured for every network before the next one begins."""
     yield [("eager", ""), ("torch.compile", "")]
     yield [("compile-budget-dp", f"{budget:g}") for budget in stock]
-    yield [*(("rematplan", f"{share}%") for share in shares), ("rematplan-arena", "60%")]
     yield [("checkpoint-blocks", "eager"), ("checkpoint-blocks", "compiled"), ("selective-checkpoint", "compiled")]
+    yield [*(("rematplan", f"{share}%") for share in shares), ("rematplan-arena", "60%")]
     yield [("rematplan-sets", f"{share}%") for share in shares]
     yield from ([(f"compile-budget-{solver}", f"{budget:g}") for budget in stock] for solver in SOLVERS[1:])
 
@@ -133,6 +133,7 @@ class Bench:
         self.least = self.fixed + sum(p.numel() * p.element_size() for p in module.parameters() if p.requires_grad)
         torch._dynamo.reset()
         self.expected = self.gradients(self.iteration)
+        self._give_back()
         self.reference: Iteration = torch.compile(self.fresh())
 
     def iteration(self) -> torch.Tensor:
@@ -165,6 +166,11 @@ class Bench:
         self.drop()
         module.load_state_dict(self.state)
         return found
+
+    def _give_back(self) -> None:
+        """Memory of a GPU that others may need while this process compiles or waits."""
+        if self.conditions.device == "cuda":
+            torch.cuda.empty_cache()
 
     def row(self, method: str, setting: str, others: Sequence[Row] = ()) -> Row:
         """Measures one method. Budgets of ours are shares of the peak of the row "eager" of `others`, among which is the rival, or
@@ -203,8 +209,7 @@ class Bench:
                 turn.append((rival.method, self._chosen(rival)))
                 self.run(turn[-1][1])()
         self.run(self.reference)()
-        if self.conditions.device == "cuda":  # others may need what was taken for compiling
-            torch.cuda.empty_cache()
+        self._give_back()
         turns.measure()
         taken: list[list[int]] = []
         for _ in range(self.conditions.samples):

@@ -157,7 +157,8 @@ def handed_out(size: int, kind_of_device: str) -> int:
 
 
 def _call_key(node: fx.Node) -> str:
-    return f"{node.target} {[_described(value) for value in node.args]} {node.kwargs}"
+    named = {name: _described(value) for name, value in node.kwargs.items()}
+    return f"{node.target} {[_described(value) for value in node.args]} {named}"
 
 
 def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = False) -> Callable[[], object]:
@@ -172,9 +173,9 @@ def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = Fal
             return zeros.contiguous(memory_format=_LAYOUTS[len(shape)]) if channels_last and len(shape) in _LAYOUTS else zeros
         return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
 
-    arguments, target = [real(value) for value in node.args], node.target
+    arguments, named, target = [real(value) for value in node.args], {k: real(v) for k, v in node.kwargs.items()}, node.target
     assert callable(target)
-    return lambda: target(*arguments, **node.kwargs)
+    return lambda: target(*arguments, **named)
 
 
 def costs_for(model: str, device: torch.device) -> Costs:

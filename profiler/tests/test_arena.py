@@ -16,7 +16,7 @@ from remat_profiler.instance import Header, document
 from remat_profiler.job import Job, traced
 from remat_profiler.replay import batch, job
 from remat_profiler.replay.arena import ArenaMachine, Watch, extent, places
-from remat_profiler.replay.arena_replay import differing, replay_in_arena
+from remat_profiler.replay.arena_replay import differing, replay_in_arena, unlike
 from remat_profiler.replay.machine import IllegalStep
 from remat_profiler.replay.once import store_all
 from remat_profiler.replay.plan import plan
@@ -143,6 +143,19 @@ def test_too_small_a_buffer_ends_the_run(tmp_path, residual):
         replay_in_arena(residual, schedule, places(document))
 
 
+def test_the_tolerance_decides_only_where_the_plain_replay_differs_from_itself():
+    def of(value):
+        return job.reference.Outcome({"a": torch.tensor([1.0, value]), "b": torch.ones(2)})
+
+    near, far = of(2.0 + 1e-5), of(2.1)
+    assert unlike(of(2.0), near, lambda: of(2.0), 1e-4) == (["a"], [])
+    names, notes = unlike(of(2.0), near, lambda: of(2.0 - 1e-5), 1e-4)
+    assert names == [] and notes == ["1 tensors are within 0.0001 of the plain replay, which differs from itself in 1"]
+    assert unlike(of(2.0), far, lambda: near, 1e-4) == (["a"], [])
+    lacking = job.reference.Outcome({"a": torch.tensor([1.0, 2.0 + 1e-5])})
+    assert unlike(of(2.0), lacking, lambda: near, 1e-4) == (["b"], [])
+
+
 def test_bits_decide_what_differs():
     of = job.reference.Outcome
     one = of({"a": torch.tensor([0.0, float("nan")]), "b": torch.ones(2)})
@@ -161,7 +174,7 @@ def test_the_command_and_the_list_take_a_plan(tmp_path, capsys, residual):
     arguments = ["replay", "--instance", str(tmp_path / "net.json"), "--schedule", str(tmp_path / "s.json"), "--repeat", "1",
                  "-o", str(tmp_path / "r.json"), "--arena", str(tmp_path / "plan.json")]
     assert main(arguments) == 0
-    assert "equal to the plain replay to the bit" in capsys.readouterr().out
+    assert "equal to the plain replay" in capsys.readouterr().out
     assert main([*arguments, "--timeline", str(tmp_path / "t.csv")]) != 0
     (tmp_path / "list.tsv").write_text("net.json\ts.json\trecords/a.json\tplan.json\nnet.json\ts.json\trecords/b.json\n")
     assert batch.run(tmp_path / "list.tsv", SETTINGS, None, lambda line: None)
