@@ -140,7 +140,9 @@ struct Session {
   bool follows = false;
   int64_t iteration = 0;
   std::vector<int64_t> sizes, uppers, addresses;  // the log
-  Level inside, outside, beside;  // in the memory; planned elsewhere; expected in the memory, or not at all
+  // In the memory; planned elsewhere; expected in the memory, or not at all. The last is of this iteration alone: libraries keep
+  // what they allocated within a window once (cuBLAS its workspaces).
+  Level inside, outside, beside;
   int64_t occupied = 0;
 };
 
@@ -169,8 +171,9 @@ bool release_block(void* address) {
       blocks.erase(found);
       Session& session = *block->session;
       if (block->memory) block->memory->taken.erase(block->offset);
-      (session.*(block->level)).now -= block->size;
-      if (block->iteration == session.iteration) session.uppers[block->index] = static_cast<int64_t>(session.sizes.size());
+      const bool present = block->iteration == session.iteration;
+      if (present || block->level != &Session::beside) (session.*(block->level)).now -= block->size;
+      if (present) session.uppers[block->index] = static_cast<int64_t>(session.sizes.size());
     }
   }
   return block != nullptr;
@@ -308,7 +311,8 @@ API void iteration_begin(void* session) {
   s.sizes.clear();
   s.uppers.clear();
   s.addresses.clear();
-  for (Level* level : {&s.inside, &s.outside, &s.beside}) level->peak = level->now;
+  for (Level* level : {&s.inside, &s.outside}) level->peak = level->now;
+  s.beside = {};
   s.occupied = 0;
 }
 

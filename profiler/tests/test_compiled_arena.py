@@ -367,6 +367,10 @@ def test_allocations_of_a_window_lie_where_the_plan_says_and_the_log_has_their_l
     assert sizes.tolist() == [100, 200, 100, 50] and uppers.tolist() == [3, ALIVE, ALIVE, ALIVE]
     used = session.used()
     assert (used.blocks, used.inside_bytes, used.outside_bytes, used.beside_bytes, used.occupied) == (1, 384, 128, 64, 0)
+    session.begin_iteration()
+    assert session.used().beside_bytes == 0, "what a library keeps is not allocated anew"
+    del later
+    assert session.used().beside_bytes == 0
 
 
 def test_a_place_that_is_taken_is_not_given_again_and_tensors_keep_their_memory():
