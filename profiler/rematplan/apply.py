@@ -24,6 +24,8 @@ from .room import Room
 
 aten = torch.ops.aten
 Graphs = tuple[fx.GraphModule, fx.GraphModule]
+# The units of each step.
+Steps = Sequence[Sequence[int]]
 # Outputs of a batch norm that are no new running statistics.
 _REPEATED_OUTPUTS = 3
 # Where a node of a planned graph says at which step it is computed.
@@ -47,7 +49,7 @@ class Unrolled:
     """A joint graph in the order of a plan. `early` are the nodes before the cut. What a unit computes is marked with its step
     and the room that the plan leaves there (`step_of`)."""
 
-    def __init__(self, joint: Joint, before: Sequence[int], after: Sequence[int], room: Room) -> None:
+    def __init__(self, joint: Joint, before: Steps, after: Steps, room: Room) -> None:
         self.joint, self.room = joint, room
         self.graph = fx.Graph(joint.module)
         self._copy: dict[fx.Node, fx.Node] = {}
@@ -68,32 +70,49 @@ class Unrolled:
         self._forget()
         self._run(after)
         rest = self._values(joint.outputs[joint.forward_outputs :], joint, joint.forward_outputs)
+        self._hold_products()
         end = joint.graph.output_node()
         self.graph.output((*first, *rest)).meta.update(end.meta)
         self.graph.lint()
         self.module = fx.GraphModule(joint.module, self.graph)
 
-    def _run(self, units: Iterable[int]) -> None:
-        for index in units:
-            self._forget()
-            node = self.joint.units[index].node
-            for source in node.all_input_nodes:
-                self._value(source)
-            copy = self._emit(node)
-            copy.meta[_MARK] = (self.room, self._step)
-            for user in node.users:  # tuples may not cross the cut: they are taken apart at once
-                if user.target is operator.getitem and not self._is_gone(copy, user):
-                    self._emit(user)
-                    self._make(user)
-            self._make(node)
-            self._steps[node] = self._step
+    def _run(self, steps: Steps) -> None:
+        for units in steps:
+            for index in units:
+                self._run_unit(self.joint.units[index].node)
             self._step += 1
+
+    def _run_unit(self, node: fx.Node) -> None:
+        self._forget()
+        for source in node.all_input_nodes:
+            self._value(source)
+        copy = self._emit(node)
+        copy.meta[_MARK] = (self.room, self._step)
+        for user in node.users:  # tuples may not cross the cut: they are taken apart at once
+            if user.target is operator.getitem and not self._is_gone(copy, user):
+                self._emit(user)
+                self._make(user)
+        self._make(node)
+        self._steps[node] = self._step
 
     def _make(self, node: fx.Node) -> None:
         """A tensor of the plan is one of the compiler, too."""
         if self.joint.fuse and isinstance(node.meta.get("val"), torch.Tensor) and made.may_be_inlined(node):
             self._copy[node] = made.emit(self.graph, self._copy[node])
             self._copy[node].meta[_MARK] = (self.room, self._step)
+
+    def _hold_products(self) -> None:
+        """A product that is added to something steps later is made where it stands: inductor would make it with the sum, and keep
+        its factors until then (the gradient of logits, for an embedding that is the last layer's weight, too)."""
+        for node in list(self.graph.nodes) if self.joint.fuse else ():
+            (user,) = node.users if len(node.users) == 1 else (None,)
+            if node.target is aten.mm.default and user is not None and user.target is aten.add.Tensor:
+                made_at, added_at = step_of(node), step_of(user)
+                if made_at is not None and added_at is not None and added_at[1] > made_at[1] + 1:
+                    with self.graph.inserting_after(node):
+                        held = made.emit(self.graph, node)
+                    held.meta[_MARK] = made_at
+                    user.replace_input_with(node, held)
 
     def _is_gone(self, copy: fx.Node, user: fx.Node) -> bool:
         """New running statistics, which a repeated batch norm does not make."""
@@ -153,7 +172,7 @@ class Unrolled:
                 and (node in gradients or any(user not in self.early and user.op != "output" for user in node.users))]
 
 
-def scheduled(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room) -> Graphs:
+def scheduled(joint: Joint, before: Steps, after: Steps, room: Room) -> Graphs:
     """The two graphs of a schedule, whose steps leave this room."""
     unrolled = Unrolled(joint, before, after, room)
     saved = unrolled.saved()

@@ -122,11 +122,13 @@ def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
     """Inductor's, where they would undo a plan: steps get another order, by what inductor takes them to need; a freed buffer waits
     for a later one of its size, through steps in which a library takes scratch memory that inductor does not count; and on a CPU
     the weights of convolutions turn channels-last before the first operator, and those copies are saved for the backward pass
-    (42 MB of 203 on a ResNet-18)."""
+    (42 MB of 203 on a ResNet-18). On a GPU long rows are padded, and then a result is too large for its operand's place."""
     plan = partitioner.plans[-1] if partitioner.plans else None
     if plan is None or plan.status == "stock":
         return {}
     found: dict[str, object] = {"layout_optimization": plan.channels_last} if plan.device == "cpu" else {}
+    if plan.parts:
+        found["comprehensive_padding"] = False
     if plan.status == "planned":
         found["allow_buffer_reuse"] = False
         if partitioner.settings.apply == "schedule":

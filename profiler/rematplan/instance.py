@@ -38,6 +38,11 @@ class Ids:
         return None if operator == self.cut else operator - (operator > self.cut)
 
 
+def label(tensor: Tensor) -> str:
+    """The name of a tensor in an instance."""
+    return tensor[0].name + (f".{tensor[1]}" if tensor[1] else "")
+
+
 def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | None = None, always: int = 0) -> Instance:
     """The instance file, as a JSON object; without `workspaces` operators take none. `always` more bytes are there all the time.
     Tensors are as large as what the allocator of the workspaces' device hands out for them."""
@@ -48,9 +53,8 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
     entries: list[TensorEntry] = []
 
     def add(tensor: Tensor, kind: TensorKind) -> None:
-        label = tensor[0].name + (f".{tensor[1]}" if tensor[1] else "")
         numbers[tensor] = len(entries)
-        entries.append({"id": len(entries), "name": label, "bytes": handed_out(storage_bytes(tensor), device), "kind": kind})
+        entries.append({"id": len(entries), "name": label(tensor), "bytes": handed_out(storage_bytes(tensor), device), "kind": kind})
 
     for node in joint.primals:
         if node not in static and isinstance(node.meta.get("val"), torch.Tensor):

@@ -8,8 +8,9 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from .budget import Budget
 from .costs import MODELS, Workspaces, costs_for, without_fakes
 from .errors import PlanError, PlanWarning
 from .graph import Joint, canonical, storage_bytes
+from .inplace import Merged
 from .instance import Ids, document, layout_copies
 from .planner import Solution
 from .room import Room, Steps
@@ -34,7 +36,7 @@ APPLY = ("schedule", "sets")
 _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 # What channels-last convolutions save of an iteration on a CPU: 16 % of a U-Net, nothing that shows of a ResNet.
 _CHANNELS_LAST_GAIN = 0.05
-_FORMAT = 5
+_FORMAT = 6
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class GraphPlan:
     frame: tuple[int, int] = (0, 0)
     instance: Instance | None = field(default=None, repr=False)
     operators: list[int] = field(default_factory=list, repr=False)
+    # Operators of the graph that one of the instance stands for.
+    parts: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     @property
     def overhead(self) -> float:
@@ -146,7 +150,7 @@ class Partitioner:
         more than what they bring."""
         device, turned = _device(joint), self.settings.fuse and self.settings.channels_last
         copies = layout_copies(joint) if turned else 0
-        peak = planner.plain(self._instance(joint, device, 0)).peak_bytes
+        peak = planner.plain(self._instances(joint, device, 0)[0].instance).peak_bytes
         budget = self._share(self.settings.budget.resolve(peak), frame)
         plans, refused = list[GraphPlan](), PlanError()
         for turned_copies in (copies, 0) if copies and device.type == "cpu" else (copies,):
@@ -160,24 +164,45 @@ class Partitioner:
             raise refused
         return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
 
-    def _instance(self, joint: Joint, device: torch.device, copies: int) -> Instance:
-        return document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
+    def _instances(self, joint: Joint, device: torch.device, copies: int) -> list[Merged]:
+        """With results over operands that end there, where that needs no more memory, and without. PyTorch's partitioner, told a set,
+        does not keep units together."""
+        instance = document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
+        found = [Merged(instance)]
+        if self.settings.fuse and self.settings.apply == "schedule":
+            peak = planner.plain(instance).peak_bytes
+            merged = Merged.of(joint, instance, peak)
+            if merged.parts and planner.plain(merged.instance).peak_bytes <= peak:
+                found.insert(0, merged)
+        return found
 
     def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""
-        instance = self._instance(joint, device, copies)
-        plain = planner.plain(instance)
-        key = store.digest(f"{self.settings.key()} {budget} {copies}\n{canonical(joint)}")
-        solution = _agreed(lambda: self._solved(joint, instance, budget, key))
-        ids = Ids(joint)
+        merged, solution = self._first_planned(self._instances(joint, device, copies), joint, budget, copies)
+        instance = merged.instance
+        plain, ids = planner.plain(instance), Ids(joint)
         names = {entry["id"]: entry["name"] for entry in instance["operators"]}
-        before, after = planner.units_of(ids, solution.operators)
+        before, after = map(_flat, planner.units_of(ids, solution.operators, merged.parts))
         saved = {t for i in kept_at_the_cut(joint, before, after) for t in joint.units[i].makes}
         return GraphPlan(
             "planned" if solution.again else "kept", len(joint.units), budget, solution.time_ns, solution.peak_bytes,
             plain.time_ns, plain.peak_bytes, fixed_bytes(instance) - copies, copies + sum(map(storage_bytes, saved)),
             {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached, device=device.type,
-            channels_last=copies > 0, instance=instance, operators=solution.operators)
+            channels_last=copies > 0, instance=instance, operators=solution.operators, parts=merged.parts)
+
+    def _first_planned(self, instances: list[Merged], joint: Joint, budget: int, copies: int) -> tuple[Merged, Solution]:
+        """The first that has a plan which reads nothing that was overwritten; in the last one nothing is."""
+        for merged in instances:
+            key = store.digest(f"{self.settings.key()} {budget} {copies} {merged.parts}\n{canonical(joint)}")
+            try:
+                solution = _agreed(partial(self._solved, joint, merged.instance, budget, key))
+            except PlanError:
+                if merged is instances[-1]:
+                    raise
+                continue
+            if not merged.reads_overwritten(solution.operators):
+                break
+        return merged, solution
 
     def _share(self, budget: int, frame: tuple[int, int]) -> int:
         """Bytes that are left where other graphs of the same iteration (graph breaks, parts of DDP) came before."""
@@ -213,7 +238,7 @@ class Partitioner:
 
     def _as_set(self, joint: Joint, instance: Instance, found: Solution) -> Solution:
         ids = Ids(joint)
-        keep = kept_at_the_cut(joint, *planner.units_of(ids, found.operators))
+        keep = kept_at_the_cut(joint, *map(_flat, planner.units_of(ids, found.operators, {})))
         before, after = order_of_set(joint, keep)
         order = [*(ids.of(u) for u in before), ids.cut, *(ids.of(u) for u in after)]
         steps = Steps(instance, order)
@@ -221,12 +246,16 @@ class Partitioner:
         return replace(found, operators=order, time_ns=steps.time, peak_bytes=max(steps.memory), again=again)
 
     def _applied(self, joint: Joint, plan: GraphPlan, stock: Callable[[], Graphs]) -> Graphs:
-        before, after = planner.units_of(Ids(joint), plan.operators)
+        before, after = planner.units_of(Ids(joint), plan.operators, plan.parts)
         assert plan.instance is not None
         room = Room(Steps(plan.instance, plan.operators), plan.budget_bytes)
         if self.settings.apply == "schedule":
             return scheduled(joint, before, after, room)
-        return tagged(joint, before, after, room, stock)
+        return tagged(joint, _flat(before), _flat(after), room, stock)
+
+
+def _flat(steps: Iterable[Iterable[int]]) -> list[int]:
+    return [unit for units in steps for unit in units]
 
 
 def _agreed(find: Callable[[], Solution]) -> Solution:

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -156,10 +156,14 @@ def _said(command: list[str], seconds: float) -> str:
     return done.stdout
 
 
-def units_of(ids: Ids, operators: list[int]) -> tuple[list[int], list[int]]:
-    """Units before and after the cut, in the order of the schedule."""
+def units_of(ids: Ids, operators: Sequence[int], parts: Mapping[int, Sequence[int]]) -> tuple[list[list[int]], list[list[int]]]:
+    """Units before and after the cut, in the order of the schedule, those of one step together; `parts` has the operators that an
+    operator stands for."""
     if operators.count(ids.cut) != 1:
         raise PlanError("the schedule ends the forward pass more than once, or never")
     at = operators.index(ids.cut)
-    before, after = ([ids.unit(o) for o in part] for part in (operators[:at], operators[at + 1 :]))
-    return [u for u in before if u is not None], [u for u in after if u is not None]
+
+    def units(operator: int) -> list[int]:
+        return [unit for part in parts.get(operator, (operator,)) if (unit := ids.unit(part)) is not None]
+
+    return [units(o) for o in operators[:at]], [units(o) for o in operators[at + 1 :]]

@@ -356,3 +356,23 @@ def test_data_parallel_training_plans_each_of_its_graphs(tmp_path):
         assert len(plans) > 1 and any(plan.runs_again for plan in plans)
     finally:
         distributed.destroy_process_group()
+
+
+class _Masked(nn.Module):
+    """Attention that is given a mask by name, as Hugging Face's models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(32, 96) for _ in range(3))
+
+    def forward(self, x, mask):
+        for layer in self.layers:
+            q, k, v = layer(x).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+            x = x + F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2)
+        return x
+
+
+def test_attention_with_a_mask_is_planned():
+    net, x, mask = _Masked(), torch.randn(2, 16, 32), torch.zeros(16, 16).masked_fill(torch.ones(16, 16).triu(1).bool(), -1e4)
+    plan = rematplan.plan(net, (x, mask), loss=lambda y: y.square().mean(), budget="80%", seconds=SECONDS)
+    assert plan.graph.status == "planned" and "attention" in str(plan.graph.instance["operators"])

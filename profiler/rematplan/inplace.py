@@ -1,0 +1,223 @@
+"""Pointwise results that take the memory of an operand: the logits of a language model and their gradient are one buffer.
+
+Inductor computes a pointwise operator over an operand of the same size that nobody reads afterwards. A plan that counts both
+refuses budgets that `torch.compile` keeps without a plan. So the units between the first and the last of such a pair are one
+operator of the instance (*parts*), within which the operand is overwritten: they run together, in their order, and again
+together. That costs freedom, so only operands count that are large beside the whole peak.
+
+An operand that comes from the forward pass to a result of the backward pass is not within one operator. It is overwritten there
+all the same, and a schedule that reads it afterwards is none (`Merged.reads_overwritten`). This file knows graphs and instances.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from remat_profiler.documents import Instance, Operator, Provenance
+
+from .graph import Joint, Tensor, Unit, is_pointwise, storage_bytes, tensors_of
+from .instance import Ids, label
+
+# An operand counts that has at least this part of the peak; and so many units may be one operator.
+_WORTH, _MOST = 8, 12
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A result that takes an operand's memory."""
+
+    operand: Tensor
+    result: Tensor
+
+
+class Overwriting:
+    """Pairs of a graph, and the units that are planned together for them, in the order in which they run."""
+
+    def __init__(self, joint: Joint, peak: int) -> None:
+        self._joint = joint
+        self._readers: dict[Tensor, list[int]] = {}
+        for unit in joint.units:
+            for tensor in unit.reads:
+                self._readers.setdefault(tensor, []).append(unit.index)
+        self._lasting = {*joint.kept_at_the_cut(), *joint.gradients()}
+        self.pairs: list[Pair] = []
+        self.together: list[tuple[int, ...]] = []
+        for pair in filter(None, (self._pair(unit, peak // _WORTH) for unit in joint.units)):
+            sets, own = list[set[int]](), self._between(pair)
+            for other in self.together:
+                if own.isdisjoint(other):
+                    sets.append(set(other))
+                else:
+                    own.update(other)
+            own = self._convex(own)
+            alike = len({joint.units[index].forward for index in own}) == 1
+            if alike and len(own) <= _MOST and all(own.isdisjoint(other) for other in sets):
+                self.pairs.append(pair)
+                self.together = [tuple(sorted(some)) for some in [*sets, own]]
+
+    def _pair(self, unit: Unit, least: int) -> Pair | None:
+        """What a unit's result may lie over: the first operand that ends there."""
+        if not is_pointwise(unit.node) or len(unit.makes) != 1 or unit.makes[0] in self._lasting:
+            return None
+        result = unit.makes[0]
+        for operand in unit.reads:
+            maker = self._joint.maker.get(operand)
+            if (maker is not None and len(maker.makes) == 1 and storage_bytes(operand) == storage_bytes(result) >= max(least, 1)
+                    and operand not in self._lasting and self._readers[operand][-1] == unit.index
+                    and all(operand != pair.operand for pair in self.pairs) and self._is_read_where_written(unit, operand)):
+                return Pair(operand, result)
+        return None
+
+    def _is_read_where_written(self, unit: Unit, operand: Tensor) -> bool:
+        """Whether each element of the result is computed from the operand's element at the same place, and no other."""
+        (made,), shown = tensors_of(unit.node), tensors_of(operand[0])[operand[1]]
+        if made is None or shown is None or shown.dtype != made.dtype:
+            return False
+        for node in (unit.node, *unit.inlined):
+            for source in node.all_input_nodes:
+                if operand in self._joint.leaves(source):
+                    read = source.meta["val"]
+                    moved = read.stride() != made.stride() or read.storage_offset() != 0
+                    if read.shape != made.shape or moved and source in self._looked_at(operand):
+                        return False
+        return True
+
+    def _looked_at(self, operand: Tensor) -> set[object]:
+        """The operand, and views of it."""
+        found: set[object] = {operand[0]}
+        todo = [operand[0]]
+        while todo:
+            for user in todo.pop().users:
+                if operand[0] in self._joint.looked_at(user) and user not in found:
+                    found.add(user)
+                    todo.append(user)
+        return found
+
+    def _between(self, pair: Pair) -> set[int]:
+        """Within a pass: from where the operand is made to where it ends. Else from there to where the result ends."""
+        maker, writer = self._joint.maker[pair.operand], self._joint.maker[pair.result]
+        if maker.forward == writer.forward:
+            return {maker.index, *self._readers[pair.operand]}
+        return {writer.index, *self._readers.get(pair.result, ())}
+
+    def _convex(self, units: set[int]) -> set[int]:
+        """With all that lies on a way from one of them to another."""
+        joint, after, needed = self._joint, set(units), set(units)
+        last = max(units)
+        for unit in joint.units[min(units):last + 1]:
+            if any(maker.index in after for tensor in unit.reads if (maker := joint.maker.get(tensor)) is not None):
+                after.add(unit.index)
+        for unit in reversed(joint.units[min(units):last + 1]):
+            if unit.index in needed:
+                needed.update(maker.index for tensor in unit.reads if (maker := joint.maker.get(tensor)) is not None)
+        return after & needed | units
+
+
+@dataclass(frozen=True)
+class Merged:
+    """An instance in which several operators are one: which those are of each such (`parts`), in the order in which they run; and
+    the operator that overwrites a tensor made elsewhere (`consumed`)."""
+
+    instance: Instance
+    parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    consumed: dict[int, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(joint: Joint, instance: Instance, peak: int) -> Merged:
+        """By the pairs of a graph; as it was where there are none."""
+        found, ids = Overwriting(joint, peak), Ids(joint)
+        number = {entry["name"]: entry["id"] for entry in instance["tensors"]}
+        over = {number[label(pair.result)]: number[label(pair.operand)] for pair in found.pairs}
+        parts = {ids.of(units[-1]): tuple(map(ids.of, units)) for units in found.together}
+        operators = _merged(instance, parts, over)
+        if not parts or len(operators) != len(instance["operators"]) - sum(len(part) - 1 for part in parts.values()):
+            return Merged(instance)  # one would be before another, and after it
+        made = {tensor for entry in operators for tensor in entry["outputs"]}
+        within = {tensor for entry in instance["operators"] for tensor in entry["outputs"]} - made
+        whole = {part: operator for operator, members in parts.items() for part in members}
+        maker = {tensor: entry["id"] for entry in instance["operators"] for tensor in entry["outputs"]}
+        consumed = {operand: whole[maker[result]] for result, operand in over.items() if operand in made}
+        tensors = [entry for entry in instance["tensors"] if entry["id"] not in within]
+        note = f"{sum(map(len, parts.values()))} units are {len(parts)} operators, within which results take their operands' memory"
+        provenance: Provenance = {**instance["provenance"], "notes": [*instance["provenance"].get("notes", ()), note]}
+        order = [entry["id"] for entry in operators]
+        return Merged({**instance, "provenance": provenance, "tensors": tensors, "operators": operators, "order": order}, parts, consumed)
+
+    def reads_overwritten(self, order: Iterable[int]) -> bool:
+        """Whether a schedule reads a tensor after the operator that overwrites it."""
+        entries, gone = {entry["id"]: entry for entry in self.instance["operators"]}, set[int]()
+        for operator in order:
+            if not gone.isdisjoint(entries[operator]["inputs"]):
+                return True
+            gone.difference_update(entries[operator]["outputs"])
+            gone.update(tensor for tensor, by in self.consumed.items() if by == operator)
+        return False
+
+
+def _merged(instance: Instance, parts: dict[int, tuple[int, ...]], over: dict[int, int]) -> list[Operator]:
+    """Operators in an order; those of a cycle are missing. `over` has tensors that lie over another one."""
+    operators = {entry["id"]: entry for entry in instance["operators"]}
+    inner = {member for members in parts.values() for member in members[:-1]}
+    readers = Counter(tensor for entry in operators.values() for tensor in set(entry["inputs"]))
+    lasting = {entry["id"] for entry in instance["tensors"] if entry["kind"] in ("input", "output", "param_gradient")}
+    size = {entry["id"]: entry["bytes"] for entry in instance["tensors"]}
+    one = _One(readers, lasting, size, over)
+    return _in_order([one.of([operators[member] for member in parts[operator]]) if operator in parts else operators[operator]
+                      for operator in instance["order"] if operator not in inner])
+
+
+@dataclass(frozen=True)
+class _One:
+    """Makes several operators one. `readers`: how many operators read a tensor; `lasting` tensors are nobody's own."""
+
+    readers: Counter[int]
+    lasting: set[int]
+    size: dict[int, int]
+    over: dict[int, int]
+
+    def of(self, members: list[Operator]) -> Operator:
+        """With as much workspace as what is within it takes, beyond what it reads and gives."""
+        size = self.size
+        made = [tensor for entry in members for tensor in entry["outputs"]]
+        left = Counter(tensor for entry in members for tensor in set(entry["inputs"]))
+        gives = [tensor for tensor in made if left[tensor] < self.readers[tensor] or tensor in self.lasting]
+        reads = sorted(left.keys() - set(made))
+        kept = {self._place(tensor) for tensor in (*reads, *gives)}
+        there, most = {self._place(tensor): size[tensor] for tensor in reads}, 0
+        for entry in members:
+            there |= {self._place(tensor): size[tensor] for tensor in entry["outputs"]}
+            most = max(most, sum(there.values()) + entry["implementations"][0]["workspace_bytes"])
+            left.subtract(set(entry["inputs"]))
+            alive = kept | {self._place(tensor) for tensor in made if left[tensor] > 0}
+            there = {place: bytes for place, bytes in there.items() if place in alive}
+        counted = sum(size[tensor] for tensor in (*reads, *gives))
+        return {**members[-1], "inputs": reads, "outputs": gives, "recomputable": all(entry["recomputable"] for entry in members),
+                "implementations": [{"name": "default", "time": sum(entry["implementations"][0]["time"] for entry in members),
+                                     "workspace_bytes": max(0, most - counted)}]}
+
+    def _place(self, tensor: int) -> int:
+        while tensor in self.over:
+            tensor = self.over[tensor]
+        return tensor
+
+
+def _in_order(entries: list[Operator]) -> list[Operator]:
+    """As they come, but after what they read; without those of a cycle."""
+    maker = {tensor: at for at, entry in enumerate(entries) for tensor in entry["outputs"]}
+    waits = [{maker[tensor] for tensor in entry["inputs"] if tensor in maker} for entry in entries]
+    following: dict[int, list[int]] = {}
+    for at, needed in enumerate(waits):
+        for other in needed:
+            following.setdefault(other, []).append(at)
+    ready, order = [at for at, needed in enumerate(waits) if not needed], list[Operator]()
+    while ready:
+        at = heapq.heappop(ready)
+        order.append(entries[at])
+        for other in following.get(at, ()):
+            waits[other].discard(at)
+            if not waits[other]:
+                heapq.heappush(ready, other)
+    return order
