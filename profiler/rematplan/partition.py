@@ -36,6 +36,8 @@ APPLY = ("schedule", "sets")
 _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 # What channels-last convolutions save of an iteration on a CPU: 16 % of a U-Net, nothing that shows of a ResNet.
 _CHANNELS_LAST_GAIN = 0.05
+# The part of a budget that is left to rests of blocks on a GPU.
+_RESTS = 0.01
 _FORMAT = 6
 
 
@@ -151,7 +153,7 @@ class Partitioner:
         device, turned = _device(joint), self.settings.fuse and self.settings.channels_last
         copies = layout_copies(joint) if turned else 0
         peak = planner.plain(self._instances(joint, device, 0)[0].instance).peak_bytes
-        budget = self._share(self.settings.budget.resolve(peak), frame)
+        budget = _without_rests(self._share(self.settings.budget.resolve(peak), frame), peak, device)
         plans, refused = list[GraphPlan](), PlanError()
         for turned_copies in (copies, 0) if copies and device.type == "cpu" else (copies,):
             try:
@@ -256,6 +258,12 @@ class Partitioner:
 
 def _flat(steps: Iterable[Iterable[int]]) -> list[int]:
     return [unit for units in steps for unit in units]
+
+
+def _without_rests(budget: int, peak: int, device: torch.device) -> int:
+    """What plans for a GPU may use: its allocator gives a tensor a free block that is up to 1 MiB larger, and which one is not foreseen.
+    ResNet-50 took up to 0.7 % more than planned on an H200, GPT-2 0.04 %."""
+    return budget - round(budget * _RESTS) if device.type == "cuda" and budget < peak else budget
 
 
 def _agreed(find: Callable[[], Solution]) -> Solution:

@@ -13,6 +13,7 @@ from remat_profiler import check, instance, job
 from remat_profiler.cli import main
 from remat_profiler.convolutions import FORWARD, cudnn, problem, table
 from remat_profiler.replay.machine import Stamps
+from rematplan import partition
 from rematplan.costs import Workspaces, handed_out
 from rematplan.graph import Unit
 
@@ -133,3 +134,8 @@ def test_peaks_and_scratch_memory_are_those_of_the_allocator(gpu, monkeypatch, t
     monkeypatch.setattr(Workspaces, "_measure", lambda *_: 7)
     assert Workspaces(torch.device("cuda")).bytes(unit) == 3072, "kept on disk"
     assert Workspaces(torch.device("cpu")).bytes(unit) == 7, "another device"
+
+
+def test_a_plan_for_a_gpu_leaves_room_for_rests_of_blocks_unless_everything_fits():
+    assert [partition._without_rests(1000, peak, torch.device(kind)) for peak, kind in ((2000, "cuda"), (1000, "cuda"), (2000, "cpu"))] == [
+        990, 1000, 1000]
