@@ -45,32 +45,28 @@ until_left() {
 }
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.total --format=csv,noheader || true
-# Both at once: what one measures waits for what the other prepares. Training begins when networks are measured, which is quick.
-rm -f results/replay-gpu/measured
-export REMAT_DEVICE_LOCK="$out/lock"
-until_left 20 scripts/replay.sh cuda "$REMAT_BENCH" &
-replaying=$!
-while [ ! -e results/replay-gpu/measured ] && kill -0 $replaying 2>/dev/null; do sleep 1; done
-# shellcheck disable=SC2086 # options are words
-TORCHINDUCTOR_COMPILE_THREADS=6 until_left 10 "$python" -u -m rematplan.page results/compiled-gpu --device cuda \
-    --slice-seconds $(($(left) - 100)) ${REMAT_GPU_PAGE:---jobs 7 --seconds 8 --samples 7 --networks resnet50 gpt2 llama} &
-training=$!
 result=0
-# ended NAME PID: an error counts more than what is not finished.
+# ended NAME CODE: an error counts more than what is not finished.
 ended() {
-    code=0
-    wait "$2" || code=$?
-    case $code in
+    case $2 in
         0) ;;
         75 | 124) if [ $result -eq 0 ]; then result=75; fi ;;
-        *) echo "$1 ended with $code" >&2; result=$code ;;
+        *) echo "$1 ended with $2" >&2; result=$2 ;;
     esac
 }
-ended replays $replaying
-ended training $training
-unset REMAT_DEVICE_LOCK
+# One after the other: rows that compile would keep the device from replays for minutes.
+code=0
+REMAT_DEVICE_LOCK="$out/lock" until_left 20 scripts/replay.sh cuda "$REMAT_BENCH" || code=$?
+ended replays $code
+if [ "$(left)" -lt 150 ]; then exit $((result ? result : 75)); fi
+code=0
+# shellcheck disable=SC2086 # options are words
+TORCHINDUCTOR_COMPILE_THREADS=3 until_left 10 "$python" -u -m rematplan.page results/compiled-gpu --device cuda \
+    --slice-seconds $(($(left) - 140)) ${REMAT_GPU_PAGE:---jobs 11 --seconds 8 --samples 7 --networks resnet50 gpt2 llama} || code=$?
+ended training $code
 if [ "$(left)" -lt 60 ]; then exit $((result ? result : 75)); fi
 mkdir -p "$out/harvest"
-"$here/harvest.sh" cuda "$out/harvest" "$(left)" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split &
-ended harvest $!
+code=0
+"$here/harvest.sh" cuda "$out/harvest" "$(left)" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split || code=$?
+ended harvest $code
 exit $result

@@ -69,7 +69,7 @@ while read -r line; do
     if [ "$device" = cuda ]; then measure $line & measuring+=($!); else measure $line; fi
 done <<< "$networks"
 waited "${measuring[@]}"
-mkdir -p $results && touch $results/measured
+mkdir -p $results
 
 "$bench" run --suite "$(basename $results)" --out $results --resume --jobs $jobs --no-plots > /dev/null
 if [ "$device" = cuda ]; then
