@@ -10,7 +10,7 @@ PyTorch's own min-cut partitioner does the rest. Uses one private function of Py
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,8 +24,8 @@ from .room import Room
 
 aten = torch.ops.aten
 Graphs = tuple[fx.GraphModule, fx.GraphModule]
-# The units of each step.
-Steps = Sequence[Sequence[int]]
+# Units in the order in which they run, those of one step together.
+Order = Sequence[Sequence[int]]
 # Outputs of a batch norm that are no new running statistics.
 _REPEATED_OUTPUTS = 3
 # Where a node of a planned graph says at which step it is computed.
@@ -49,7 +49,7 @@ class Unrolled:
     """A joint graph in the order of a plan. `early` are the nodes before the cut. What a unit computes is marked with its step
     and the room that the plan leaves there (`step_of`)."""
 
-    def __init__(self, joint: Joint, before: Steps, after: Steps, room: Room) -> None:
+    def __init__(self, joint: Joint, before: Order, after: Order, room: Room) -> None:
         self.joint, self.room = joint, room
         self.graph = fx.Graph(joint.module)
         self._copy: dict[fx.Node, fx.Node] = {}
@@ -76,8 +76,8 @@ class Unrolled:
         self.graph.lint()
         self.module = fx.GraphModule(joint.module, self.graph)
 
-    def _run(self, steps: Steps) -> None:
-        for units in steps:
+    def _run(self, order: Order) -> None:
+        for units in order:
             for index in units:
                 self._run_unit(self.joint.units[index].node)
             self._step += 1
@@ -105,14 +105,22 @@ class Unrolled:
         """A product that is added to something steps later is made where it stands: inductor would make it with the sum, and keep
         its factors until then (the gradient of logits, for an embedding that is the last layer's weight, too)."""
         for node in list(self.graph.nodes) if self.joint.fuse else ():
-            (user,) = node.users if len(node.users) == 1 else (None,)
-            if node.target is aten.mm.default and user is not None and user.target is aten.add.Tensor:
-                made_at, added_at = step_of(node), step_of(user)
-                if made_at is not None and added_at is not None and added_at[1] > made_at[1] + 1:
-                    with self.graph.inserting_after(node):
-                        held = made.emit(self.graph, node)
-                    held.meta[_MARK] = made_at
-                    user.replace_input_with(node, held)
+            made_at, users = step_of(node), list(node.users)
+            if node.target is aten.mm.default and made_at is not None and [user.target for user in users] == [aten.add.Tensor] and (
+                    min(self._computed_at(users[0]), default=0) > made_at[1] + 1):
+                with self.graph.inserting_after(node):
+                    held = made.emit(self.graph, node)
+                held.meta[_MARK] = made_at
+                users[0].replace_input_with(node, held)
+
+    def _computed_at(self, node: fx.Node) -> Iterator[int]:
+        """The steps that compute a node: its own, or those of its readers, which take it in."""
+        mark = step_of(node)
+        if mark is not None:
+            yield mark[1]
+        else:
+            for user in node.users:
+                yield from self._computed_at(user)
 
     def _is_gone(self, copy: fx.Node, user: fx.Node) -> bool:
         """New running statistics, which a repeated batch norm does not make."""
@@ -172,7 +180,7 @@ class Unrolled:
                 and (node in gradients or any(user not in self.early and user.op != "output" for user in node.users))]
 
 
-def scheduled(joint: Joint, before: Steps, after: Steps, room: Room) -> Graphs:
+def scheduled(joint: Joint, before: Order, after: Order, room: Room) -> Graphs:
     """The two graphs of a schedule, whose steps leave this room."""
     unrolled = Unrolled(joint, before, after, room)
     saved = unrolled.saved()

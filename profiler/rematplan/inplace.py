@@ -3,7 +3,7 @@
 Inductor computes a pointwise operator over an operand of the same size that nobody reads afterwards. A plan that counts both
 refuses budgets that `torch.compile` keeps without a plan. So the units between the first and the last of such a pair are one
 operator of the instance (*parts*), within which the operand is overwritten: they run together, in their order, and again
-together. That costs freedom, so only operands count that are large beside the whole peak.
+together. That costs freedom, so only operands count that are large beside the whole peak, and pairs that do not raise it.
 
 An operand that comes from the forward pass to a result of the backward pass is not within one operator. It is overwritten there
 all the same, and a schedule that reads it afterwards is none (`Merged.reads_overwritten`). This file knows graphs and instances.
@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from remat_profiler.check import store_all
 from remat_profiler.documents import Instance, Operator, Provenance
 
 from .graph import Joint, Tensor, Unit, is_pointwise, storage_bytes, tensors_of
 from .instance import Ids, label
 
 # An operand counts that has at least this part of the peak; and so many units may be one operator.
-_WORTH, _MOST = 8, 12
+_WORTH, _MOST = 32, 12
 
 
 @dataclass(frozen=True)
@@ -34,29 +35,30 @@ class Pair:
 
 
 class Overwriting:
-    """Pairs of a graph, and the units that are planned together for them, in the order in which they run."""
+    """Pairs of a graph whose operand has at least so many bytes, the largest first."""
 
-    def __init__(self, joint: Joint, peak: int) -> None:
+    def __init__(self, joint: Joint, least: int) -> None:
         self._joint = joint
         self._readers: dict[Tensor, list[int]] = {}
         for unit in joint.units:
             for tensor in unit.reads:
                 self._readers.setdefault(tensor, []).append(unit.index)
         self._lasting = {*joint.kept_at_the_cut(), *joint.gradients()}
-        self.pairs: list[Pair] = []
-        self.together: list[tuple[int, ...]] = []
-        for pair in filter(None, (self._pair(unit, peak // _WORTH) for unit in joint.units)):
-            sets, own = list[set[int]](), self._between(pair)
-            for other in self.together:
-                if own.isdisjoint(other):
-                    sets.append(set(other))
-                else:
-                    own.update(other)
-            own = self._convex(own)
-            alike = len({joint.units[index].forward for index in own}) == 1
-            if alike and len(own) <= _MOST and all(own.isdisjoint(other) for other in sets):
-                self.pairs.append(pair)
-                self.together = [tuple(sorted(some)) for some in [*sets, own]]
+        found = filter(None, (self._pair(unit, max(least, 1)) for unit in joint.units))
+        self.pairs = sorted(found, key=lambda pair: -storage_bytes(pair.operand))
+
+    def joined(self, together: list[tuple[int, ...]], pair: Pair) -> list[tuple[int, ...]] | None:
+        """Units that are planned together, with those of one more pair, each in the order in which they run; none where they cannot be."""
+        apart, own = list[tuple[int, ...]](), self._between(pair)
+        for other in together:
+            if own.isdisjoint(other):
+                apart.append(other)
+            else:
+                own.update(other)
+        own = self._convex(own)
+        alike = len({self._joint.units[index].forward for index in own}) == 1
+        possible = alike and len(own) <= _MOST and all(own.isdisjoint(other) for other in apart)
+        return [*apart, tuple(sorted(own))] if possible else None
 
     def _pair(self, unit: Unit, least: int) -> Pair | None:
         """What a unit's result may lie over: the first operand that ends there."""
@@ -65,9 +67,9 @@ class Overwriting:
         result = unit.makes[0]
         for operand in unit.reads:
             maker = self._joint.maker.get(operand)
-            if (maker is not None and len(maker.makes) == 1 and storage_bytes(operand) == storage_bytes(result) >= max(least, 1)
+            if (maker is not None and len(maker.makes) == 1 and storage_bytes(operand) == storage_bytes(result) >= least
                     and operand not in self._lasting and self._readers[operand][-1] == unit.index
-                    and all(operand != pair.operand for pair in self.pairs) and self._is_read_where_written(unit, operand)):
+                    and self._is_read_where_written(unit, operand)):
                 return Pair(operand, result)
         return None
 
@@ -105,15 +107,19 @@ class Overwriting:
 
     def _convex(self, units: set[int]) -> set[int]:
         """With all that lies on a way from one of them to another."""
-        joint, after, needed = self._joint, set(units), set(units)
-        last = max(units)
-        for unit in joint.units[min(units):last + 1]:
-            if any(maker.index in after for tensor in unit.reads if (maker := joint.maker.get(tensor)) is not None):
+        after, needed = set(units), set(units)
+        stretch = self._joint.units[min(units):max(units) + 1]
+        for unit in stretch:
+            if not after.isdisjoint(self._makers(unit)):
                 after.add(unit.index)
-        for unit in reversed(joint.units[min(units):last + 1]):
+        for unit in reversed(stretch):
             if unit.index in needed:
-                needed.update(maker.index for tensor in unit.reads if (maker := joint.maker.get(tensor)) is not None)
+                needed.update(self._makers(unit))
         return after & needed | units
+
+    def _makers(self, unit: Unit) -> list[int]:
+        """Units that make what a unit reads."""
+        return [maker.index for tensor in unit.reads if (maker := self._joint.maker.get(tensor)) is not None]
 
 
 @dataclass(frozen=True)
@@ -126,15 +132,28 @@ class Merged:
     consumed: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(joint: Joint, instance: Instance, peak: int) -> Merged:
-        """By the pairs of a graph; as it was where there are none."""
-        found, ids = Overwriting(joint, peak), Ids(joint)
-        number = {entry["name"]: entry["id"] for entry in instance["tensors"]}
-        over = {number[label(pair.result)]: number[label(pair.operand)] for pair in found.pairs}
-        parts = {ids.of(units[-1]): tuple(map(ids.of, units)) for units in found.together}
+    def of(joint: Joint, instance: Instance) -> Merged:
+        """By the pairs of a graph, each if it does not raise the peak of keeping everything."""
+        merged, together, over = Merged(instance), list[tuple[int, ...]](), dict[int, int]()
+        number, ids = {entry["name"]: entry["id"] for entry in instance["tensors"]}, Ids(joint)
+        peak = store_all(instance).peak_bytes
+        found = Overwriting(joint, peak // _WORTH)
+        for pair in found.pairs:
+            more = found.joined(together, pair)
+            if more is None:
+                continue
+            now = over | {number[label(pair.result)]: number[label(pair.operand)]}
+            tried = Merged._with(instance, {ids.of(units[-1]): tuple(map(ids.of, units)) for units in more}, now)
+            if tried is not None and (needed := store_all(tried.instance).peak_bytes) <= peak:
+                merged, together, over, peak = tried, more, now, needed
+        return merged
+
+    @staticmethod
+    def _with(instance: Instance, parts: dict[int, tuple[int, ...]], over: dict[int, int]) -> Merged | None:
+        """Nothing where an operator would be before another, and after it."""
         operators = _merged(instance, parts, over)
-        if not parts or len(operators) != len(instance["operators"]) - sum(len(part) - 1 for part in parts.values()):
-            return Merged(instance)  # one would be before another, and after it
+        if len(operators) != len(instance["operators"]) - sum(len(part) - 1 for part in parts.values()):
+            return None
         made = {tensor for entry in operators for tensor in entry["outputs"]}
         within = {tensor for entry in instance["operators"] for tensor in entry["outputs"]} - made
         whole = {part: operator for operator, members in parts.items() for part in members}

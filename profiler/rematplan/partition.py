@@ -167,16 +167,10 @@ class Partitioner:
         return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
 
     def _instances(self, joint: Joint, device: torch.device, copies: int) -> list[Merged]:
-        """With results over operands that end there, where that needs no more memory, and without. PyTorch's partitioner, told a set,
-        does not keep units together."""
+        """With results over operands that end there, and without. PyTorch's partitioner, told a set, does not keep units together."""
         instance = document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
-        found = [Merged(instance)]
-        if self.settings.fuse and self.settings.apply == "schedule":
-            peak = planner.plain(instance).peak_bytes
-            merged = Merged.of(joint, instance, peak)
-            if merged.parts and planner.plain(merged.instance).peak_bytes <= peak:
-                found.insert(0, merged)
-        return found
+        merged = [Merged.of(joint, instance)] if self.settings.fuse and self.settings.apply == "schedule" else []
+        return [*(one for one in merged if one.parts), Merged(instance)]
 
     def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""
@@ -194,17 +188,17 @@ class Partitioner:
 
     def _first_planned(self, instances: list[Merged], joint: Joint, budget: int, copies: int) -> tuple[Merged, Solution]:
         """The first that has a plan which reads nothing that was overwritten; in the last one nothing is."""
+        refused: list[PlanError] = []
         for merged in instances:
             key = store.digest(f"{self.settings.key()} {budget} {copies} {merged.parts}\n{canonical(joint)}")
             try:
                 solution = _agreed(partial(self._solved, joint, merged.instance, budget, key))
-            except PlanError:
-                if merged is instances[-1]:
-                    raise
+            except PlanError as error:
+                refused.append(error)
                 continue
             if not merged.reads_overwritten(solution.operators):
-                break
-        return merged, solution
+                return merged, solution
+        raise refused[0]
 
     def _share(self, budget: int, frame: tuple[int, int]) -> int:
         """Bytes that are left where other graphs of the same iteration (graph breaks, parts of DDP) came before."""
