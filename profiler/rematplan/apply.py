@@ -38,11 +38,12 @@ def step_of(node: fx.Node) -> tuple[Room, int] | None:
 
 
 def may_be_early(cat: fx.Node, step: int, joint: Joint, room: Room, steps: Mapping[fx.Node, int]) -> bool:
-    """Whether all of a concatenation may be there from its first part on, and as long as any of them. `steps` are those of the
-    newest copy of each unit."""
+    """Whether all of a concatenation may be there from its first part on, and as long as any of them; not where both are one step,
+    whose memory is counted as if they came one after the other. `steps` are those of the newest copy of each unit."""
     parts = {list(joint.looked_at(operand))[-1] for operand in cat.all_input_nodes} & steps.keys()
-    first = min((steps[part] for part in parts), default=step)
-    return all(len(part.users) == 1 for part in parts) and room.take(first, step - 1, storage_bytes((cat, 0)))
+    begun = {steps[part] for part in parts}
+    return (step not in begun and all(len(part.users) == 1 for part in parts)
+            and room.take(min(begun, default=step), step - 1, storage_bytes((cat, 0))))
 
 
 class Unrolled:

@@ -31,7 +31,7 @@ from .graph import Unit, hint, storage_bytes, tensors_of
 MODELS = ("roofline", "flops", "measured")
 # Of PyTorch's allocator on a GPU: what segments of one block are multiples of, from which size on, and what is not split off.
 _SEGMENT, _OWN_SEGMENT, _LEAST_REST = 2 << 20, 10 << 20, 1 << 20
-_PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 _LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
 _SAMPLES = 7
@@ -132,7 +132,7 @@ class Workspaces:
     def bytes(self, unit: Unit) -> int:
         """Of one run."""
         name = str(getattr(unit.node.target, "overloadpacket", ""))
-        if not flops(unit.node) or name.rpartition(".")[2] in _PRODUCTS:
+        if not flops(unit.node) or name.rpartition(".")[2] in PRODUCTS:
             return 0
         key = store.digest(_call_key(unit.node))
         if key not in self._known:

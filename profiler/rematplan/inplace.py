@@ -3,7 +3,8 @@
 Inductor computes a pointwise operator over an operand of the same size that nobody reads afterwards. A plan that counts both
 refuses budgets that `torch.compile` keeps without a plan. So the units between the first and the last of such a pair are one
 operator of the instance (*parts*), within which the operand is overwritten: they run together, in their order, and again
-together. That costs freedom, so only operands count that are large beside the whole peak, and pairs that do not raise it.
+together. That costs freedom, so only operands count that are large beside the whole peak, and pairs that do not raise it. Only loops and
+products are between: a concatenation's parts are made when inductor likes, and then a result has no operand to lie over.
 
 An operand that comes from the forward pass to a result of the backward pass is not within one operator. It is overwritten there
 all the same, and a schedule that reads it afterwards is none (`Merged.reads_overwritten`). This file knows graphs and instances.
@@ -19,7 +20,8 @@ from dataclasses import dataclass, field
 from remat_profiler.check import store_all
 from remat_profiler.documents import Instance, Operator, Provenance
 
-from .graph import Joint, Tensor, Unit, is_pointwise, storage_bytes, tensors_of
+from .costs import PRODUCTS
+from .graph import Joint, Tensor, Unit, is_pointwise, is_reduction, schema_name, storage_bytes, tensors_of
 from .instance import Ids, label
 
 # An operand counts that has at least this part of the peak; and so many units may be one operator.
@@ -56,7 +58,8 @@ class Overwriting:
             else:
                 own.update(other)
         own = self._convex(own)
-        alike = len({self._joint.units[index].forward for index in own}) == 1
+        units = [self._joint.units[index] for index in own]
+        alike = len({unit.forward for unit in units}) == 1 and all(map(_is_plain, units))
         possible = alike and len(own) <= _MOST and all(own.isdisjoint(other) for other in apart)
         return [*apart, tuple(sorted(own))] if possible else None
 
@@ -120,6 +123,11 @@ class Overwriting:
     def _makers(self, unit: Unit) -> list[int]:
         """Units that make what a unit reads."""
         return [maker.index for tensor in unit.reads if (maker := self._joint.maker.get(tensor)) is not None]
+
+
+def _is_plain(unit: Unit) -> bool:
+    """What inductor runs in the order that it is given: loops and products. The parts of a concatenation it may do early or late."""
+    return is_pointwise(unit.node) or is_reduction(unit.node) or schema_name(unit.node).partition("::")[2] in PRODUCTS
 
 
 @dataclass(frozen=True)

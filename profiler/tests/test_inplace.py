@@ -15,6 +15,7 @@ from rematplan.inplace import Merged, _merged
 from .planning import iteration, transformer, worst
 
 SECONDS = 2
+pytestmark = pytest.mark.usefixtures("planner")
 
 
 def language_model(**options):
