@@ -46,27 +46,24 @@ until_left() {
 
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.total --format=csv,noheader || true
 result=0
-# ended NAME CODE: an error counts more than what is not finished.
-ended() {
-    case $2 in
+# part NAME COMMAND...: the others go on without it; an error counts more than what is not finished.
+part() {
+    name=$1 code=0
+    shift
+    "$@" || code=$?
+    case $code in
         0) ;;
         75 | 124) if [ $result -eq 0 ]; then result=75; fi ;;
-        *) echo "$1 ended with $2" >&2; result=$2 ;;
+        *) echo "$name ended with $code" >&2; result=$code ;;
     esac
 }
 # One after the other: rows that compile would keep the device from replays for minutes.
-code=0
-REMAT_DEVICE_LOCK="$out/lock" until_left 20 scripts/replay.sh cuda "$REMAT_BENCH" || code=$?
-ended replays $code
+part replays until_left 20 scripts/replay.sh cuda "$REMAT_BENCH"
 if [ "$(left)" -lt 150 ]; then exit $((result ? result : 75)); fi
-code=0
 # shellcheck disable=SC2086 # options are words
-TORCHINDUCTOR_COMPILE_THREADS=3 until_left 10 "$python" -u -m rematplan.page results/compiled-gpu --device cuda \
-    --slice-seconds $(($(left) - 140)) ${REMAT_GPU_PAGE:---jobs 11 --seconds 8 --samples 7 --networks resnet50 gpt2 llama} || code=$?
-ended training $code
+part training until_left 10 env TORCHINDUCTOR_COMPILE_THREADS=3 "$python" -u -m rematplan.page results/compiled-gpu --device cuda \
+    --slice-seconds $(($(left) - 140)) ${REMAT_GPU_PAGE:---jobs 11 --seconds 8 --samples 7 --networks resnet50 gpt2 llama}
 if [ "$(left)" -lt 60 ]; then exit $((result ? result : 75)); fi
 mkdir -p "$out/harvest"
-code=0
-"$here/harvest.sh" cuda "$out/harvest" "$(left)" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split || code=$?
-ended harvest $code
+part harvest "$here/harvest.sh" cuda "$out/harvest" "$(left)" --list "${REMAT_GPU_NETWORKS:-$here/resnet.jobs}" --no-split
 exit $result

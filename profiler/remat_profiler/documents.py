@@ -251,6 +251,11 @@ def _without_nulls(value: object) -> object:
     return value
 
 
+def lasting(instance: Instance) -> set[int]:
+    """Tensors that stay to the end once they are there: the caller's inputs, and what an iteration gives."""
+    return {entry["id"] for entry in instance["tensors"] if entry["kind"] in ("input", "output", "param_gradient")}
+
+
 def fixed_bytes(instance: Instance) -> int:
     """All of an instance's, whatever they are for."""
     fixed = instance.get("fixed_bytes", FixedBytes())

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from remat_profiler.check import store_all
-from remat_profiler.documents import Instance, Operator, Provenance
+from remat_profiler.documents import Instance, Operator, Provenance, lasting
 
 from .costs import PRODUCTS
 from .graph import Joint, Tensor, Unit, is_pointwise, is_reduction, schema_name, storage_bytes, tensors_of
@@ -86,20 +86,9 @@ class Overwriting:
                 if operand in self._joint.leaves(source):
                     read = source.meta["val"]
                     moved = read.stride() != made.stride() or read.storage_offset() != 0
-                    if read.shape != made.shape or moved and source in self._looked_at(operand):
+                    if read.shape != made.shape or moved and operand[0] in self._joint.looked_at(source):
                         return False
         return True
-
-    def _looked_at(self, operand: Tensor) -> set[object]:
-        """The operand, and views of it."""
-        found: set[object] = {operand[0]}
-        todo = [operand[0]]
-        while todo:
-            for user in todo.pop().users:
-                if operand[0] in self._joint.looked_at(user) and user not in found:
-                    found.add(user)
-                    todo.append(user)
-        return found
 
     def _between(self, pair: Pair) -> set[int]:
         """Within a pass: from where the operand is made to where it ends. Else from there to where the result ends."""
@@ -118,7 +107,7 @@ class Overwriting:
         for unit in reversed(stretch):
             if unit.index in needed:
                 needed.update(self._makers(unit))
-        return after & needed | units
+        return after & needed
 
     def _makers(self, unit: Unit) -> list[int]:
         """Units that make what a unit reads."""
@@ -189,9 +178,8 @@ def _merged(instance: Instance, parts: dict[int, tuple[int, ...]], over: dict[in
     operators = {entry["id"]: entry for entry in instance["operators"]}
     inner = {member for members in parts.values() for member in members[:-1]}
     readers = Counter(tensor for entry in operators.values() for tensor in set(entry["inputs"]))
-    lasting = {entry["id"] for entry in instance["tensors"] if entry["kind"] in ("input", "output", "param_gradient")}
     size = {entry["id"]: entry["bytes"] for entry in instance["tensors"]}
-    one = _One(readers, lasting, size, over)
+    one = _One(readers, lasting(instance), size, over)
     return _in_order([one.of([operators[member] for member in parts[operator]]) if operator in parts else operators[operator]
                       for operator in instance["order"] if operator not in inner])
 

@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -152,12 +152,13 @@ class Partitioner:
         more than what they bring."""
         device, turned = _device(joint), self.settings.fuse and self.settings.channels_last
         copies = layout_copies(joint) if turned else 0
-        peak = planner.plain(self._instances(joint, device, 0)[0].instance).peak_bytes
+        instances = cache(partial(self._instances, joint, device))
+        peak = planner.plain(instances(0)[0].instance).peak_bytes
         budget = _without_rests(self._share(self.settings.budget.resolve(peak), frame), peak, device)
         plans, refused = list[GraphPlan](), PlanError()
         for turned_copies in (copies, 0) if copies and device.type == "cpu" else (copies,):
             try:
-                plans.append(self._planned_with(turned_copies, joint, budget, device))
+                plans.append(self._planned_with(turned_copies, joint, budget, device, instances(turned_copies)))
             except PlanError as error:
                 refused = error
             if plans and plans[0].overhead <= _CHANNELS_LAST_GAIN:
@@ -172,9 +173,9 @@ class Partitioner:
         merged = [Merged.of(joint, instance)] if self.settings.fuse and self.settings.apply == "schedule" else []
         return [*(one for one in merged if one.parts), Merged(instance)]
 
-    def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device) -> GraphPlan:
+    def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device, instances: list[Merged]) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""
-        merged, solution = self._first_planned(self._instances(joint, device, copies), joint, budget, copies)
+        merged, solution = self._first_planned(instances, joint, budget, copies)
         instance = merged.instance
         plain, ids = planner.plain(instance), Ids(joint)
         names = {entry["id"]: entry["name"] for entry in instance["operators"]}

@@ -16,6 +16,7 @@ from torch import nn
 
 from remat_profiler.allocator import cuda_level
 from remat_profiler.costs.measure import allocations
+from remat_profiler.documents import lasting
 
 from .arena import words as arena_words
 from .budget import Budget
@@ -225,14 +226,14 @@ def _steps(plan: GraphPlan, order: list[int] | None = None) -> list[tuple[int, l
     assert plan.instance is not None
     operators = {entry["id"]: entry for entry in plan.instance["operators"]}
     order = plan.operators if order is None else order
-    wanted = {t["id"] for t in plan.instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
-    lasting, steps = set(wanted), []
+    kept, steps = lasting(plan.instance), []
+    wanted = set(kept)
     for operator in reversed(order):
         entry = operators[operator]
         touched = {*entry["inputs"], *entry["outputs"]}
         steps.append((operator, sorted(touched - wanted)))
         wanted |= touched
-        wanted -= set(entry["outputs"]) - set(entry["inputs"]) - lasting
+        wanted -= set(entry["outputs"]) - set(entry["inputs"]) - kept
     return steps[::-1]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 
-from remat_profiler.documents import Instance, fixed_bytes
+from remat_profiler.documents import Instance, fixed_bytes, lasting
 
 from .errors import PlanError
 
@@ -22,10 +22,9 @@ class Steps:
     def __init__(self, instance: Instance, order: Sequence[int]) -> None:
         operators = {entry["id"]: entry for entry in instance["operators"]}
         self.size = {entry["id"]: entry["bytes"] for entry in instance["tensors"]}
-        lasting = {entry["id"] for entry in instance["tensors"] if entry["kind"] in ("input", "output", "param_gradient")}
         self.reads = [operators[operator]["inputs"] for operator in order]
         self.makes = [operators[operator]["outputs"] for operator in order]
-        self._leaves_at = self._leaving(lasting)
+        self._leaves_at = self._leaving(lasting(instance))
         resident = {entry["id"] for entry in instance["tensors"] if entry["kind"] == "input"}
         self.time, self.memory = 0, list[int]()
         # Of each tensor the steps at which a copy comes, and the last ones at which it is there.
@@ -50,12 +49,12 @@ class Steps:
                     memory -= self.size[tensor]
                     self._goes[tensor][-1] = step
 
-    def _leaving(self, lasting: Collection[int]) -> list[list[int]]:
+    def _leaving(self, kept: Collection[int]) -> list[list[int]]:
         """What nobody reads after a step, before it is made again."""
         wanted, leaving = set[int](), [list[int]() for _ in self.reads]
         for step in range(len(self.reads) - 1, -1, -1):
             touched = {*self.reads[step], *self.makes[step]}
-            leaving[step] = [tensor for tensor in touched if tensor not in wanted and tensor not in lasting]
+            leaving[step] = [tensor for tensor in touched if tensor not in wanted and tensor not in kept]
             wanted |= touched
             wanted -= set(self.makes[step]) - set(self.reads[step])
         return leaving

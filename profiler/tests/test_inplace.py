@@ -108,8 +108,8 @@ def chain_of(draw):
             "tensors": [{"id": i, "name": f"t{i}", "bytes": size, "kind": kind} for i, kind in enumerate(kinds)]}
 
 
-def needed(instance, first, last, over):
-    """The most bytes at a step of a stretch in which operators run in order, one in the place of another where `over` says so."""
+def needed(instance, first, last):
+    """The most bytes at a step of a stretch in which operators run in order."""
     operators, most = instance["operators"], 0
     size = {t["id"]: t["bytes"] for t in instance["tensors"]}
     for step in range(first, last + 1):
@@ -119,8 +119,7 @@ def needed(instance, first, last, over):
             readers = [op["id"] for op in operators if tensor in op["inputs"]]
             if max(readers, default=len(operators)) >= step or tensor == len(operators):
                 held.add(tensor)
-        places = {over.get(t, t) if over.get(t, t) in held or over.get(t) == first + 1 else t for t in held}
-        most = max(most, sum(size[t] for t in places) + operators[step]["implementations"][0]["workspace_bytes"])
+        most = max(most, sum(size[t] for t in held) + operators[step]["implementations"][0]["workspace_bytes"])
     return most
 
 
@@ -139,7 +138,7 @@ def test_operators_as_one_take_what_they_take_apart_and_no_less(seed):
     assert one["inputs"] == sorted({t for op in instance["operators"][first:last + 1] for t in op["inputs"] if t <= first})
     assert one["implementations"][0]["time"] == sum(instance["operators"][i]["implementations"][0]["time"] for i in members)
     counted = sum(size[t] for t in chain(one["inputs"], one["outputs"]))
-    assert counted + one["implementations"][0]["workspace_bytes"] == max(counted, needed(instance, first, last, {}))
+    assert counted + one["implementations"][0]["workspace_bytes"] == max(counted, needed(instance, first, last))
 
 
 def test_a_result_over_its_operand_counts_once():

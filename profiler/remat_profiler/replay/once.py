@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ..documents import SCHEDULE_FORMAT, VERSION, Implementation, Instance, Operator, Schedule, Step
+from ..documents import SCHEDULE_FORMAT, VERSION, Implementation, Instance, Operator, Schedule, Step, lasting
 from ..errors import ProfilerError
 from .plan import makes
 
@@ -17,7 +17,7 @@ def store_all(instance: Instance, preferred: Collection[str] = ()) -> Schedule:
     while (bad := _misfit(instance, chosen)) is not None:
         chosen[bad["id"]] = bad["implementations"][0]
     operators = {op["id"]: op for op in instance["operators"]}
-    kept = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "output", "param_gradient")}
+    kept = lasting(instance)
     last: dict[int, int] = {}
     gone: set[int] = set()
     for id in instance["order"]:
