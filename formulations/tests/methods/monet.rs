@@ -223,7 +223,7 @@ fn found(task: &Task<'_>, seed: u64, steps: usize) -> Option<Plan> {
 
 #[test]
 fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more() {
-    let (mut compared, mut less) = (0, 0);
+    let (mut compared, mut less, mut paths) = (0, 0, 0);
     for seed in 100..180 {
         let instance = instance(seed);
         let graph = Graph::new(&instance, ALL);
@@ -243,6 +243,13 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             let point = task.point(&linear, &plan);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             assert!(linear.separate(&point, Pass::Whole).is_empty(), "{context}");
+            // Rows of memory and of paths that points between schedules violate.
+            for _ in 0..3 {
+                let between: Vec<f64> = point.iter().map(|value| value * random.below(5) as f64 / 4.0).collect();
+                let memory = linear.violated(&between).len();
+                paths += linear.separate(&between, Pass::Relaxed).len() - memory;
+            }
+            assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
             assert!(time <= plan.time() as f64 + 1e-6, "{context}: {time} for {}", plan.time());
             let costs: f64 = linear.costs.iter().map(|costs| costs.value(&point)).sum();
@@ -254,7 +261,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             less += usize::from(time < plan.time() as f64 - 1e-6);
         }
     }
-    assert!(compared > 100 && less > 0, "{compared} {less}");
+    assert!(compared > 100 && less > 0 && paths > 100, "{compared} {less} {paths}");
 }
 
 const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];

@@ -119,7 +119,7 @@ fn random_blocks(stages: usize, random: &mut Random) -> Vec<Block> {
 
 #[test]
 fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more() {
-    let (mut compared, mut less) = (0, 0);
+    let (mut compared, mut less, mut paths) = (0, 0, 0);
     for seed in 100..160 {
         let instance = instance(seed);
         let Some(problem) = problem(&instance) else { continue };
@@ -132,9 +132,13 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             let mut formulation = Linear::coarse(&problem, capacity, blocks);
             formulation.add_all();
             let vector = formulation.vector(&found);
-            let model = &formulation.layout.model;
-            assert!(model.violation(&vector).max() < 1e-6, "{context}: {:?}", model.violation(&vector));
             assert!(formulation.separate(&vector, Pass::Whole).is_empty(), "{context}");
+            for _ in 0..3 {
+                let between: Vec<f64> = vector.iter().map(|value| value * random.below(5) as f64 / 4.0).collect();
+                paths += formulation.separate(&between, Pass::Relaxed).len();
+            }
+            let violation = formulation.layout.model.violation(&vector);
+            assert!(violation.max() < 1e-6, "{context}: {violation:?}");
             let objective = formulation.layout.model.objective(&vector) * formulation.layout.scale.time;
             assert!(objective <= found.time() as f64 + 1e-6, "{context}: {objective} for {}", found.time());
             let costs: f64 = formulation.layout.costs.iter().map(|costs| costs.value(&vector)).sum();
@@ -143,7 +147,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             less += usize::from(objective < found.time() as f64 - 1e-6);
         }
     }
-    assert!(compared > 100 && less > 0, "{compared} {less}");
+    assert!(compared > 100 && less > 0 && paths > 100, "{compared} {less} {paths}");
 }
 
 /// What a few steps make of keeping nothing.

@@ -47,7 +47,7 @@ pub fn add(problem: &Problem, layout: &mut Layout, model: &mut Model, at: usize)
 }
 
 /// Which nodes the chosen variant of a stage reads; 1 where all of them do.
-fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> {
+pub fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> {
     let variants = &problem.stages[stage].variants;
     let of = |node: usize| {
         let readers =

@@ -2,7 +2,7 @@
 //!
 //! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program, [`coarse`] the
 //! same over [`blocks`] of stages and [`expand`] what its solutions come to. [`relaxation`] is the linear model with the
-//! memory rows that it has so far, [`neighbourhood`] says what is constant in a part of it.
+//! memory rows that it has so far and those of [`paths`], [`neighbourhood`] says what is constant in a part of it.
 //! [`decisions`] are its schedules, [`grid`] is what annealing knows of them, [`task`] what the search (`search/`) knows of
 //! all that, [`encoding`] the model for other solvers.
 
@@ -16,6 +16,7 @@ pub mod grid;
 pub mod layout;
 pub mod memory;
 pub mod neighbourhood;
+pub mod paths;
 pub mod problem;
 pub mod relaxation;
 pub mod task;

@@ -10,6 +10,7 @@ use crate::monet::released::expand::expand;
 use crate::monet::released::layout::{Held, Layout};
 use crate::monet::released::memory::{Place, Runs, memory, places, violated};
 use crate::monet::released::neighbourhood::Neighbourhood;
+use crate::monet::released::paths::{paths, section};
 use crate::monet::released::problem::Problem;
 use crate::search::blocks::{Block, singles};
 use crate::search::separation::{Pass, Relaxation};
@@ -305,6 +306,13 @@ impl Relaxation for Linear<'_> {
         };
         if self.scope == Scope::Neighbourhood && near {
             self.add_near(point, NEAR);
+        }
+        // Neighbourhoods have hardly any rows of paths.
+        if pass == Pass::Relaxed && self.scope != Scope::Neighbourhood {
+            let blocks = &self.layout.blocks;
+            let section = |block: usize| section(self.problem, &self.layout, blocks[block]);
+            let rows = paths(self.problem).violated(blocks.len(), section, point);
+            self.layout.model.rows.append(&rows);
         }
         self.rows_from(before)
     }
