@@ -2,7 +2,7 @@
 //! first of them or made again in one of them; and where it was made again, so was what that reads, or kept into the first.
 //!
 //! So of a path of values, each read by what makes the one before it again, one is kept into the first block, or the last of
-//! them is made again in one of the blocks. Without integrality, half of a value can be made in each of two blocks, both
+//! them is made again in one of the blocks. Whole points satisfy that by the rows of the blocks alone. Without integrality, half of a value can be made in each of two blocks, both
 //! times from the same half of what it reads. Over one block that is excluded; so without these rows the bound of finer
 //! blocks may be the lower one. Which rows a point violates most is a shortest path.
 
@@ -12,12 +12,14 @@ use crate::search::term::{Sum, Term};
 
 /// Smallest violation that counts.
 const TOLERANCE: f64 = 1e-3;
+/// So many rows are taken from a block at a time: those of its needs are much alike.
+const ALIKE: usize = 4;
 /// Pairs of blocks times values up to which rows are looked for.
 const MOST: usize = 50_000_000;
 
 /// What a block has to do with paths.
 pub struct Section {
-    /// How many values, in the order of [`Paths`], are made before the block.
+    /// How many values, in the order of [`Paths`], a path may go through; the others are first made in the block or after it.
     pub before: usize,
     /// By value, whether it is kept into the block.
     pub kept: Vec<Term>,
@@ -33,6 +35,13 @@ pub struct Paths {
     pub order: Vec<usize>,
     /// By value, what every way to make it again reads.
     pub reads: Vec<Vec<usize>>,
+}
+
+/// What every one of some ways reads; nothing where there is none.
+pub fn common<'w>(mut ways: impl Iterator<Item = &'w [usize]>) -> Vec<usize> {
+    let mut common = ways.next().map_or_else(Vec::new, <[usize]>::to_vec);
+    ways.for_each(|reads| common.retain(|read| reads.contains(read)));
+    common
 }
 
 /// Shortest paths to each value through some blocks.
@@ -69,7 +78,7 @@ impl Shortest<'_> {
 }
 
 impl Paths {
-    /// For each need of each block, the row that a point violates most; none in models that are too large.
+    /// Of the rows that a point violates, the worst of the last blocks' needs, one for a need; none in models that are too large.
     pub fn violated(&self, blocks: usize, section: impl Fn(usize) -> Section, point: &[f64]) -> RowBlock {
         let mut rows = RowBlock::default();
         if blocks * blocks / 2 * self.order.len() > MOST {
@@ -110,8 +119,11 @@ impl Paths {
                 }
             }
         }
-        for row in worst.into_iter().flatten().filter_map(|(_, row)| row) {
-            rows.push(f64::NEG_INFINITY, -row.constant, row.terms);
+        for mut worst in worst {
+            worst.sort_by(|left, right| right.0.total_cmp(&left.0));
+            for row in worst.into_iter().take(ALIKE).filter_map(|(_, row)| row) {
+                rows.push(f64::NEG_INFINITY, -row.constant, row.terms);
+            }
         }
         rows
     }

@@ -1,7 +1,7 @@
 //! What the blocks of the linear model have to do with paths of values (`search/paths.rs`).
 
 use super::{Linear, some};
-use crate::search::paths::{Paths, Section};
+use crate::search::paths::{Paths, Section, common};
 use crate::search::term::{Sum, Term};
 use crate::staged::graph::Graph;
 
@@ -10,10 +10,8 @@ pub(super) fn paths(graph: &Graph) -> Paths {
     let mut order: Vec<usize> = (0..graph.values.len()).collect();
     order.sort_by_key(|&value| graph.values[value].producer);
     let reads = |value: usize| {
-        let operator = &graph.operators[graph.values[value].producer];
-        let ways = || operator.again.iter().filter(|way| way.makes(value));
-        let all = |read: &&usize| ways().all(|way| way.reads(**read));
-        if ways().next().is_none() { Vec::new() } else { operator.reads.iter().filter(all).copied().collect() }
+        let ways = graph.operators[graph.values[value].producer].again.iter();
+        common(ways.filter(|way| way.makes(value)).map(|way| &way.reads[..]))
     };
     Paths { order, reads: (0..graph.values.len()).map(reads).collect() }
 }
