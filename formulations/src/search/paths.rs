@@ -2,9 +2,10 @@
 //! first of them or made again in one of them; and where it was made again, so was what that reads, or kept into the first.
 //!
 //! So of a path of values, each read by what makes the one before it again, one is kept into the first block, or the last of
-//! them is made again in one of the blocks. Whole points satisfy that by the rows of the blocks alone. Without integrality, half of a value can be made in each of two blocks, both
-//! times from the same half of what it reads. Over one block that is excluded; so without these rows the bound of finer
-//! blocks may be the lower one. Which rows a point violates most is a shortest path.
+//! them is made again in one of the blocks. Whole points satisfy that by the rows of the blocks alone. Without integrality,
+//! half of a value can be made in each of two blocks, both times from the same half of what it reads. Over one block that is
+//! excluded; so without these rows the bound of finer blocks may be the lower one. Which rows a point violates most is a
+//! shortest path.
 
 use remat_solvers::RowBlock;
 
@@ -37,11 +38,19 @@ pub struct Paths {
     pub reads: Vec<Vec<usize>>,
 }
 
-/// What every one of some ways reads; nothing where there is none.
-pub fn common<'w>(mut ways: impl Iterator<Item = &'w [usize]>) -> Vec<usize> {
-    let mut common = ways.next().map_or_else(Vec::new, <[usize]>::to_vec);
-    ways.for_each(|reads| common.retain(|read| reads.contains(read)));
-    common
+/// What a block needs: what its first runs read, and of all else what is kept beyond the block.
+pub fn needs(reads: impl Iterator<Item = (usize, Sum)>, next: &[Term]) -> Vec<(usize, Sum)> {
+    let mut certain = vec![false; next.len()];
+    let mut needs = Vec::new();
+    for (value, read) in reads.filter(|(_, read)| !read.is_nothing()) {
+        if !certain[value] {
+            certain[value] = read.is_certain();
+            needs.push((value, read));
+        }
+    }
+    let kept = (0..next.len()).filter(|&value| !certain[value] && next[value] != Term::Zero);
+    needs.extend(kept.map(|value| (value, Sum::of([(1.0, next[value])]))));
+    needs
 }
 
 /// Shortest paths to each value through some blocks.
@@ -93,7 +102,9 @@ impl Paths {
         for (from, section) in sections.iter().enumerate() {
             let before = &self.order[..section.before];
             let mut early = vec![false; self.reads.len()];
-            before.iter().for_each(|&value| early[value] = true);
+            for &value in before {
+                early[value] = true;
+            }
             let mut shortest = Shortest {
                 sections: &sections,
                 from,
@@ -103,7 +114,9 @@ impl Paths {
                 next: vec![None; self.reads.len()],
             };
             for until in from..sections.len() {
-                remade[until].iter().for_each(|&(value, made)| shortest.made[value] += made);
+                for &(value, made) in &remade[until] {
+                    shortest.made[value] += made;
+                }
                 // In one block that is what its own rows say.
                 if until == from {
                     continue;

@@ -4,7 +4,7 @@ use crate::monet::released::coarse::reads;
 use crate::monet::released::layout::Layout;
 use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
-use crate::search::paths::{Paths, Section};
+use crate::search::paths::{Paths, Section, needs};
 use crate::search::term::{Sum, Term};
 
 /// The nodes of a problem, by their values.
@@ -17,28 +17,12 @@ pub fn paths(problem: &Problem) -> Paths {
 pub fn section(problem: &Problem, layout: &Layout, block: Block) -> Section {
     let terms = &layout.stages[block.first];
     let runs = terms.run.iter().enumerate().filter(|&(_, &run)| run != Term::Zero);
+    let stages = block.first..=block.last;
+    let next: Vec<Term> = (0..problem.nodes.len()).map(|node| layout.next_kept(block.last, node)).collect();
     Section {
         before: if block.first == 0 { 0 } else { problem.nodes.len() },
         kept: terms.kept.clone(),
         remade: runs.map(|(node, &run)| (node, Sum::of([(1.0, run)]))).collect(),
-        needs: needs(problem, layout, block),
+        needs: needs(stages.flat_map(|stage| reads(problem, layout, stage)), &next),
     }
-}
-
-/// What backward operators of a block read, and else what is kept beyond it.
-fn needs(problem: &Problem, layout: &Layout, block: Block) -> Vec<(usize, Sum)> {
-    let mut certain = vec![false; problem.nodes.len()];
-    let mut needs = Vec::new();
-    for stage in block.first..=block.last {
-        for (node, read) in reads(problem, layout, stage) {
-            if !certain[node] && !read.is_nothing() {
-                certain[node] = read.is_certain();
-                needs.push((node, read));
-            }
-        }
-    }
-    let next = |node: usize| layout.next_kept(block.last, node);
-    let kept = (0..certain.len()).filter(|&node| !certain[node] && next(node) != Term::Zero);
-    needs.extend(kept.map(|node| (node, Sum::of([(1.0, next(node))]))));
-    needs
 }

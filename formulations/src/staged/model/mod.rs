@@ -6,8 +6,8 @@
 //! beyond it and not made again. Over a single stage memory is the simulator's: that a value is there says that some
 //! reader at or after the step runs or that it is kept beyond the stage, the largest of these, stated by lower bounds.
 //! Rows of memory come when they are violated, or all of them at once ([`Linear::add_all`]), and rows of paths when a solution
-//! without integrality violates them. In a neighbourhood
-//! ([`Linear::within`]) what is not open is constant, and stages at whose ends nothing is open have neither columns nor rows.
+//! without integrality violates them. In a neighbourhood ([`Linear::within`]) what is not open is constant, and stages at
+//! whose ends nothing is open have neither columns nor rows.
 //!
 //! The rows are in `constraints.rs` and `memory.rs`, points and what they come to in `decode.rs`. Checkmate's reduced model is
 //! this one over a graph with one way for each run; MONeT's has several.
@@ -23,7 +23,6 @@ use remat_solvers::{Column, Kind, Model, Names, Row, RowBlock};
 use self::memory::Piece;
 pub use self::neighbourhood::Around;
 use crate::search::blocks::{Block, singles};
-use crate::search::paths::Paths;
 use crate::search::separation;
 use crate::search::term::{Scale, Sum, Term};
 use crate::staged::graph::{Graph, Way};
@@ -53,7 +52,6 @@ pub struct Linear<'a> {
     capacity: f64,
     /// Time of which the objective knows nothing.
     fixed: u64,
-    paths: Paths,
     /// S\[k,a\]: value a is kept into block k (one row more, for the end).
     keep: Vec<Vec<Term>>,
     /// By position, the ways of the first run.
@@ -112,7 +110,6 @@ impl<'a> Linear<'a> {
             scale,
             capacity: scale.bytes(room),
             fixed: graph.least_time(),
-            paths: paths::paths(graph),
             keep: Vec::new(),
             own: vec![Vec::new(); graph.len()],
             again: Vec::new(),
@@ -352,7 +349,8 @@ impl separation::Relaxation for Linear<'_> {
         let mut rows = self.violated(point);
         // Neighbourhoods have hardly any such rows.
         if pass == separation::Pass::Relaxed && self.settled.iter().all(Option::is_none) {
-            rows.append(&self.paths.violated(self.blocks.len(), |block| self.section(block), point));
+            let paths = paths::paths(self.graph);
+            rows.append(&paths.violated(self.blocks.len(), |block| self.section(&paths, block), point));
         }
         self.model.rows.append(&rows);
         rows

@@ -1,8 +1,9 @@
 //! What the blocks of the linear model have to do with paths of values (`search/paths.rs`).
 
 use super::{Linear, some};
-use crate::search::paths::{Paths, Section, common};
-use crate::search::term::{Sum, Term};
+use crate::search::blocks::Block;
+use crate::search::paths::{Paths, Section, needs};
+use crate::search::term::Sum;
 use crate::staged::graph::Graph;
 
 /// The values of a graph.
@@ -16,40 +17,32 @@ pub(super) fn paths(graph: &Graph) -> Paths {
     Paths { order, reads: (0..graph.values.len()).map(reads).collect() }
 }
 
+/// What every one of some ways reads; nothing where there is none.
+fn common<'w>(mut ways: impl Iterator<Item = &'w [usize]>) -> Vec<usize> {
+    let mut common = ways.next().map_or_else(Vec::new, <[usize]>::to_vec);
+    ways.for_each(|reads| common.retain(|read| reads.contains(read)));
+    common
+}
+
 impl Linear<'_> {
     /// A block.
-    pub(super) fn section(&self, block: usize) -> Section {
-        let first = self.blocks[block].first;
+    pub(super) fn section(&self, paths: &Paths, block: usize) -> Section {
+        let Block { first, last } = self.blocks[block];
         let producer = |value: &usize| self.graph.values[*value].producer;
+        let reads = |stage: usize| {
+            let values = self.graph.operators[stage].reads.iter();
+            values.map(move |&value| (value, some(self.firsts(stage), true, |way| way.reads(value))))
+        };
         Section {
-            before: self.paths.order.partition_point(|value| producer(value) < first),
+            before: paths.order.partition_point(|value| producer(value) < first),
             kept: self.keep[block].clone(),
             remade: self.remade_in(block),
-            needs: self.needed(block),
+            needs: needs((first..=last).flat_map(reads), &self.keep[block + 1]),
         }
     }
 
     fn remade_in(&self, block: usize) -> Vec<(usize, Sum)> {
         let runs = self.again[block].iter().zip(&self.graph.operators).filter(|(terms, _)| !terms.is_empty());
         runs.flat_map(|(_, operator)| &operator.makes).map(|&value| (value, self.remade(block, value))).collect()
-    }
-
-    /// What first runs of a block read, and else what is kept beyond it.
-    fn needed(&self, block: usize) -> Vec<(usize, Sum)> {
-        let stages = self.blocks[block].first..=self.blocks[block].last;
-        let mut certain = vec![false; self.graph.values.len()];
-        let mut needs = Vec::new();
-        for stage in stages {
-            for &value in &self.graph.operators[stage].reads {
-                let reads = some(self.firsts(stage), true, |way| way.reads(value));
-                if !certain[value] && !reads.is_nothing() {
-                    certain[value] = reads.is_certain();
-                    needs.push((value, reads));
-                }
-            }
-        }
-        let kept = (0..certain.len()).filter(|&value| !certain[value] && self.keep[block + 1][value] != Term::Zero);
-        needs.extend(kept.map(|value| (value, Sum::of([(1.0, self.keep[block + 1][value])]))));
-        needs
     }
 }
