@@ -1,5 +1,5 @@
-//! Rows that every schedule satisfies and solutions without integrality violate: what some blocks need was kept into the
-//! first of them or made again in one of them; and where it was made again, so was what that reads, or kept into the first.
+//! Rows that every schedule satisfies and solutions without integrality violate. What some blocks need was kept into the
+//! first of them or made again in one of them. Where it was made again, so was what that reads, or kept into the first.
 //!
 //! So of a path of values, each read by what makes the one before it again, one is kept into the first block, or the last of
 //! them is made again in one of the blocks. Whole points satisfy that by the rows of the blocks alone. Without integrality,
@@ -87,7 +87,7 @@ impl Shortest<'_> {
 }
 
 impl Paths {
-    /// Of the rows that a point violates, the worst of the last blocks' needs, one for a need; none in models that are too large.
+    /// For each block the rows of its needs that a point violates most, one for a need; none in models that are too large.
     pub fn violated(&self, blocks: usize, section: impl Fn(usize) -> Section, point: &[f64]) -> RowBlock {
         let mut rows = RowBlock::default();
         if blocks * blocks / 2 * self.order.len() > MOST {
