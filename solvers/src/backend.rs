@@ -100,6 +100,8 @@ pub enum Capability {
     Progress,
     /// Starts from a given vector.
     Start,
+    /// Leaves out what is beyond a cutoff.
+    Cutoff,
     /// Says that memory ran out, or ends the process with words that do.
     OutOfMemory,
     /// Uses more than one thread.
@@ -118,7 +120,7 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::DualBound,
         Self::NodeCount,
         Self::NodeLimit,
@@ -127,6 +129,7 @@ impl Capability {
         Self::Interrupt,
         Self::Progress,
         Self::Start,
+        Self::Cutoff,
         Self::OutOfMemory,
         Self::Threads,
         Self::Seed,

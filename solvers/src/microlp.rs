@@ -42,6 +42,7 @@ impl Backend for Microlp {
             Capability::Threads => "it uses one thread",
             Capability::Seed => "it is deterministic",
             Capability::PresolvedSize => "it has no presolve to report on",
+            Capability::Cutoff => "good_lp passes none on; it is ignored",
             Capability::Priorities => "it ignores them",
             Capability::Sessions => "good_lp models are used up by solving",
             Capability::Lp(_) => "it has the simplex method only",

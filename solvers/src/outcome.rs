@@ -14,6 +14,8 @@ pub enum Stop {
     GapReached,
     /// Proved infeasible.
     Infeasible,
+    /// Proved that no point is within the cutoff; there may be others or none.
+    Cutoff,
     /// Proved unbounded.
     Unbounded,
     /// One of the last two; the solver does not say which.

@@ -40,6 +40,9 @@ pub struct Request<'a> {
     /// Whether an interior-point solution is moved to a vertex; without, it is left as approximate as it is
     /// ([`crate::Outcome::linear`]).
     pub crossover: bool,
+    /// Points with a larger objective do not matter, and bounds need say no more than this. Counts with integrality only, and
+    /// where the solver has [`crate::Capability::Cutoff`].
+    pub cutoff: Option<f64>,
     /// A value for every column, to start from. Checked before any solver sees it.
     pub start: Option<&'a [f64]>,
     /// Set from outside to stop the solver.
@@ -81,6 +84,7 @@ impl Default for Request<'_> {
             relaxation: false,
             lp_algorithm: LpAlgorithm::Automatic,
             crossover: true,
+            cutoff: None,
             start: None,
             interrupt: None,
             observer: None,
@@ -109,6 +113,7 @@ impl Request<'_> {
             relaxation: self.relaxation,
             lp_algorithm: self.lp_algorithm,
             crossover: self.crossover,
+            cutoff: self.cutoff,
             measure_presolve: self.measure_presolve,
         }
     }

@@ -225,7 +225,7 @@ impl From<Stop> for Termination {
             Stop::MemoryLimit => Self::MemoryLimit,
             Stop::NodeLimit => Self::NodeLimit,
             Stop::Interrupted => Self::Interrupted,
-            Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Self::Error,
+            Stop::Cutoff | Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error => Self::Error,
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use remat_solvers::{Outcome, Progress, Stop};
+use remat_solvers::{Capability, Outcome, Progress, Stop};
 
 use crate::method::MethodError;
 use crate::search::blocks::{Block, split};
@@ -21,6 +21,8 @@ const NODES: u64 = 50;
 const TRIES: usize = 3;
 /// A part of what is left of the gap.
 const LITTLE: f64 = 0.1;
+/// How far between a bound and a point a cutoff is at first, and at most.
+const REACH: [f64; 2] = [0.25, 0.75];
 /// Neighbourhoods after each round without a time limit.
 const STEPS: usize = 12;
 /// Parts of the time that is left, of which a round gets one.
@@ -42,6 +44,8 @@ pub struct Refinement<'s, P: Staged> {
     explorer: Explorer,
     /// Which part of the gap that is left a relaxation may leave.
     part: f64,
+    /// How far between a bound and a point the next cutoff is.
+    reach: f64,
     /// How long the next round has at least: as long as one that was cut short had, or twice as long where it begins anew.
     least: Duration,
     /// Time for schedules, for each second of a relaxation.
@@ -52,11 +56,23 @@ pub struct Refinement<'s, P: Staged> {
     pub note: String,
 }
 
+/// What comes after a round.
+enum Next {
+    /// The same relaxation once more.
+    Same,
+    /// Finer blocks.
+    Finer(Vec<Block>),
+    /// Nothing that is left to be split.
+    Nothing,
+}
+
 /// Follows the solution of one round's relaxation.
 struct Round<'r, P: Staged> {
     problem: &'r P,
     incumbent: &'r Incumbent<'r, P>,
     gap: f64,
+    /// A time beyond which points do not matter.
+    cutoff: Option<u64>,
     /// Whether bounds of the model are bounds on all schedules.
     bounding: bool,
 }
@@ -66,8 +82,12 @@ impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Round<'_, P> {
         self.gap
     }
 
+    fn cutoff(&self) -> Option<u64> {
+        self.cutoff
+    }
+
     fn start(&self, relaxation: &P::Relaxation<'p>) -> Option<Vec<f64>> {
-        let best = self.incumbent.best().filter(|_| self.bounding);
+        let best = self.incumbent.best().filter(|_| self.bounding && self.cutoff.is_none());
         best.map(|best| self.problem.point(relaxation, &best))
     }
 
@@ -102,6 +122,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             explorers,
             explorer: Explorer::new(solving.seed, 0),
             part: 8.0,
+            reach: REACH[0],
             least: Duration::ZERO,
             weight: 1.0,
             round: 0,
@@ -116,7 +137,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
     /// The solver refuses, or contradicts a schedule that there is.
     pub fn run(&mut self) -> Result<Option<Stop>, MethodError> {
         let mut blocks = self.problem.first_blocks();
-        let mut before = None;
+        let (mut before, mut same) = (None, None);
         loop {
             let size = size(self.problem, blocks.len());
             if !self.pace.allows(size, &self.clock) || self.clock.has_less_than(self.least / 2) {
@@ -129,9 +150,13 @@ impl<'s, P: Staged> Refinement<'s, P> {
             }
             self.round += 1;
             let (began, bound) = (Instant::now(), self.incumbent.bound());
-            let mut relaxation = self.problem.over(&blocks, before.as_ref());
-            let Separated { outcome, solving, .. } = self.solve(&mut relaxation, Pass::Whole, true)?;
+            let mut relaxation = same.take().unwrap_or_else(|| self.problem.over(&blocks, before.as_ref()));
+            let Separated { outcome, solving, .. } = self.solve(&mut relaxation, Pass::Whole, true, None)?;
             self.pace.learn(size, began.elapsed().saturating_sub(solving));
+            if outcome.stop == Stop::TimeLimit && self.refutes() {
+                let known = outcome.objective.map(|objective| relaxation.bound(objective));
+                self.refute(&mut relaxation, known)?;
+            }
             self.least = if outcome.stop == Stop::TimeLimit { solving } else { Duration::ZERO };
             self.note = format!(
                 "{}: {}; {} blocks of stages in {} rounds; {}",
@@ -153,10 +178,11 @@ impl<'s, P: Staged> Refinement<'s, P> {
             if self.clock.has_less_than(LAST) {
                 return Ok(Some(Stop::TimeLimit));
             }
-            let finer = expanded.and_then(|solution| self.finer(&relaxation, &blocks, &solution, &outcome));
-            before = Some(relaxation);
-            let Some(finer) = finer else { return Ok(None) };
-            blocks = finer;
+            match self.next(&relaxation, &blocks, expanded.as_ref(), &outcome) {
+                Next::Same => same = Some(relaxation),
+                Next::Finer(finer) => (before, blocks) = (Some(relaxation), finer),
+                Next::Nothing => return Ok(None),
+            }
         }
     }
 
@@ -242,7 +268,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             let short = self.problem.short(self.round, &margin, before.as_ref());
             let Some((blocks, mut relaxation)) = short else { return Ok(()) };
             let bounding = margin.iter().all(|&margin| margin == 0);
-            let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding)?.outcome;
+            let outcome = self.solve(&mut relaxation, Pass::Relaxed, bounding, None)?.outcome;
             let Some(expanded) = self.expand(&relaxation, &outcome) else { return Ok(()) };
             self.improve(&expanded, clock)?;
             if self.problem.fits(&expanded) || self.incumbent.is_done() {
@@ -265,7 +291,42 @@ impl<'s, P: Staged> Refinement<'s, P> {
         }
     }
 
-    fn solve(&self, relaxation: &mut P::Relaxation<'s>, until: Pass, bounding: bool) -> Result<Separated, MethodError> {
+    /// Whether bounds are raised by cutoffs: where other threads search schedules meanwhile.
+    fn refutes(&self) -> bool {
+        self.explorers > 0 && self.solving.solver.supports(Capability::Cutoff).is_ok()
+    }
+
+    /// Raises the bound of a relaxation that was cut short, of whose points one is known: as long as the solver shows in the
+    /// time of a round that there is none below a cutoff between both.
+    fn refute(&mut self, relaxation: &mut P::Relaxation<'s>, mut known: Option<u64>) -> Result<(), MethodError> {
+        let [_, most] = REACH;
+        while let (Some(time), Some(open)) = (known.take(), self.incumbent.open()) {
+            let bound = self.incumbent.bound();
+            let left = time.saturating_sub(bound).min(open) as f64;
+            if self.incumbent.is_done() || self.clock.has_less_than(LAST) || left <= LITTLE * open as f64 {
+                break;
+            }
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^63")]
+            let cutoff = bound + (self.reach * left) as u64;
+            match self.solve(relaxation, Pass::Whole, true, Some(cutoff))?.outcome.stop {
+                Stop::Cutoff if self.incumbent.bound() > bound => {
+                    self.reach = (1.5 * self.reach).min(most);
+                    known = Some(time);
+                }
+                Stop::TimeLimit => self.reach /= 2.0,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn solve(
+        &self,
+        relaxation: &mut P::Relaxation<'s>,
+        until: Pass,
+        bounding: bool,
+        cutoff: Option<u64>,
+    ) -> Result<Separated, MethodError> {
         let clock = match (until, self.clock.left()) {
             (Pass::Relaxed, _) | (_, None) => self.clock.share(2 * PARTS),
             (Pass::Whole, Some(left)) => self.clock.at_most((left / PARTS).max(self.least)),
@@ -277,7 +338,8 @@ impl<'s, P: Staged> Refinement<'s, P> {
             until,
             interrupt: Some(self.incumbent.interrupt()),
         };
-        let mut follower = Round { problem: self.problem, incumbent: self.incumbent, gap: self.gap_wanted(), bounding };
+        let gap = self.gap_wanted();
+        let mut follower = Round { problem: self.problem, incumbent: self.incumbent, gap, cutoff, bounding };
         separate(&self.solving, relaxation, terms, &mut follower)
     }
 
@@ -288,17 +350,24 @@ impl<'s, P: Staged> Refinement<'s, P> {
         (self.incumbent.open().map_or(most, |open| open as f64).min(most) / self.part).max(0.5)
     }
 
-    /// The blocks of the next round; none where this way ends.
-    fn finer(
+    /// What comes after a round.
+    fn next(
         &mut self,
         relaxation: &P::Relaxation<'s>,
         blocks: &[Block],
-        expanded: &P::Solution,
+        expanded: Option<&P::Solution>,
         outcome: &Outcome,
-    ) -> Option<Vec<Block>> {
+    ) -> Next {
+        let Some(expanded) = expanded else {
+            if outcome.stop != Stop::TimeLimit {
+                return Next::Nothing;
+            }
+            self.least *= 2;
+            return Next::Same;
+        };
         let (needs, capacity) = (self.problem.needs(expanded), self.problem.capacity());
         if let Some(finer) = split(blocks, &needs, |_, need| need > capacity) {
-            return Some(finer);
+            return Next::Finer(finer);
         }
         let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
         let left = left * relaxation.time_unit();
@@ -311,9 +380,9 @@ impl<'s, P: Staged> Refinement<'s, P> {
             // A better solution of the same relaxation may be another one.
             self.part *= 4.0;
             self.least *= 2;
-            return Some(blocks.to_vec());
+            return Next::Same;
         }
-        finer
+        finer.map_or(Next::Nothing, Next::Finer)
     }
 }
 
@@ -349,7 +418,7 @@ pub fn bound_by_blocks<'p, P: Staged>(
         let (size, began) = (size(problem, blocks.len()), Instant::now());
         let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.relaxation));
         let terms = Terms { clock, nodes: None, from: Pass::Relaxed, until: Pass::Relaxed, interrupt: None };
-        let mut follower = Round { problem, incumbent, gap: 0.0, bounding: true };
+        let mut follower = Round { problem, incumbent, gap: 0.0, cutoff: None, bounding: true };
         let Separated { outcome, solving: solved_for, .. } = separate(&solving, &mut relaxation, terms, &mut follower)?;
         pace.learn(size, began.elapsed().saturating_sub(solved_for));
         let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
@@ -370,5 +439,48 @@ pub fn bound_by_blocks<'p, P: Staged>(
         let Some(finer) = finer.filter(possible) else { return Ok(done) };
         before = Some(done);
         blocks = finer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use remat_core::Instance;
+    use remat_core::generate::layered::{Layered, layered};
+
+    use super::*;
+    use crate::method::report::Silent;
+    use crate::search::driver::search;
+    use crate::search::incumbent::Judge;
+    use crate::staged::joint::Joint;
+    use crate::staged::stages::Stages;
+    use crate::staged::task::Task;
+
+    #[test]
+    fn bounds_by_cutoffs_are_bounds() {
+        let solver = remat_solvers::backend("highs").expect("always built in");
+        let solving = Solving { solver, threads: 1, seed: 0 };
+        let mut raised = 0;
+        for seed in 0..4 {
+            let instance = Instance::new(&layered("layered", &Layered::moccasin(10, 0.4), seed)).expect("valid");
+            let joint = Arc::new(Joint::new(&instance).expect("supported"));
+            let mut task = Task { instance: &instance, joint, budget: None, workspace: true, copies: None };
+            let most = task.claim(&Stages::store_all(&task.joint)).peak_bytes;
+            task.budget = Some((most * 8 / 10).max(task.joint.least_peak(true)));
+            let known = Incumbent::new(&task, &Silent, 0, 0.0);
+            search(&known, solving, Clock::start(None)).expect("solved");
+            let Some(best) = known.best().filter(|_| known.is_optimal()) else { continue };
+
+            // The exact model, of which only that schedule is known.
+            let incumbent = Incumbent::new(&task, &Silent, 0, 0.0);
+            incumbent.offer((*best).clone()).expect("legal");
+            let clock = Clock::start(Some(Duration::from_secs(3600)));
+            let (mut exact, time) = (task.exact(), task.time(&best));
+            Refinement::new(&incumbent, solving, clock, 1).refute(&mut exact, Some(time)).expect("no contradiction");
+            assert!(incumbent.bound() <= time, "{seed}: {} exceeds the optimum, {time}", incumbent.bound());
+            raised += usize::from(incumbent.bound() > task.least_time());
+        }
+        assert!(raised > 0, "no bound was raised");
     }
 }

@@ -12,6 +12,9 @@ use crate::search::clock::Clock;
 use crate::search::incumbent::certain_bound;
 use crate::setting;
 
+/// Rows are not worth a further solve without integrality if the bound rose by less than so much of the gap in so many solves.
+const LITTLE: (f64, usize) = (0.1, 3);
+
 /// Which model is solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -89,6 +92,10 @@ pub fn failed(error: &SolverError) -> MethodError {
 pub trait Follower<R> {
     /// The gap, in units of time, below which it is not worth solving further.
     fn gap(&self) -> f64;
+    /// A time beyond which nothing is of interest.
+    fn cutoff(&self) -> Option<u64> {
+        None
+    }
     /// A point to start from.
     fn start(&self, relaxation: &R) -> Option<Vec<f64>>;
     /// Hears of a bound or a whole point while the solver works; `Break` stops it. What goes wrong is kept for
@@ -126,6 +133,13 @@ pub struct Separated {
     pub solving: Duration,
 }
 
+/// Whether the last solves raised the bound by little of a gap that is not worth closing.
+fn tails_off(bounds: &[f64], gap: f64) -> bool {
+    let (part, solves) = LITTLE;
+    let before = bounds.iter().rev().nth(solves);
+    bounds.last().zip(before).is_some_and(|(last, before)| last - before < part * gap)
+}
+
 /// Solves a model and adds rows until its solution violates none.
 ///
 /// # Errors
@@ -140,10 +154,13 @@ pub fn separate<R: Relaxation>(
     let mut pass = terms.from;
     let mut solves = 0;
     let mut spent = Duration::ZERO;
+    let mut bounds = Vec::new();
     loop {
         solves += 1;
         let start = if pass == Pass::Whole { follower.start(relaxation) } else { None };
-        let gap = follower.gap() / relaxation.time_unit();
+        let unit = relaxation.time_unit();
+        let gap = follower.gap() / unit;
+        let cutoff = follower.cutoff().map(|time| (time as f64 - relaxation.fixed_time() as f64) / unit);
         let now = &*relaxation;
         let mut observer = |event: &Progress<'_>| match pass {
             Pass::Relaxed => ControlFlow::Continue(()),
@@ -151,6 +168,7 @@ pub fn separate<R: Relaxation>(
         };
         let mut request = Request {
             relaxation: pass == Pass::Relaxed,
+            cutoff,
             start: start.as_deref().filter(|start| !start.is_empty()),
             observer: Some(&mut observer),
             interrupt: terms.interrupt,
@@ -170,7 +188,10 @@ pub fn separate<R: Relaxation>(
         let Some(point) = outcome.incumbent.as_ref().filter(|_| solved && !over) else {
             return ended(outcome);
         };
-        let rows = relaxation.separate(point, pass);
+        bounds.extend(outcome.dual_bound);
+        // Then only rows that whole points violate are added.
+        let enough = pass != terms.until && tails_off(&bounds, gap);
+        let rows = relaxation.separate(point, if enough { terms.until } else { pass });
         if rows.is_empty() && pass == terms.until {
             return ended(outcome);
         }

@@ -51,6 +51,7 @@ impl Backend for Linked {
             Capability::Interrupt => "its C interface cannot be stopped from outside; it runs on to its limits",
             Capability::Progress => "its Rust interface has no callbacks",
             Capability::PresolvedSize => "its C interface does not say",
+            Capability::Cutoff => "it is not handed over; it is ignored",
             Capability::Priorities => "its C interface takes none; they are ignored",
             Capability::Sessions => "its C interface adds no rows",
             Capability::Lp(_) => "its C interface does not let one choose",

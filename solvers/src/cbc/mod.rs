@@ -55,6 +55,7 @@ impl Backend for Cbc {
             | Capability::Lp(LpAlgorithm::Automatic) => return Ok(()),
             Capability::Progress => "its log has numbers, but no vectors",
             Capability::PresolvedSize => "its log says it in words that differ from version to version",
+            Capability::Cutoff => "it is not handed over; it is ignored",
             Capability::Priorities => "they are not handed over; they are ignored",
             Capability::Sessions => "every solve is a process of its own",
             Capability::Lp(_) => "the choice is not handed over",

@@ -31,6 +31,8 @@ pub struct Hooks<'o, 'r> {
     pub interrupt: Option<&'o AtomicBool>,
     /// Whether the observer asked to stop.
     pub stop: bool,
+    /// The cutoff; infinite without one.
+    pub cutoff: f64,
     /// When the run began.
     pub began: Instant,
 }
@@ -51,11 +53,13 @@ impl Hooks<'_, '_> {
             // SAFETY: HiGHS says that so many values lie there while the callback runs.
             .then(|| unsafe { std::slice::from_raw_parts(data.mip_solution, size) });
         let known = |value: f64| value.is_finite().then_some(value);
+        let incumbent = if improving { data.objective_function_value } else { data.mip_primal_bound };
         let progress = Progress {
             seconds: self.began.elapsed().as_secs_f64(),
-            incumbent: if improving { known(data.objective_function_value) } else { known(data.mip_primal_bound) },
+            // HiGHS calls the cutoff the primal bound as long as it has no better one.
+            incumbent: known(incumbent).filter(|&incumbent| incumbent < self.cutoff),
             values,
-            bound: known(data.mip_dual_bound),
+            bound: known(data.mip_dual_bound.min(self.cutoff)),
             nodes: u64::try_from(data.mip_node_count).unwrap_or(0),
         };
         self.stop |= observer(&progress).is_break();

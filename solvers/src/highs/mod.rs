@@ -71,7 +71,13 @@ impl HighsSession {
         !request.relaxation && self.model.kinds.contains(&Kind::Integer)
     }
 
+    /// The cutoff, where it counts.
+    fn cutoff(&self, request: &Request<'_>) -> Option<f64> {
+        request.cutoff.filter(|_| self.mixed(request))
+    }
+
     fn set_options(&mut self, request: &Request<'_>) -> Result<(), SolverError> {
+        let cutoff = self.cutoff(request);
         let handle = &mut self.handle;
         handle.set_double("time_limit", request.time.map_or(f64::INFINITY, |time| time.as_secs_f64()))?;
         handle.set_int("mip_max_nodes", request.nodes.unwrap_or(u64::MAX))?;
@@ -83,6 +89,14 @@ impl HighsSession {
         handle.set_text("parallel", if request.threads > 1 { "on" } else { "off" })?;
         handle.set_int("random_seed", request.seed & 0x7fff_ffff)?;
         handle.set_bool("solve_relaxation", request.relaxation)?;
+        handle.set_double("objective_bound", cutoff.unwrap_or(f64::INFINITY))?;
+        // To show that nothing is within a cutoff takes no points. Nodes are cheap beside a careful choice of where to branch.
+        for heuristic in ["rins", "rens", "root_reduced_cost"] {
+            handle.set_bool(&format!("mip_heuristic_run_{heuristic}"), cutoff.is_none())?;
+        }
+        handle.set_bool("mip_allow_restart", cutoff.is_none())?;
+        let default = 8;
+        handle.set_int("mip_pscost_minreliable", if cutoff.is_some() { 0 } else { default })?;
         handle.set_text("run_crossover", if request.crossover { "on" } else { "off" })?;
         let algorithm = match request.lp_algorithm {
             LpAlgorithm::Automatic => "choose",
@@ -184,11 +198,13 @@ impl Session for HighsSession {
             self.handle.set_start(values)?;
         }
         let began = Instant::now();
-        let mut hooks = Hooks { observer: request.observer.as_mut(), interrupt: request.interrupt, stop: false, began };
+        let mixed = self.mixed(request);
+        let cutoff = self.cutoff(request).unwrap_or(f64::INFINITY);
+        let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
+        let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, began };
         let returned = self.handle.run(&mut hooks);
         let solve_seconds = began.elapsed().as_secs_f64();
 
-        let mixed = self.mixed(request);
         let status = self.handle.model_status();
         // A model without columns is empty to HiGHS, whatever its rows ask: they are looked at here.
         let empty = status == ffi::MODEL_STATUS_MODEL_EMPTY;
@@ -198,14 +214,26 @@ impl Session for HighsSession {
             _ => self.handle.has_feasible_vector(),
         };
         let objective = feasible.then(|| if empty { self.model.offset } else { self.handle.objective() });
+        // A start beyond the cutoff comes back as the best point.
+        let objective = objective.filter(|&objective| objective <= cutoff);
         let proved = empty || status == ffi::MODEL_STATUS_OPTIMAL && request.lp_algorithm != LpAlgorithm::Pdlp;
-        let dual_bound = if mixed { self.handle.info("mip_dual_bound") } else { objective.filter(|_| proved) };
+        let dual_bound = if mixed {
+            self.handle.info("mip_dual_bound").map(|bound| bound.min(cutoff))
+        } else {
+            objective.filter(|_| proved)
+        };
         let (stop, words) = self.stop(request, status, dual_bound);
+        let (stop, dual_bound) = match stop {
+            Stop::Optimal | Stop::GapReached | Stop::Infeasible if objective.is_none() && cutoff.is_finite() => {
+                (Stop::Cutoff, Some(cutoff))
+            }
+            _ => (stop, dual_bound),
+        };
         let raw_status = if returned == ffi::STATUS_ERROR { format!("{words} (run failed)") } else { words };
         Ok(Outcome {
             stop,
             linear: request.relaxation.then(|| self.handle.linear()).flatten(),
-            incumbent: feasible.then(|| self.handle.values()),
+            incumbent: objective.map(|_| self.handle.values()),
             objective,
             dual_bound,
             raw_status,

@@ -300,6 +300,26 @@ fn a_feasible_start_is_accepted_and_never_lost() {
 }
 
 #[test]
+fn a_cutoff_is_kept_where_there_are_any() {
+    for backend in backends() {
+        let best = [0.0, 1.0, 1.0, 0.0];
+        let takes = |capability| backend.supports(capability).is_ok();
+        for start in [None, Some(&best[..]).filter(|_| takes(Capability::Start))] {
+            let cut =
+                |cutoff| solve(backend, &knapsack(), Request { cutoff: Some(cutoff), start, ..Request::default() });
+            let beyond = cut(80.5);
+            assert!(beyond.stop == Stop::Optimal && close(beyond.objective, 80.0), "{}: {beyond:?}", backend.id());
+            let within = cut(79.5);
+            let kept = within.stop == Stop::Cutoff && within.incumbent.is_none() && close(within.dual_bound, 79.5);
+            let ignored = within.stop == Stop::Optimal && close(within.objective, 80.0);
+            assert!(if takes(Capability::Cutoff) { kept } else { ignored }, "{}: {within:?}", backend.id());
+        }
+        let linear = Request { cutoff: Some(0.0), relaxation: true, ..Request::default() };
+        assert_eq!(solve(backend, &knapsack(), linear).stop, Stop::Optimal, "{}", backend.id());
+    }
+}
+
+#[test]
 fn a_start_that_breaks_the_model_is_rejected_with_the_reason() {
     for backend in backends() {
         for start in [vec![1.0; 4], vec![0.5, 0.0, 0.0, 0.0], vec![0.0; 3], vec![f64::NAN; 4]] {
@@ -441,6 +461,7 @@ fn every_cell_of_the_suite_is_filled_or_its_gap_is_named() {
         Capability::Interrupt,
         Capability::Progress,
         Capability::Start,
+        Capability::Cutoff,
         Capability::PresolvedSize,
         Capability::Sessions,
     ];
