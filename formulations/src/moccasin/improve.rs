@@ -125,7 +125,7 @@ impl Search<'_, '_> {
         let seed = self.solving.seed.wrapping_add(self.rounds as u64);
         let (clock, stop) = (self.clock.at_most(time), incumbent.interrupt());
         let any = incumbent.time().is_none();
-        let effort = |heat| Effort { round: self.rounds, heat, any, seed, clock, stop };
+        let effort = |heat| Effort { round: self.rounds, heat, any, near: false, seed, clock, stop };
         let mut offer = |stages| incumbent.offer(stages).map(drop);
         match incumbent.best() {
             Some(best) => task.improve(&best, effort(0.2), &mut offer)?,

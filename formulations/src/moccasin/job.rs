@@ -66,7 +66,8 @@ impl Job<'_> {
     fn start(&self, incumbent: &Incumbent<'_, Task<'_>>, improved: bool) -> Result<String, MethodError> {
         if let Some(stages) = &self.given {
             let (seed, clock) = (self.context.limits.seed, self.clock.share(3));
-            let effort = Effort { round: 1, heat: 1.0, any: true, seed, clock, stop: incumbent.interrupt() };
+            let effort =
+                Effort { round: 1, heat: 1.0, any: true, near: false, seed, clock, stop: incumbent.interrupt() };
             self.task.improve(stages, effort, &mut |stages| incumbent.offer(stages).map(drop))?;
             return Ok(String::new());
         }

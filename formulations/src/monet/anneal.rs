@@ -2,14 +2,15 @@
 //! that does not touch the value has more or less memory by it, as long as all ways to run fit; others are completed anew.
 //! That the value may make another way to run a stage's operator better is seen when the stage is next completed.
 //!
-//! What exceeds the capacity is charged at a price, as in `staged/anneal.rs`, and the walk cools with its clock.
+//! What exceeds the capacity is charged at a price, as in `staged/anneal.rs`, where also is when the walk goes back; it cools
+//! with its clock.
 //!
 //! Deterministic for a seed unless the deadline comes first: the effort is counted in steps and completed stages.
 
 use crate::random::Random;
 use crate::search::incumbent::Kept;
 use crate::search::problem::Effort;
-use crate::staged::anneal::towards_border;
+use crate::staged::anneal::Price;
 
 /// Temperature at the end, in mean times of a run.
 const LAST: f64 = 0.01;
@@ -58,7 +59,7 @@ pub trait Grid {
 /// most, from some values kept; as `kept` says of each stage and one more. Its heat is a part of a run's mean time.
 pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
     settle(grid, &mut kept);
-    let mut search = Search::new(grid, kept, effort.seed)?;
+    let mut search = Search::new(grid, kept, effort)?;
     let steps = steps.min(50 * grid.columns() * grid.stages());
     let is_over = |completed: usize| completed >= steps || effort.is_over();
     while !is_over(search.completed) {
@@ -72,7 +73,9 @@ pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_
             search.step();
             within += u64::from(search.over == 0);
         }
-        search.price *= towards_border(within, ROUND);
+        if search.price.follow(within, ROUND) {
+            search.go_back();
+        }
     }
     search.best.map(|best| best.1)
 }
@@ -94,6 +97,21 @@ enum Change {
     Anew(Step),
 }
 
+/// Every stage between what is kept; none where one cannot be completed.
+fn passes<G: Grid>(grid: &G, kept: &Kept) -> Option<Vec<Step>> {
+    (0..grid.stages()).map(|stage| grid.step(stage, &kept[stage], &kept[stage + 1])).collect()
+}
+
+/// Time of all stages.
+fn time(passes: &[Step]) -> f64 {
+    passes.iter().map(|pass| pass.time).sum()
+}
+
+/// How many stages exceed the capacity.
+fn over<G: Grid>(grid: &G, passes: &[Step]) -> usize {
+    passes.iter().filter(|pass| pass.peak > grid.capacity()).count()
+}
+
 struct Search<'a, G: Grid> {
     grid: &'a G,
     kept: Kept,
@@ -101,8 +119,8 @@ struct Search<'a, G: Grid> {
     /// Time of what there is, and how many stages exceed the capacity.
     time: f64,
     over: usize,
-    /// Time that a byte beyond the capacity costs, in one stage.
-    price: f64,
+    /// Of a byte beyond the capacity, in one stage.
+    price: Price,
     temperature: f64,
     random: Random,
     completed: usize,
@@ -110,21 +128,20 @@ struct Search<'a, G: Grid> {
 }
 
 impl<'a, G: Grid> Search<'a, G> {
-    fn new(grid: &'a G, kept: Kept, seed: u64) -> Option<Self> {
-        let stages = 0..grid.stages();
-        let passes: Vec<Step> =
-            stages.map(|stage| grid.step(stage, &kept[stage], &kept[stage + 1])).collect::<Option<_>>()?;
+    fn new(grid: &'a G, kept: Kept, effort: Effort<'_>) -> Option<Self> {
+        let passes = passes(grid, &kept)?;
         let bytes: f64 = (0..grid.columns()).map(|column| grid.bytes(column) as f64).sum();
         let mean_bytes = bytes / grid.columns().max(1) as f64;
+        let over = over(grid, &passes);
         let mut search = Self {
             grid,
             kept,
-            time: passes.iter().map(|pass| pass.time).sum(),
-            over: passes.iter().filter(|pass| pass.peak > grid.capacity()).count(),
+            time: time(&passes),
+            over,
             passes,
-            price: PRICE * grid.mean_time() / mean_bytes.max(1.0),
+            price: Price::new(PRICE * grid.mean_time() / mean_bytes.max(1.0), effort.near && over == 0),
             temperature: 0.0,
-            random: Random::new(seed),
+            random: Random::new(effort.seed),
             completed: 0,
             best: None,
         };
@@ -132,9 +149,21 @@ impl<'a, G: Grid> Search<'a, G> {
         Some(search)
     }
 
+    /// Goes on from the best within the capacity, every stage completed anew.
+    fn go_back(&mut self) {
+        let Some((_, kept)) = &self.best else { return };
+        let Some(passes) = passes(self.grid, kept) else { return };
+        self.kept.clone_from(kept);
+        self.time = time(&passes);
+        self.over = over(self.grid, &passes);
+        self.passes = passes;
+        self.completed += self.grid.stages();
+        self.price.go_back();
+    }
+
     /// Time, and what it costs to exceed the capacity.
     fn energy_of(&self, time: f64, peak: u64) -> f64 {
-        time + self.price * peak.saturating_sub(self.grid.capacity()) as f64
+        time + self.price.of_byte * peak.saturating_sub(self.grid.capacity()) as f64
     }
 
     /// Memory of a stage and of its widest ways once a column is there throughout, or no longer; none where it may be
@@ -259,6 +288,7 @@ mod tests {
     use crate::monet::released::problem::Problem;
     use crate::monet::settings::Modes;
     use crate::monet::task::Task;
+    use crate::search::clock::Clock;
     use crate::staged::graph::Graph;
 
     const ALL: Modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
@@ -267,7 +297,7 @@ mod tests {
     /// operator may have become better unseen.
     fn stages_stay_complete<G: Grid>(grid: &G, mut kept: Kept) {
         settle(grid, &mut kept);
-        let mut search = Search::new(grid, kept, 7).expect("can be completed");
+        let mut search = Search::new(grid, kept, Effort::alone(Clock::start(None), 7)).expect("can be completed");
         search.temperature = grid.mean_time();
         let mut shifted = 0;
         for _ in 0..300 {

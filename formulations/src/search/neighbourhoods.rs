@@ -59,8 +59,8 @@ pub enum Shape {
 enum Try {
     /// The exact model of a neighbourhood, and the part of the stages where something may run though nothing does now.
     Model(Shape, f64),
-    /// A search without a solver from the best solution, with so much heat.
-    Warm(f64),
+    /// A search without a solver from the best solution, with so much heat, close to the budget or not.
+    Warm { heat: f64, near: bool },
     /// One from store-all.
     Anew,
 }
@@ -99,9 +99,10 @@ impl Explorer {
     pub fn new(seed: u64, part: usize) -> Self {
         let shapes = [Shape::Columns, Shape::Stages, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
         let models = shapes.into_iter().flat_map(|shape| [Try::Model(shape, 0.0), Try::Model(shape, 1.0)]);
+        let warm = [false, true].into_iter().flat_map(|near| [0.3, 0.1].map(|heat| Try::Warm { heat, near }));
         Self {
             random: Random::part(seed, 1 + part as u64),
-            kinds: models.chain([Try::Warm(0.3), Try::Warm(0.1), Try::Anew]).map(Kind::new).collect(),
+            kinds: models.chain(warm).chain([Try::Anew]).map(Kind::new).collect(),
             useless: 0,
             walks: 0,
             other: None,
@@ -144,7 +145,7 @@ impl Explorer {
         let guided = self.other.is_some() || incumbent.guide().is_some();
         let usable = |what| match what {
             Try::Model(shape, _) => models.is_some() && (guided || shape != Shape::Towards),
-            Try::Warm(_) => best.is_some(),
+            Try::Warm { .. } => best.is_some(),
             Try::Anew => true,
         };
         let at = self.draw(usable);
@@ -152,9 +153,9 @@ impl Explorer {
             (Try::Model(shape, heads), Some(best)) => {
                 self.solve(incumbent, solving, best, (at, shape, heads), clock)?
             }
-            (Try::Warm(heat), Some(best)) => self.walk(incumbent, best, heat, clock)?,
+            (Try::Warm { heat, near }, Some(best)) => self.walk(incumbent, best, (heat, near), clock)?,
             _ => match problem.store_all() {
-                Some(store_all) => self.walk(incumbent, &store_all, 1.0, clock)?,
+                Some(store_all) => self.walk(incumbent, &store_all, (1.0, false), clock)?,
                 None if best.is_none() => return Ok(false),
                 None => false,
             },
@@ -178,7 +179,7 @@ impl Explorer {
         &mut self,
         incumbent: &Incumbent<'_, P>,
         start: &P::Solution,
-        heat: f64,
+        (heat, near): (f64, bool),
         clock: Clock,
     ) -> Result<bool, MethodError> {
         let problem = incumbent.judge;
@@ -186,7 +187,7 @@ impl Explorer {
         let clock = self.patience(usual_time(problem), clock);
         let seed = self.random.below(u32::MAX).into();
         let any = incumbent.time().is_none();
-        let effort = Effort { round: 1 + self.walks, heat, any, seed, clock, stop: incumbent.interrupt() };
+        let effort = Effort { round: 1 + self.walks, heat, any, near, seed, clock, stop: incumbent.interrupt() };
         let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
         problem.improve(start, effort, &mut |solution| {
             let time = problem.time(&solution);

@@ -22,6 +22,8 @@ pub struct Effort<'e> {
     pub heat: f64,
     /// Whether any schedule within the budget will do, since none is known.
     pub any: bool,
+    /// Whether a walk that begins within the budget stays close to it.
+    pub near: bool,
     /// Seed.
     pub seed: u64,
     /// Time.
@@ -34,7 +36,7 @@ impl Effort<'_> {
     /// A first search from far, within some time, which nothing else ends.
     pub fn alone(clock: Clock, seed: u64) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
-        Self { round: 1, heat: 1.0, any: true, seed, clock, stop: &NEVER }
+        Self { round: 1, heat: 1.0, any: true, near: false, seed, clock, stop: &NEVER }
     }
 
     /// What is left of a temperature that falls from an initial to a last one with the clock, or with the part of the moves that

@@ -232,7 +232,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         let mut offer = |solution| incumbent.offer(solution).map(drop);
         let stop = incumbent.interrupt();
         let any = incumbent.time().is_none();
-        let effort = Effort { round: self.round, heat: 0.3, any, seed, clock: clock.share(3), stop };
+        let effort = Effort { round: self.round, heat: 0.3, any, near: false, seed, clock: clock.share(3), stop };
         problem.improve(expanded, effort, &mut offer)
     }
 

@@ -3,8 +3,8 @@
 //!
 //! What exceeds the budget is charged at a price that rises while the walk stays over the budget and
 //! falls while it stays within (strategic oscillation), so the walk keeps crossing the border, along which
-//! good schedules lie. Moves aim at what is idle where memory is short. Deterministic for a seed unless
-//! the deadline comes first; no proof.
+//! good schedules lie. A walk that has strayed too far to return begins again from the best schedule. Moves aim at
+//! what is idle where memory is short. Deterministic for a seed unless the deadline comes first; no proof.
 
 use crate::method::MethodError;
 use crate::random::Random;
@@ -19,6 +19,13 @@ const ROUND: u64 = 512;
 
 /// First price of a byte over the budget, in mean times of an operator for the mean bytes of a value.
 const PRICE: f64 = 0.1;
+
+/// By what it is multiplied for a walk that is to stay close to the budget, where it is within it.
+const NEAR: f64 = 100.0;
+
+/// A walk goes back when the price is so many times the first one, and so many rounds had nothing within the budget.
+const FAR: f64 = 1000.0;
+const PATIENCE: u32 = 30;
 
 /// By what it is multiplied where the budget is to be met at all, the temperature of that at the beginning and at the end
 /// in mean bytes of a value, and moves for each operator.
@@ -62,16 +69,41 @@ pub fn offering(offer: Offer<'_, Stages>, search: impl FnOnce(&mut Better<'_>)) 
     outcome
 }
 
-/// By what the price of memory over the budget is multiplied after some moves, so many of them within it: a tenth is where the
-/// border is.
-pub fn towards_border(within: u64, moves: u64) -> f64 {
-    if within * 10 > moves { 0.97 } else { 1.03 }
+/// The price of memory over the budget.
+pub struct Price {
+    /// Time that a byte costs.
+    pub of_byte: f64,
+    /// What it is at first.
+    first: f64,
+    /// Rounds since one had something within the budget.
+    dry: u32,
+}
+
+impl Price {
+    /// At first, or for a walk that stays close to the budget, within which it is.
+    pub fn new(first: f64, near: bool) -> Self {
+        Self { of_byte: if near { NEAR * first } else { first }, first, dry: 0 }
+    }
+
+    /// Follows a round of moves, so many of them within the budget: a tenth is where the border is. Whether the walk will
+    /// hardly return to it.
+    pub fn follow(&mut self, within: u64, moves: u64) -> bool {
+        self.of_byte *= if within * 10 > moves { 0.97 } else { 1.03 };
+        self.dry = if within > 0 { 0 } else { self.dry + 1 };
+        self.dry >= PATIENCE && self.of_byte >= FAR * self.first
+    }
+
+    /// The walk goes on within the budget, close to it.
+    pub fn go_back(&mut self) {
+        *self = Self::new(self.first, true);
+    }
 }
 
 /// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
 /// budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, better: &mut Better<'_>) {
-    let Some(mut walk) = Walk::new(task, effort.seed, start) else { return };
+    let Some(mut walk) = Walk::new(task, effort, start) else { return };
+    let mut best = (walk.excess == 0).then(|| start.clone());
     let mut least = u64::MAX;
     let mut round = 0;
     while round * ROUND < plan.moves && !effort.is_over() {
@@ -83,10 +115,14 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
             within += u64::from(walk.excess == 0);
             if walk.excess == 0 && walk.timeline.time() < least {
                 least = walk.timeline.time();
-                better(&walk.timeline.stages());
+                better(best.insert(walk.timeline.stages()));
             }
         }
-        walk.price *= towards_border(within, ROUND);
+        if walk.price.follow(within, ROUND)
+            && let Some(best) = &best
+        {
+            walk.go_back(task, best);
+        }
         round += 1;
     }
 }
@@ -94,8 +130,8 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
 /// The first stages within the budget on a walk from some that exceed it by little, whatever they take: bytes over the
 /// budget weigh much more than time, and the temperature is in such bytes.
 pub fn meet(task: &Task<'_>, effort: Effort<'_>, start: &Stages) -> Option<Stages> {
-    let mut walk = Walk::new(task, effort.seed, start)?;
-    walk.price *= WEIGHT;
+    let mut walk = Walk::new(task, effort, start)?;
+    walk.price.of_byte *= WEIGHT;
     let rounds = MOVES_TO_MEET * task.joint.len() as u64 / ROUND;
     for round in 0..rounds {
         if effort.is_over() {
@@ -126,8 +162,8 @@ struct Walk<'a> {
     excess: i64,
     /// Mean time of an operator.
     unit_time: f64,
-    /// Time that a byte over the budget costs, at one run.
-    price: f64,
+    /// Of a byte over the budget, at one run.
+    price: Price,
     /// The change in hand: what is toggled.
     moves: Vec<(usize, usize)>,
     scratch: Vec<usize>,
@@ -135,7 +171,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// A walk from some stages; none where no operator may run again.
-    fn new(task: &'a Task<'_>, seed: u64, start: &Stages) -> Option<Self> {
+    fn new(task: &'a Task<'_>, effort: Effort<'_>, start: &Stages) -> Option<Self> {
         let (joint, copies) = (&*task.joint, task.copies.unwrap_or(u64::MAX));
         let may_again =
             |&position: &usize| joint.operators[position].again.is_some() && joint.last_run(position) > position;
@@ -151,14 +187,21 @@ impl<'a> Walk<'a> {
             joint,
             copies,
             movable,
-            random: Random::part(seed, 0x4d6f_6363),
+            random: Random::part(effort.seed, 0x4d6f_6363),
             unit_time,
-            price: PRICE * unit_time / unit_bytes,
+            price: Price::new(PRICE * unit_time / unit_bytes, effort.near && timeline.excess() == 0),
             excess: timeline.excess(),
             timeline,
             moves: Vec::new(),
             scratch: Vec::new(),
         })
+    }
+
+    /// Goes on from stages within the budget.
+    fn go_back(&mut self, task: &Task<'_>, stages: &Stages) {
+        self.timeline = Timeline::new(self.joint, stages, task.budget_bytes(), task.workspace);
+        self.excess = self.timeline.excess();
+        self.price.go_back();
     }
 
     /// Proposes a change, and takes it or not.
@@ -195,7 +238,7 @@ impl<'a> Walk<'a> {
     }
 
     fn energy(&self, excess: i64) -> f64 {
-        self.timeline.time() as f64 + self.price * excess as f64
+        self.timeline.time() as f64 + self.price.of_byte * excess as f64
     }
 
     fn has_room(&self, position: usize) -> bool {
@@ -327,6 +370,22 @@ mod tests {
             let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
             assert_eq!(timeline.some_over(&mut random).is_some(), over);
         }
+    }
+
+    #[test]
+    fn a_walk_goes_back_once_it_is_over_the_budget_for_long_at_a_high_price() {
+        let rounds_until_back = |near, within: [u64; 2]| {
+            let mut price = Price::new(2.0, near);
+            (1..1000).find(|&round| price.follow(within[usize::from(round == 100)], 512))
+        };
+        let (far, near) = (rounds_until_back(false, [0, 0]), rounds_until_back(true, [0, 0]));
+        assert!(far > near && near > Some(30), "{far:?} {near:?}");
+        // What is within the budget once is waited for again; a tenth of the moves keeps the price low.
+        assert_eq!(rounds_until_back(false, [0, 1]), far);
+        assert_eq!(rounds_until_back(false, [52, 52]), None);
+        let mut price = Price::new(2.0, false);
+        price.go_back();
+        assert!(price.of_byte > 2.0);
     }
 
     #[test]

@@ -60,8 +60,10 @@ pub fn offer_starts(
     let mut offer = |stages| incumbent.offer(stages).map(drop);
     let seed = context.limits.seed;
     let stop = incumbent.interrupt();
-    let effort =
-        |heat, parts| Effort { round: 1, heat, any: incumbent.time().is_none(), seed, clock: clock.share(parts), stop };
+    let effort = |heat, parts| {
+        let any = incumbent.time().is_none();
+        Effort { round: 1, heat, any, near: false, seed, clock: clock.share(parts), stop }
+    };
     if matches!(start, Start::Auto | Start::Prices) {
         offering(&mut offer, |better| prices::first(task, effort(1.0, 2), better))?;
     }
