@@ -1,6 +1,6 @@
-//! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of stages. A stage
-//! that does not touch the value has more or less memory by it, as long as all ways to run fit; others are completed anew.
-//! That the value may make another way to run a stage's operator better is seen when the stage is next completed.
+//! Local search on what is kept: simulated annealing whose moves keep or drop one value over an interval of stages, and
+//! values beside it. A stage that does not touch them has more or less memory by them, as long as all ways to run fit; others
+//! are completed anew. That a value may make another way to run a stage's operator better is seen when the stage is next completed.
 //!
 //! What exceeds the capacity is charged at a price, as in `staged/anneal.rs`, where also is when the walk goes back; it cools
 //! with its clock.
@@ -18,6 +18,11 @@ const LAST: f64 = 0.01;
 const ROUND: u64 = 64;
 /// Its first price: so many mean times of a run for the mean bytes of a column in one stage.
 const PRICE: f64 = 0.3;
+/// How often a move is carried on to a column beside the last one, and to how many columns at most.
+const ALONG: f64 = 0.6;
+const MOST: usize = 8;
+/// How often the one is kept then where the other is dropped.
+const EXCHANGE: f64 = 0.65;
 
 /// What one stage comes to.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub trait Grid {
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step>;
     /// Whether something that runs in a stage may read or make a column, or counts it apart.
     fn touches(&self, stage: usize, runs: &[usize], column: usize) -> bool;
+    /// Columns that what makes a column reads, or that are made from it.
+    fn neighbours(&self, column: usize) -> Vec<usize>;
     /// Memory of a column.
     fn bytes(&self, column: usize) -> u64;
     /// Memory that there is.
@@ -86,6 +93,24 @@ pub fn settle<G: Grid>(grid: &G, kept: &mut Kept) {
         for (column, there) in row.iter_mut().enumerate() {
             *there = grid.forced(stage, column).unwrap_or(*there);
         }
+    }
+}
+
+/// A column in stages in which it is there after a move, or in none of them.
+struct Flip {
+    column: usize,
+    is_there: bool,
+    /// First of the stages.
+    from: usize,
+    /// Whether it was there before, from that stage on.
+    before: Vec<bool>,
+}
+
+impl Flip {
+    /// Whether it changes what there is when a stage begins.
+    fn changes(&self, stage: usize) -> bool {
+        let before = stage.checked_sub(self.from).and_then(|at| self.before.get(at));
+        before.is_some_and(|&before| before != self.is_there)
     }
 }
 
@@ -166,15 +191,24 @@ impl<'a, G: Grid> Search<'a, G> {
         time + self.price.of_byte * peak.saturating_sub(self.grid.capacity()) as f64
     }
 
-    /// Memory of a stage and of its widest ways once a column is there throughout, or no longer; none where it may be
-    /// completed in another way then.
-    fn shifted(&self, stage: usize, column: usize, there: bool) -> Option<(u64, u64)> {
-        let (pass, bytes, capacity) = (&self.passes[stage], self.grid.bytes(column), self.grid.capacity());
-        let (least, most) = if there { (pass.widest, pass.widest + bytes) } else { (pass.widest - bytes, pass.widest) };
-        if most > capacity || self.grid.touches(stage, &pass.runs, column) {
-            return None;
+    /// Memory of a stage and of its widest ways after a move; none where it may be completed in another way then.
+    fn shifted(&self, stage: usize, flips: &[Flip]) -> Option<(u64, u64)> {
+        let (pass, grid) = (&self.passes[stage], self.grid);
+        let (mut peak, mut widest) = (pass.peak, pass.widest);
+        for flip in flips {
+            match [stage, stage + 1].map(|stage| flip.changes(stage)) {
+                [false, false] => continue,
+                [true, true] if !grid.touches(stage, &pass.runs, flip.column) => {}
+                _ => return None,
+            }
+            let bytes = grid.bytes(flip.column);
+            let most = if flip.is_there { widest + bytes } else { widest };
+            if most > grid.capacity() {
+                return None;
+            }
+            (peak, widest) = if flip.is_there { (peak + bytes, most) } else { (peak - bytes, widest - bytes) };
         }
-        Some(if there { (pass.peak + bytes, most) } else { (pass.peak - bytes, least) })
+        Some((peak, widest))
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -194,21 +228,19 @@ impl<'a, G: Grid> Search<'a, G> {
     fn step(&mut self) {
         self.completed += 1;
         let Some((column, from, to)) = self.interval() else { return };
-        let before: Vec<bool> = (from..=to).map(|stage| self.kept[stage][column]).collect();
-        let value = !self.kept[from][column];
-        for stage in from..=to {
-            self.kept[stage][column] = value;
-        }
+        let flips = self.flips(column, from, to);
+        let from = flips.iter().map(|flip| flip.from).min().unwrap_or(from);
         let undo = |search: &mut Self| {
-            for (stage, &old) in (from..=to).zip(&before) {
-                search.kept[stage][column] = old;
+            for flip in &flips {
+                for (row, &before) in search.kept[flip.from..].iter_mut().zip(&flip.before) {
+                    row[flip.column] = before;
+                }
             }
         };
         let mut changed = Vec::with_capacity(to - from + 2);
         let mut gain = 0.0;
         for stage in from - 1..=to.min(self.grid.stages() - 1) {
-            let inner = (from..to).contains(&stage);
-            if let Some(memory) = inner.then(|| self.shifted(stage, column, value)).flatten() {
+            if let Some(memory) = self.shifted(stage, &flips) {
                 changed.push(Change::Memory(memory));
                 continue;
             }
@@ -235,6 +267,35 @@ impl<'a, G: Grid> Search<'a, G> {
             }
         }
         self.remember();
+    }
+
+    /// Keeps a column in an interval of stages or drops it there, and columns beside it: one in its place, or one with it,
+    /// which is then kept or dropped from where it was before.
+    fn flips(&mut self, column: usize, from: usize, to: usize) -> Vec<Flip> {
+        let mut flips = vec![self.flip(column, from, to, !self.kept[from][column])];
+        while flips.len() < MOST && self.random.unit() < ALONG {
+            let last = flips.last().expect("one at least");
+            let (from, was_flipped) = (last.from, last.is_there);
+            let near = self.grid.neighbours(last.column);
+            let Some(&column) = near.get(self.below(near.len())) else { break };
+            let is_exchanged = self.random.unit() < EXCHANGE;
+            let is_there = was_flipped != is_exchanged;
+            let free = |stage: usize| self.grid.forced(stage, column).is_none();
+            let other = |stage: usize| free(stage) && self.kept[stage][column] != is_there;
+            let from = if is_exchanged { from } else { (1..=to).rev().take_while(|&at| other(at)).last().unwrap_or(to) };
+            let is_new = flips.iter().all(|flip| flip.column != column);
+            if !is_new || !(from..=to).all(free) || !(from..=to).any(other) {
+                break;
+            }
+            flips.push(self.flip(column, from, to, is_there));
+        }
+        flips
+    }
+
+    fn flip(&mut self, column: usize, from: usize, to: usize, is_there: bool) -> Flip {
+        let rows = self.kept[from..=to].iter_mut();
+        let before = rows.map(|row| std::mem::replace(&mut row[column], is_there)).collect();
+        Flip { column, is_there, from, before }
     }
 
     /// A column and an interval of stages in which it is kept throughout, or nowhere.

@@ -305,6 +305,10 @@ impl Grid for Task<'_> {
         self.graph.values[column].bytes
     }
 
+    fn neighbours(&self, column: usize) -> Vec<usize> {
+        self.graph.neighbours(column)
+    }
+
     fn capacity(&self) -> u64 {
         self.budget_bytes()
     }

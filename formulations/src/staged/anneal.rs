@@ -4,7 +4,7 @@
 //! What exceeds the budget is charged at a price that rises while the walk stays over the budget and
 //! falls while it stays within (strategic oscillation), so the walk keeps crossing the border, along which
 //! good schedules lie. A walk that has strayed too far to return begins again from the best schedule. Moves aim at
-//! what is idle where memory is short. Deterministic for a seed unless the deadline comes first; no proof.
+//! what is idle where memory is short, and take what an operator reads along: chains of operators run again together. Deterministic for a seed unless the deadline comes first; no proof.
 
 use crate::method::MethodError;
 use crate::random::Random;
@@ -32,6 +32,9 @@ const PATIENCE: u32 = 30;
 const WEIGHT: f64 = 100.0;
 const HEAT_TO_MEET: (f64, f64) = (2.0, 0.2);
 const MOVES_TO_MEET: u64 = 1000;
+
+/// One change in so many is carried on to what the operator reads.
+const ALONG: u32 = 3;
 
 /// How an annealing goes.
 #[derive(Clone, Copy, Debug)]
@@ -217,6 +220,9 @@ impl<'a> Walk<'a> {
                 if self.excess > 0 { self.relieve() } else { self.add() }
             }
         }
+        if self.random.below(ALONG) == 0 {
+            self.take_along();
+        }
         if self.moves.is_empty() {
             return;
         }
@@ -242,8 +248,7 @@ impl<'a> Walk<'a> {
     }
 
     fn has_room(&self, position: usize) -> bool {
-        (self.timeline.later(position).len() as u64) + 1 < self.copies
-            && !self.moves.iter().any(|&(moved, _)| moved == position)
+        (self.timeline.later(position).len() as u64) + 1 < self.copies && !self.is_moved(position)
     }
 
     /// Drops something idle where memory is short, to be made again when it is read next.
@@ -297,6 +302,42 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Changes what makes something that the last operator of the change reads as it changes that operator, and so on: as
+    /// far as they run in the same stages of the change, and do not in the same ones.
+    fn take_along(&mut self) {
+        let Some(&(mut position, to)) = self.moves.last() else { return };
+        let from = match self.moves[..] {
+            [(moved, from), _] if moved == position => from,
+            _ => to,
+        };
+        while let Some(again) = &self.joint.operators[position].again
+            && !again.reads.is_empty()
+        {
+            let maker = self.joint.values[self.random.pick(&again.reads)].producer;
+            let [runs, reader_runs] = [maker, position].map(|at| [from, to].map(|stage| self.runs_again(at, stage)));
+            let is_new = self.joint.operators[maker].again.is_some() && self.has_room(maker);
+            if runs != reader_runs || self.is_moved(maker) || runs == [false; 2] && !is_new {
+                return;
+            }
+            if from != to {
+                self.moves.push((maker, from));
+            }
+            self.moves.push((maker, to));
+            if self.random.below(2) == 0 {
+                return;
+            }
+            position = maker;
+        }
+    }
+
+    fn runs_again(&self, position: usize, stage: usize) -> bool {
+        self.timeline.later(position).contains(&stage)
+    }
+
+    fn is_moved(&self, position: usize) -> bool {
+        self.moves.iter().any(|&(moved, _)| moved == position)
+    }
+
     fn some_later_run(&mut self) -> Option<(usize, usize)> {
         for _ in 0..24 {
             let position = self.random.pick(&self.movable);
@@ -328,7 +369,7 @@ impl<'a> Walk<'a> {
 
     /// Adds a later run to the change, if it can be one.
     fn toggled(&mut self, position: usize, stage: usize) -> bool {
-        let possible = stage > position && stage < self.joint.len() && !self.timeline.later(position).contains(&stage);
+        let possible = stage > position && stage < self.joint.len() && !self.runs_again(position, stage);
         if possible {
             self.moves.push((position, stage));
         }

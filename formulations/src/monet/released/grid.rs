@@ -43,6 +43,11 @@ impl Grid for Walk<'_> {
         whole(self.problem.nodes[column].bytes)
     }
 
+    fn neighbours(&self, column: usize) -> Vec<usize> {
+        let node = &self.problem.nodes[column];
+        node.inputs.iter().chain(&node.readers).copied().collect()
+    }
+
     fn capacity(&self) -> u64 {
         whole(self.capacity)
     }
