@@ -282,7 +282,8 @@ impl<'a, G: Grid> Search<'a, G> {
             let is_there = was_flipped != is_exchanged;
             let free = |stage: usize| self.grid.forced(stage, column).is_none();
             let other = |stage: usize| free(stage) && self.kept[stage][column] != is_there;
-            let from = if is_exchanged { from } else { (1..=to).rev().take_while(|&at| other(at)).last().unwrap_or(to) };
+            let from =
+                if is_exchanged { from } else { (1..=to).rev().take_while(|&at| other(at)).last().unwrap_or(to) };
             let is_new = flips.iter().all(|flip| flip.column != column);
             if !is_new || !(from..=to).all(free) || !(from..=to).any(other) {
                 break;

@@ -11,7 +11,7 @@ use crate::search::incumbent::{Judge, Kept};
 use crate::search::separation::Relaxation;
 
 /// Up to so many free cells of stages and columns the exact model is within reach.
-const SMALL: usize = 50_000;
+const SMALL: usize = 3_000;
 
 /// How much a search without a solver may try.
 #[derive(Clone, Copy, Debug)]
