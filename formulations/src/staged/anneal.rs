@@ -4,7 +4,8 @@
 //! What exceeds the budget is charged at a price that rises while the walk stays over the budget and
 //! falls while it stays within (strategic oscillation), so the walk keeps crossing the border, along which
 //! good schedules lie. A walk that has strayed too far to return begins again from the best schedule. Moves aim at
-//! what is idle where memory is short, and take what an operator reads along: chains of operators run again together. Deterministic for a seed unless the deadline comes first; no proof.
+//! what is idle where memory is short, and may take along what an operator reads: chains of operators run again together.
+//! Deterministic for a seed unless the deadline comes first; no proof.
 
 use crate::method::MethodError;
 use crate::random::Random;
@@ -33,7 +34,7 @@ const WEIGHT: f64 = 100.0;
 const HEAT_TO_MEET: (f64, f64) = (2.0, 0.2);
 const MOVES_TO_MEET: u64 = 1000;
 
-/// One change in so many is carried on to what the operator reads.
+/// One change in so many takes along what its operator reads.
 const ALONG: u32 = 3;
 
 /// How an annealing goes.
@@ -302,8 +303,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Changes what makes something that the last operator of the change reads as it changes that operator, and so on: as
-    /// far as they run in the same stages of the change, and do not in the same ones.
+    /// Carries the change on to what makes something that its last operator reads, if that runs in the same of the
+    /// change's stages as the operator does, and so on from there.
     fn take_along(&mut self) {
         let Some(&(mut position, to)) = self.moves.last() else { return };
         let from = match self.moves[..] {
@@ -411,6 +412,48 @@ mod tests {
             let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
             assert_eq!(timeline.some_over(&mut random).is_some(), over);
         }
+    }
+
+    #[test]
+    fn a_change_takes_along_what_runs_in_its_stages_as_its_operator_does() {
+        let instance = instance(60, 5);
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
+        let store_all = Stages::store_all(&joint);
+        let budget = Some(store_all.claim(&joint, true).peak_bytes * 3 / 4);
+        let task = Task { instance: &instance, joint: Arc::clone(&joint), budget, workspace: true, copies: None };
+        let mut walk = Walk::new(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("has places");
+        let reads = |position: usize, value: usize| {
+            joint.operators[position].again.as_ref().is_some_and(|again| again.reads.contains(&value))
+        };
+        let (mut added, mut removed, mut shifted) = (0, 0, 0);
+        for kind in 0..6000 {
+            walk.moves.clear();
+            match kind % 3 {
+                0 => walk.add(),
+                1 => walk.remove(),
+                _ => walk.shift(),
+            }
+            let first = walk.moves.clone();
+            walk.take_along();
+            for links in walk.moves.chunks(first.len().max(1)).collect::<Vec<_>>().windows(2) {
+                let [(reader, _), (maker, _)] = [links[0][0], links[1][0]];
+                assert!(
+                    joint.operators[maker].makes.iter().any(|&value| reads(reader, value)),
+                    "{reader} from {maker}"
+                );
+                for (before, after) in links[0].iter().zip(links[1]) {
+                    assert_eq!(before.1, after.1);
+                    assert_eq!(walk.runs_again(before.0, before.1), walk.runs_again(after.0, after.1));
+                }
+            }
+            if walk.moves.len() > first.len() {
+                *[&mut added, &mut removed, &mut shifted][kind % 3] += 1;
+            }
+            for &(position, stage) in &walk.moves {
+                walk.timeline.toggle(position, stage);
+            }
+        }
+        assert!(added > 0 && removed > 0 && shifted > 0, "{added}, {removed}, {shifted}");
     }
 
     #[test]
