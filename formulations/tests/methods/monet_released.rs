@@ -221,8 +221,9 @@ fn what_one_search_changed_is_carried_over_to_what_another_found() {
             continue;
         };
         assert_eq!(carry(&task, &from, &from, &from), None, "seed {seed}: nothing changed");
-        // What leads to the better solution is dealt to two: what the one changed makes of the other what both had.
+        // What leads to the better solution is dealt to two: carried over, the changes of the one complete those of the other.
         let mut random = SplitMix::new(seed);
+        let completed = |kept| Decisions::complete(&problem, kept, capacity);
         for _ in 0..8 {
             let (mut one, mut other) = (from.kept.clone(), from.kept.clone());
             for (stage, row) in best.kept.iter().enumerate() {
@@ -231,7 +232,6 @@ fn what_one_search_changed_is_carried_over_to_what_another_found() {
                     half[stage][column] = kept;
                 }
             }
-            let completed = |kept| Decisions::complete(&problem, kept, capacity);
             let (Some(one), Some(other)) = (completed(one), completed(other)) else { continue };
             compared += 1;
             if let Some(both) = carry(&task, &from, &one, &other).filter(|both| both.peak() <= capacity) {
