@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -74,17 +74,20 @@ class Speed:
 
 
 class Roofline:
-    """The larger of arithmetic and traffic, after a launch."""
+    """The larger of arithmetic and traffic, after a launch. A product that stands for a padded one takes longer by what this device
+    says of both."""
 
     name = "roofline"
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, instead: Mapping[fx.Node, fx.Node] | None = None) -> None:
         self.launch = LAUNCH_NS.get(device.type, 0)
         self.speed = speed_of(device)
+        self.slower = {node: _alone(node, device, _SAMPLES) / _alone(padded, device, _SAMPLES) for node, padded in (instead or {}).items()}
 
     def time(self, unit: Unit) -> int:
         """Of one run."""
-        return max(1, round(self.launch + max(flops(unit.node) / self.speed.of(unit.node), moved(unit) / self.speed.bytes)))
+        known = self.launch + max(flops(unit.node) / self.speed.of(unit.node), moved(unit) / self.speed.bytes)
+        return max(1, round(known * max(1.0, self.slower.get(unit.node, 1.0))))
 
 
 class Flops:
@@ -112,8 +115,7 @@ class Measured:
             return self.roofline.time(unit)
         key = _call_key(unit.node)
         if key not in self.known:
-            with without_fakes(), torch.no_grad():
-                self.known[key] = max(1, _median(_real_call(unit.node, self.device), self.device, 3))
+            self.known[key] = _alone(unit.node, self.device, 3)
         return self.known[key]
 
 
@@ -178,10 +180,10 @@ def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = Fal
     return lambda: target(*arguments, **named)
 
 
-def costs_for(model: str, device: torch.device) -> Costs:
-    """The model of that name."""
+def costs_for(model: str, device: torch.device, instead: Mapping[fx.Node, fx.Node] | None = None) -> Costs:
+    """The model of that name. `instead`: products, each with the padded one that it stands for."""
     if model == "roofline":
-        return Roofline(device)
+        return Roofline(device, instead)
     if model == "flops":
         return Flops()
     if model == "measured":
@@ -254,6 +256,12 @@ def speed_of(device: torch.device) -> Speed:
     found = Speed(product, convolved, copied)
     store.write(file, {"device": name, "speed": asdict(found)})
     return found
+
+
+def _alone(node: fx.Node, device: torch.device, samples: int) -> int:
+    """Nanoseconds of an operator on real tensors."""
+    with without_fakes(), torch.no_grad():
+        return _median(_real_call(node, device), device, samples)
 
 
 def _convolved(images: int, device: torch.device, channels: int = 256, side: int = 28) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from typing import Any
@@ -23,13 +23,14 @@ from . import planner, store
 from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
 from .arena import Arena
 from .budget import Budget
-from .costs import MODELS, Workspaces, costs_for, without_fakes
+from .costs import MODELS, Costs, Workspaces, costs_for, without_fakes
 from .errors import PlanError, PlanWarning
 from .graph import Joint, canonical, storage_bytes
 from .inplace import Merged
 from .instance import Ids, document, layout_copies
 from .planner import Solution
 from .room import Room, Steps
+from .unpadded import Unpadded
 
 APPLY = ("schedule", "sets")
 # Sets are looked for at these shares of the budget: a schedule within it may need more when it is cut down to a set.
@@ -38,7 +39,7 @@ _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 _CHANNELS_LAST_GAIN = 0.05
 # The part of a budget that is left to rests of blocks on a GPU.
 _RESTS = 0.01
-_FORMAT = 6
+_FORMAT = 7
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,20 @@ class GraphPlan:
         return sum(self.again.values())
 
 
+@dataclass(frozen=True)
+class _Considered:
+    """A graph that may be planned, and its instances by the bytes of channels-last copies."""
+
+    joint: Joint
+    device: torch.device
+    instances: Callable[[int], list[Merged]]
+
+    @property
+    def peak(self) -> int:
+        """Of keeping everything."""
+        return planner.plain(self.instances(0)[0].instance).peak_bytes
+
+
 class Partitioner:
     """The partition function of one `compile`; `plans` has a `GraphPlan` for each graph that came."""
 
@@ -127,10 +142,7 @@ class Partitioner:
 
         frame = _frame()
         try:
-            joint = Joint(module, num_fwd_outputs, static_lifetime_input_indices or (), fuse=self.settings.fuse,
-                          # Repeated by PyTorch's partitioner, it reads running statistics that have moved on.
-                          repeat_batch_norm=self.settings.apply == "schedule")
-            plan = replace(self._planned(joint, frame), frame=frame)
+            joint, plan = self._planned(module, static_lifetime_input_indices or (), frame)
             graphs = self._applied(joint, plan, stock)
         except PlanError as error:
             plan, graphs = GraphPlan("stock", reason=str(error), frame=frame), None
@@ -147,18 +159,46 @@ class Partitioner:
             return stock()
         return graphs
 
-    def _planned(self, joint: Joint, frame: tuple[int, int]) -> GraphPlan:
+    def _planned(self, module: fx.GraphModule, static: Sequence[int], frame: tuple[int, int]) -> tuple[Joint, GraphPlan]:
+        """The fastest plan, and the graph that it is of."""
+        considered = self._considered(module, static)
+        first = considered[0]
+        budget = _without_rests(self._share(self.settings.budget.resolve(first.peak), frame), first.peak, first.device)
+        plans, refused = list[tuple[Joint, GraphPlan]](), list[PlanError]()
+        for one in considered:
+            try:
+                plans.append((one.joint, self._planned_graph(one, budget)))
+            except PlanError as error:
+                refused.append(error)
+        if not plans:
+            raise refused[0]
+        joint, plan = min(plans, key=lambda pair: pair[1].time_ns)
+        return joint, replace(plan, frame=frame)
+
+    def _considered(self, module: fx.GraphModule, static: Sequence[int]) -> list[_Considered]:
+        """The graph; and that without pads of products, where more of its results lie over their operands."""
+        plain = self._analysed(module, static, {})
+        unpadded = Unpadded.of(module) if self.settings.fuse and self.settings.apply == "schedule" else None
+        if unpadded is None:
+            return [plain]
+        other = self._analysed(unpadded.module, static, unpadded.instead)
+        return [plain, other] if other.peak < plain.peak else [plain]
+
+    def _analysed(self, module: fx.GraphModule, static: Sequence[int], instead: Mapping[fx.Node, fx.Node]) -> _Considered:
+        joint = Joint(module, self.forward_outputs, static, fuse=self.settings.fuse,
+                      # Repeated by PyTorch's partitioner, it reads running statistics that have moved on.
+                      repeat_batch_norm=self.settings.apply == "schedule")
+        device = _device(joint)
+        return _Considered(joint, device, cache(partial(self._instances, joint, device, costs_for(self.settings.cost, device, instead))))
+
+    def _planned_graph(self, one: _Considered, budget: int) -> GraphPlan:
         """With channels-last copies where inductor makes them: on a GPU always, on a CPU if the plan with them is no slower by
         more than what they bring."""
-        device, turned = _device(joint), self.settings.fuse and self.settings.channels_last
-        copies = layout_copies(joint) if turned else 0
-        instances = cache(partial(self._instances, joint, device))
-        peak = planner.plain(instances(0)[0].instance).peak_bytes
-        budget = _without_rests(self._share(self.settings.budget.resolve(peak), frame), peak, device)
+        copies = layout_copies(one.joint) if self.settings.fuse and self.settings.channels_last else 0
         plans, refused = list[GraphPlan](), PlanError()
-        for turned_copies in (copies, 0) if copies and device.type == "cpu" else (copies,):
+        for turned_copies in (copies, 0) if copies and one.device.type == "cpu" else (copies,):
             try:
-                plans.append(self._planned_with(turned_copies, joint, budget, device, instances(turned_copies)))
+                plans.append(self._planned_with(turned_copies, one, budget))
             except PlanError as error:
                 refused = error
             if plans and plans[0].overhead <= _CHANNELS_LAST_GAIN:
@@ -167,15 +207,16 @@ class Partitioner:
             raise refused
         return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
 
-    def _instances(self, joint: Joint, device: torch.device, copies: int) -> list[Merged]:
+    def _instances(self, joint: Joint, device: torch.device, costs: Costs, copies: int) -> list[Merged]:
         """With results over operands that end there, and without. PyTorch's partitioner, told a set, does not keep units together."""
-        instance = document(joint, costs_for(self.settings.cost, device), "graph", Workspaces(device, channels_last=copies > 0), copies)
+        instance = document(joint, costs, "graph", Workspaces(device, channels_last=copies > 0), copies)
         merged = [Merged.of(joint, instance)] if self.settings.fuse and self.settings.apply == "schedule" else []
         return [*(one for one in merged if one.parts), Merged(instance)]
 
-    def _planned_with(self, copies: int, joint: Joint, budget: int, device: torch.device, instances: list[Merged]) -> GraphPlan:
+    def _planned_with(self, copies: int, one: _Considered, budget: int) -> GraphPlan:
         """On one rank where there are several: a plan found elsewhere might be another one."""
-        merged, solution = self._first_planned(instances, joint, budget, copies)
+        joint = one.joint
+        merged, solution = self._first_planned(one.instances(copies), joint, budget, copies)
         instance = merged.instance
         plain, ids = planner.plain(instance), Ids(joint)
         names = {entry["id"]: entry["name"] for entry in instance["operators"]}
@@ -184,7 +225,7 @@ class Partitioner:
         return GraphPlan(
             "planned" if solution.again else "kept", len(joint.units), budget, solution.time_ns, solution.peak_bytes,
             plain.time_ns, plain.peak_bytes, fixed_bytes(instance) - copies, copies + sum(map(storage_bytes, saved)),
-            {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached, device=device.type,
+            {names[o]: n for o, n in solution.again.items()}, note=solution.note, cached=solution.cached, device=one.device.type,
             channels_last=copies > 0, instance=instance, operators=solution.operators, parts=merged.parts)
 
     def _first_planned(self, instances: list[Merged], joint: Joint, budget: int, copies: int) -> tuple[Merged, Solution]:
