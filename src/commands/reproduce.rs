@@ -13,6 +13,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format::Format;
 use crate::ground::library::Library;
 use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::text::count;
 use crate::harness::records::{self, Existing, Record};
 use crate::harness::run::interrupts;
@@ -184,7 +185,7 @@ fn report(library: &Library, entry: &Entry, extent: Extent, format: Format) -> R
     let rows = compare(library, entry, extent, &evidence)?;
     output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
     if !rows.is_empty() {
-        outcome::write(&outcome::path_of(library, &entry.id, extent.pass), &rows)?;
+        rows::write(&outcome::path_of(library, &entry.id, extent.pass), &rows)?;
         output::result(&outcome::render(&rows, &entry.agreement, format))?;
     }
     entry.see.iter().for_each(|path| output::info(&format!("see also {path}")));

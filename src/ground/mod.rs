@@ -8,5 +8,6 @@ pub mod host;
 pub mod library;
 pub mod names;
 pub mod output;
+pub mod rows;
 pub mod size;
 pub mod text;

@@ -1,11 +1,8 @@
-//! The one module that prints: results to standard output, everything else to standard error; and tables
-//! that are written as a whole.
+//! The one module that prints: results to standard output, everything else to standard error; and what writes files.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::time::Duration;
-
-use serde::Serialize;
 
 use crate::ground::failure::Failure;
 use crate::ground::text;
@@ -32,22 +29,6 @@ pub fn result(text: &str) -> Result<(), Failure> {
 pub fn width() -> usize {
     let named = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|&width| width > 0);
     named.or(terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))).unwrap_or(100)
-}
-
-/// Writes rows as CSV, beside and then over the old file.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_csv<T: Serialize>(path: &Path, rows: &[T]) -> Result<(), Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    let partial = path.with_extension("csv.partial");
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
-    for row in rows {
-        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
-    }
-    writer.flush().map_err(|error| failed(error.to_string()))?;
-    drop(writer);
-    std::fs::rename(&partial, path).map_err(|error| failed(error.to_string()))
 }
 
 /// Makes the folder and writes the file.

@@ -1,6 +1,6 @@
 //! The addresses of a schedule's tensors: packed, and as a caching allocator would have them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -125,11 +125,13 @@ pub struct Row {
     pub caching_fits: Option<bool>,
 }
 
-/// Packs the best-known schedules of a folder, those of the instances that match a pattern.
+/// Packs the best-known schedules of a folder, those of the instances that match a pattern. Rows that are `known` already are
+/// taken over: a schedule's name says what is in it.
 ///
 /// # Errors
 /// Files are none of ours, or the pattern is malformed.
-pub fn of_best_known(folder: &Path, pattern: &str, terms: &Terms) -> Result<Vec<Row>, Failure> {
+pub fn of_best_known(folder: &Path, pattern: &str, terms: &Terms, known: Vec<Row>) -> Result<Vec<Row>, Failure> {
+    let mut known: BTreeMap<_, _> = known.into_iter().map(|row| ((row.schedule.clone(), row.budget), row)).collect();
     let mut instances = Instances::new(folder);
     let mut rows = Vec::new();
     let mut entries = best::read(folder)?;
@@ -139,6 +141,10 @@ pub fn of_best_known(folder: &Path, pattern: &str, terms: &Terms) -> Result<Vec<
     let wanted = |entry: &best::Entry| entry.time.is_some() && glob.matches_name(&entry.instance);
     entries.retain(|entry| wanted(entry) && seen.insert(entry.schedule.clone()));
     for entry in entries {
+        if let Some(row) = known.remove(&(entry.schedule.clone(), entry.budget_size)) {
+            rows.push(row);
+            continue;
+        }
         let instance = instances.named(&entry.instance, &entry.instance_hash).map_err(Failure::input)?;
         let (_, schedule) = read_schedule(&folder.join(&entry.schedule), instance)?;
         let arena = Arena::new(instance, &schedule, terms)?;

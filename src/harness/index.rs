@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::library::{Entry, Library};
-use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::text;
 use crate::ground::text::count;
 use crate::harness::baseline::Baseline;
@@ -82,17 +82,8 @@ impl Index {
     /// # Errors
     /// The file is no index.
     pub fn read(library: &Library) -> Result<Self, Failure> {
-        let path = Self::path(library);
-        if !path.is_file() {
-            return Ok(Self::default());
-        }
-        let wrong = |error: csv::Error| {
-            let error = error.to_string().replace('\n', " ");
-            Failure::input(format!("{}: {error}; `bench instances index` writes it anew", path.display()))
-        };
-        let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
-        let lines = reader.deserialize().map(|line| line.map(|line: Line| (line.name.clone(), line)));
-        Ok(Self { lines: lines.collect::<Result<_, _>>().map_err(wrong)? })
+        let lines = rows::read(&Self::path(library), "`bench instances index` writes it anew")?;
+        Ok(Self { lines: lines.into_iter().map(|line: Line| (line.name.clone(), line)).collect() })
     }
 
     /// The index of what is in the library; an instance that breaks a rule has no line.
@@ -110,7 +101,7 @@ impl Index {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, library: &Library) -> Result<(), Failure> {
-        output::write_csv(&Self::path(library), &self.lines.values().collect::<Vec<_>>())
+        rows::write(&Self::path(library), self.lines.values())
     }
 
     /// How many lines it has.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::text;
 use crate::harness::arena::{Arena, Terms};
 use crate::harness::recorded::Instances;
@@ -82,12 +83,7 @@ pub fn plan_path(folder: &Path, record: &Record) -> PathBuf {
 /// # Errors
 /// The file cannot be read.
 pub fn read(folder: &Path) -> Result<Vec<Planned>, Failure> {
-    let path = folder.join("plans.csv");
-    if !path.exists() {
-        return Ok(vec![]);
-    }
-    let failed = |error: csv::Error| Failure::input(format!("{}: cannot read: {error}", path.display()));
-    csv::Reader::from_path(&path).map_err(failed)?.into_deserialize().collect::<Result<_, _>>().map_err(failed)
+    rows::read(&folder.join("plans.csv"), "remove the file")
 }
 
 /// Packs every schedule of a folder, and writes plans and `plans.csv` anew.
@@ -131,7 +127,7 @@ pub fn make(rows: &[Record], folder: &Path, terms: &Terms) -> Result<Vec<Planned
             seconds: start.elapsed().as_secs_f64(),
         });
     }
-    output::write_csv(&folder.join("plans.csv"), &made)?;
+    rows::write(&folder.join("plans.csv"), &made)?;
     Ok(made)
 }
 
@@ -168,7 +164,7 @@ mod tests {
         assert_eq!(Planned { peak: 0, ..planned.clone() }.above_peak(), None);
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read(folder.path()).unwrap(), []);
-        output::write_csv(&folder.path().join("plans.csv"), std::slice::from_ref(&planned)).unwrap();
+        rows::write(&folder.path().join("plans.csv"), [&planned]).unwrap();
         assert_eq!(read(folder.path()).unwrap(), [planned]);
     }
 }

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use crate::ground::failure::Failure;
+use crate::ground::rows;
 use crate::harness::records::Record;
 use crate::harness::records::paths::trace_path;
 use crate::harness::run::job::Point;
@@ -86,13 +87,7 @@ pub fn of_row(record: &Record, trace: &[Point]) -> Trajectory {
 
 /// The trace of a row; empty where the method reported nothing.
 fn read_trace(folder: &Path, record: &Record) -> Result<Vec<Point>, Failure> {
-    let path = trace_path(&folder.join("traces"), record);
-    if !path.is_file() {
-        return Ok(Vec::new());
-    }
-    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
-    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
-    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+    rows::read(&trace_path(&folder.join("traces"), record), "remove the file")
 }
 
 /// When a row's answer was there, in seconds from when work on it began; none where it was stopped.

@@ -232,6 +232,33 @@ fn the_table_of_the_best_known_schedules_is_about_these_schedules() {
 }
 
 #[test]
+fn rows_that_are_there_stay_where_only_new_schedules_are_packed() {
+    let checkout = Checkout::new();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let table = checkout.path("arenas.csv");
+    let pack = |networks: &str, more: &[&str]| {
+        let arguments = ["allocate", "--best-known", "results", networks, "--time-limit", "0.1", "-o"];
+        checkout.command("").current_dir(root).args(arguments).arg(&table).args(more).output().unwrap()
+    };
+    let done = pack("resnet18-224-b32", &["--only-new"]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    // Told apart by a figure that no schedule has.
+    let written = std::fs::read_to_string(&table).unwrap();
+    let small = rows(&table);
+    let buffers = format!(",{},", small[0]["buffers"]);
+    std::fs::write(&table, written.replacen(&buffers, ",1,", 1)).unwrap();
+    assert!(pack("resnet{18,50}-224-b32", &["--only-new"]).status.success());
+    let both = rows(&table);
+    assert!(both.len() > small.len() && both.iter().filter(|row| row["buffers"] == "1").count() == 1);
+    assert!(pack("resnet18-224-b32", &[]).status.success());
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), written, "without it all are packed anew");
+    std::fs::write(&table, "instance\nresnet18\n").unwrap();
+    let refused = pack("resnet18-224-b32", &["--only-new"]);
+    let words = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && words.contains("without --only-new"), "{words}");
+}
+
+#[test]
 fn the_plans_of_a_folder_are_in_its_tables_and_only_those_of_its_present_schedules() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --no-plots");

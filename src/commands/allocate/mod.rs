@@ -22,6 +22,7 @@ use crate::ground::format::{self, ReportFormat};
 use crate::ground::host::{VERSION, cores};
 use crate::ground::library::Library;
 use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::size::Size;
 use crate::ground::text::count;
 use crate::harness::arena::{Arena, Row, Terms, of_best_known};
@@ -84,6 +85,9 @@ pub struct Arguments {
     /// Pack every best-known schedule of this folder instead; --output is a table (.csv)
     #[arg(long, value_name = "DIR", conflicts_with_all = ["schedule", "export", "capacity", "plot"])]
     best_known: Option<PathBuf>,
+    /// Keep the rows that --output has, and pack only schedules that it lacks
+    #[arg(long, requires_all = ["best_known", "output"])]
+    only_new: bool,
     /// Pack every schedule of the results in this folder instead: plans go to DIR/plans, and `bench table --show rows` has
     /// the height of each
     #[arg(long, value_name = "DIR", conflicts_with_all = ["problem", "schedule", "export", "capacity", "plot", "best_known", "output"])]
@@ -351,7 +355,9 @@ fn text(report: &Report) -> String {
 
 /// Packs every best-known schedule.
 fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(), Failure> {
-    let rows = of_best_known(folder, arguments.problem.as_deref().unwrap_or("*"), terms)?;
+    let there = arguments.output.as_deref().filter(|_| arguments.only_new);
+    let known = there.map_or(Ok(Vec::new()), |path| rows::read(path, "pack all of them anew, without --only-new"))?;
+    let rows = of_best_known(folder, arguments.problem.as_deref().unwrap_or("*"), terms, known)?;
     let of = |holds: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| holds(row)).count();
     let (least, exact) = (of(&|row| row.memory == row.bound), of(&|row| row.memory == row.peak));
     let within = of(&|row| row.memory <= row.budget);
@@ -362,7 +368,7 @@ fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(),
          PyTorch's allocator (modelled) serves {held} of {real} within their budget."
     ))?;
     match &arguments.output {
-        Some(path) => output::write_csv(path, &rows),
+        Some(path) => rows::write(path, &rows),
         None => Ok(()),
     }
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::names::file_name;
+use crate::ground::rows;
 use crate::ground::text;
 pub use campaign::Campaign;
 pub use check::{Proofs, check, prove};
@@ -160,13 +161,7 @@ pub fn path_in(folder: &Path) -> PathBuf {
 /// # Errors
 /// The file is none of ours.
 pub fn read(folder: &Path) -> Result<Vec<Entry>, Failure> {
-    let path = path_in(folder);
-    if !path.is_file() {
-        return Ok(vec![]);
-    }
-    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; take the file from git", path.display()));
-    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
-    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+    rows::read(&path_in(folder), "take the file from git")
 }
 
 /// Writes the entries, sorted, beside and then over the old file.
@@ -175,9 +170,7 @@ pub fn read(folder: &Path) -> Result<Vec<Entry>, Failure> {
 /// The folder cannot be written.
 fn write(folder: &Path, entries: &mut [Entry]) -> Result<(), Failure> {
     entries.sort_by(|a, b| key(a).cmp(&key(b)));
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", folder.display())))?;
-    crate::ground::output::write_csv(&path_in(folder), entries)
+    rows::write(&path_in(folder), &*entries)
 }
 
 /// Instances by name, classes from the narrowest on, budgets upwards.

@@ -11,6 +11,7 @@ use super::parts;
 use crate::ground::failure::Failure;
 use crate::ground::names::file_name;
 use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::text;
 
 /// One search.
@@ -93,7 +94,7 @@ pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
     let mut rows: Vec<BatchRow> = Vec::new();
     let parts = parts::folders(folder);
     for folder in std::iter::once(folder).chain(parts.iter().map(PathBuf::as_path)) {
-        for row in of_file(&path_in(folder))? {
+        for row in rows::read::<BatchRow>(&path_in(folder), "remove the file")? {
             match rows.iter_mut().find(|other| other.question() == row.question()) {
                 Some(other) => *other = row,
                 None => rows.push(row),
@@ -103,21 +104,12 @@ pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
     Ok(rows)
 }
 
-fn of_file(path: &Path) -> Result<Vec<BatchRow>, Failure> {
-    if !path.is_file() {
-        return Ok(Vec::new());
-    }
-    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}; remove the file", path.display()));
-    let mut reader = csv::Reader::from_path(path).map_err(wrong)?;
-    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
-}
-
 /// Writes all rows, beside and then over the old file.
 ///
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
-    output::write_csv(&path_in(folder), rows)
+    rows::write(&path_in(folder), rows)
 }
 
 /// The schedule of a row's largest batch: `schedules/max-batch/<network>/<method>@<memory>+forwards<n>+seed<seed>.json.zst`

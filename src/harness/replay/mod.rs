@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
+use crate::ground::rows;
 use crate::ground::text;
 use crate::harness::records::Record;
 pub use outcome::executed;
@@ -137,12 +138,7 @@ pub fn path_in(folder: &Path) -> PathBuf {
 /// # Errors
 /// The file cannot be read.
 pub fn read(folder: &Path) -> Result<Vec<Execution>, Failure> {
-    let path = path_in(folder);
-    if !path.exists() {
-        return Ok(vec![]);
-    }
-    let failed = |error: csv::Error| Failure::input(format!("{}: cannot read: {error}", path.display()));
-    csv::Reader::from_path(&path).map_err(failed)?.into_deserialize().collect::<Result<_, _>>().map_err(failed)
+    rows::read(&path_in(folder), "remove the file")
 }
 
 /// Writes the rows, by way of a temporary file.
@@ -150,13 +146,7 @@ pub fn read(folder: &Path) -> Result<Vec<Execution>, Failure> {
 /// # Errors
 /// The folder cannot be written.
 pub fn write(folder: &Path, rows: &[Execution]) -> Result<(), Failure> {
-    let path = path_in(folder);
-    let partial = folder.join("executed.csv.partial");
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(&error))?;
-    rows.iter().try_for_each(|row| writer.serialize(row)).map_err(|error| failed(&error))?;
-    writer.flush().map_err(|error| failed(&error))?;
-    std::fs::rename(&partial, &path).map_err(|error| failed(&error))
+    rows::write(&path_in(folder), rows)
 }
 
 #[cfg(test)]

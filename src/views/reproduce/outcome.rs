@@ -2,7 +2,7 @@
 //! summary of such a file. The full pass counts where there is one.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format::{Format, three_digits};
 use crate::ground::grid::Grid;
 use crate::ground::library::Library;
+use crate::ground::rows;
 
 /// A printed figure, ours, and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,24 +56,6 @@ pub fn path_of(library: &Library, entry: &str, pass: Pass) -> PathBuf {
     library.root.join("results/reproduce").join(format!("{entry}{ending}.csv"))
 }
 
-/// Keeps the rows of an entry.
-///
-/// # Errors
-/// The folder cannot be written.
-pub fn write(path: &Path, rows: &[Row]) -> Result<(), Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
-    }
-    let partial = path.with_extension("csv.partial");
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(error.to_string()))?;
-    for row in rows {
-        writer.serialize(row).map_err(|error| failed(error.to_string()))?;
-    }
-    writer.flush().map_err(|error| failed(error.to_string()))?;
-    std::fs::rename(&partial, path).map_err(|error| failed(error.to_string()))
-}
-
 /// The rows of an entry's last full pass, or else of its last quick one; none before the first.
 ///
 /// # Errors
@@ -81,11 +64,7 @@ pub fn last(library: &Library, entry: &str) -> Result<Vec<Row>, Failure> {
     for pass in [Pass::Full, Pass::Quick] {
         let path = path_of(library, entry, pass);
         if path.is_file() {
-            let wrong = |error: csv::Error| {
-                Failure::input(format!("{}: {error}; remove the file, and run the entry again", path.display()))
-            };
-            let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
-            return reader.deserialize().collect::<Result<_, _>>().map_err(wrong);
+            return rows::read(&path, "remove the file, and run the entry again");
         }
     }
     Ok(vec![])
@@ -211,10 +190,10 @@ mod tests {
         let library = Library { root: folder.path().to_owned() };
         assert_eq!(last(&library, "e").unwrap(), []);
         let quick = vec![row("e", Verdict::Better), row("e", Verdict::NotComparable)];
-        write(&path_of(&library, "e", Pass::Quick), &quick).unwrap();
+        rows::write(&path_of(&library, "e", Pass::Quick), &quick).unwrap();
         assert_eq!(last(&library, "e").unwrap(), quick);
         let full = vec![Row { pass: Pass::Full, deviation_percent: None, ..row("e", Verdict::Match) }];
-        write(&path_of(&library, "e", Pass::Full), &full).unwrap();
+        rows::write(&path_of(&library, "e", Pass::Full), &full).unwrap();
         assert_eq!(last(&library, "e").unwrap(), full);
         let agreement = Agreement::default();
         assert_eq!(summary(&quick, &agreement), "1 better, 1 not comparable (quick pass)");

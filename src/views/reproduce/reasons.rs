@@ -6,6 +6,7 @@ use super::outcome::Row;
 use super::verdict::Verdict;
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
+use crate::ground::rows;
 
 /// Why a figure is worse than the printed one, differs from it or was not run.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,13 +44,7 @@ pub fn asks(verdict: Verdict) -> bool {
 /// # Errors
 /// The file is of another shape.
 pub fn read(library: &Library) -> Result<Vec<Reason>, Failure> {
-    let path = library.folder().join("reproduce/reasons.csv");
-    if !path.is_file() {
-        return Ok(vec![]);
-    }
-    let wrong = |error: csv::Error| Failure::input(format!("{}: {error}", path.display()));
-    let mut reader = csv::Reader::from_path(&path).map_err(wrong)?;
-    reader.deserialize().collect::<Result<_, _>>().map_err(wrong)
+    rows::read(&library.folder().join("reproduce/reasons.csv"), "take the file from git")
 }
 
 #[cfg(test)]

@@ -1,0 +1,40 @@
+//! Rows in CSV files: read as a whole, and written as a whole.
+
+use std::path::Path;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ground::failure::Failure;
+
+/// The rows of a file; none where it is not there.
+///
+/// # Errors
+/// The file cannot be read or a row is of another shape; then `remedy` says what helps.
+pub fn read<T: DeserializeOwned>(path: &Path, remedy: &str) -> Result<Vec<T>, Failure> {
+    if !path.is_file() {
+        return Ok(Vec::new());
+    }
+    let wrong = |error: csv::Error| {
+        let error = error.to_string().replace('\n', " ");
+        Failure::input(format!("{}: {error}; {remedy}", path.display()))
+    };
+    csv::Reader::from_path(path).map_err(wrong)?.into_deserialize().collect::<Result<_, _>>().map_err(wrong)
+}
+
+/// Writes rows beside and then over the old file, and makes the folder before.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write<T: Serialize>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    }
+    let partial = path.with_extension("csv.partial");
+    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(&error))?;
+    rows.into_iter().try_for_each(|row| writer.serialize(row)).map_err(|error| failed(&error))?;
+    writer.flush().map_err(|error| failed(&error))?;
+    drop(writer);
+    std::fs::rename(&partial, path).map_err(|error| failed(&error))
+}
