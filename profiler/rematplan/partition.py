@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -111,7 +111,7 @@ class _Considered:
     device: torch.device
     instances: Callable[[int], list[Merged]]
 
-    @property
+    @cached_property
     def peak(self) -> int:
         """Of keeping everything."""
         return planner.plain(self.instances(0)[0].instance).peak_bytes
