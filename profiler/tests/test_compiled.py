@@ -179,17 +179,15 @@ def peaks_of(net, step, *inputs, beside=()):
 def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_planned(channels_last, budget):
     """Pooling's offsets, repeated normalisations, freed buffers and another order are where inductor would keep more than the plan
     says, and channels-last convolutions take copies, of which the plan counts the most that there can be: of weights and
-    images, not of what is concatenated or runs again. How many there are is the machine's choice, as is the convolutions' scratch memory:
-    one plan of 3.71 MB executed in 3.67 on a quiet machine, and in 2.89 to 3.67 beside other work. Without them the two are near each
-    other, not equal: many plans take the same time and differ in what inductor fuses at the peak (27 KB of 4 MB were seen, and once a
-    value of 128 KB)."""
+    images, not of what is concatenated or runs again. How many there are is the machine's choice, as is the convolutions' scratch memory
+    (1 to 3 % less than planned were seen). Without them the two are the same but for the gradient of the loss, 4 bytes."""
     net, x, labels = networks._UNet(8, 2), torch.randn(2, 3, 64, 64), torch.zeros(2, 64, 64, dtype=torch.int64)
     step = rematplan.compile(lambda x: F.cross_entropy(net(x), labels), budget=budget, cost="flops", seconds=SECONDS,
                              options={"layout_optimization": channels_last})
     plan, executed = peaks_of(net, step, x, beside=[labels])
     assert plan.channels_last == channels_last
     assert executed <= plan.budget_bytes, (executed, plan.peak_bytes, plan.budget_bytes)
-    assert channels_last or executed >= plan.peak_bytes * 0.96, (executed, plan.peak_bytes, plan.budget_bytes)
+    assert executed >= plan.peak_bytes * (0.9 if channels_last else 0.99), (executed, plan.peak_bytes, plan.budget_bytes)
 
 
 class _Turned(torch.nn.Module):

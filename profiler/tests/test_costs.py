@@ -98,6 +98,17 @@ def test_scratch_memory_of_a_cpu_operator_is_what_it_takes_besides_its_result():
     assert measure.cpu_allocations(lambda: torch.add(x, x)) == (4000, 4000)
 
 
+def test_what_an_earlier_call_left_does_not_lower_the_peak_when_it_is_freed():
+    left = []
+    measure.cpu_allocations(lambda: left.append(torch.empty(500)))
+
+    def call():
+        left.clear()
+        return torch.empty(1000)
+
+    assert measure.cpu_allocations(call) == (4000, 4000)
+
+
 def test_operands_of_a_measured_operator_go_with_it_and_not_while_the_next_one_is_measured(resnet18):
     made = []
     original = measure._Spec.make

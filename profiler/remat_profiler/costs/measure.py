@@ -15,12 +15,15 @@ import statistics
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 
 # The profiler's own log is of no use to anybody here.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 import torch  # noqa: E402
 from torch import fx  # noqa: E402
+from torch._C._profiler import _EventType  # noqa: E402
 from torch.autograd.profiler import profile  # noqa: E402
 
 from .. import turns
@@ -122,16 +125,32 @@ def allocations(call: Callable[[], object], device: torch.device) -> tuple[int, 
 
 
 def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:
-    """Bytes of PyTorch's CPU allocator above those before: the peak during a call, and what its result keeps."""
+    """Bytes that a call takes from PyTorch's CPU allocator: their peak, and those of its result. What was there before does not
+    count when the call frees it: the profiler says no size of it, or that of what an earlier profile saw at its address."""
     with profile(use_kineto=True, profile_memory=True, record_shapes=False) as recorded:
         result = call()
-    events = [event for event in recorded.kineto_results.events() if event.name() == "[memory]"]
+    live: dict[int, int] = {}
     now = highest = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        highest = max(highest, now)
+    for address, size in _cpu_events(recorded.kineto_results.experimental_event_tree()):
+        if size > 0:
+            live[address] = size
+            now += size
+            highest = max(highest, now)
+        else:
+            now -= live.pop(address, 0)
     del result
     return highest, now
+
+
+def _cpu_events(tree: Sequence[Any]) -> list[tuple[int, int]]:
+    """Address and size of every allocation, and of every block that is freed with its size below 0, in their order."""
+    found, left = [], list(tree)
+    while left:
+        event = left.pop()
+        left.extend(event.children)
+        if event.tag == _EventType.Allocation:
+            found.append((event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size))
+    return [(address, size) for _, address, size in sorted(found, key=itemgetter(0))]
 
 
 def _time_cpu(call: Callable[[], object]) -> float:
