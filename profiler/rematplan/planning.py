@@ -154,7 +154,7 @@ def _captured(iteration: Callable[..., torch.Tensor], inputs: tuple[Any, ...], p
 
 
 def executed(iteration: Callable[[], object], samples: int = _SAMPLES, before: Callable[[], object] | None = None) -> Executed:
-    """Peak and median time of an iteration, after two for warming up. The peak is the allocator's above what was there before;
+    """Peak and median time of an iteration, after two for warming up. The peak is that of `allocations`;
     gradients of the iteration before are there unless `before`, which is called first, drops them."""
     for _ in range(_WARM_UP):
         iteration()

@@ -180,7 +180,7 @@ def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_plann
     """Pooling's offsets, repeated normalisations, freed buffers and another order are where inductor would keep more than the plan
     says, and channels-last convolutions take copies, of which the plan counts the most that there can be: of weights and
     images, not of what is concatenated or runs again. How many there are is the machine's choice, as is the convolutions' scratch memory
-    (1 to 3 % less than planned were seen). Without them the two are the same but for the gradient of the loss, 4 bytes."""
+    (1 to 3 % less than planned were seen). Without them the two are the same but for 4 bytes."""
     net, x, labels = networks._UNet(8, 2), torch.randn(2, 3, 64, 64), torch.zeros(2, 64, 64, dtype=torch.int64)
     step = rematplan.compile(lambda x: F.cross_entropy(net(x), labels), budget=budget, cost="flops", seconds=SECONDS,
                              options={"layout_optimization": channels_last})

@@ -15,8 +15,6 @@ import statistics
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any
 
 # The profiler's own log is of no use to anybody here.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -25,6 +23,7 @@ import torch  # noqa: E402
 from torch import fx  # noqa: E402
 from torch._C._profiler import _EventType  # noqa: E402
 from torch.autograd.profiler import profile  # noqa: E402
+from torch.profiler._utils import traverse_dfs  # noqa: E402
 
 from .. import turns
 from ..aliasing import bound_arguments, schema_name
@@ -112,7 +111,8 @@ def workspace_of(call: Callable[[], object], device: torch.device) -> int:
 
 
 def allocations(call: Callable[[], object], device: torch.device) -> tuple[int, int]:
-    """Bytes of the device's allocator above those before: the peak during a call, and what its result keeps."""
+    """Bytes of the device's allocator: the peak during a call, and what its result keeps. On CUDA both are above those before; for a CPU
+    see `cpu_allocations`."""
     if device.type != "cuda":
         return cpu_allocations(call)
     torch.cuda.synchronize(device)
@@ -129,28 +129,19 @@ def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:
     count when the call frees it: the profiler says no size of it, or that of what an earlier profile saw at its address."""
     with profile(use_kineto=True, profile_memory=True, record_shapes=False) as recorded:
         result = call()
+    tree = recorded.kineto_results.experimental_event_tree()
+    events = [event for event in traverse_dfs(tree) if event.tag == _EventType.Allocation]
     live: dict[int, int] = {}
     now = highest = 0
-    for address, size in _cpu_events(recorded.kineto_results.experimental_event_tree()):
-        if size > 0:
-            live[address] = size
-            now += size
+    for block in (event.extra_fields for event in sorted(events, key=lambda event: event.start_time_ns)):
+        if block.alloc_size > 0:
+            live[block.ptr] = block.alloc_size
+            now += block.alloc_size
             highest = max(highest, now)
-        else:
-            now -= live.pop(address, 0)
+        else:  # freed
+            now -= live.pop(block.ptr, 0)
     del result
     return highest, now
-
-
-def _cpu_events(tree: Sequence[Any]) -> list[tuple[int, int]]:
-    """Address and size of every allocation, and of every block that is freed with its size below 0, in their order."""
-    found, left = [], list(tree)
-    while left:
-        event = left.pop()
-        left.extend(event.children)
-        if event.tag == _EventType.Allocation:
-            found.append((event.start_time_ns, event.extra_fields.ptr, event.extra_fields.alloc_size))
-    return [(address, size) for _, address, size in sorted(found, key=itemgetter(0))]
 
 
 def _time_cpu(call: Callable[[], object]) -> float:
