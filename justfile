@@ -62,7 +62,7 @@ book:
 
 # Test the Python profiler; its replays take schedules from the binary
 test-profiler: release
-    cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q
+    cd profiler && "$(../scripts/profiler-venv.sh)/bin/python" -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 # Trace committed instances anew: one folder, or all of them (needs torch, timm, transformers; half an hour)
 instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batches rotor monet fastsa large":

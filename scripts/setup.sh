@@ -103,13 +103,13 @@ if [ -n "$profiler" ]; then
     # torch in the range that the profiler's package names; the others as they come.
     torch=$(sed -n 's/^dependencies = \["\(torch[^"]*\)".*/\1/p' profiler/pyproject.toml)
     [ -n "$torch" ] || { echo "error: profiler/pyproject.toml names no range of torch as its first dependency" >&2; exit 1; }
-    # Looked for by file, not by import, which takes seconds; pip leaves alone what is there already.
-    needs=(torchvision numpy zstandard pytest timm transformers scipy ruff mypy)
-    if ! "$venv/bin/python" -c 'import importlib.metadata as m, importlib.util as u, sys
+    # Looked for by name, not by import, which takes seconds; pip leaves alone what is there already.
+    needs=(torchvision numpy zstandard pytest pytest-xdist timm transformers scipy ruff mypy)
+    if ! "$venv/bin/python" -c 'import importlib.metadata as m, sys
 from pip._vendor.packaging.requirements import Requirement
-torch, *needs = sys.argv[1:]
-there = u.find_spec("torch") and m.version("torch") in Requirement(torch).specifier
-sys.exit(not (there and all(map(u.find_spec, needs))))' "$torch" "${needs[@]}"; then
+needs = map(Requirement, sys.argv[1:])
+sys.exit(not all(any(there.version in need.specifier for there in m.distributions(name=need.name)) for need in needs))' \
+        "$torch" "${needs[@]}"; then
         step "$torch (5 GB) and the profiler's other needs, into $venv"
         "$venv/bin/python" -m pip install --quiet "$torch" "${needs[@]}"
     fi

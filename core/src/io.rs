@@ -196,38 +196,59 @@ pub fn write_json_quickly<T: Serialize>(path: &Path, value: &T) -> Result<(), Fi
 
 fn write_json_at<T: Serialize>(path: &Path, value: &T, level: i32) -> Result<(), FileError> {
     let compression = Compression::of(path)?;
-    let mut partial = path.as_os_str().to_owned();
-    // Several processes may write the same file at once, on a shared file system.
-    partial.push(format!(".{}.partial", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let file = File::create(&partial).map_err(io_error(path, "create"))?;
-    let written = write_compressed(file, compression, value, level).and_then(|()| std::fs::rename(&partial, path));
-    written.map_err(|source| {
-        // The partial file is of no use to anybody; that it cannot be removed would be said twice.
-        let _ = std::fs::remove_file(&partial);
-        io_error(path, "write")(source)
-    })
+    replace(path, |out| write_compressed(out, compression, value, level)).map_err(io_error(path, "write"))
 }
 
-fn write_compressed<T: Serialize>(file: File, compression: Compression, value: &T, level: i32) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
+/// Writes a file beside the old one and then over it, so that there is never half of one. A link stays a link; into a
+/// pipe or a device it writes at once.
+///
+/// # Errors
+/// The file or its folder cannot be written, or what writes it fails.
+pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let fill = |file: File| {
+        let mut out = BufWriter::new(file);
+        write(&mut out)?;
+        out.into_inner().map_err(io::IntoInnerError::into_error)
+    };
+    let target = match std::fs::metadata(path) {
+        Ok(there) if there.is_file() => std::fs::canonicalize(path)?,
+        Ok(_) => return fill(File::create(path)?).map(drop),
+        Err(_) => path.to_owned(),
+    };
+    let mut partial = target.clone().into_os_string();
+    // Several processes may write the same file at once, on a shared file system.
+    partial.push(format!(".{}.partial", std::process::id()));
+    let filled = File::create(&partial).and_then(fill).and_then(|file| file.sync_all());
+    let replaced = filled.and_then(|()| std::fs::rename(&partial, &target));
+    if replaced.is_err() {
+        // It is of no use to anybody; that it cannot be removed would be said twice.
+        let _ = std::fs::remove_file(&partial);
+    }
+    replaced
+}
+
+fn write_compressed<T: Serialize>(
+    out: &mut dyn Write,
+    compression: Compression,
+    value: &T,
+    level: i32,
+) -> io::Result<()> {
     match compression {
         Compression::None => {
-            serde_json::to_writer_pretty(&mut out, value)?;
-            out.write_all(b"\n")?;
+            serde_json::to_writer_pretty(&mut *out, value)?;
+            out.write_all(b"\n")
         }
         Compression::Gzip => {
-            let mut encoder = flate2::write::GzEncoder::new(&mut out, flate2::Compression::best());
+            let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::best());
             serde_json::to_writer(&mut encoder, value)?;
-            encoder.finish()?;
+            encoder.finish().map(drop)
         }
         Compression::Zstd => {
-            let mut encoder = zstd::Encoder::new(&mut out, level)?;
+            let mut encoder = zstd::Encoder::new(out, level)?;
             serde_json::to_writer(&mut encoder, value)?;
-            encoder.finish()?;
+            encoder.finish().map(drop)
         }
     }
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
 /// Reads and checks an instance.

@@ -6,7 +6,6 @@ products is planned as it is and once more without the pads, the products slower
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -61,31 +60,29 @@ def _undo(graph: fx.Graph, product: fx.Node) -> fx.Node | None:
     if operands is None:
         return None
     shape = (*_shape(operands[0])[:-1], _shape(operands[1])[-1])
-    cuts = [product] if _shape(product) == shape else list(_cuts(product, shape))
+    cuts = _cuts(product, shape)
     added = product.args[:-2]
-    if not cuts or None in cuts or not all(isinstance(a, fx.Node) and _shape(a)[-1] in (1, shape[-1]) for a in added):
+    if not cuts or not all(isinstance(a, fx.Node) and _shape(a)[-1] in (1, shape[-1]) for a in added):
         return None
     with graph.inserting_before(product):
         made = graph.call_function(product.target, (*added, *operands), product.kwargs)  # type: ignore[arg-type]
-    cut = cuts[0]
-    assert cut is not None
-    made.meta = {**product.meta, "val": cut.meta["val"].new_empty(cut.meta["val"].shape)}
+    made.meta = {**product.meta, "val": cuts[0].meta["val"].new_empty(cuts[0].meta["val"].shape)}
     for cut in cuts:
-        assert cut is not None
         cut.replace_all_uses_with(made)
         _erase(graph, cut)
     return made
 
 
-def _cuts(node: fx.Node, shape: tuple[int, ...]) -> Iterator[fx.Node | None]:
-    """Slices of a node from the start that have the shape; None for any other reader."""
-    for user in node.users:
-        if user.target is not aten.slice.Tensor or user.args[2:3] not in ((), (0,)):
-            yield None
-        elif _shape(user) == shape:
-            yield user
-        else:
-            yield from _cuts(user, shape)
+def _cuts(node: fx.Node, shape: tuple[int, ...]) -> list[fx.Node]:
+    """The node, or slices of it from the start, that have the shape; none where anything else of it is read."""
+    if _shape(node) == shape:
+        return [node]
+    of_users = [_cuts(user, shape) if _is_slice_from_start(user) else [] for user in node.users]
+    return [cut for cuts in of_users for cut in cuts] if all(of_users) else []
+
+
+def _is_slice_from_start(node: fx.Node) -> bool:
+    return node.target is aten.slice.Tensor and node.args[2:3] in ((), (0,))
 
 
 def _erase(graph: fx.Graph, node: fx.Node) -> None:

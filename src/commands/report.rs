@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use remat_core::io::replace;
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
@@ -67,7 +68,5 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The file cannot be written.
 pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
     let failed = |error| Failure::failed(format!("{}: cannot write: {error}; choose another with -o", path.display()));
-    let partial = path.with_extension("html.partial");
-    std::fs::write(&partial, page).map_err(failed)?;
-    std::fs::rename(&partial, path).map_err(failed)
+    replace(path, |out| out.write_all(page.as_bytes())).map_err(failed)
 }

@@ -1,7 +1,9 @@
 //! Rows in CSV files: read as a whole, and written as a whole.
 
+use std::io;
 use std::path::Path;
 
+use remat_core::io::replace;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,14 +29,14 @@ pub fn read<T: DeserializeOwned>(path: &Path, remedy: &str) -> Result<Vec<T>, Fa
 /// # Errors
 /// The file cannot be written.
 pub fn write<T: Serialize>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    let failed = |error: io::Error| Failure::failed(format!("{}: cannot write: {error}", path.display()));
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    let partial = path.with_extension("csv.partial");
-    let mut writer = csv::Writer::from_path(&partial).map_err(|error| failed(&error))?;
-    rows.into_iter().try_for_each(|row| writer.serialize(row)).map_err(|error| failed(&error))?;
-    writer.flush().map_err(|error| failed(&error))?;
-    drop(writer);
-    std::fs::rename(&partial, path).map_err(|error| failed(&error))
+    let fill = |out: &mut dyn io::Write| {
+        let mut writer = csv::Writer::from_writer(out);
+        rows.into_iter().try_for_each(|row| writer.serialize(row))?;
+        writer.flush()
+    };
+    replace(path, fill).map_err(failed)
 }

@@ -15,12 +15,12 @@ use remat_formulations::Termination;
 
 use crate::ground::failure::Failure;
 use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::text;
 use crate::ground::text::count;
 use crate::harness::cache::Cache;
 use crate::harness::records::paths::{schedule_path, trace_path};
 use crate::harness::records::{Ending, Key, Writer};
-use crate::harness::run::job::Point;
 use crate::harness::run::journal;
 use crate::harness::run::{Conditions, Row, Run, execute};
 
@@ -187,7 +187,7 @@ impl Shared<'_> {
         let path = trace_path(&self.folder.join("traces"), &row.record);
         let traced = match row.trace.as_slice() {
             [] => remove(&path),
-            trace => output::write_file(&path, |path| write_trace(path, trace)),
+            trace => rows::write(&path, trace).map_err(|failure| failure.to_string()),
         };
         kept.and(traced).map_err(|error| {
             Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume"))
@@ -220,11 +220,4 @@ fn remove(path: &Path) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-fn write_trace(path: &Path, trace: &[Point]) -> Result<(), String> {
-    let cannot = |error: &dyn std::fmt::Display| format!("{}: cannot write: {error}", path.display());
-    let mut writer = csv::Writer::from_path(path).map_err(|error| cannot(&error))?;
-    trace.iter().try_for_each(|point| writer.serialize(point)).map_err(|error| cannot(&error))?;
-    writer.flush().map_err(|error| cannot(&error))
 }

@@ -91,11 +91,7 @@ fn an_unwritable_output_is_found_before_any_work() {
     );
     let done = checkout.bench("solve counter --method store-all -o no/such/folder.json");
     assert_eq!(done.code, Some(1));
-    assert!(
-        done.last_error().starts_with("error: no/such/folder.json: cannot create: No such file"),
-        "{}",
-        done.stderr
-    );
+    assert!(done.last_error().starts_with("error: no/such/folder.json: cannot write: No such file"), "{}", done.stderr);
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Instance and schedule files: what is written is read again, and what docs/reference/formats.md shows is valid.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::{Dice, network};
 use remat_core::format::InstanceDocument;
-use remat_core::io::{read_instance, read_json, read_schedule, write_json};
+use remat_core::io::{read_instance, read_json, read_schedule, replace, write_json};
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::schedule::{ScheduleDocument, StepDocument};
@@ -145,7 +146,31 @@ fn the_example_on_the_page_of_formats_is_valid() {
 #[test]
 fn writing_into_a_missing_folder_names_the_file() {
     let error = write_json(Path::new("no/such/folder/a.json"), &document()).expect_err("there is no such folder");
-    assert!(error.to_string().starts_with("no/such/folder/a.json: cannot create: "), "{error}");
+    assert!(error.to_string().starts_with("no/such/folder/a.json: cannot write: "), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_file_stays_one_and_a_pipe_is_written_into() {
+    let folder = Folder::new("replace");
+    let [file, link, pipe] = ["file.csv", "link.csv", "pipe"].map(|name| folder.file(name));
+    std::fs::write(&file, "old").expect("writable");
+    std::os::unix::fs::symlink(&file, &link).expect("links can be made");
+    replace(&link, |out| out.write_all(b"new")).expect("writable");
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read_to_string(&file).expect("readable"), "new");
+    replace(&file, |out| out.write_all(b"half").and(Err(std::io::Error::other("stopped")))).expect_err("stopped");
+    assert_eq!(std::fs::read_to_string(&file).expect("readable"), "new");
+
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("is everywhere").success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).expect("readable")
+    });
+    replace(&pipe, |out| out.write_all(b"rows")).expect("writable");
+    assert_eq!(reader.join().expect("no panic"), "rows");
+    let names = std::fs::read_dir(pipe.parent().expect("has one")).expect("readable");
+    assert_eq!(names.count(), 3, "nothing is left beside them");
 }
 
 /// A file whose text is a pattern, compressed.

@@ -148,9 +148,9 @@ pub struct Spec {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Text that is not of the form `id[name=value,...]`.
+/// Text that is not of the form `id[name=value,...]`, or gives a name twice.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is not of the form METHOD or METHOD[name=value,...]")]
+#[error("{0:?} is not of the form METHOD or METHOD[name=value,...], each name once")]
 pub struct SpecError(pub String);
 
 impl FromStr for Spec {
