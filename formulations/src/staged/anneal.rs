@@ -107,7 +107,7 @@ impl Price {
 /// budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, better: &mut Better<'_>) {
     let Some(mut walk) = Walk::new(task, effort, start) else { return };
-    let mut best = (walk.excess == 0).then(|| start.clone());
+    let mut best = (walk.timeline.excess() == 0).then(|| start.clone());
     let mut least = u64::MAX;
     let mut round = 0;
     while round * ROUND < plan.moves && !effort.is_over() {
@@ -116,8 +116,8 @@ pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, b
         let mut within = 0;
         for _ in 0..ROUND {
             walk.step(temperature);
-            within += u64::from(walk.excess == 0);
-            if walk.excess == 0 && walk.timeline.time() < least {
+            within += u64::from(walk.timeline.excess() == 0);
+            if walk.timeline.excess() == 0 && walk.timeline.time() < least {
                 least = walk.timeline.time();
                 better(best.insert(walk.timeline.stages()));
             }
@@ -146,7 +146,7 @@ pub fn meet(task: &Task<'_>, effort: Effort<'_>, start: &Stages) -> Option<Stage
         let temperature = WEIGHT * PRICE * walk.unit_time * initial * cooling;
         for _ in 0..ROUND {
             walk.step(temperature);
-            if walk.excess == 0 {
+            if walk.timeline.excess() == 0 {
                 return Some(walk.timeline.stages());
             }
         }
@@ -163,7 +163,6 @@ struct Walk<'a> {
     movable: Vec<usize>,
     random: Random,
     timeline: Timeline<'a>,
-    excess: i64,
     /// Mean time of an operator.
     unit_time: f64,
     /// Of a byte over the budget, at one run.
@@ -194,7 +193,6 @@ impl<'a> Walk<'a> {
             random: Random::part(effort.seed, 0x4d6f_6363),
             unit_time,
             price: Price::new(PRICE * unit_time / unit_bytes, effort.near && timeline.excess() == 0),
-            excess: timeline.excess(),
             timeline,
             moves: Vec::new(),
             scratch: Vec::new(),
@@ -204,7 +202,6 @@ impl<'a> Walk<'a> {
     /// Goes on from stages within the budget.
     fn go_back(&mut self, task: &Task<'_>, stages: &Stages) {
         self.timeline = Timeline::new(self.joint, stages, task.budget_bytes(), task.workspace);
-        self.excess = self.timeline.excess();
         self.price.go_back();
     }
 
@@ -212,13 +209,13 @@ impl<'a> Walk<'a> {
     fn step(&mut self, temperature: f64) {
         self.moves.clear();
         match self.random.below(8) {
-            0..=2 if self.excess > 0 => self.relieve(),
+            0..=2 if self.timeline.excess() > 0 => self.relieve(),
             0..=3 => self.add(),
             4 | 5 => self.remove(),
             6 => self.shift(),
             _ => {
                 self.remove();
-                if self.excess > 0 { self.relieve() } else { self.add() }
+                if self.timeline.excess() > 0 { self.relieve() } else { self.add() }
             }
         }
         if self.random.below(ALONG) == 0 {
@@ -227,25 +224,17 @@ impl<'a> Walk<'a> {
         if self.moves.is_empty() {
             return;
         }
-        let before = self.energy(self.excess);
-        for at in 0..self.moves.len() {
-            let (position, stage) = self.moves[at];
-            self.timeline.toggle(position, stage);
-        }
-        let excess = self.timeline.excess();
-        let change = self.energy(excess) - before;
-        if change <= 0.0 || self.random.unit() < (-change / temperature).exp() {
-            self.excess = excess;
+        // What a change may cost is drawn first: most add more time than the price of all the excess, and are not made at all.
+        let most = -temperature * self.random.unit().ln();
+        let time = self.timeline.time_of(&self.moves) as f64;
+        let most_excess = self.timeline.excess() as f64 + (most - time) / self.price.of_byte;
+        if most_excess < 0.0 {
             return;
         }
-        for at in (0..self.moves.len()).rev() {
-            let (position, stage) = self.moves[at];
-            self.timeline.toggle(position, stage);
+        self.timeline.change(self.moves.iter().copied());
+        if self.timeline.excess() as f64 > most_excess {
+            self.timeline.take_back();
         }
-    }
-
-    fn energy(&self, excess: i64) -> f64 {
-        self.timeline.time() as f64 + self.price.of_byte * excess as f64
     }
 
     fn has_room(&self, position: usize) -> bool {
@@ -392,29 +381,6 @@ mod tests {
     }
 
     #[test]
-    fn time_and_excess_of_a_timeline_are_those_of_its_stages_after_any_changes() {
-        let joint = Joint::new(&instance(40, 3)).expect("supported");
-        let store_all = Stages::store_all(&joint).claim(&joint, true);
-        let budget = store_all.peak_bytes * 7 / 10;
-        let mut timeline = Timeline::new(&joint, &Stages::store_all(&joint), budget, true);
-        let mut random = Random::new(11);
-        for _ in 0..300 {
-            let position = random.below(38) as usize;
-            let stage = position + 1 + random.below(39 - u32::try_from(position).expect("small")) as usize;
-            timeline.toggle(position, stage);
-            let stages = timeline.stages();
-            let mut excess = 0;
-            stages.walk(&joint, |_, _, _, bytes| {
-                excess += i64::try_from(bytes.saturating_sub(budget)).expect("small");
-            });
-            assert_eq!(timeline.excess(), excess);
-            assert_eq!(store_all.time + timeline.time(), stages.claim(&joint, true).time);
-            let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
-            assert_eq!(timeline.some_over(&mut random).is_some(), over);
-        }
-    }
-
-    #[test]
     fn a_change_takes_along_what_runs_in_its_stages_as_its_operator_does() {
         let instance = instance(60, 5);
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
@@ -449,9 +415,7 @@ mod tests {
             if walk.moves.len() > first.len() {
                 *[&mut added, &mut removed, &mut shifted][kind % 3] += 1;
             }
-            for &(position, stage) in &walk.moves {
-                walk.timeline.toggle(position, stage);
-            }
+            walk.timeline.change(walk.moves.iter().copied());
         }
         assert!(added > 0 && removed > 0 && shifted > 0, "{added}, {removed}, {shifted}");
     }

@@ -2,8 +2,10 @@
 //!
 //! In a fixed topological order any set of later runs is legal: a value stays from each run of its
 //! producer to the last reader before the next one. Only memory can be wrong, so a search may walk over
-//! all sets. A change touches the values that the operator makes and reads, and of these only the runs
-//! during which they are there now and were not before, or the reverse.
+//! all sets. A change touches the values that its operators make and read, and of these only the runs
+//! during which they are there now and were not before, or the reverse. The last change can be taken back.
+
+use std::ops::Range;
 
 use crate::chain::kernel::Vectors;
 use crate::random::Random;
@@ -48,16 +50,31 @@ pub struct Timeline<'a> {
     excess: i64,
     time: u64,
     vectors: Vectors,
-    scratch: Scratch,
+    /// How the last change is taken back.
+    log: Log,
 }
 
-/// What a change uses while it is made.
+/// How a change is taken back.
 #[derive(Default)]
-struct Scratch {
-    /// Values that it touches, and where their spans end in `before`.
-    touched: Vec<(usize, usize)>,
-    before: Vec<Moment>,
-    after: Vec<Moment>,
+struct Log {
+    /// Excess and time before it.
+    before: (i64, u64),
+    /// Runs that were added or taken away.
+    toggles: Vec<Toggle>,
+    /// Places whose sums were raised, and by how much.
+    raises: Vec<(Range<usize>, i64)>,
+}
+
+/// A run that was added or taken away.
+struct Toggle {
+    position: usize,
+    stage: usize,
+    /// Its place in time.
+    place: usize,
+    /// What was beyond the budget at it just before it was taken away; none if it was added.
+    beyond: Option<i64>,
+    /// Raises of the change that came before it.
+    raises: usize,
 }
 
 impl<'a> Timeline<'a> {
@@ -88,17 +105,15 @@ impl<'a> Timeline<'a> {
             moments,
             time: 0,
             vectors: Vectors::best(),
-            scratch: Scratch::default(),
+            log: Log::default(),
         };
-        let mut spans = Vec::new();
-        for value in 0..joint.values.len() {
-            spans.clear();
-            timeline.spans(value, &mut spans);
-            timeline.change(&[], &spans, signed(joint.values[value].bytes));
+        for (value, description) in joint.values.iter().enumerate() {
+            let made = moment(description.producer, description.producer);
+            let mut until = if description.result { END } else { made };
+            timeline.reads(value, |read| until = until.max(read));
+            timeline.raise(made, until, signed(description.bytes));
         }
-        for (stage, position) in stages.later_runs() {
-            timeline.toggle(position, stage);
-        }
+        timeline.change(stages.later_runs().map(|(stage, position)| (position, stage)));
         timeline
     }
 
@@ -124,13 +139,14 @@ impl<'a> Timeline<'a> {
         if self.excess == 0 {
             return None;
         }
-        let count = self.beyond.len();
-        let mut draw = || random.below(u32::try_from(count).expect("fewer than 2^32 runs")) as usize;
-        let is_over = |&at: &usize| self.beyond[at % count] > 0;
-        let drawn = (0..DRAWS).map(|_| draw()).find(is_over);
+        let count = u32::try_from(self.beyond.len()).expect("fewer than 2^32 runs");
+        let mut draw = || random.below(count) as usize;
+        let is_over = |&beyond: &i64| beyond > 0;
+        let drawn = (0..DRAWS).map(|_| draw()).find(|&at| is_over(&self.beyond[at]));
         drawn.or_else(|| {
             let from = draw();
-            (from..from + count).find(is_over).map(|at| at % count)
+            let after = self.beyond[from..].iter().position(is_over).map(|at| from + at);
+            after.or_else(|| self.beyond[..from].iter().position(is_over))
         })
     }
 
@@ -152,43 +168,121 @@ impl<'a> Timeline<'a> {
         self.reads(value, |read| found.push(stage_of(read)));
     }
 
+    /// The time that a change would add.
+    pub fn time_of(&self, change: &[(usize, usize)]) -> i64 {
+        let time = |&(position, stage): &(usize, usize)| {
+            let time = self.joint.operators[position].again.as_ref().map_or(0, |again| signed(again.time));
+            if self.later[position].contains(&stage) { -time } else { time }
+        };
+        change.iter().map(time).sum()
+    }
+
+    /// For each position and stage adds a later run, or takes it away where it is.
+    pub fn change(&mut self, change: impl IntoIterator<Item = (usize, usize)>) {
+        self.log.before = (self.excess, self.time);
+        self.log.toggles.clear();
+        self.log.raises.clear();
+        for (position, stage) in change {
+            self.toggle(position, stage);
+        }
+    }
+
+    /// Takes the last change back, once.
+    pub fn take_back(&mut self) {
+        while let Some(Toggle { position, stage, place, beyond, raises }) = self.log.toggles.pop() {
+            let later = &mut self.later[position];
+            let at = later.partition_point(|&known| known < stage);
+            if let Some(beyond) = beyond {
+                later.insert(at, stage);
+                self.moments.insert(place, moment(stage, position));
+                self.beyond.insert(place, beyond);
+            }
+            for (places, bytes) in self.log.raises.drain(raises..) {
+                self.beyond[places].iter_mut().for_each(|beyond| *beyond -= bytes);
+            }
+            if beyond.is_none() {
+                later.remove(at);
+                self.moments.remove(place);
+                self.beyond.remove(place);
+            }
+        }
+        (self.excess, self.time) = self.log.before;
+    }
+
     /// Adds a later run in a stage, or takes it away where it is.
-    pub fn toggle(&mut self, position: usize, stage: usize) {
+    fn toggle(&mut self, position: usize, stage: usize) {
         let joint = self.joint;
         let Some(again) = &joint.operators[position].again else { return };
         let now = moment(stage, position);
         let place = self.place(now);
         let at = self.later[position].partition_point(|&known| known < stage);
         let is_there = self.later[position].get(at) == Some(&stage);
-        let Scratch { mut touched, mut before, mut after } = std::mem::take(&mut self.scratch);
-        touched.clear();
-        before.clear();
-        for &value in joint.operators[position].makes.iter().chain(&again.reads) {
-            self.spans(value, &mut before);
-            touched.push((value, before.len()));
-        }
-        // Spans begin and end at moments that are there while memory changes.
+        let raises = self.log.raises.len();
         if is_there {
             self.later[position].remove(at);
         } else {
-            self.later[position].insert(at, stage);
             self.insert(place, now);
         }
-        let mut begin = 0;
-        for &(value, end) in &touched {
-            after.clear();
-            self.spans(value, &mut after);
-            self.change(&before[begin..end], &after, signed(joint.values[value].bytes));
-            begin = end;
+        let (before, after) =
+            (at.checked_sub(1).map_or(position, |at| self.later[position][at]), self.later[position].get(at));
+        let copy = before..after.map_or(joint.len(), |&stage| stage);
+        for &value in &joint.operators[position].makes {
+            self.split(value, copy.clone(), now, is_there);
         }
-        if is_there {
+        for &value in &again.reads {
+            self.read(value, now, is_there);
+        }
+        if !is_there {
+            self.later[position].insert(at, stage);
+        }
+        let beyond = is_there.then(|| {
             self.moments.remove(place);
-            self.excess -= self.beyond.remove(place).max(0);
+            self.beyond.remove(place)
+        });
+        if let Some(beyond) = beyond {
+            self.excess -= beyond.max(0);
             self.time -= again.time;
         } else {
             self.time += again.time;
         }
-        self.scratch = Scratch { touched, before, after };
+        self.log.toggles.push(Toggle { position, stage, place, beyond, raises });
+    }
+
+    /// A copy of a value, there for some stages, is made again at a moment, or no longer: what is read from then on need not be
+    /// kept till then, or must be.
+    fn split(&mut self, value: usize, copy: Range<usize>, now: Moment, is_whole: bool) {
+        let producer = self.joint.values[value].producer;
+        let mut until = moment(copy.start, producer);
+        let mut is_read = copy.end == self.joint.len() && self.joint.values[value].result;
+        self.reads_in(value, copy, |read| if read < now { until = until.max(read) } else { is_read = true });
+        if is_read {
+            self.raise(until, now, if is_whole { 1 } else { -1 } * signed(self.joint.values[value].bytes));
+        }
+    }
+
+    /// A value is read at a moment by one more run, or by one less, which is not among the known ones.
+    fn read(&mut self, value: usize, now: Moment, is_less: bool) {
+        let description = &self.joint.values[value];
+        let (producer, stage) = (description.producer, stage_of(now));
+        let later = &self.later[producer];
+        let next = later.partition_point(|&made| made <= stage);
+        let begin = next.checked_sub(1).map_or(producer, |at| later[at]);
+        if next == later.len() && description.result {
+            return;
+        }
+        let copy = begin..later.get(next).map_or(self.joint.len(), |&stage| stage);
+        let mut until = moment(begin, producer);
+        self.reads_in(value, copy, |read| until = until.max(read));
+        if until < now {
+            self.raise(until, now, if is_less { -1 } else { 1 } * signed(description.bytes));
+        }
+    }
+
+    /// Adds bytes after one moment up to another.
+    fn raise(&mut self, from: Moment, to: Moment, bytes: i64) {
+        let places = self.place(from) + 1..self.place(to) + 1;
+        self.excess += raise(self.vectors, &mut self.beyond[places.clone()], bytes);
+        self.log.raises.push((places, bytes));
     }
 
     /// The same as stages.
@@ -216,53 +310,20 @@ impl<'a> Timeline<'a> {
         self.excess += beyond.max(0);
     }
 
-    /// Adds the bytes of a value where it is there after a change and was not before, and takes them away in the reverse case.
-    fn change(&mut self, before: &[Moment], after: &[Moment], bytes: i64) {
-        let (mut left, mut right, mut from) = (0, 0, 0);
-        while let Some(&to) = before.get(left).into_iter().chain(after.get(right)).min() {
-            // Within a span after an odd number of its ends: from after the run that makes the value to its last reader.
-            let (was, is) = (left % 2 == 1, right % 2 == 1);
-            if was != is {
-                let places = self.place(from) + 1..self.place(to) + 1;
-                let bytes = if is { bytes } else { -bytes };
-                self.excess += raise(self.vectors, &mut self.beyond[places], bytes);
-            }
-            left += before[left..].iter().take_while(|&&end| end == to).count();
-            right += after[right..].iter().take_while(|&&end| end == to).count();
-            from = to;
-        }
-    }
-
-    /// When each copy of a value is made, and when it is read last, in turn and ascending.
-    fn spans(&self, value: usize, found: &mut Vec<Moment>) {
-        let description = &self.joint.values[value];
-        let producer = description.producer;
-        let later = &self.later[producer];
-        let first = found.len();
-        for stage in std::iter::once(producer).chain(later.iter().copied()) {
-            found.extend([moment(stage, producer); 2]);
-        }
-        self.reads(value, |read| {
-            // Readers come after the producer in each stage.
-            let copy = later.iter().take_while(|&&stage| stage <= stage_of(read)).count();
-            let end = &mut found[first + 2 * copy + 1];
-            *end = read.max(*end);
-        });
-        if let Some(end) = found.last_mut().filter(|_| description.result) {
-            *end = END;
-        }
-    }
-
     /// Calls `visit` for every run that reads a value.
-    fn reads(&self, value: usize, mut visit: impl FnMut(Moment)) {
+    fn reads(&self, value: usize, visit: impl FnMut(Moment)) {
+        self.reads_in(value, 0..self.joint.len(), visit);
+    }
+
+    /// Calls `visit` for every run in some stages that reads a value.
+    fn reads_in(&self, value: usize, stages: Range<usize>, mut visit: impl FnMut(Moment)) {
         for reader in &self.readers[value] {
-            if reader.first {
+            if reader.first && stages.contains(&reader.position) {
                 visit(moment(reader.position, reader.position));
             }
             if reader.again {
-                for &stage in &self.later[reader.position] {
-                    visit(moment(stage, reader.position));
-                }
+                let later = self.later[reader.position].iter().filter(|stage| stages.contains(stage));
+                later.for_each(|&stage| visit(moment(stage, reader.position)));
             }
         }
     }
@@ -315,4 +376,47 @@ fn readers(joint: &Joint, value: usize) -> Vec<Reader> {
 
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).expect("sums of sizes stay below 2^63")
+}
+
+#[cfg(test)]
+mod tests {
+    use remat_core::Instance;
+    use remat_core::generate::layered::{Layered, layered};
+
+    use super::*;
+
+    #[test]
+    fn time_and_excess_are_those_of_the_stages_after_any_changes_and_after_those_that_are_taken_back() {
+        let instance = Instance::new(&layered("layered", &Layered::moccasin(40, 0.4), 3)).expect("valid");
+        let joint = Joint::new(&instance).expect("supported");
+        let store_all = Stages::store_all(&joint).claim(&joint, true);
+        let budget = store_all.peak_bytes * 7 / 10;
+        let mut timeline = Timeline::new(&joint, &Stages::store_all(&joint), budget, true);
+        let mut random = Random::new(11);
+        for number in 0..600 {
+            let runs = 1 + random.below(3);
+            let mut change: Vec<(usize, usize)> = (0..runs)
+                .map(|_| {
+                    let position = random.below(38);
+                    (position as usize, (position + 1 + random.below(39 - position)) as usize)
+                })
+                .collect();
+            change.sort_unstable();
+            change.dedup();
+            let (time, before) = (timeline.time().cast_signed() + timeline.time_of(&change), timeline.stages());
+            timeline.change(change);
+            assert_eq!(timeline.time().cast_signed(), time);
+            if number % 2 == 0 {
+                timeline.take_back();
+                assert_eq!(timeline.stages(), before);
+            }
+            let stages = timeline.stages();
+            let mut excess = 0;
+            stages.walk(&joint, |_, _, _, bytes| excess += signed(bytes.saturating_sub(budget)));
+            assert_eq!(timeline.excess(), excess);
+            assert_eq!(store_all.time + timeline.time(), stages.claim(&joint, true).time);
+            let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
+            assert_eq!(timeline.some_over(&mut random).is_some(), over);
+        }
+    }
 }
