@@ -54,6 +54,8 @@ pub trait Grid {
     fn touches(&self, stage: usize, runs: &[usize], column: usize) -> bool;
     /// Columns that what makes a column reads, or that are made from it.
     fn neighbours(&self, column: usize) -> Vec<usize>;
+    /// A time that no way through a stage undercuts.
+    fn least_time(&self, stage: usize) -> f64;
     /// Memory of a column.
     fn bytes(&self, column: usize) -> u64;
     /// Memory that there is.
@@ -112,14 +114,6 @@ impl Flip {
         let before = stage.checked_sub(self.from).and_then(|at| self.before.get(at));
         before.is_some_and(|&before| before != self.is_there)
     }
-}
-
-/// What a move does to a stage.
-enum Change {
-    /// Its memory and that of its widest ways.
-    Memory((u64, u64)),
-    /// All.
-    Anew(Step),
 }
 
 /// Every stage between what is kept; none where one cannot be completed.
@@ -191,6 +185,12 @@ impl<'a, G: Grid> Search<'a, G> {
         time + self.price.of_byte * peak.saturating_sub(self.grid.capacity()) as f64
     }
 
+    /// What completing a stage anew may gain at most.
+    fn most_gain(&self, stage: usize) -> f64 {
+        let pass = &self.passes[stage];
+        self.energy_of(pass.time, pass.peak) - self.grid.least_time(stage)
+    }
+
     /// Memory of a stage and of its widest ways after a move; none where it may be completed in another way then.
     fn shifted(&self, stage: usize, flips: &[Flip]) -> Option<(u64, u64)> {
         let (pass, grid) = (&self.passes[stage], self.grid);
@@ -237,34 +237,41 @@ impl<'a, G: Grid> Search<'a, G> {
                 }
             }
         };
-        let mut changed = Vec::with_capacity(to - from + 2);
-        let mut gain = 0.0;
+        let (mut shifted, mut open) = (Vec::with_capacity(to - from + 2), Vec::new());
         for stage in from - 1..=to.min(self.grid.stages() - 1) {
-            if let Some(memory) = self.shifted(stage, &flips) {
-                changed.push(Change::Memory(memory));
-                continue;
+            match self.shifted(stage, &flips) {
+                Some(memory) => shifted.push((stage, memory)),
+                None => open.push(stage),
             }
+        }
+        // First where it costs: what is kept is made in the first of the stages, what is dropped made again in the last one.
+        if !flips[0].is_there {
+            open.reverse();
+        }
+        let least_gain = self.temperature.max(1e-9) * self.random.unit().ln();
+        let (mut gain, mut completed) = (0.0, Vec::with_capacity(open.len()));
+        for (number, &stage) in open.iter().enumerate() {
             self.completed += 1;
             let Some(pass) = self.grid.step(stage, &self.kept[stage], &self.kept[stage + 1]) else { return undo(self) };
             let old = &self.passes[stage];
             gain += self.energy_of(old.time, old.peak) - self.energy_of(pass.time, pass.peak);
-            changed.push(Change::Anew(pass));
+            let to_come: f64 = open[number + 1..].iter().map(|&stage| self.most_gain(stage)).sum();
+            if gain + to_come <= least_gain {
+                return undo(self);
+            }
+            completed.push((stage, pass));
         }
-        if gain < 0.0 && self.random.unit() >= (gain / self.temperature.max(1e-9)).exp() {
-            return undo(self);
+        for (stage, memory) in shifted {
+            let pass = &mut self.passes[stage];
+            (pass.peak, pass.widest) = memory;
         }
         let capacity = self.grid.capacity();
-        for (stage, change) in (from - 1..).zip(changed) {
+        for (stage, pass) in completed {
             let old = &mut self.passes[stage];
-            match change {
-                Change::Memory((peak, widest)) => (old.peak, old.widest) = (peak, widest),
-                Change::Anew(pass) => {
-                    self.time += pass.time - old.time;
-                    self.over -= usize::from(old.peak > capacity);
-                    self.over += usize::from(pass.peak > capacity);
-                    *old = pass;
-                }
-            }
+            self.time += pass.time - old.time;
+            self.over -= usize::from(old.peak > capacity);
+            self.over += usize::from(pass.peak > capacity);
+            *old = pass;
         }
         self.remember();
     }

@@ -250,7 +250,7 @@ impl<'a> Passage<'a> {
     ) -> Result<Self, Option<usize>> {
         let mut passage =
             Self { graph, stage, bytes, required: vec![(stage, Vec::new())], read: vec![false; graph.values.len()] };
-        for at in (0..graph.values.len()).filter(|&at| next[at] && !now[at]) {
+        for (at, _) in next.iter().zip(now).enumerate().filter(|&(_, (&next, &now))| next && !now) {
             // Not made yet.
             if graph.values[at].producer > stage {
                 return Err(None);

@@ -301,6 +301,10 @@ impl Grid for Task<'_> {
         runs.iter().any(|&position| position == producer || reads(position))
     }
 
+    fn least_time(&self, stage: usize) -> f64 {
+        self.graph.operators[stage].least_time() as f64
+    }
+
     fn bytes(&self, column: usize) -> u64 {
         self.graph.values[column].bytes
     }

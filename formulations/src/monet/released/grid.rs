@@ -39,6 +39,10 @@ impl Grid for Walk<'_> {
             || runs.iter().any(|&node| node == column || self.problem.local[node].contains(&column))
     }
 
+    fn least_time(&self, stage: usize) -> f64 {
+        self.problem.least_time_of(stage) as f64
+    }
+
     fn bytes(&self, column: usize) -> u64 {
         whole(self.problem.nodes[column].bytes)
     }

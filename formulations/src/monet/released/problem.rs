@@ -178,16 +178,19 @@ impl Problem {
         self.nodes[node].parent.is_none()
     }
 
-    /// Least time that any schedule takes: every node and backward operator once, the fastest way.
+    /// Least time that any schedule takes.
     pub fn least_time(&self) -> i64 {
-        let once = |ways: &[Way], over: i64| ways.iter().map(|way| way.time).min().unwrap_or(0) + over.min(0);
+        (0..self.stages.len()).map(|stage| self.least_time_of(stage)).sum()
+    }
+
+    /// Least time of a stage: in the forward pass every node once, in another one the backward operator, the fastest way.
+    pub fn least_time_of(&self, stage: usize) -> i64 {
+        let least = |ways: &mut dyn Iterator<Item = &Way>| ways.map(|way| way.time).min().unwrap_or(0);
+        if stage > 0 {
+            return least(&mut self.stages[stage].variants.iter().flat_map(|variant| &variant.ways));
+        }
         let nodes = self.nodes.iter().filter(|node| node.parent.is_none());
-        let forward: i64 = nodes.map(|node| once(&node.first, node.over.map_or(0, |over| over.time))).sum();
-        let backward = self.stages.iter().map(|stage| {
-            let ways = stage.variants.iter().flat_map(|variant| &variant.ways);
-            ways.map(|way| way.time).min().unwrap_or(0)
-        });
-        forward + backward.sum::<i64>()
+        nodes.map(|node| least(&mut node.first.iter()) + node.over.map_or(0, |over| over.time.min(0))).sum()
     }
 
     /// A budget in the problem's unit.
