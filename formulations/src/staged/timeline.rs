@@ -111,7 +111,7 @@ impl<'a> Timeline<'a> {
             let made = moment(description.producer, description.producer);
             let mut until = if description.result { END } else { made };
             timeline.reads(value, |read| until = until.max(read));
-            timeline.raise(made, until, signed(description.bytes));
+            timeline.hold(value, made, until, true);
         }
         timeline.change(stages.later_runs().map(|(stage, position)| (position, stage)));
         timeline
@@ -223,11 +223,8 @@ impl<'a> Timeline<'a> {
         } else {
             self.insert(place, now);
         }
-        let (before, after) =
-            (at.checked_sub(1).map_or(position, |at| self.later[position][at]), self.later[position].get(at));
-        let copy = before..after.map_or(joint.len(), |&stage| stage);
         for &value in &joint.operators[position].makes {
-            self.split(value, copy.clone(), now, is_there);
+            self.split(value, now, is_there);
         }
         for &value in &again.reads {
             self.read(value, now, is_there);
@@ -248,38 +245,41 @@ impl<'a> Timeline<'a> {
         self.log.toggles.push(Toggle { position, stage, place, beyond, raises });
     }
 
-    /// A copy of a value, there for some stages, is made again at a moment, or no longer: what is read from then on need not be
-    /// kept till then, or must be.
-    fn split(&mut self, value: usize, copy: Range<usize>, now: Moment, is_whole: bool) {
-        let producer = self.joint.values[value].producer;
-        let mut until = moment(copy.start, producer);
-        let mut is_read = copy.end == self.joint.len() && self.joint.values[value].result;
+    /// A value is made again at a moment, or no longer; that run is not among the known ones. What is read from then on need
+    /// not be kept until then, or must be.
+    fn split(&mut self, value: usize, now: Moment, is_whole: bool) {
+        let (copy, is_last) = self.copy(value, stage_of(now));
+        let (mut until, mut is_read) = (moment(copy.start, self.joint.values[value].producer), is_last);
         self.reads_in(value, copy, |read| if read < now { until = until.max(read) } else { is_read = true });
         if is_read {
-            self.raise(until, now, if is_whole { 1 } else { -1 } * signed(self.joint.values[value].bytes));
+            self.hold(value, until, now, is_whole);
         }
     }
 
-    /// A value is read at a moment by one more run, or by one less, which is not among the known ones.
+    /// A value is read at a moment by one more run, or by one less; that run is not among the known ones.
     fn read(&mut self, value: usize, now: Moment, is_less: bool) {
-        let description = &self.joint.values[value];
-        let (producer, stage) = (description.producer, stage_of(now));
-        let later = &self.later[producer];
-        let next = later.partition_point(|&made| made <= stage);
-        let begin = next.checked_sub(1).map_or(producer, |at| later[at]);
-        if next == later.len() && description.result {
-            return;
-        }
-        let copy = begin..later.get(next).map_or(self.joint.len(), |&stage| stage);
-        let mut until = moment(begin, producer);
+        let (copy, is_last) = self.copy(value, stage_of(now));
+        let mut until = if is_last { END } else { moment(copy.start, self.joint.values[value].producer) };
         self.reads_in(value, copy, |read| until = until.max(read));
         if until < now {
-            self.raise(until, now, if is_less { -1 } else { 1 } * signed(description.bytes));
+            self.hold(value, until, now, !is_less);
         }
     }
 
-    /// Adds bytes after one moment up to another.
-    fn raise(&mut self, from: Moment, to: Moment, bytes: i64) {
+    /// The stages of the copy of a value that there is in a stage, made in the first of them; and whether it stays to the end.
+    fn copy(&self, value: usize, stage: usize) -> (Range<usize>, bool) {
+        let description = &self.joint.values[value];
+        let later = &self.later[description.producer];
+        let next = later.partition_point(|&made| made <= stage);
+        let first = next.checked_sub(1).map_or(description.producer, |at| later[at]);
+        let end = later.get(next).copied();
+        (first..end.unwrap_or(self.joint.len()), description.result && end.is_none())
+    }
+
+    /// Holds a value after one moment up to another, or no longer.
+    fn hold(&mut self, value: usize, from: Moment, to: Moment, is_held: bool) {
+        let bytes = signed(self.joint.values[value].bytes);
+        let bytes = if is_held { bytes } else { -bytes };
         let places = self.place(from) + 1..self.place(to) + 1;
         self.excess += raise(self.vectors, &mut self.beyond[places.clone()], bytes);
         self.log.raises.push((places, bytes));
