@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         if self.moves.is_empty() {
             return;
         }
-        // What a change may cost is drawn first: most add more time than the price of all the excess, and are not made at all.
+        // What a change may cost is drawn first: many add more time than that and the price of all the excess, and are not made.
         let most = -temperature * self.random.unit().ln();
         let time = self.timeline.time_of(&self.moves) as f64;
         let most_excess = self.timeline.excess() as f64 + (most - time) / self.price.of_byte;
@@ -304,7 +304,8 @@ impl<'a> Walk<'a> {
             && !again.reads.is_empty()
         {
             let maker = self.joint.values[self.random.pick(&again.reads)].producer;
-            let [runs, reader_runs] = [maker, position].map(|at| [from, to].map(|stage| self.runs_again(at, stage)));
+            let [runs, reader_runs] =
+                [maker, position].map(|at| [from, to].map(|stage| self.timeline.runs_again(at, stage)));
             let is_new = self.joint.operators[maker].again.is_some() && self.has_room(maker);
             if runs != reader_runs || self.is_moved(maker) || runs == [false; 2] && !is_new {
                 return;
@@ -318,10 +319,6 @@ impl<'a> Walk<'a> {
             }
             position = maker;
         }
-    }
-
-    fn runs_again(&self, position: usize, stage: usize) -> bool {
-        self.timeline.later(position).contains(&stage)
     }
 
     fn is_moved(&self, position: usize) -> bool {
@@ -359,7 +356,7 @@ impl<'a> Walk<'a> {
 
     /// Adds a later run to the change, if it can be one.
     fn toggled(&mut self, position: usize, stage: usize) -> bool {
-        let possible = stage > position && stage < self.joint.len() && !self.runs_again(position, stage);
+        let possible = stage > position && stage < self.joint.len() && !self.timeline.runs_again(position, stage);
         if possible {
             self.moves.push((position, stage));
         }
@@ -409,7 +406,10 @@ mod tests {
                 );
                 for (before, after) in links[0].iter().zip(links[1]) {
                     assert_eq!(before.1, after.1);
-                    assert_eq!(walk.runs_again(before.0, before.1), walk.runs_again(after.0, after.1));
+                    assert_eq!(
+                        walk.timeline.runs_again(before.0, before.1),
+                        walk.timeline.runs_again(after.0, after.1)
+                    );
                 }
             }
             if walk.moves.len() > first.len() {

@@ -122,6 +122,11 @@ impl<'a> Timeline<'a> {
         &self.later[position]
     }
 
+    /// Whether a position runs again in a stage.
+    pub fn runs_again(&self, position: usize, stage: usize) -> bool {
+        self.later[position].contains(&stage)
+    }
+
     /// Time of all later runs.
     pub fn time(&self) -> u64 {
         self.time
@@ -172,7 +177,7 @@ impl<'a> Timeline<'a> {
     pub fn time_of(&self, change: &[(usize, usize)]) -> i64 {
         let time = |&(position, stage): &(usize, usize)| {
             let time = self.joint.operators[position].again.as_ref().map_or(0, |again| signed(again.time));
-            if self.later[position].contains(&stage) { -time } else { time }
+            if self.runs_again(position, stage) { -time } else { time }
         };
         change.iter().map(time).sum()
     }

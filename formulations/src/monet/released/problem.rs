@@ -185,18 +185,22 @@ impl Problem {
 
     /// Least time of a stage: in the forward pass every node once, in another one the backward operator, the fastest way.
     pub fn least_time_of(&self, stage: usize) -> i64 {
-        let least = |ways: &mut dyn Iterator<Item = &Way>| ways.map(|way| way.time).min().unwrap_or(0);
         if stage > 0 {
-            return least(&mut self.stages[stage].variants.iter().flat_map(|variant| &variant.ways));
+            return least_time(self.stages[stage].variants.iter().flat_map(|variant| &variant.ways));
         }
         let nodes = self.nodes.iter().filter(|node| node.parent.is_none());
-        nodes.map(|node| least(&mut node.first.iter()) + node.over.map_or(0, |over| over.time.min(0))).sum()
+        nodes.map(|node| least_time(&node.first) + node.over.map_or(0, |over| over.time.min(0))).sum()
     }
 
     /// A budget in the problem's unit.
     pub fn capacity(&self, budget: Option<u64>) -> Option<i64> {
         budget.map(|budget| i64::try_from(budget / BYTE_UNIT).unwrap_or(i64::MAX))
     }
+}
+
+/// Time of the fastest of some ways; 0 where there is none.
+fn least_time<'w>(ways: impl IntoIterator<Item = &'w Way>) -> i64 {
+    ways.into_iter().map(|way| way.time).min().unwrap_or(0)
 }
 
 /// For each node what is there when it runs: earlier nodes that it or a later node reads, in order.
