@@ -52,9 +52,10 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 
 #ifdef ON_CUDA
 
-// cudaMalloc and cudaFree, of the library that PyTorch has loaded.
+// cudaMalloc, cudaFree and cudaGetLastError, of the library that PyTorch has loaded.
 int (*device_malloc)(void**, size_t) = nullptr;
 int (*device_free)(void*) = nullptr;
+int (*device_last_error)() = nullptr;
 std::unordered_map<int64_t, std::vector<void*>>& spare = *new std::unordered_map<int64_t, std::vector<void*>>;
 Level ordinary_level;
 
@@ -64,6 +65,13 @@ void trim() {
   spare.clear();
 }
 
+// Whether there was that much. Where there was not, the runtime forgets the error: else the next kernel would be blamed for it.
+bool device_has(void*& address, int64_t size) {
+  if (device_malloc(&address, size) == 0) return true;
+  device_last_error();
+  return false;
+}
+
 void* take_ordinary(int64_t size) {
   Lock lock(mutex);
   void* address = nullptr;
@@ -71,9 +79,9 @@ void* take_ordinary(int64_t size) {
   if (!addresses.empty()) {
     address = addresses.back();
     addresses.pop_back();
-  } else if (device_malloc(&address, size) != 0) {
+  } else if (!device_has(address, size)) {
     trim();
-    if (device_malloc(&address, size) != 0) throw std::bad_alloc();
+    if (!device_has(address, size)) throw std::bad_alloc();
   }
   ordinary_level.add(size);
   return address;
@@ -245,9 +253,10 @@ Session& of(void* session) { return **static_cast<std::shared_ptr<Session>*>(ses
 
 #ifdef ON_CUDA
 
-API void cuda_use(void* malloc_function, void* free_function) {
+API void cuda_use(void* malloc_function, void* free_function, void* last_error_function) {
   device_malloc = reinterpret_cast<int (*)(void**, size_t)>(malloc_function);
   device_free = reinterpret_cast<int (*)(void*)>(free_function);
+  device_last_error = reinterpret_cast<int (*)()>(last_error_function);
 }
 
 // What PyTorch's pluggable allocator calls.

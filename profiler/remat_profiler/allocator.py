@@ -30,7 +30,7 @@ _SIGNATURES = {  # the result, and the arguments
     "window_end": "ipp", "log_length": "ip", "log_read": "-paa", "log_find": "ipi", "session_read": "-pa",
 }
 _TOO_LATE = "an arena on a GPU must be asked for (rematplan.plan_cuda) before the first tensor is there"
-_ON_CUDA = {"cuda_use": "-pp", "cuda_level": "-ia"}
+_ON_CUDA = {"cuda_use": "-ppp", "cuda_level": "-ia"}
 
 
 @cache
@@ -70,7 +70,8 @@ def plan_cuda() -> None:
     if runtime is None:
         raise ProfilerError("an arena on a GPU needs a torch that is built for CUDA")
     cuda = ctypes.CDLL(runtime)
-    loaded.cuda_use(*(ctypes.cast(function, ctypes.c_void_p) for function in (cuda.cudaMalloc, cuda.cudaFree)))
+    functions = (cuda.cudaMalloc, cuda.cudaFree, cuda.cudaGetLastError)
+    loaded.cuda_use(*(ctypes.cast(function, ctypes.c_void_p) for function in functions))
     try:
         torch.cuda.memory.change_current_allocator(
             torch.cuda.memory.CUDAPluggableAllocator(loaded._name, "cuda_allocate", "cuda_release"))

@@ -70,7 +70,7 @@ class Speed:
 
     def of(self, node: fx.Node) -> float:
         """Operations per nanosecond of a node."""
-        return self.convolved if "convolution" in str(node.target) else self.flops
+        return self.convolved if _is_convolution(node) else self.flops
 
 
 class Roofline:
@@ -122,7 +122,7 @@ class Measured:
 class Workspaces:
     """Scratch memory of convolutions and attention, which libraries take beyond inputs and outputs: each distinct one runs on
     this device, once, and what was found is kept on disk. Matrix products take none that counts; what a compiler generates
-    takes none. Channels-last images are turned by the compiler and not by the library, which then takes less."""
+    takes none. Images that are channels-last are turned by the compiler and not by a convolution, which then takes less."""
 
     def __init__(self, device: torch.device, *, channels_last: bool = False) -> None:
         self.device, self.channels_last = device, channels_last
@@ -144,7 +144,7 @@ class Workspaces:
 
     def _measure(self, node: fx.Node) -> int:
         with without_fakes(), torch.no_grad():
-            call = _real_call(node, self.device, channels_last=self.channels_last)
+            call = _real_call(node, self.device, channels_last=self.channels_last and _is_convolution(node))
             call()
             return workspace_of(call, self.device)
 
@@ -189,6 +189,10 @@ def costs_for(model: str, device: torch.device, instead: Mapping[fx.Node, fx.Nod
     if model == "measured":
         return Measured(device)
     raise PlanError(f"unknown cost model {model!r}: expected one of {', '.join(MODELS)}")
+
+
+def _is_convolution(node: fx.Node) -> bool:
+    return "convolution" in str(node.target)
 
 
 def flops(node: fx.Node) -> int:

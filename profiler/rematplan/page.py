@@ -13,6 +13,7 @@ import contextlib
 import csv
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -32,6 +33,7 @@ from remat_profiler.allocator import plan_cuda
 
 from .compared import Bench, Conditions, Row, methods, rival_of
 from .costs import speed_of
+from .errors import PlanError
 from .networks import NETWORKS, SIZES
 
 UNFINISHED = 75
@@ -105,7 +107,11 @@ def _summary(name: str, rows: list[Row]) -> str:
     done = [row for row in ours if not row.error]
     theirs = [row for row in rows if not row.ours and not row.error]
     eager = next((row.peak_bytes for row in theirs if row.method == "eager"), 0)
-    kept = f"{sum(not row.over for row in done)} of {len(done)}" + (f" ({len(ours) - len(done)} without a plan)" if done != ours else "")
+    planless = sum(row.error.startswith(f"{PlanError.__name__}:") for row in ours)
+    lacking = ((planless, "without a plan"), (len(ours) - len(done) - planless, "failed"))
+    kept = f"{sum(not row.over for row in done)} of {len(done)}"
+    if done != ours:
+        kept += f" ({', '.join(f'{count} {words}' for count, words in lacking if count)})"
     ratios = [row.against for row in done if row.rival]
     compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {len(ratios)} rows)" if ratios else ""
     lowest = (_mb(min((row.peak_bytes for row in side), default=0)) for side in (theirs, done))
@@ -163,7 +169,8 @@ def _death(code: int, said: str) -> str:
     if code < 0:
         return f"the process ended by {signal.Signals(-code).name}"
     lines = [line for line in said.splitlines() if line.strip()]
-    return f"the process ended with code {code}: {lines[-1][:200] if lines else 'no message'}"
+    message = next((line for line in reversed(lines) if re.match(r"[\w.]+: ", line)), lines[-1] if lines else "no message")
+    return f"the process ended with code {code}: {message[:200]}"
 
 
 def _row(request: str) -> int:

@@ -409,13 +409,14 @@ def test_a_window_that_goes_otherwise_than_planned_says_where(sizes, stopped):
 @pytest.fixture
 def pretended_cuda(monkeypatch):
     """The allocator for tensors on a GPU, with the C library's malloc and free in the place of the device's; what they hold."""
-    loaded, libc, held = library("cuda"), ctypes.CDLL(None), {}
+    loaded, libc, held, errors = library("cuda"), ctypes.CDLL(None), {}, []
     libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 
     @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
     def device_malloc(address, size):
         if size > 1 << 20:
-            return 2  # out of memory
+            errors.append(2)  # out of memory
+            return 2
         address[0] = libc.malloc(size)
         held[address[0]] = size
         return 0
@@ -426,12 +427,18 @@ def pretended_cuda(monkeypatch):
         libc.free(address)
         return 0
 
-    loaded.cuda_use(*(ctypes.cast(function, ctypes.c_void_p) for function in (device_malloc, device_free)))
+    @ctypes.CFUNCTYPE(ctypes.c_int)
+    def last_error():
+        error = errors[-1] if errors else 0
+        errors.clear()
+        return error
+
+    loaded.cuda_use(*(ctypes.cast(function, ctypes.c_void_p) for function in (device_malloc, device_free, last_error)))
     loaded.cuda_allocate.restype, loaded.cuda_allocate.argtypes = ctypes.c_void_p, [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
     loaded.cuda_release.restype = None
     loaded.cuda_release.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
     monkeypatch.setattr(allocator, "_planned_cuda", True)
-    yield types.SimpleNamespace(allocate=lambda size: loaded.cuda_allocate(size, 0, None), held=held,
+    yield types.SimpleNamespace(allocate=lambda size: loaded.cuda_allocate(size, 0, None), held=held, errors=errors,
                                 release=lambda address, size: loaded.cuda_release(address, size, 0, None))
 
 
@@ -456,6 +463,7 @@ def test_on_a_gpu_a_window_follows_the_plan_and_ordinary_memory_of_one_size_is_u
     assert sizes.tolist() == [1000, 2000, 77] and uppers.tolist() == [3, 3, 3]
     assert allocator.cuda_level() == (1024 + 4096, 1024 + 4096 + 512) and pretended_cuda.allocate(0) is None
     assert session.plan(numbers(1), numbers(0), 1 << 30) == 0, "there is not that much"
+    assert not pretended_cuda.errors, "kernels are not blamed for that"
     pretended_cuda.release(first, 900)
 
 

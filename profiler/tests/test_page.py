@@ -27,6 +27,7 @@ def rows():
         Row("mlp", "rematplan", "50%", "a CPU", 60_500_000, 12, 10, 1.2, 0.05, 50_000_000, 49_000_000, 0.1,
             rival="checkpoint-blocks compiled", against=0.79, against_noise=0.02),
         Row("mlp", "rematplan", "30%", "a CPU", budget_bytes=36_000_000, error="PlanError: no plan within 36000000 bytes"),
+        Row("mlp", "rematplan-arena", "60%", error="the process ended by SIGKILL"),
     ]
 
 
@@ -41,7 +42,7 @@ def test_the_page_says_what_is_over_its_budget_and_how_ours_compares():
     assert "| rematplan | 60% | 60.0 | 58.0 | 60.0 | 1.20 ± 0.05 | 0e+00 | 0.81 ± 0.02, checkpoint-blocks compiled |" in text
     assert "| 60.5 (over) |" in text
     assert "no scipy \\| none" in text
-    assert "| mlp | 120.0 | 1 of 2 (1 without a plan) | 60.0 | 60.0 | 0.80 (0.79 to 0.81; 2 rows) |" in text
+    assert "| mlp | 120.0 | 1 of 2 (1 without a plan, 1 failed) | 60.0 | 60.0 | 0.80 (0.79 to 0.81; 2 rows) |" in text
     assert NETWORKS["mlp"][1].words in text
 
 
@@ -102,7 +103,8 @@ def test_rows_with_errors_are_measured_again_when_asked(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words, body", [("not done after 1 s", "sleep 60"), ("ended by SIGKILL", "kill -9 $$"),
-                                         ("ended with code 3: out of luck", "echo out of luck >&2; exit 3")])
+                                         ("ended with code 3: out of luck", "echo out of luck >&2; exit 3"),
+                                         ("code 1: RuntimeError: bad", "printf 'RuntimeError: bad\\nmore of it\\n' >&2; exit 1")])
 def test_a_row_whose_process_ends_without_it_says_so(tmp_path, monkeypatch, words, body):
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\n{body}\n")

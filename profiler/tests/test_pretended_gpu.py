@@ -136,6 +136,23 @@ def test_peaks_and_scratch_memory_are_those_of_the_allocator(gpu, monkeypatch, t
     assert Workspaces(torch.device("cpu")).bytes(unit) == 7, "another device"
 
 
+@pytest.mark.parametrize(("name", "innermost"), [("convolution", 1), ("attention", 3)])
+def test_of_channels_last_images_only_convolutions_are_turned(name, innermost):
+    """Attention on a GPU refuses operands whose last axis is not contiguous."""
+    strides = []
+
+    def operator(x):
+        strides.append(x.stride())
+        return x
+
+    operator.__name__ = operator.__qualname__ = name
+    graph = torch.fx.Graph()
+    x = graph.placeholder("primals_1")
+    x.meta["val"] = torch.zeros(2, 3, 4, 5)
+    Workspaces(torch.device("cpu"), channels_last=True)._measure(graph.call_function(operator, (x,)))
+    assert {stride.index(1) for stride in strides} == {innermost}
+
+
 def test_a_plan_for_a_gpu_leaves_room_for_rests_of_blocks_unless_everything_fits():
     assert [partition._without_rests(1000, peak, torch.device(kind)) for peak, kind in ((2000, "cuda"), (1000, "cuda"), (2000, "cpu"))] == [
         990, 1000, 1000]
