@@ -28,7 +28,7 @@ use order::large_results_last;
 /// time. Then an annealing (`fastsa`, which may change the order) starts from the best schedule so far. If what it finds is
 /// the best, the same program looks for the best schedule in that order. One follows the other, each with all threads, and a
 /// schedule that one finds is a start of all that come later. Where there is no backward pass most orders are open: the search
-/// has a quarter of the time, the annealing three quarters of what is left.
+/// has a sixth of the time, and the annealing begins anew. If that comes to nothing, another begins at the best schedule.
 ///
 /// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
 /// results come last: weight gradients that take more memory than what they are made from.
@@ -233,13 +233,7 @@ impl<'a> Work<'a> {
             let parts = 2 * (rounds - round);
             // A budget that a short annealing misses, a long one may meet.
             let is_long = (self.chooses() || round > 0) && !self.board.has_schedule();
-            let clock = match (is_long, self.trains) {
-                (true, _) => self.clock.all_but(10),
-                // What a good order of so many brings is more than what a program finds in it.
-                (false, false) => self.clock.all_but(4),
-                (false, true) => self.clock.share(parts),
-            };
-            self.anneal(round, clock);
+            self.anneal(round, if is_long { self.clock.all_but(10) } else { self.clock.share(parts) });
             self.keep_order(self.clock.share(parts - 1));
         }
         self.anneal(rounds, self.clock);
@@ -259,7 +253,7 @@ impl<'a> Work<'a> {
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
         self.search(self.clock.at_most(match self.trains {
-            false if operators < MANY => left / 4,
+            false if operators < MANY => left / 6,
             false => left * 2 / 3,
             true if self.is_hard => left / 2,
             true => left * 7 / 8,
