@@ -20,6 +20,9 @@ use crate::search::separation::Solving;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
+/// The first turn of the constraint solver; each round of turns has twice as long as the last.
+const FIRST: Duration = Duration::from_secs(2);
+
 /// The search.
 pub struct Search<'s, 'a> {
     task: &'s Task<'a>,
@@ -89,12 +92,11 @@ pub fn search(
 
 impl Search<'_, '_> {
     fn run(mut self) -> Result<Ended, MethodError> {
-        // With a choice of strategies each gets its turn, and twice as much in the next round.
+        // With a choice of strategies each gets its turn.
         let choice = self.constraints.supports(CpCapability::Emphasis).is_ok();
         let turns: &[Emphasis] = if choice { &[Emphasis::Relaxation, Emphasis::Cores] } else { &[Emphasis::Default] };
-        let slice = Duration::from_secs(if choice { 5 } else { 15 });
-        // Of a short time the first turn leaves most to what finds schedules.
-        let mut slice = self.clock.left().map_or(slice, |left| slice.min(left / 5));
+        // What it does not prove soon, Checkmate's relaxation may; and of a short time most is left to what finds schedules.
+        let mut slice = self.clock.left().map_or(FIRST, |left| FIRST.min(left / 5));
         loop {
             for &emphasis in turns {
                 self.incumbent.hear();
