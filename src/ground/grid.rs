@@ -224,10 +224,14 @@ impl Grid {
     }
 }
 
-/// A text in lines of at most so many characters, broken after spaces and commas and before brackets where there are any.
+/// A text in lines of at most so many characters, broken after spaces and commas and before brackets where there are any. All
+/// are indented as the text is.
 fn broken(text: &str, width: usize) -> Vec<String> {
+    let bare = text.trim_start();
+    let indent = " ".repeat(text.len() - bare.len());
+    let width = width.saturating_sub(indent.len());
     let mut lines = vec![String::new()];
-    for part in text.replace(' ', " \0").replace(',', ",\0").replace('[', "\0[").split('\0') {
+    for part in bare.replace(' ', " \0").replace(',', ",\0").replace('[', "\0[").split('\0') {
         let mut rest: Vec<char> = part.chars().collect();
         let used = lines.last().map_or(0, |line| line.chars().count());
         if used > 0 && used + part.trim_end().chars().count() > width {
@@ -243,7 +247,7 @@ fn broken(text: &str, width: usize) -> Vec<String> {
         }
         lines.last_mut().into_iter().for_each(|line| line.extend(rest.drain(..)));
     }
-    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+    lines.iter().map(|line| format!("{indent}{}", line.trim_end())).collect()
 }
 
 #[cfg(test)]
@@ -274,7 +278,7 @@ mod tests {
         let mut grid = Grid::new(&["claim", "0.25x", "0.50x", "0.75x"]).numeric_from(1);
         grid.row(["optimum: chain, memory-persistent", "10.5", "20.25", "3"]);
         grid.rule();
-        grid.row(["monet[modes=intermediate-activated]", "1", "2", "3"]);
+        grid.row(["  monet[modes=intermediate-activated]", "1", "2", "3"]);
         assert_eq!(grid.folded(100), grid.render(Format::Text));
         insta::assert_snapshot!(grid.folded(32), @"
         claim               0.25x  0.50x
@@ -282,18 +286,18 @@ mod tests {
         optimum: chain,      10.5  20.25
         memory-persistent
         ────────────────────────────────
-        monet                   1      2
-        [modes=intermediat
-        e-activated]
+          monet                 1      2
+          [modes=intermedi
+          ate-activated]
 
         claim               0.75x
         ─────────────────────────
         optimum: chain,         3
         memory-persistent
         ─────────────────────────
-        monet                   3
-        [modes=intermediat
-        e-activated]
+          monet                 3
+          [modes=intermedi
+          ate-activated]
         ");
         for width in [32, 40, 50, 60] {
             assert!(grid.folded(width).lines().all(|line| line.chars().count() <= width), "{width}");
