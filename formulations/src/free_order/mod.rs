@@ -13,7 +13,7 @@ use remat_core::Instance;
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::free_order::graph::Graph;
-use crate::free_order::model::Intervals;
+use crate::free_order::model::{Chosen, Intervals};
 use crate::method::report::Progress as Report;
 use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
 use crate::search::clock::{Clock, Pace};
@@ -65,8 +65,10 @@ use crate::staged::joint::is_within_reach;
 /// This project. The blocks of stages that `checkmate-ilp` searches, with first runs no longer tied to a stage.
 pub struct FreeOrderBound;
 
-/// Branch-and-bound nodes of the first round; each round may use twice as many as the last.
+/// Branch-and-bound nodes of the first round without a time limit; each round may use twice as many as the last.
 const NODES: u64 = 50;
+/// Which part of the bound a relaxation may leave open as long as what it comes to does not fit.
+const COARSE: f64 = 1e-4;
 /// Points of the first round.
 const FIRST: usize = 2;
 
@@ -97,8 +99,17 @@ impl Method for FreeOrderBound {
         let graph = Graph::new(context.instance);
         context.answer_each(|index, budget| {
             let clock = Clock::start(context.limits.time);
-            Search { context, index, graph: &graph, solving, clock, bound: graph.least_time(), note: String::new() }
-                .run(budget)
+            Search {
+                context,
+                index,
+                graph: &graph,
+                solving,
+                clock,
+                bound: graph.least_time(),
+                part: COARSE,
+                note: String::new(),
+            }
+            .run(budget)
         });
         Ok(())
     }
@@ -112,12 +123,14 @@ struct Search<'s, 'c> {
     solving: Solving,
     clock: Clock,
     bound: u64,
+    /// Which part of the bound a relaxation may leave open.
+    part: f64,
     note: String,
 }
 
 impl<'g> Follower<Intervals<'g>> for Search<'_, '_> {
     fn gap(&self) -> f64 {
-        TOLERANCE * self.bound as f64
+        self.part * self.bound as f64
     }
 
     fn start(&self, _: &Intervals<'g>) -> Option<Vec<f64>> {
@@ -180,7 +193,7 @@ impl Search<'_, '_> {
             let mut relaxation = Intervals::new(graph, budget, points.clone());
             let terms = Terms {
                 clock: self.clock,
-                nodes: Some(nodes),
+                nodes: (!self.clock.is_limited()).then_some(nodes),
                 from: Pass::Relaxed,
                 until: Pass::Whole,
                 interrupt: None,
@@ -196,26 +209,27 @@ impl Search<'_, '_> {
                 graph.path.len(),
                 outcome.size
             );
-            let limited = matches!(outcome.stop, Stop::NodeLimit);
-            if outcome.stop == Stop::Infeasible
-                || !matches!(outcome.stop, Stop::Optimal | Stop::GapReached | Stop::NodeLimit)
-            {
+            let limited = outcome.stop == Stop::NodeLimit;
+            if !limited && !matches!(outcome.stop, Stop::Optimal | Stop::GapReached) {
                 return Ok(outcome.stop);
             }
             if self.clock.is_over() {
                 return Ok(Stop::TimeLimit);
             }
+            nodes = nodes.saturating_mul(2);
             let finer =
                 outcome.incumbent.as_ref().map(|values| finer(graph, &relaxation, budget, values)).unwrap_or_default();
-            nodes = nodes.saturating_mul(2);
-            match finer.is_empty() {
-                true if limited => {}
-                true => return Ok(outcome.stop),
-                false => {
-                    points.extend(finer);
-                    points.sort_unstable();
-                    points.dedup();
+            if !finer.is_empty() {
+                points.extend(finer);
+                points.sort_unstable();
+                points.dedup();
+            } else if !limited {
+                let left =
+                    outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
+                if self.part <= TOLERANCE || left * relaxation.time_unit() <= TOLERANCE * self.bound as f64 {
+                    return Ok(outcome.stop);
                 }
+                self.part = TOLERANCE;
             }
         }
     }
@@ -232,60 +246,113 @@ fn first_points(length: usize) -> Vec<usize> {
 /// Points of the path, at most one in each interval, where what a solution runs there exceeds the budget most.
 fn finer(graph: &Graph, relaxation: &Intervals<'_>, budget: u64, values: &[f64]) -> Vec<usize> {
     let mut finer = Vec::new();
+    let mut ran = vec![false; graph.nodes.len()];
     for interval in 0..=relaxation.points.len() {
         let from = interval.checked_sub(1).map_or(0, |before| relaxation.points[before] + 1);
         let until = relaxation.points.get(interval).copied().unwrap_or(graph.path.len());
-        if from >= until {
+        let mut runs = relaxation.chosen(interval, values);
+        for run in &mut runs {
+            run.again &= relaxation.has_home(run.at) || ran[run.at];
+        }
+        for run in &runs {
+            ran[run.at] = true;
+        }
+        if from >= until || runs.is_empty() {
             continue;
         }
-        let chosen = relaxation.chosen(interval, values);
-        if chosen.is_empty() {
-            continue;
-        }
-        let needs = needs(graph, relaxation, interval, &chosen, values);
+        let before = interval.checked_sub(1);
+        let ends = Ends {
+            carried: &|tensor| before.is_some_and(|before| relaxation.is_there(before, tensor, values)),
+            stays: &|tensor| relaxation.is_there(interval, tensor, values),
+        };
+        let turns = in_turn(graph, &runs, ends);
+        let runs: Vec<Chosen> = turns.iter().map(|turn| turn.1).collect();
+        let needs = needs(graph, &runs, ends);
         let worst = (0..needs.len()).max_by_key(|&at| (needs[at], std::cmp::Reverse(at)));
-        let Some(worst) = worst.filter(|&worst| needs[worst] > i128::from(budget)) else { continue };
-        // The last operator of the path that runs no later than that, or else the first.
-        let position = chosen[worst].0;
-        let point = from + graph.path[from..until].partition_point(|&at| at <= position).saturating_sub(1);
-        finer.push(point);
+        if let Some(worst) = worst.filter(|&worst| needs[worst] > i128::from(budget)) {
+            // The last operator of the path that runs no later than that, or else the first.
+            let position = turns[worst].0;
+            finer.push(from + graph.path[from..until].partition_point(|&at| at <= position).saturating_sub(1));
+        }
     }
     finer
 }
 
-/// Memory during each of the runs of an interval, one after the other; what is read no more in it and not there at its end is
-/// freed, and so is what is made again.
-fn needs(
-    graph: &Graph,
-    relaxation: &Intervals<'_>,
-    interval: usize,
-    chosen: &[(usize, usize)],
-    values: &[f64],
-) -> Vec<i128> {
-    let count = chosen.len();
-    let mut needs = vec![i128::from(graph.base_bytes); count];
-    for (tensor, made) in graph.tensors.iter().enumerate() {
-        let carried = interval.checked_sub(1).is_some_and(|before| relaxation.is_there(before, tensor, values));
-        let stays = relaxation.is_there(interval, tensor, values);
-        let makes = chosen.iter().position(|&(at, way)| graph.nodes[at].ways[way].makes.contains(&tensor));
-        let read = |at: &usize| {
-            let (operator, way) = chosen[*at];
-            graph.nodes[operator].ways[way].reads.binary_search(&tensor).is_ok()
+/// What is there when an interval begins, and when it ends.
+#[derive(Clone, Copy)]
+struct Ends<'e> {
+    carried: &'e dyn Fn(usize) -> bool,
+    stays: &'e dyn Fn(usize) -> bool,
+}
+
+/// The runs of an interval one after the other, each with the operator whose turn it is: first runs as they are given, and
+/// before each of them those of other operators that it is the first to need, directly or through others. What has run for
+/// the first time in the interval, too, runs again before the last that needs it.
+fn in_turn(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<(usize, Chosen)> {
+    let end = runs.len() - 1;
+    let mut late = vec![false; graph.nodes.len()];
+    for run in runs.iter().filter(|run| !run.again) {
+        late[run.at] = true;
+    }
+    let mut places: Vec<usize> = late.iter().map(|&late| if late { 0 } else { end }).collect();
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_unstable_by_key(|&at| std::cmp::Reverse((runs[at].at, runs[at].again)));
+    let mut place = vec![0; runs.len()];
+    for &at in &order {
+        let Chosen { at: operator, way, again } = runs[at];
+        let way = &graph.nodes[operator].ways[way];
+        place[at] = match again {
+            false => at,
+            true if late[operator] && way.makes.iter().any(|&tensor| (ends.stays)(tensor)) => end,
+            true => places[operator],
         };
-        let from = if carried { Some(0) } else { makes };
-        let Some(from) = from else { continue };
-        let until = if stays { Some(count - 1) } else { (from..count).rev().find(read).or(makes) };
-        let Some(until) = until else { continue };
-        // Dropped between its last read before it is made again and that run.
-        let gap = makes.filter(|_| carried).map(|makes| ((0..makes).rev().find(read).map_or(0, |at| at + 1), makes));
-        for (at, need) in needs.iter_mut().enumerate().take(until + 1).skip(from) {
-            if gap.is_none_or(|(begin, end)| at < begin || at >= end) {
-                *need += i128::from(made.bytes);
-            }
+        for &tensor in way.reads.iter().filter(|&&tensor| !(ends.carried)(tensor)) {
+            let producer = graph.tensors[tensor].producer;
+            let other = places[producer];
+            places[producer] = if late[producer] { other.max(place[at]) } else { other.min(place[at]) };
         }
     }
-    for (need, &(at, way)) in needs.iter_mut().zip(chosen) {
-        *need += graph.nodes[at].ways[way].beside;
+    order.sort_unstable_by_key(|&at| (place[at], !runs[at].again, runs[at].at));
+    order.into_iter().map(|at| (runs[place[at]].at, runs[at])).collect()
+}
+
+/// Memory during each of the runs of an interval, one after the other; what is read no more in it and not there at its end is
+/// freed, and so is what is made again.
+fn needs(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<i128> {
+    // By tensor, when it is read or made.
+    let mut touches: Vec<Vec<(usize, bool)>> = vec![Vec::new(); graph.tensors.len()];
+    for (at, run) in runs.iter().enumerate() {
+        let way = &graph.nodes[run.at].ways[run.way];
+        way.reads.iter().for_each(|&tensor| touches[tensor].push((at, false)));
+        way.makes.iter().for_each(|&tensor| touches[tensor].push((at, true)));
     }
-    needs
+    let mut changes = vec![0_i128; runs.len() + 1];
+    let mut there = |tensor: usize, from: usize, last: usize| {
+        changes[from] += i128::from(graph.tensors[tensor].bytes);
+        changes[last + 1] -= i128::from(graph.tensors[tensor].bytes);
+    };
+    for (tensor, touches) in touches.iter().enumerate() {
+        // Since when it is there, and its last use.
+        let mut open = (ends.carried)(tensor).then_some((0, None));
+        for &(at, makes) in touches {
+            if makes {
+                if let Some((from, Some(last))) = open {
+                    there(tensor, from, last);
+                }
+                open = Some((at, Some(at)));
+            } else if let Some((_, last)) = &mut open {
+                *last = Some(at);
+            }
+        }
+        let Some((from, last)) = open else { continue };
+        if let Some(last) = if (ends.stays)(tensor) { Some(runs.len() - 1) } else { last } {
+            there(tensor, from, last);
+        }
+    }
+    let mut bytes = i128::from(graph.base_bytes);
+    let need = |(run, change): (&Chosen, i128)| {
+        bytes += change;
+        bytes + graph.nodes[run.at].ways[run.way].beside
+    };
+    runs.iter().zip(changes).map(need).collect()
 }

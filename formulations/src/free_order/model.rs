@@ -1,12 +1,14 @@
 //! The linear relaxation of all legal schedules, over the intervals between some first runs of the path.
 //!
 //! Interval k ends with the first run of the k-th point; the last one is the rest. `there[k][a]`: tensor a is resident during
-//! the run that ends interval k. `runs[k][i][p]`: operator i runs with implementation p in interval k, once or more often.
-//! `stays[k][a]`: a is resident all through interval k.
+//! the run that ends interval k. `own[i][p]`: operator i runs first with implementation p, in the interval where that must be.
+//! `again[k][i][p]`: operator i runs in interval k, in another run than that, once or more often. `stays[k][a]`: a is there at
+//! the end of interval k and was not made again in it.
 
 use remat_solvers::{Kind, Model, RowBlock};
 
-use crate::free_order::graph::{Graph, Made, Way};
+use crate::free_order::graph::{Graph, Made, Node, Way};
+use crate::search::paths::{Paths, Section, common, needs};
 use crate::search::separation::{Pass, Relaxation};
 use crate::search::term::{Scale, Sum, Term};
 
@@ -24,9 +26,49 @@ pub struct Intervals<'g> {
     room: f64,
     /// By operator, the intervals in which it may run and that may be of use.
     spans: Vec<Option<(usize, usize)>>,
-    runs: Vec<Vec<Vec<Term>>>,
+    /// By operator, the interval of its first run where that is the same in all schedules, and that run.
+    homes: Vec<Option<usize>>,
+    own: Vec<Vec<Term>>,
+    again: Vec<Vec<Vec<Term>>>,
     there: Vec<Vec<Term>>,
     stays: Vec<Vec<Term>>,
+    /// By interval, what is there during first runs of the path inside it.
+    pieces: Vec<Vec<Piece>>,
+}
+
+/// By how much a tensor is there during the first runs of the path, from one position on until before another.
+struct Piece {
+    tensor: usize,
+    from: usize,
+    until: usize,
+    there: Sum,
+}
+
+/// A run that a vector chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The operator.
+    pub at: usize,
+    /// Its implementation.
+    pub way: usize,
+    /// Whether it may not be the first run.
+    pub again: bool,
+}
+
+/// A memory row inside an interval.
+#[derive(Clone, Copy, Debug)]
+enum Inside {
+    /// At the first run of a position of the path.
+    Step(usize),
+    /// At a run of an operator at any time; the other runs or the first one.
+    Run { at: usize, again: bool },
+}
+
+/// A run that exceeds the memory.
+struct Over {
+    inside: Inside,
+    way: usize,
+    memory: f64,
 }
 
 impl<'g> Intervals<'g> {
@@ -38,15 +80,18 @@ impl<'g> Intervals<'g> {
         let spans = spans(graph, &points);
         let mut model = Self {
             graph,
-            points,
             model: Model::default(),
             scale,
             // Signed: fixed bytes alone may exceed the budget.
             room: scale.bytes(room) - scale.bytes(graph.base_bytes.saturating_sub(budget)),
+            homes: homes(graph, &points),
+            points,
+            own: vec![Vec::new(); graph.nodes.len()],
             spans,
-            runs: Vec::new(),
+            again: Vec::new(),
             there: Vec::new(),
             stays: Vec::new(),
+            pieces: Vec::new(),
         };
         for interval in 0..model.intervals() {
             model.add_columns(interval);
@@ -55,6 +100,8 @@ impl<'g> Intervals<'g> {
             if interval < model.points.len() {
                 model.point(interval);
             }
+            let pieces = model.pieces_in(interval);
+            model.pieces.push(pieces);
         }
         model.counts();
         model
@@ -73,22 +120,30 @@ impl<'g> Intervals<'g> {
     fn add_columns(&mut self, interval: usize) {
         let graph = self.graph;
         let end = self.end_of(interval);
-        let mut runs = Vec::with_capacity(graph.nodes.len());
+        let mut again = Vec::with_capacity(graph.nodes.len());
         for (at, node) in graph.nodes.iter().enumerate() {
-            let possible = self.spans[at].is_some_and(|(first, last)| (first..=last).contains(&interval));
-            let only = end == Some(at) && node.ways.iter().filter(|way| !way.recompute).count() == 1;
-            let term = |way: &Way| match () {
-                () if !possible || end == Some(at) && way.recompute => Term::Zero,
-                () if only => Term::One,
-                () => Term::Column(self.model.binary(self.scale.duration(way.time))),
-            };
-            let terms: Vec<Term> = node.ways.iter().map(term).collect();
-            if only {
-                self.model.offset += self.scale.duration(node.least_time());
+            let home = self.homes[at];
+            if home == Some(interval) {
+                let alone = node.ways.iter().filter(|way| !way.recompute).count() == 1;
+                let own = node.ways.iter().map(|way| match () {
+                    () if way.recompute => Term::Zero,
+                    () if alone => Term::One,
+                    () => Term::Column(self.model.binary(self.scale.duration(way.time))),
+                });
+                self.own[at] = own.collect();
+                if alone {
+                    self.model.offset += self.scale.duration(node.least_time());
+                }
             }
-            runs.push(terms);
+            let possible = self.spans[at].is_some_and(|(first, last)| (first..=last).contains(&interval));
+            let other = |way: &Way| home.is_none() || !node.once && (way.recompute || !node.updates_state);
+            let term = |way: &Way| {
+                let may = possible && end != Some(at) && other(way);
+                if may { Term::Column(self.model.binary(self.scale.duration(way.time))) } else { Term::Zero }
+            };
+            again.push(node.ways.iter().map(term).collect());
         }
-        self.runs.push(runs);
+        self.again.push(again);
         let kept = |at: usize, tensor: &Made| {
             let useful = |reader: &usize| self.spans[*reader].is_some_and(|(_, last)| last > interval);
             let made = self.spans[tensor.producer].is_some_and(|(first, _)| first <= interval);
@@ -124,21 +179,43 @@ impl<'g> Intervals<'g> {
         let mut sum = Sum::default();
         let Some(before) = interval.checked_sub(1) else { return sum };
         sum.add(1.0, self.there[before][tensor]);
-        let end = self.end_of(before).map(|end| (end, &self.graph.nodes[end].ways));
-        for (end, at, _) in end.iter().flat_map(|&(end, ways)| {
-            let over = move |&(_, way): &(usize, &Way)| way.overwrites == Some(tensor);
-            ways.iter().enumerate().filter(over).map(move |(at, way)| (end, at, way))
-        }) {
-            sum.add(-1.0, self.runs[before][end][at]);
+        for (way, &own) in self.end_of(before).into_iter().flat_map(|end| self.first_ways(end)) {
+            if way.overwrites == Some(tensor) {
+                sum.add(-1.0, own);
+            }
         }
         sum
     }
 
+    /// The ways of an operator's first run, where its interval is certain.
+    fn first_ways(&self, at: usize) -> impl Iterator<Item = (&'g Way, &Term)> {
+        self.graph.nodes[at].ways.iter().zip(&self.own[at])
+    }
+
+    /// The ways of its other runs in an interval.
+    fn other_ways(&self, interval: usize, at: usize) -> impl Iterator<Item = (&'g Way, &Term)> {
+        self.graph.nodes[at].ways.iter().zip(&self.again[interval][at])
+    }
+
+    /// Runs other than the first that make a tensor in an interval.
+    fn remade(&self, interval: usize, tensor: usize) -> Sum {
+        let ways = self.other_ways(interval, self.graph.tensors[tensor].producer);
+        Sum::of(ways.filter(|(way, _)| way.makes.contains(&tensor)).map(|(_, &runs)| (1.0, runs)))
+    }
+
+    /// Whether the first run of a tensor's operator is in an interval.
+    fn is_home(&self, interval: usize, tensor: usize) -> bool {
+        self.homes[self.graph.tensors[tensor].producer] == Some(interval)
+    }
+
     /// Runs that make a tensor in an interval.
     fn made(&self, interval: usize, tensor: usize) -> Sum {
-        let producer = self.graph.tensors[tensor].producer;
-        let ways = self.graph.nodes[producer].ways.iter().zip(&self.runs[interval][producer]);
-        Sum::of(ways.filter(|(way, _)| way.makes.contains(&tensor)).map(|(_, &runs)| (1.0, runs)))
+        let mut made = self.remade(interval, tensor);
+        if self.is_home(interval, tensor) {
+            let first = self.first_ways(self.graph.tensors[tensor].producer);
+            first.filter(|(way, _)| way.makes.contains(&tensor)).for_each(|(_, &own)| made.add(1.0, own));
+        }
+        made
     }
 
     /// A row `sum <= others`, unless it holds anyway.
@@ -163,19 +240,24 @@ impl<'g> Intervals<'g> {
                 continue;
             }
             let (carried, made) = (self.carried(interval, tensor), self.made(interval, tensor));
-            let is_nothing = |sum: &Sum| sum.terms.is_empty() && sum.constant <= 0.0;
-            if is_nothing(&carried) {
+            let (home, remade) = (self.is_home(interval, tensor), self.remade(interval, tensor));
+            let is_carried = !carried.is_nothing();
+            if !is_carried {
                 self.at_most(Sum::of([(1.0, there)]), &[&made]);
+            }
+            if !is_carried && !home {
                 continue;
             }
-            *stays = if is_nothing(&made) {
+            *stays = if remade.is_nothing() {
                 there
             } else {
                 Term::Column(self.model.column(0.0, 1.0, 0.0, Kind::Continuous))
             };
-            self.at_most(Sum::of([(1.0, *stays)]), &[&carried]);
+            if !home {
+                self.at_most(Sum::of([(1.0, *stays)]), &[&carried]);
+            }
             if *stays != there {
-                self.at_most(Sum::of([(1.0, there), (-1.0, *stays)]), &[&made]);
+                self.at_most(Sum::of([(1.0, there), (-1.0, *stays)]), &[&remade]);
             }
         }
         self.stays.push(stays);
@@ -185,34 +267,33 @@ impl<'g> Intervals<'g> {
     fn dependencies(&mut self, interval: usize) {
         let graph = self.graph;
         for (at, node) in graph.nodes.iter().enumerate() {
-            if self.runs[interval][at].iter().all(|&term| term == Term::Zero) {
+            let own = if self.homes[at] == Some(interval) { &self.own[at][..] } else { &[] };
+            let runs: Vec<(&Way, Term)> = [own, &self.again[interval][at]]
+                .iter()
+                .flat_map(|runs| node.ways.iter().zip(runs.iter().copied()))
+                .collect();
+            let runs: Vec<(&Way, Term)> = runs.into_iter().filter(|run| run.1 != Term::Zero).collect();
+            if runs.is_empty() {
                 continue;
             }
             for &tensor in &node.reads {
                 let found = [&self.carried(interval, tensor), &self.made(interval, tensor)];
-                for (way, runs) in node.ways.iter().zip(self.runs[interval][at].clone()) {
-                    if runs != Term::Zero && way.reads.binary_search(&tensor).is_ok() {
-                        self.at_most(Sum::of([(1.0, runs)]), &found);
-                    }
+                for &(_, run) in runs.iter().filter(|(way, _)| way.reads.binary_search(&tensor).is_ok()) {
+                    self.at_most(Sum::of([(1.0, run)]), &found);
                 }
             }
         }
     }
 
-    /// The first run that ends an interval: one implementation, what it touches is there, and its memory.
+    /// The first run that ends an interval: what it touches is there, and its memory.
     fn point(&mut self, interval: usize) {
         let Some(end) = self.end_of(interval) else { return };
-        let node = &self.graph.nodes[end];
-        let runs = self.runs[interval][end].clone();
-        if !runs.contains(&Term::One) {
-            let sum = Sum::of(runs.iter().map(|&runs| (1.0, runs)));
-            self.model.equal(1.0, sum.terms);
-        }
-        for (way, &runs) in node.ways.iter().zip(&runs).filter(|&(_, &runs)| runs != Term::Zero) {
+        let ways: Vec<(&Way, Term)> = self.first_ways(end).map(|(way, &own)| (way, own)).collect();
+        for (way, own) in ways.into_iter().filter(|&(_, own)| own != Term::Zero) {
             for &tensor in way.reads.iter().chain(&way.makes) {
                 let there = self.there[interval][tensor];
                 if there != Term::One {
-                    self.at_most(Sum::of([(1.0, runs), (-1.0, there)]), &[]);
+                    self.at_most(Sum::of([(1.0, own), (-1.0, there)]), &[]);
                 }
             }
         }
@@ -224,8 +305,8 @@ impl<'g> Intervals<'g> {
     fn memory(&self, interval: usize, end: usize) -> Sum {
         let tensors = self.graph.tensors.iter().zip(&self.there[interval]);
         let mut sum = Sum::of(tensors.map(|(tensor, &there)| (self.scale.bytes(tensor.bytes), there)));
-        for (way, &runs) in self.graph.nodes[end].ways.iter().zip(&self.runs[interval][end]) {
-            sum.add(way.beside as f64 / self.scale.memory, runs);
+        for (way, &own) in self.first_ways(end) {
+            sum.add(way.beside as f64 / self.scale.memory, own);
         }
         sum.merge();
         sum
@@ -233,8 +314,7 @@ impl<'g> Intervals<'g> {
 
     /// The runs of an operator that update state as its first run does, in the intervals up to one.
     fn first_runs(&self, at: usize, until: usize) -> Sum {
-        let ways = &self.graph.nodes[at].ways;
-        let runs = self.runs[..=until].iter().flat_map(|runs| ways.iter().zip(&runs[at]));
+        let runs = (0..=until).flat_map(|interval| self.other_ways(interval, at));
         Sum::of(runs.filter(|(way, _)| !way.recompute).map(|(_, &runs)| (1.0, runs)))
     }
 
@@ -243,9 +323,16 @@ impl<'g> Intervals<'g> {
         let graph = self.graph;
         let rest = self.points.len();
         for (at, node) in graph.nodes.iter().enumerate() {
+            if self.homes[at].is_some() {
+                if !self.own[at].contains(&Term::One) {
+                    let sum = Sum::of(self.own[at].iter().map(|&own| (1.0, own)));
+                    self.model.equal(1.0, sum.terms);
+                }
+                continue;
+            }
             for (index, _) in node.ways.iter().enumerate().filter(|(_, way)| way.recompute) {
                 for interval in 0..=rest {
-                    let again = self.runs[interval][at][index];
+                    let again = self.again[interval][at][index];
                     self.at_most(Sum::of([(1.0, again)]), &[&self.first_runs(at, interval)]);
                 }
             }
@@ -258,58 +345,198 @@ impl<'g> Intervals<'g> {
         }
     }
 
-    /// Least memory while an operator runs in an interval, but for the run that ends it; holds whether it does or not.
-    fn memory_inside(&self, interval: usize, at: usize, way: usize) -> Sum {
-        let (runs, way) = (self.runs[interval][at][way], &self.graph.nodes[at].ways[way]);
-        let tensors = self.graph.tensors.iter().zip(&self.stays[interval]).enumerate();
-        let beside = tensors.filter(|&(tensor, (_, &stays))| stays != Term::Zero && !way.touches(tensor));
-        let mut sum = Sum::of(beside.map(|(_, (tensor, &stays))| (self.scale.bytes(tensor.bytes), stays)));
-        sum.add(self.scale.bytes(way.touched_bytes), runs);
+    /// What is there during the first runs of the path inside an interval: what was made before in every schedule and is read
+    /// by a first run later in the interval, unless it is made again there; and what is there at the end, likewise.
+    fn pieces_in(&self, interval: usize) -> Vec<Piece> {
+        let graph = self.graph;
+        let (first, last) = self.inside(interval);
+        let mut pieces = Vec::new();
+        for (tensor, made) in graph.tensors.iter().enumerate().filter(|(_, made)| made.bytes > 0) {
+            let before = graph.nodes[made.producer].before;
+            let certainly = |reader: usize| {
+                let mut ways = self.first_ways(reader).filter(|(way, _)| !way.recompute);
+                self.homes[reader] == Some(interval) && ways.all(|(way, _)| way.reads.binary_search(&tensor).is_ok())
+            };
+            let readers = made.readers.iter().copied().filter(|&reader| certainly(reader));
+            let read = readers.map(|reader| graph.nodes[reader].after).max().unwrap_or(0);
+            let stays = self.stays[interval][tensor];
+            let from = if self.is_home(interval, tensor) { before } else { first };
+            let mut push = |from: usize, until: usize, there: Sum| {
+                let (from, until) = (from.max(first), until.min(last));
+                if from < until && !there.is_nothing() {
+                    pieces.push(Piece { tensor, from, until, there });
+                }
+            };
+            let needed = before.max(first);
+            push(from, needed.min(last), Sum::of([(1.0, stays)]));
+            push(needed, read, Sum::of([(1.0, Term::One)]).plus(-1.0, &self.remade(interval, tensor)));
+            push(read.max(needed), last, Sum::of([(1.0, stays)]));
+        }
+        pieces
+    }
+
+    /// Positions of the path whose first runs are inside an interval: from one on until before another.
+    fn inside(&self, interval: usize) -> (usize, usize) {
+        let first = interval.checked_sub(1).map_or(0, |before| self.points[before] + 1);
+        (first, self.points.get(interval).copied().unwrap_or(self.graph.path.len()))
+    }
+
+    /// The way of a row, and whether its run takes place.
+    fn run(&self, interval: usize, inside: Inside, way: usize) -> (&'g Way, Term) {
+        let (at, again) = match inside {
+            Inside::Step(position) => (self.graph.path[position], false),
+            Inside::Run { at, again } => (at, again),
+        };
+        let runs = if again { &self.again[interval][at] } else { &self.own[at] };
+        (&self.graph.nodes[at].ways[way], runs[way])
+    }
+
+    /// Least memory during a run inside an interval; holds whether it takes place or not.
+    fn memory_inside(&self, interval: usize, inside: Inside, way: usize) -> Sum {
+        let (way, run) = self.run(interval, inside, way);
+        let mut sum = Sum::of([(self.scale.bytes(way.touched_bytes), run)]);
+        let mut add = |tensor: usize, there: &Sum| {
+            if !way.touches(tensor) {
+                let bytes = self.scale.bytes(self.graph.tensors[tensor].bytes);
+                sum.constant += bytes * there.constant;
+                sum.terms.extend(there.terms.iter().map(|&(column, factor)| (column, bytes * factor)));
+            }
+        };
+        if let Inside::Step(position) = inside {
+            let there = |piece: &&Piece| (piece.from..piece.until).contains(&position);
+            self.pieces[interval].iter().filter(there).for_each(|piece| add(piece.tensor, &piece.there));
+        } else {
+            let all = (0..self.graph.tensors.len()).filter(|&tensor| !self.is_home(interval, tensor));
+            all.for_each(|tensor| add(tensor, &Sum::of([(1.0, self.stays[interval][tensor])])));
+        }
         sum.merge();
         sum
     }
 
-    /// What [`Self::memory_inside`] comes to in a vector, for every run of an interval that is a column.
-    fn memory_values(&self, interval: usize, values: &[f64]) -> Vec<(usize, usize, f64)> {
-        let stays: Vec<f64> = (self.graph.tensors.iter().zip(&self.stays[interval]))
-            .map(|(tensor, stays)| self.scale.bytes(tensor.bytes) * stays.value(values))
-            .collect();
-        let all: f64 = stays.iter().sum();
-        let mut found = Vec::new();
-        for (at, node) in self.graph.nodes.iter().enumerate() {
-            if self.end_of(interval) == Some(at) {
-                continue;
-            }
-            for (index, way) in node.ways.iter().enumerate() {
-                let runs = self.runs[interval][at][index].value(values);
-                if runs > TOLERANCE {
-                    let makes = way.makes.iter().filter(|made| way.reads.binary_search(made).is_err());
-                    let touched: f64 = way.reads.iter().chain(makes).map(|&tensor| stays[tensor]).sum();
-                    found.push((at, index, all - touched + self.scale.bytes(way.touched_bytes) * runs));
-                }
-            }
-        }
-        found
+    /// What [`Self::memory_inside`] comes to in a vector for each way of a run that takes place, where so much is there in all,
+    /// and of each tensor so much.
+    fn memory_values(
+        &self,
+        (interval, inside): (usize, Inside),
+        values: &[f64],
+        all: f64,
+        there: impl Fn(usize) -> f64,
+    ) -> impl Iterator<Item = Over> {
+        let ways = match inside {
+            Inside::Step(position) => self.own[self.graph.path[position]].len(),
+            Inside::Run { at, .. } => self.graph.nodes[at].ways.len(),
+        };
+        (0..ways).filter_map(move |index| {
+            let (way, run) = self.run(interval, inside, index);
+            let run = run.value(values);
+            let makes = way.makes.iter().filter(|made| way.reads.binary_search(made).is_err());
+            let touched: f64 = way.reads.iter().chain(makes).map(|&tensor| there(tensor)).sum();
+            let memory = all - touched + self.scale.bytes(way.touched_bytes) * run;
+            (run > TOLERANCE && memory > self.room + TOLERANCE).then_some(Over { inside, way: index, memory })
+        })
     }
 
-    /// The operators that run in an interval, by a vector, with their implementations; in the instance's order, the one whose
-    /// run ends the interval last.
-    pub fn chosen(&self, interval: usize, values: &[f64]) -> Vec<(usize, usize)> {
+    /// The runs of an interval at any time that exceed the memory in a vector.
+    fn runs_over(&self, interval: usize, values: &[f64]) -> Vec<Over> {
+        let graph = self.graph;
+        let stays = |tensor: usize| {
+            let (home, stays) = (self.is_home(interval, tensor), self.stays[interval][tensor]);
+            if home { 0.0 } else { self.scale.bytes(graph.tensors[tensor].bytes) * stays.value(values) }
+        };
+        let all: f64 = (0..graph.tensors.len()).map(stays).sum();
+        let mut over = Vec::new();
+        for (at, node) in graph.nodes.iter().enumerate() {
+            let is_on_path = graph.path.get(node.before) == Some(&at);
+            let own = self.homes[at] == Some(interval) && !is_on_path;
+            let again = self.again[interval][at].iter().any(|&term| term != Term::Zero);
+            for again in [(again, true), (own, false)].into_iter().filter(|run| run.0).map(|run| run.1) {
+                over.extend(self.memory_values((interval, Inside::Run { at, again }), values, all, stays));
+            }
+        }
+        over
+    }
+
+    /// The first runs of the path inside an interval that exceed the memory in a vector: in one pass over the pieces.
+    fn steps_over(&self, interval: usize, values: &[f64]) -> Vec<Over> {
+        let (first, last) = self.inside(interval);
+        let mut changes: Vec<Vec<(usize, f64)>> = vec![Vec::new(); last.saturating_sub(first) + 1];
+        for piece in &self.pieces[interval] {
+            let bytes = self.scale.bytes(self.graph.tensors[piece.tensor].bytes) * piece.there.value(values);
+            changes[piece.from - first].push((piece.tensor, bytes));
+            changes[piece.until - first].push((piece.tensor, -bytes));
+        }
+        let (mut there, mut all) = (vec![0.0; self.graph.tensors.len()], 0.0);
+        let mut over = Vec::new();
+        for position in first..last {
+            for &(tensor, bytes) in &changes[position - first] {
+                there[tensor] += bytes;
+                all += bytes;
+            }
+            over.extend(self.memory_values((interval, Inside::Step(position)), values, all, |tensor| there[tensor]));
+        }
+        over
+    }
+
+    /// The runs of an interval by a vector, in the instance's order, the one that ends the interval last.
+    pub fn chosen(&self, interval: usize, values: &[f64]) -> Vec<Chosen> {
         let mut chosen = Vec::new();
-        for (at, runs) in self.runs[interval].iter().enumerate() {
+        let mut choose = |at: usize, runs: &[Term], again: bool| {
             let best =
                 (0..runs.len()).max_by(|&left, &right| runs[left].value(values).total_cmp(&runs[right].value(values)));
-            chosen.extend(best.filter(|&way| runs[way].value(values) >= 0.5).map(|way| (at, way)));
+            chosen.extend(best.filter(|&way| runs[way].value(values) >= 0.5).map(|way| Chosen { at, way, again }));
+        };
+        for at in 0..self.graph.nodes.len() {
+            if self.homes[at] == Some(interval) {
+                choose(at, &self.own[at], false);
+            }
+            choose(at, &self.again[interval][at], true);
         }
         let end = self.end_of(interval);
-        chosen.sort_by_key(|&(at, _)| (Some(at) == end, at));
+        chosen.sort_by_key(|run| (Some(run.at) == end, run.at));
         chosen
+    }
+
+    /// Whether the interval of an operator's first run is certain.
+    pub fn has_home(&self, at: usize) -> bool {
+        self.homes[at].is_some()
     }
 
     /// Whether a tensor is there at the end of an interval, by a vector.
     pub fn is_there(&self, interval: usize, tensor: usize, values: &[f64]) -> bool {
         self.there[interval][tensor].value(values) >= 0.5
     }
+}
+
+impl Intervals<'_> {
+    /// An interval, as rows of paths see it.
+    fn section(&self, paths: &Paths, interval: usize) -> Section {
+        let graph = self.graph;
+        let before = interval.checked_sub(1).map(|before| &self.there[before]);
+        let home = (0..graph.nodes.len()).filter(|&at| self.homes[at] == Some(interval));
+        let reads = home.flat_map(|at| graph.nodes[at].reads.iter().map(move |&tensor| (at, tensor)));
+        let reads = reads.map(|(at, tensor)| {
+            let ways = self.first_ways(at).filter(|(way, _)| way.reads.binary_search(&tensor).is_ok());
+            (tensor, Sum::of(ways.map(|(_, &own)| (1.0, own))))
+        });
+        let made = (0..graph.tensors.len()).map(|tensor| (tensor, self.made(interval, tensor)));
+        Section {
+            before: paths.order.len(),
+            kept: before.map_or_else(|| vec![Term::Zero; graph.tensors.len()], Clone::clone),
+            remade: made.filter(|(_, made)| !made.is_nothing()).collect(),
+            needs: needs(reads, &self.there[interval]),
+        }
+    }
+}
+
+/// The tensors of a graph.
+fn paths(graph: &Graph) -> Paths {
+    let mut order: Vec<usize> = (0..graph.tensors.len()).collect();
+    order.sort_by_key(|&tensor| graph.tensors[tensor].producer);
+    let reads = |tensor: usize| {
+        let ways = graph.nodes[graph.tensors[tensor].producer].ways.iter();
+        common(ways.filter(|way| way.makes.contains(&tensor)).map(|way| &way.reads[..]))
+    };
+    Paths { order, reads: (0..graph.tensors.len()).map(reads).collect() }
 }
 
 impl Relaxation for Intervals<'_> {
@@ -325,20 +552,34 @@ impl Relaxation for Intervals<'_> {
         self.scale.time
     }
 
-    /// The memory rows that a point violates: of each interval the worst.
-    fn separate(&mut self, point: &[f64], _: Pass) -> RowBlock {
+    /// The memory rows that a point violates: of each interval the worst of either kind.
+    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
         let mut rows = RowBlock::default();
+        if pass == Pass::Relaxed {
+            let paths = paths(self.graph);
+            rows.append(&paths.violated(self.intervals(), |interval| self.section(&paths, interval), point));
+        }
         for interval in 0..self.intervals() {
-            let worst =
-                self.memory_values(interval, point).into_iter().max_by(|left, right| left.2.total_cmp(&right.2));
-            if let Some((at, way, _)) = worst.filter(|worst| worst.2 > self.room + TOLERANCE) {
-                let sum = self.memory_inside(interval, at, way);
-                rows.push(f64::NEG_INFINITY, self.room - sum.constant, sum.terms);
+            for over in [self.steps_over(interval, point), self.runs_over(interval, point)] {
+                if let Some(worst) = over.iter().max_by(|left, right| left.memory.total_cmp(&right.memory)) {
+                    let sum = self.memory_inside(interval, worst.inside, worst.way);
+                    rows.push(f64::NEG_INFINITY, self.room - sum.constant, sum.terms);
+                }
             }
         }
         self.model.rows.append(&rows);
         rows
     }
+}
+
+/// By operator, the interval of its first run, where that is the same in every schedule.
+fn homes(graph: &Graph, points: &[usize]) -> Vec<Option<usize>> {
+    let interval = |position: usize| points.partition_point(|&point| point < position);
+    let home = |node: &Node| {
+        let home = interval(node.after);
+        (node.must && home == interval(node.before)).then_some(home)
+    };
+    graph.nodes.iter().map(home).collect()
 }
 
 /// By operator, the first and the last interval in which it may run and that may be of use; none where no run is of use.

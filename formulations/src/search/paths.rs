@@ -53,6 +53,13 @@ pub fn needs(reads: impl Iterator<Item = (usize, Sum)>, next: &[Term]) -> Vec<(u
     needs
 }
 
+/// What every one of some ways reads; nothing where there is none.
+pub fn common<'w>(mut ways: impl Iterator<Item = &'w [usize]>) -> Vec<usize> {
+    let mut common = ways.next().map_or_else(Vec::new, <[usize]>::to_vec);
+    ways.for_each(|reads| common.retain(|read| reads.contains(read)));
+    common
+}
+
 /// Shortest paths to each value through some blocks.
 struct Shortest<'s> {
     sections: &'s [Section],

@@ -48,5 +48,14 @@ fn no_schedule_in_any_order_undercuts_the_bound() {
     let short = 100.0 * short / f64::from(u32::try_from(cases).expect("few"));
     let figures =
         format!("{cases} cases, equal in {equal}, {short:.2} % short; {refuted} of {infeasible} infeasible proved");
-    assert!(2 * equal > cases && 10 * refuted > 9 * infeasible && short < 2.0, "{figures}");
+    assert!(10 * equal > 8 * cases && 10 * refuted > 9 * infeasible && short < 2.0, "{figures}");
+}
+
+/// HiGHS 1.15 calls a feasible relaxation of this network infeasible if its presolve enumerates the solutions of single rows.
+#[test]
+fn a_step_of_presolve_that_loses_solutions_is_left_out() {
+    let instance = Instance::new(&random("random", 4, 21_918)).expect("valid");
+    let budgets = [Some(46)];
+    let optimum = answers("oracle", &instance, &budgets)[0].claimed.expect("there is a schedule").time;
+    assert_eq!(answers("free-order-bound", &instance, &budgets)[0].lower_bound, Some(optimum));
 }

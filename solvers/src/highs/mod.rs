@@ -59,6 +59,10 @@ struct HighsSession {
     model: Model,
 }
 
+/// The step of presolve that enumerates solutions of single rows, as a bit of those that are left out. After what it fixes HiGHS
+/// up to 1.15 may lose rows that say "one of these", and called a feasible model infeasible (its issue 3216).
+const ENUMERATION: u64 = 1 << 16;
+
 impl HighsSession {
     fn new(model: &Model) -> Result<Self, SolverError> {
         let mut handle = Handle::new()?;
@@ -97,6 +101,7 @@ impl HighsSession {
         handle.set_bool("mip_allow_restart", cutoff.is_none())?;
         let default = 8;
         handle.set_int("mip_pscost_minreliable", if cutoff.is_some() { 0 } else { default })?;
+        handle.set_int("presolve_rule_off", ENUMERATION)?;
         handle.set_text("run_crossover", if request.crossover { "on" } else { "off" })?;
         let algorithm = match request.lp_algorithm {
             LpAlgorithm::Automatic => "choose",

@@ -2,7 +2,7 @@
 
 use super::{Linear, some};
 use crate::search::blocks::Block;
-use crate::search::paths::{Paths, Section, needs};
+use crate::search::paths::{Paths, Section, common, needs};
 use crate::search::term::Sum;
 use crate::staged::graph::Graph;
 
@@ -15,13 +15,6 @@ pub(super) fn paths(graph: &Graph) -> Paths {
         common(ways.filter(|way| way.makes(value)).map(|way| &way.reads[..]))
     };
     Paths { order, reads: (0..graph.values.len()).map(reads).collect() }
-}
-
-/// What every one of some ways reads; nothing where there is none.
-fn common<'w>(mut ways: impl Iterator<Item = &'w [usize]>) -> Vec<usize> {
-    let mut common = ways.next().map_or_else(Vec::new, <[usize]>::to_vec);
-    ways.for_each(|reads| common.retain(|read| reads.contains(read)));
-    common
 }
 
 impl Linear<'_> {
