@@ -1,10 +1,12 @@
 //! `free-order-bound`: a lower bound on the time of every legal schedule, in any order.
 //!
 //! [`graph`] is the instance and the path whose first runs are ordered alike in all schedules, [`model`] the relaxation over the
-//! intervals between some of them. This file makes the intervals shorter where a solution, run as it says, does not fit.
+//! intervals between some of them, and [`points`] which ones: more where a solution, run as it says, does not fit. This file
+//! solves one relaxation after the other.
 
 pub mod graph;
 pub mod model;
+pub mod points;
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -13,7 +15,8 @@ use remat_core::Instance;
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::free_order::graph::Graph;
-use crate::free_order::model::{Chosen, Intervals};
+use crate::free_order::model::Intervals;
+use crate::free_order::points::{finer, first_points};
 use crate::method::report::Progress as Report;
 use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
 use crate::search::clock::{Clock, Pace};
@@ -34,23 +37,32 @@ use crate::staged::joint::is_within_reach;
 /// u_k, and the last one is the rest. All other runs are free to move between the points that bracket them.
 ///
 /// # Variables
-/// All 0/1. x\[a,k\]: tensor a is resident during the first run of u_k. r\[i,p,k\]: operator i runs with implementation
-/// p in interval k, once or more often. y\[a,k\], continuous: a is resident all through interval k.
+/// All 0/1. x\[a,k\]: tensor a is resident during the first run of u_k. o\[i,p\]: the first run of operator i is with
+/// implementation p, where it is in the same interval in all schedules. r\[i,p,k\]: operator i runs with implementation p in
+/// interval k, in another run than that, once or more often. y\[a,k\], continuous: a is resident at the end of interval k, and
+/// no such run makes it in k.
 ///
 /// # Constraints
 /// Each is a necessary condition of a legal schedule, so its schedule is a solution that costs no more.
-/// 1. x\[a,k\] <= y\[a,k\] + r\[.,k\] over the runs that make a; y\[a,k\] <= x\[a,k-1\], less the run of u_(k-1) that takes over a's
-///    buffer: what is resident at the end of an interval was there all the time, or was made in it.
-/// 2. r\[i,p,k\] <= x\[a,k-1\] + r\[.,k\] over the runs that make a, for each a that p reads (less the same run).
+/// 1. x\[a,k\] <= y\[a,k\] + r\[.,k\] over the runs that make a. But where the first run that makes a is in interval k,
+///    y\[a,k\] <= x\[a,k-1\], less the run of u_(k-1) that takes over a's buffer: what is resident at the end of an interval was
+///    there all the time, or was made in it.
+/// 2. A run in interval k with implementation p <= x\[a,k-1\] + runs in k that make a, for each a that p reads (less the same).
 /// 3. u_k runs with one implementation in interval k and not before; what that run touches is resident. What needs u_k
 ///    does not run before, and what u_k needs and runs once only does not run later.
 /// 4. Operators that must run do: backward ones, those that update state, makers of results, and whatever those need;
 ///    once where the instance says so. A run that does not update state again follows one that does.
 /// 5. Memory at u_k: fixed bytes, inputs, the x, the workspace; what is overwritten in place counts once.
-/// 6. Memory inside an interval, for each run there: what stays (y) beside what the run touches. Added where violated.
+/// 6. Memory at the first run of each operator of the path between two u: beside what it touches, what was made before in
+///    every schedule and is not made again in the interval, if a first run that comes later in every schedule reads it there, or
+///    if it is resident at the end.
+/// 7. Memory of a run at any other time: what stays from before the interval until its end (y) beside what it touches.
+/// 8. [Rows of paths](../reference/search.md#the-relaxation-over-blocks), with intervals for blocks.
+///
+/// 6 to 8 are added where a solution violates them.
 ///
 /// Runs of an interval are counted once, and the order within it is left open: that is what is relaxed.
-/// It begins with two points and adds those where a solution, its runs in the instance's order, does not fit.
+/// It begins with one point, where memory is greatest if all is kept, and adds those where a solution does not fit, what runs again in it being put off until it is needed.
 ///
 /// # Size
 /// About two columns per tensor and one per implementation in each interval, where they are possible and of use.
@@ -69,8 +81,6 @@ pub struct FreeOrderBound;
 const NODES: u64 = 50;
 /// Which part of the bound a relaxation may leave open as long as what it comes to does not fit.
 const COARSE: f64 = 1e-4;
-/// Points of the first round.
-const FIRST: usize = 2;
 
 impl Method for FreeOrderBound {
     fn id(&self) -> &'static str {
@@ -181,7 +191,7 @@ impl Search<'_, '_> {
     /// Raises the bound with more and more points until the solution fits as it stands or the time is up.
     fn refine(&mut self, budget: u64) -> Result<Stop, MethodError> {
         let graph = self.graph;
-        let mut points = first_points(graph.path.len());
+        let mut points = first_points(graph);
         let mut pace = Pace::of_models();
         let mut nodes = NODES;
         loop {
@@ -233,126 +243,4 @@ impl Search<'_, '_> {
             }
         }
     }
-}
-
-/// Points spread over the path.
-fn first_points(length: usize) -> Vec<usize> {
-    let count = FIRST.min(length);
-    let mut points: Vec<usize> = (1..=count).map(|part| (part * length / (count + 1)).min(length - 1)).collect();
-    points.dedup();
-    points
-}
-
-/// Points of the path, at most one in each interval, where what a solution runs there exceeds the budget most.
-fn finer(graph: &Graph, relaxation: &Intervals<'_>, budget: u64, values: &[f64]) -> Vec<usize> {
-    let mut finer = Vec::new();
-    let mut ran = vec![false; graph.nodes.len()];
-    for interval in 0..=relaxation.points.len() {
-        let from = interval.checked_sub(1).map_or(0, |before| relaxation.points[before] + 1);
-        let until = relaxation.points.get(interval).copied().unwrap_or(graph.path.len());
-        let mut runs = relaxation.chosen(interval, values);
-        for run in &mut runs {
-            run.again &= relaxation.has_home(run.at) || ran[run.at];
-        }
-        for run in &runs {
-            ran[run.at] = true;
-        }
-        if from >= until || runs.is_empty() {
-            continue;
-        }
-        let before = interval.checked_sub(1);
-        let ends = Ends {
-            carried: &|tensor| before.is_some_and(|before| relaxation.is_there(before, tensor, values)),
-            stays: &|tensor| relaxation.is_there(interval, tensor, values),
-        };
-        let turns = in_turn(graph, &runs, ends);
-        let runs: Vec<Chosen> = turns.iter().map(|turn| turn.1).collect();
-        let needs = needs(graph, &runs, ends);
-        let worst = (0..needs.len()).max_by_key(|&at| (needs[at], std::cmp::Reverse(at)));
-        if let Some(worst) = worst.filter(|&worst| needs[worst] > i128::from(budget)) {
-            // The last operator of the path that runs no later than that, or else the first.
-            let position = turns[worst].0;
-            finer.push(from + graph.path[from..until].partition_point(|&at| at <= position).saturating_sub(1));
-        }
-    }
-    finer
-}
-
-/// What is there when an interval begins, and when it ends.
-#[derive(Clone, Copy)]
-struct Ends<'e> {
-    carried: &'e dyn Fn(usize) -> bool,
-    stays: &'e dyn Fn(usize) -> bool,
-}
-
-/// The runs of an interval one after the other, each with the operator whose turn it is: first runs as they are given, and
-/// before each of them those of other operators that it is the first to need, directly or through others. What has run for
-/// the first time in the interval, too, runs again before the last that needs it.
-fn in_turn(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<(usize, Chosen)> {
-    let end = runs.len() - 1;
-    let mut late = vec![false; graph.nodes.len()];
-    for run in runs.iter().filter(|run| !run.again) {
-        late[run.at] = true;
-    }
-    let mut places: Vec<usize> = late.iter().map(|&late| if late { 0 } else { end }).collect();
-    let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_unstable_by_key(|&at| std::cmp::Reverse((runs[at].at, runs[at].again)));
-    let mut place = vec![0; runs.len()];
-    for &at in &order {
-        let Chosen { at: operator, way, again } = runs[at];
-        let way = &graph.nodes[operator].ways[way];
-        place[at] = match again {
-            false => at,
-            true if late[operator] && way.makes.iter().any(|&tensor| (ends.stays)(tensor)) => end,
-            true => places[operator],
-        };
-        for &tensor in way.reads.iter().filter(|&&tensor| !(ends.carried)(tensor)) {
-            let producer = graph.tensors[tensor].producer;
-            let other = places[producer];
-            places[producer] = if late[producer] { other.max(place[at]) } else { other.min(place[at]) };
-        }
-    }
-    order.sort_unstable_by_key(|&at| (place[at], !runs[at].again, runs[at].at));
-    order.into_iter().map(|at| (runs[place[at]].at, runs[at])).collect()
-}
-
-/// Memory during each of the runs of an interval, one after the other; what is read no more in it and not there at its end is
-/// freed, and so is what is made again.
-fn needs(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<i128> {
-    // By tensor, when it is read or made.
-    let mut touches: Vec<Vec<(usize, bool)>> = vec![Vec::new(); graph.tensors.len()];
-    for (at, run) in runs.iter().enumerate() {
-        let way = &graph.nodes[run.at].ways[run.way];
-        way.reads.iter().for_each(|&tensor| touches[tensor].push((at, false)));
-        way.makes.iter().for_each(|&tensor| touches[tensor].push((at, true)));
-    }
-    let mut changes = vec![0_i128; runs.len() + 1];
-    let mut there = |tensor: usize, from: usize, last: usize| {
-        changes[from] += i128::from(graph.tensors[tensor].bytes);
-        changes[last + 1] -= i128::from(graph.tensors[tensor].bytes);
-    };
-    for (tensor, touches) in touches.iter().enumerate() {
-        // Since when it is there, and its last use.
-        let mut open = (ends.carried)(tensor).then_some((0, None));
-        for &(at, makes) in touches {
-            if makes {
-                if let Some((from, Some(last))) = open {
-                    there(tensor, from, last);
-                }
-                open = Some((at, Some(at)));
-            } else if let Some((_, last)) = &mut open {
-                *last = Some(at);
-            }
-        }
-        let Some((from, last)) = open else { continue };
-        if let Some(last) = if (ends.stays)(tensor) { Some(runs.len() - 1) } else { last } {
-            there(tensor, from, last);
-        }
-    }
-    let mut bytes = i128::from(graph.base_bytes);
-    let need = |(run, change): (&Chosen, i128)| {
-        bytes += change;
-        bytes + graph.nodes[run.at].ways[run.way].beside
-    };
-    runs.iter().zip(changes).map(need).collect()
 }
