@@ -7,6 +7,8 @@ use remat_core::format::Phase;
 /// One implementation of an operator.
 #[derive(Clone, Debug)]
 pub struct Way {
+    /// Its number among the operator's.
+    pub implementation: usize,
     /// Duration.
     pub time: u64,
     /// Tensors read, inputs of the iteration left out; ascending.
@@ -119,6 +121,7 @@ impl Graph {
                     let touched = reads.iter().chain(makes.iter().filter(|made| !reads.contains(made)));
                     let bytes: u64 = touched.map(|&at| graph.tensors[at].bytes).sum();
                     Way {
+                        implementation: at,
                         time: way.time,
                         overwrites: way.in_place.and_then(|pair| number[pair.input.index()]),
                         touched_bytes: bytes - shared + way.workspace_bytes,

@@ -11,16 +11,19 @@ pub mod points;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use remat_core::Instance;
+use remat_core::liveness::{Compute, with_liveness};
+use remat_core::{Instance, Schedule};
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::free_order::graph::Graph;
-use crate::free_order::model::Intervals;
-use crate::free_order::points::{finer, first_points};
+use crate::free_order::model::{Chosen, Intervals};
+use crate::free_order::points::{Turn, finer, first_points, turns};
 use crate::method::report::Progress as Report;
-use crate::method::{About, Answer, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason, Termination};
+use crate::method::{
+    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
+};
 use crate::search::clock::{Clock, Pace};
-use crate::search::incumbent::TOLERANCE;
+use crate::search::incumbent::{TOLERANCE, proves};
 use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solver, Solving, Terms, separate};
 use crate::settings;
 use crate::staged::joint::is_within_reach;
@@ -71,7 +74,8 @@ use crate::staged::joint::is_within_reach;
 /// None: the construction is this project's.
 ///
 /// # Claim
-/// A lower bound on the time of every schedule that meets the budget; `infeasible` where there is none at all.
+/// A lower bound on the time of every schedule that meets the budget; `infeasible` where there is none at all. Where a solution,
+/// run as it says, is a legal schedule within the budget, that schedule, and `optimal` where it costs no more than the bound.
 ///
 /// # Reference
 /// This project. The blocks of stages that `checkmate-ilp` searches, with first runs no longer tied to a stage.
@@ -117,6 +121,7 @@ impl Method for FreeOrderBound {
                 clock,
                 bound: graph.least_time(),
                 part: COARSE,
+                found: None,
                 note: String::new(),
             }
             .run(budget)
@@ -135,6 +140,8 @@ struct Search<'s, 'c> {
     bound: u64,
     /// Which part of the bound a relaxation may leave open.
     part: f64,
+    /// A schedule within the budget.
+    found: Option<(Schedule, Claimed)>,
     note: String,
 }
 
@@ -172,6 +179,28 @@ impl Search<'_, '_> {
         }
     }
 
+    /// Whether the schedule that was found is the best of all.
+    fn is_proved(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| proves(self.bound, found.1.time))
+    }
+
+    /// Takes what a solution runs if that is a legal schedule within the budget; whether it is.
+    fn take(&mut self, budget: u64, turns: &[Vec<Turn>]) -> bool {
+        let instance = self.context.instance;
+        let implementation = |run: Chosen| self.graph.nodes[run.at].ways[run.way].implementation;
+        let compute = |turn: &Turn| (instance.order()[turn.run.at], implementation(turn.run));
+        let computes: Vec<Compute> = turns.iter().flatten().map(compute).collect();
+        let schedule = with_liveness(instance, &computes);
+        // What is not legal, or not in this order, is not taken.
+        let Ok(claimed) = Claimed::simulated(instance, &schedule) else { return false };
+        let fits = claimed.peak_bytes <= budget;
+        if fits && self.found.as_ref().is_none_or(|found| claimed.time < found.1.time) {
+            self.context.reporter.report(self.index, Report::incumbent(schedule.clone(), claimed));
+            self.found = Some((schedule, claimed));
+        }
+        fits
+    }
+
     fn run(mut self, budget: Option<u64>) -> Result<Answer, MethodError> {
         let began = Instant::now();
         let stop = match budget {
@@ -180,12 +209,15 @@ impl Search<'_, '_> {
             _ => Stop::Optimal,
         };
         let termination = match stop {
+            _ if self.is_proved() => Termination::Optimal,
             Stop::Optimal | Stop::GapReached | Stop::NodeLimit => Termination::BoundOnly,
             stop => stop.into(),
         };
         let lower_bound = (termination != Termination::Infeasible).then_some(self.bound);
-        let answer = Answer::without_schedule(budget, termination);
-        Ok(Answer { lower_bound, solve: began.elapsed(), note: self.note, ..answer })
+        let answer = Answer { lower_bound, solve: began.elapsed(), ..Answer::without_schedule(budget, termination) };
+        let Some((schedule, claimed)) = self.found else { return Ok(Answer { note: self.note, ..answer }) };
+        let claim = Some(Claim::optimum(Class::ALL));
+        Ok(Answer { schedule: Some(schedule), claimed: Some(claimed), claim, note: self.note, ..answer })
     }
 
     /// Raises the bound with more and more points until the solution fits as it stands or the time is up.
@@ -227,16 +259,19 @@ impl Search<'_, '_> {
                 return Ok(Stop::TimeLimit);
             }
             nodes = nodes.saturating_mul(2);
-            let finer =
-                outcome.incumbent.as_ref().map(|values| finer(graph, &relaxation, budget, values)).unwrap_or_default();
+            let Some(values) = &outcome.incumbent else { continue };
+            let turns = turns(graph, &relaxation, values);
+            let fits = self.take(budget, &turns);
+            if self.is_proved() {
+                return Ok(Stop::Optimal);
+            }
+            let finer = if fits { Vec::new() } else { finer(graph, &relaxation, budget, values, &turns) };
             if !finer.is_empty() {
                 points.extend(finer);
                 points.sort_unstable();
                 points.dedup();
             } else if !limited {
-                let left =
-                    outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
-                if self.part <= TOLERANCE || left * relaxation.time_unit() <= TOLERANCE * self.bound as f64 {
+                if self.part <= TOLERANCE {
                     return Ok(outcome.stop);
                 }
                 self.part = TOLERANCE;

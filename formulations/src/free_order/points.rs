@@ -1,4 +1,5 @@
-//! Which first runs of the path end intervals: one at first, and more where what a solution runs in an interval does not fit.
+//! What a solution runs, one after the other, and which first runs of the path end intervals: one at first, and more where
+//! what runs in an interval does not fit.
 
 use crate::free_order::graph::{Graph, Node};
 use crate::free_order::model::{Chosen, Intervals};
@@ -18,13 +19,19 @@ fn point(graph: &Graph, from: usize, until: usize, operator: usize) -> usize {
     from + graph.path[from..until].partition_point(|&at| at <= operator).saturating_sub(1)
 }
 
-/// Points of the path, at most one in each interval, where what a solution runs there exceeds the budget most.
-pub fn finer(graph: &Graph, relaxation: &Intervals<'_>, budget: u64, values: &[f64]) -> Vec<usize> {
-    let mut finer = Vec::new();
+/// A run in its turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The operator whose first run it comes before, or is.
+    before: usize,
+    /// The run.
+    pub run: Chosen,
+}
+
+/// What a solution runs, by interval.
+pub fn turns(graph: &Graph, relaxation: &Intervals<'_>, values: &[f64]) -> Vec<Vec<Turn>> {
     let mut ran = vec![false; graph.nodes.len()];
-    for interval in 0..=relaxation.points.len() {
-        let from = interval.checked_sub(1).map_or(0, |before| relaxation.points[before] + 1);
-        let until = relaxation.points.get(interval).copied().unwrap_or(graph.path.len());
+    let of_interval = |interval: usize| {
         let mut runs = relaxation.chosen(interval, values);
         for run in &mut runs {
             run.again &= relaxation.has_home(run.at) || ran[run.at];
@@ -32,23 +39,43 @@ pub fn finer(graph: &Graph, relaxation: &Intervals<'_>, budget: u64, values: &[f
         for run in &runs {
             ran[run.at] = true;
         }
-        if from >= until || runs.is_empty() {
+        with_ends(relaxation, interval, values, |ends| in_turn(graph, &runs, ends))
+    };
+    (0..=relaxation.points.len()).map(of_interval).collect()
+}
+
+/// Points of the path, at most one in each interval, where what a solution runs there exceeds the budget most.
+pub fn finer(
+    graph: &Graph,
+    relaxation: &Intervals<'_>,
+    budget: u64,
+    values: &[f64],
+    turns: &[Vec<Turn>],
+) -> Vec<usize> {
+    let mut finer = Vec::new();
+    for (interval, turns) in turns.iter().enumerate() {
+        let from = interval.checked_sub(1).map_or(0, |before| relaxation.points[before] + 1);
+        let until = relaxation.points.get(interval).copied().unwrap_or(graph.path.len());
+        if from >= until {
             continue;
         }
-        let before = interval.checked_sub(1);
-        let ends = Ends {
-            carried: &|tensor| before.is_some_and(|before| relaxation.is_there(before, tensor, values)),
-            stays: &|tensor| relaxation.is_there(interval, tensor, values),
-        };
-        let turns = in_turn(graph, &runs, ends);
-        let runs: Vec<Chosen> = turns.iter().map(|turn| turn.1).collect();
-        let needs = needs(graph, &runs, ends);
+        let runs: Vec<Chosen> = turns.iter().map(|turn| turn.run).collect();
+        let needs = with_ends(relaxation, interval, values, |ends| needs(graph, &runs, ends));
         let worst = (0..needs.len()).max_by_key(|&at| (needs[at], std::cmp::Reverse(at)));
         if let Some(worst) = worst.filter(|&worst| needs[worst] > i128::from(budget)) {
-            finer.push(point(graph, from, until, turns[worst].0));
+            finer.push(point(graph, from, until, turns[worst].before));
         }
     }
     finer
+}
+
+/// Something of an interval that depends on what a solution has there when it begins and ends.
+fn with_ends<T>(relaxation: &Intervals<'_>, interval: usize, values: &[f64], what: impl FnOnce(Ends<'_>) -> T) -> T {
+    let before = interval.checked_sub(1);
+    what(Ends {
+        carried: &|tensor| before.is_some_and(|before| relaxation.is_there(before, tensor, values)),
+        stays: &|tensor| relaxation.is_there(interval, tensor, values),
+    })
 }
 
 /// What is there when an interval begins, and when it ends.
@@ -61,13 +88,13 @@ struct Ends<'e> {
 /// The runs of an interval one after the other, each with the operator whose turn it is: first runs as they are given, and
 /// before each of them those of other operators that it is the first to need, directly or through others. What has run for
 /// the first time in the interval, too, runs again before the last that needs it.
-fn in_turn(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<(usize, Chosen)> {
-    let end = runs.len() - 1;
+fn in_turn(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<Turn> {
+    let end = runs.len().saturating_sub(1);
     let mut late = vec![false; graph.nodes.len()];
-    for run in runs.iter().filter(|run| !run.again) {
-        late[run.at] = true;
+    let mut places = vec![end; graph.nodes.len()];
+    for (at, run) in runs.iter().enumerate().filter(|(_, run)| !run.again) {
+        (late[run.at], places[run.at]) = (true, at);
     }
-    let mut places: Vec<usize> = late.iter().map(|&late| if late { 0 } else { end }).collect();
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_unstable_by_key(|&at| std::cmp::Reverse((runs[at].at, runs[at].again)));
     let mut place = vec![0; runs.len()];
@@ -86,7 +113,7 @@ fn in_turn(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<(usize, Chosen
         }
     }
     order.sort_unstable_by_key(|&at| (place[at], !runs[at].again, runs[at].at));
-    order.into_iter().map(|at| (runs[place[at]].at, runs[at])).collect()
+    order.into_iter().map(|at| Turn { before: runs[place[at]].at, run: runs[at] }).collect()
 }
 
 /// Memory during each of the runs of an interval, one after the other; what is read no more in it and not there at its end is
@@ -161,14 +188,14 @@ mod tests {
             let turns = in_turn(&graph, &runs, ends);
             assert_eq!(turns.len(), runs.len());
             let firsts = |runs: &mut dyn Iterator<Item = Chosen>| runs.filter(|run| !run.again).collect::<Vec<_>>();
-            assert_eq!(firsts(&mut turns.iter().map(|turn| turn.1)), firsts(&mut runs.iter().copied()));
-            let place = |producer: usize| turns.iter().position(|turn| turn.1.at == producer);
-            for (at, (_, run)) in turns.iter().enumerate() {
+            assert_eq!(firsts(&mut turns.iter().map(|turn| turn.run)), firsts(&mut runs.iter().copied()));
+            let place = |producer: usize| turns.iter().position(|turn| turn.run.at == producer);
+            for (at, Turn { run, .. }) in turns.iter().enumerate() {
                 for &tensor in graph.nodes[run.at].ways[0].reads.iter().filter(|&&tensor| !carried[tensor]) {
                     assert!(place(graph.tensors[tensor].producer).is_none_or(|place| place < at), "{seed}: {run:?}");
                 }
             }
-            late += turns.iter().zip(&runs).filter(|(turn, run)| turn.1 != **run).count();
+            late += turns.iter().zip(&runs).filter(|(turn, run)| turn.run != **run).count();
         }
         assert!(late > 0, "nothing was put off");
     }
