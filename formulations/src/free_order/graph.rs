@@ -205,6 +205,12 @@ impl Graph {
         path
     }
 
+    /// Bytes that no run exceeds, whatever stays.
+    pub fn most_bytes(&self) -> u64 {
+        let beside = self.nodes.iter().flat_map(|node| &node.ways).map(|way| way.touched_bytes).max().unwrap_or(0);
+        self.base_bytes + self.tensors.iter().map(|tensor| tensor.bytes).sum::<u64>() + beside
+    }
+
     /// Least time of one run of all that must run.
     pub fn least_time(&self) -> u64 {
         self.nodes.iter().filter(|node| node.must).map(Node::least_time).sum()

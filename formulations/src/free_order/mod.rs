@@ -1,4 +1,4 @@
-//! `free-order-bound`: a lower bound on the time of every legal schedule, in any order.
+//! `free-order-bound`: a lower bound on the time of every legal schedule, in any order, and often the best one.
 //!
 //! [`graph`] is the instance and the path whose first runs are ordered alike in all schedules, [`model`] the relaxation over the
 //! intervals between some of them, and [`points`] which ones: more where a solution, run as it says, does not fit. This file
@@ -28,7 +28,8 @@ use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solver, S
 use crate::settings;
 use crate::staged::joint::is_within_reach;
 
-/// A lower bound on the time of every legal schedule: any order, any number of runs, any implementations.
+/// A lower bound on the time of every legal schedule, in any order, with any number of runs and any implementations; and the best
+/// schedule where a solution of the bound's relaxation is one.
 ///
 /// # Problem
 /// Bounds of other methods hold for a class: the instance's order, a chain, a number of runs. This one holds for
@@ -65,7 +66,9 @@ use crate::staged::joint::is_within_reach;
 /// 6 to 8 are added where a solution violates them.
 ///
 /// Runs of an interval are counted once, and the order within it is left open: that is what is relaxed.
-/// It begins with one point, where memory is greatest if all is kept, and adds those where a solution does not fit, what runs again in it being put off until it is needed.
+/// It begins with one point, where memory is greatest if everything is kept, and adds others where a solution does not fit.
+/// What runs again in it is put off until a first run needs it. Where all of that stays within the budget it is a schedule, which
+/// costs what the relaxation costs.
 ///
 /// # Size
 /// About two columns per tensor and one per implementation in each interval, where they are possible and of use.
@@ -93,7 +96,7 @@ impl Method for FreeOrderBound {
 
     fn about(&self) -> About {
         About {
-            title: "lower bound over every legal schedule, in any order",
+            title: "the best of all schedules, in any order, or a bound on it",
             reference: "this project",
             parameters: settings![Solver],
             budgets: BudgetUse::Used,
@@ -101,7 +104,7 @@ impl Method for FreeOrderBound {
     }
 
     fn claim(&self, _: &crate::method::parameters::Parameters) -> Claim {
-        Claim::bound(Class::ALL)
+        Claim::optimum(Class::ALL)
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
@@ -203,21 +206,25 @@ impl Search<'_, '_> {
 
     fn run(mut self, budget: Option<u64>) -> Result<Answer, MethodError> {
         let began = Instant::now();
-        let stop = match budget {
-            Some(budget) if !self.graph.path.is_empty() => self.refine(budget)?,
-            Some(budget) if self.graph.base_bytes > budget => Stop::Infeasible,
-            _ => Stop::Optimal,
+        let bytes = budget.unwrap_or(self.graph.most_bytes());
+        let stop = match () {
+            () if self.graph.base_bytes > bytes => Stop::Infeasible,
+            () if self.graph.path.is_empty() => {
+                self.take(bytes, &[]);
+                Stop::Optimal
+            }
+            () => self.refine(bytes)?,
         };
         let termination = match stop {
             _ if self.is_proved() => Termination::Optimal,
-            Stop::Optimal | Stop::GapReached | Stop::NodeLimit => Termination::BoundOnly,
+            Stop::Optimal | Stop::GapReached | Stop::NodeLimit if self.found.is_some() => Termination::Feasible,
+            Stop::Optimal | Stop::GapReached | Stop::NodeLimit => Termination::NotFound,
             stop => stop.into(),
         };
         let lower_bound = (termination != Termination::Infeasible).then_some(self.bound);
+        let (schedule, claimed) = self.found.unzip();
         let answer = Answer { lower_bound, solve: began.elapsed(), ..Answer::without_schedule(budget, termination) };
-        let Some((schedule, claimed)) = self.found else { return Ok(Answer { note: self.note, ..answer }) };
-        let claim = Some(Claim::optimum(Class::ALL));
-        Ok(Answer { schedule: Some(schedule), claimed: Some(claimed), claim, note: self.note, ..answer })
+        Ok(Answer { schedule, claimed, note: self.note, ..answer })
     }
 
     /// Raises the bound with more and more points until the solution fits as it stands or the time is up.
