@@ -86,8 +86,10 @@ pub struct FreeOrderBound;
 
 /// Branch-and-bound nodes of the first round without a time limit; each round may use twice as many as the last.
 const NODES: u64 = 50;
-/// Which part of the bound a relaxation may leave open as long as what it comes to does not fit.
+/// Which part of the bound a relaxation may leave open as long as what it comes to does not fit, and once it does: so little
+/// that a bound that is lowered by its tolerance still proves a solution optimal.
 const COARSE: f64 = 1e-4;
+const FINE: f64 = TOLERANCE / 10.0;
 
 impl Method for FreeOrderBound {
     fn id(&self) -> &'static str {
@@ -278,10 +280,10 @@ impl Search<'_, '_> {
                 points.sort_unstable();
                 points.dedup();
             } else if !limited {
-                if self.part <= TOLERANCE {
+                if self.part <= FINE {
                     return Ok(outcome.stop);
                 }
-                self.part = TOLERANCE;
+                self.part = FINE;
             }
         }
     }
