@@ -62,7 +62,7 @@ pub struct Board<'a> {
     tried: Mutex<Vec<(String, String)>>,
     /// The best schedule is proved optimal in a class that it is in.
     settled: AtomicBool,
-    /// It is proved optimal among all schedules.
+    /// It is proved optimal among all schedules, or that there is none.
     certain: AtomicBool,
 }
 
@@ -197,16 +197,16 @@ impl<'a> Board<'a> {
         self.look();
     }
 
-    /// Ends the search when the best schedule is proved optimal. One that no bound covers may be faster than a bound, and then
-    /// others like it may be faster still.
+    /// Ends the search when the best schedule is proved optimal, or that there is none at all. One that no bound covers may be
+    /// faster than a bound, and then others like it may be faster still.
     fn look(&self) {
         let best = lock(&self.best);
-        let Some(best) = best.as_ref() else { return };
-        if let Some(proved) = self.about(Some(best)).filter(|proved| proves(proved.bound, best.claimed.time)) {
+        let Some(proved) = self.about(best.as_ref()) else { return };
+        let of_all = proved.claim.class == Class::ALL;
+        let settled = best.as_ref().map_or(proved.infeasible && of_all, |best| proves(proved.bound, best.claimed.time));
+        if settled {
             self.settled.store(true, Ordering::Relaxed);
-            if proved.claim.class == Class::ALL {
-                self.certain.store(true, Ordering::Relaxed);
-            }
+            self.certain.fetch_or(of_all, Ordering::Relaxed);
         }
     }
 
