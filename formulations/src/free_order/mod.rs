@@ -17,7 +17,7 @@ use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::free_order::graph::Graph;
 use crate::free_order::model::{Chosen, Intervals};
-use crate::free_order::points::{Turn, finer, first_points, turns};
+use crate::free_order::points::{Turn, finer, first_points, middles, turns};
 use crate::method::report::Progress as Report;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
@@ -66,7 +66,8 @@ use crate::staged::joint::is_within_reach;
 /// 6 to 8 are added where a solution violates them.
 ///
 /// Runs of an interval are counted once, and the order within it is left open: that is what is relaxed.
-/// It begins with one point, where memory is greatest if everything is kept, and adds others where a solution does not fit.
+/// It begins with one point, where memory is greatest if everything is kept, and adds others where a solution does not fit, or in
+/// the middle of all intervals where a solution is no legal schedule.
 /// What runs again in it is put off until a first run needs it. Where all of that stays within the budget it is a schedule, which
 /// costs what the relaxation costs.
 ///
@@ -274,7 +275,11 @@ impl Search<'_, '_> {
             if self.is_proved() {
                 return Ok(Stop::Optimal);
             }
-            let finer = if fits { Vec::new() } else { finer(graph, &relaxation, budget, values, &turns) };
+            let mut finer = if fits { Vec::new() } else { finer(graph, &relaxation, budget, values, &turns) };
+            // What is not legal, or exceeds the budget by what the needs of an interval do not count.
+            if !fits && finer.is_empty() && !limited {
+                finer = middles(graph, &points);
+            }
             if !finer.is_empty() {
                 points.extend(finer);
                 points.sort_unstable();

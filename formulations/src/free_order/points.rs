@@ -69,6 +69,13 @@ pub fn finer(
     finer
 }
 
+/// A point in the middle of each interval that has operators of the path inside.
+pub fn middles(graph: &Graph, points: &[usize]) -> Vec<usize> {
+    let from = [0].into_iter().chain(points.iter().map(|&point| point + 1));
+    let until = points.iter().copied().chain([graph.path.len()]);
+    from.zip(until).filter(|(from, until)| from < until).map(|(from, until)| usize::midpoint(from, until)).collect()
+}
+
 /// Something of an interval that depends on what a solution has there when it begins and ends.
 fn with_ends<T>(relaxation: &Intervals<'_>, interval: usize, values: &[f64], what: impl FnOnce(Ends<'_>) -> T) -> T {
     let before = interval.checked_sub(1);
