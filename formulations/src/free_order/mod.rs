@@ -48,18 +48,18 @@ use crate::staged::joint::is_within_reach;
 ///
 /// # Constraints
 /// Each is a necessary condition of a legal schedule, so its schedule is a solution that costs no more.
-/// 1. x\[a,k\] <= y\[a,k\] + r\[.,k\] over the runs that make a. But where the first run that makes a is in interval k,
-///    y\[a,k\] <= x\[a,k-1\], less the run of u_(k-1) that takes over a's buffer: what is resident at the end of an interval was
-///    there all the time, or was made in it.
+/// 1. x\[a,k\] <= y\[a,k\] + r\[.,k\] over the runs that make a; y\[a,k\] <= x\[a,k-1\], less the run of u_(k-1) that takes
+///    over a's buffer, unless the first run that makes a is in interval k. What is resident at the end of an interval was there
+///    all the time, or was made in it.
 /// 2. A run in interval k with implementation p <= x\[a,k-1\] + runs in k that make a, for each a that p reads (less the same).
 /// 3. u_k runs with one implementation in interval k and not before; what that run touches is resident. What needs u_k
 ///    does not run before, and what u_k needs and runs once only does not run later.
 /// 4. Operators that must run do: backward ones, those that update state, makers of results, and whatever those need;
 ///    once where the instance says so. A run that does not update state again follows one that does.
 /// 5. Memory at u_k: fixed bytes, inputs, the x, the workspace; what is overwritten in place counts once.
-/// 6. Memory at the first run of each operator of the path between two u: beside what it touches, what was made before in
-///    every schedule and is not made again in the interval, if a first run that comes later in every schedule reads it there, or
-///    if it is resident at the end.
+/// 6. Memory at the first run of each operator of the path between two u. Beside what it touches, that is what was made before in
+///    every schedule, is not made again in the interval, and is resident at its end. What is read in it by a first run that comes
+///    later in every schedule counts likewise.
 /// 7. Memory of a run at any other time: what stays from before the interval until its end (y) beside what it touches.
 /// 8. [Rows of paths](../reference/search.md#the-relaxation-over-blocks), with intervals for blocks.
 ///
@@ -197,7 +197,7 @@ impl Search<'_, '_> {
         let compute = |turn: &Turn| (instance.order()[turn.run.at], implementation(turn.run));
         let computes: Vec<Compute> = turns.iter().flatten().map(compute).collect();
         let schedule = with_liveness(instance, &computes);
-        // What is not legal, or not in this order, is not taken.
+        // In this order a run may lack what it reads.
         let Ok(claimed) = Claimed::simulated(instance, &schedule) else { return false };
         let fits = claimed.peak_bytes <= budget;
         if fits && self.found.as_ref().is_none_or(|found| claimed.time < found.1.time) {
@@ -278,7 +278,7 @@ impl Search<'_, '_> {
             let mut finer = if fits { Vec::new() } else { finer(graph, &relaxation, budget, values, &turns) };
             // What is not legal, or exceeds the budget by what the needs of an interval do not count.
             if !fits && finer.is_empty() && !limited {
-                finer = middles(graph, &points);
+                finer = middles(&relaxation);
             }
             if !finer.is_empty() {
                 points.extend(finer);

@@ -54,8 +54,7 @@ pub fn finer(
 ) -> Vec<usize> {
     let mut finer = Vec::new();
     for (interval, turns) in turns.iter().enumerate() {
-        let from = interval.checked_sub(1).map_or(0, |before| relaxation.points[before] + 1);
-        let until = relaxation.points.get(interval).copied().unwrap_or(graph.path.len());
+        let (from, until) = relaxation.inside(interval);
         if from >= until {
             continue;
         }
@@ -70,10 +69,9 @@ pub fn finer(
 }
 
 /// A point in the middle of each interval that has operators of the path inside.
-pub fn middles(graph: &Graph, points: &[usize]) -> Vec<usize> {
-    let from = [0].into_iter().chain(points.iter().map(|&point| point + 1));
-    let until = points.iter().copied().chain([graph.path.len()]);
-    from.zip(until).filter(|(from, until)| from < until).map(|(from, until)| usize::midpoint(from, until)).collect()
+pub fn middles(relaxation: &Intervals<'_>) -> Vec<usize> {
+    let all = (0..=relaxation.points.len()).map(|interval| relaxation.inside(interval));
+    all.filter(|(from, until)| from < until).map(|(from, until)| usize::midpoint(from, until)).collect()
 }
 
 /// Something of an interval that depends on what a solution has there when it begins and ends.

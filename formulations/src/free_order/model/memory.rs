@@ -64,12 +64,6 @@ impl<'g> Intervals<'g> {
         pieces
     }
 
-    /// Positions of the path whose first runs are inside an interval: from one on until before another.
-    fn inside(&self, interval: usize) -> (usize, usize) {
-        let first = interval.checked_sub(1).map_or(0, |before| self.points[before] + 1);
-        (first, self.points.get(interval).copied().unwrap_or(self.graph.path.len()))
-    }
-
     /// The way of a row, and whether its run takes place.
     fn run(&self, interval: usize, inside: Inside, way: usize) -> (&'g Way, Term) {
         let (at, again) = match inside {

@@ -92,8 +92,14 @@ impl<'g> Intervals<'g> {
         self.points.len() + 1
     }
 
+    /// Positions of the path whose first runs are inside an interval: from one on until before another.
+    pub fn inside(&self, interval: usize) -> (usize, usize) {
+        let first = interval.checked_sub(1).map_or(0, |before| self.points[before] + 1);
+        (first, self.points.get(interval).copied().unwrap_or(self.graph.path.len()))
+    }
+
     /// The operator whose first run ends an interval.
-    pub fn end_of(&self, interval: usize) -> Option<usize> {
+    fn end_of(&self, interval: usize) -> Option<usize> {
         self.points.get(interval).map(|&point| self.graph.path[point])
     }
 
@@ -245,8 +251,8 @@ impl<'g> Intervals<'g> {
             let runs: Vec<(&Way, Term)> = [own, &self.again[interval][at]]
                 .iter()
                 .flat_map(|runs| node.ways.iter().zip(runs.iter().copied()))
+                .filter(|run| run.1 != Term::Zero)
                 .collect();
-            let runs: Vec<(&Way, Term)> = runs.into_iter().filter(|run| run.1 != Term::Zero).collect();
             if runs.is_empty() {
                 continue;
             }
