@@ -3,7 +3,8 @@
 Left alone, inductor runs operators in one loop that read the same tensor and not each other; and on a CPU it calls all the
 loops between two calls of libraries as one function. Either way everything that these steps read and make is there at once,
 and a repetition comes together with what the plan keeps it apart from: 10 % of the peak of an MLP. Forbidden altogether, both
-together cost 5 % of an iteration of a Llama. So each is allowed where `Room` says that it fits.
+together cost 5 % of an iteration of a Llama. So each is allowed where `Room` says that it fits. A loop of an operator and its reader
+is put where the operator stands, with all that the reader needs: where other steps lie between, that has to fit, too.
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class _Together:
         near = [other for other in others if len(other) > 1 and min(other) <= last and max(other) >= first and not other <= steps]
         return self._room.fits(steps, near)
 
+    def follow_or_fit(self, scheduler: Any, nodes: list[Any]) -> bool:
+        """Whether nothing runs between these, or they may run at once."""
+        steps = self._steps(nodes)
+        return not steps or max(steps) - min(steps) < len(steps) or self.fits(scheduler, nodes)
+
     def _steps(self, nodes: list[Any]) -> frozenset[int]:
         """Those that nodes of inductor's scheduler compute; none where one of them is no node of a plan."""
         each = [self._steps_of(node) for node in nodes]
@@ -62,7 +68,12 @@ def by_the_plan(key: str) -> Iterator[None]:
     together = _Together()
 
     class Choices(InductorChoices):
-        """Fusions of operators that do not read each other, where there is room."""
+        """Fusions of operators that do not read each other, where there is room; of others, too, unless one follows the other."""
+
+        @staticmethod
+        def can_fuse_vertical(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:
+            return (InductorChoices.can_fuse_vertical(scheduler, node1, node2, shared_data_score)
+                    and together.follow_or_fit(scheduler, [*node1.get_nodes(), *node2.get_nodes()]))
 
         @staticmethod
         def can_fuse_horizontal(scheduler: Any, node1: Any, node2: Any, shared_data_score: int) -> bool:

@@ -20,10 +20,12 @@ use crate::search::incumbent::{lock, proves};
 pub enum Role {
     /// Schedules.
     Heuristic,
-    /// Schedules, and a bound on those of its class; once it has proved one optimal, only [`Role::Afterwards`] is wanted.
+    /// Schedules, and a bound on those of its class; once it has proved one optimal, only the next two are wanted.
     Search,
     /// Schedules of a wider class than that of the search, whatever it has proved.
     Afterwards,
+    /// A bound on all schedules; once it proves one optimal, nothing is wanted.
+    Bound,
 }
 
 /// A method and its settings.
@@ -38,7 +40,7 @@ struct Best {
     whose: String,
 }
 
-/// What the search has proved of its class.
+/// What was proved of a class.
 #[derive(Clone, Copy)]
 struct Proved {
     claim: Claim,
@@ -56,10 +58,12 @@ pub struct Board<'a> {
     /// Time of store-all with the fastest implementations.
     base: u64,
     best: Mutex<Option<Best>>,
-    proved: Mutex<Option<Proved>>,
+    proved: Mutex<Vec<Proved>>,
     tried: Mutex<Vec<(String, String)>>,
-    /// The search has proved the best schedule optimal in its class.
+    /// The best schedule is proved optimal in a class that it is in.
     settled: AtomicBool,
+    /// It is proved optimal among all schedules, or that there is none.
+    certain: AtomicBool,
 }
 
 impl<'a> Board<'a> {
@@ -76,6 +80,7 @@ impl<'a> Board<'a> {
             proved: Mutex::default(),
             tried: Mutex::default(),
             settled: AtomicBool::new(false),
+            certain: AtomicBool::new(false),
         }
     }
 
@@ -89,14 +94,17 @@ impl<'a> Board<'a> {
         lock(&self.best).as_ref().is_some_and(|best| best.whose == id)
     }
 
-    /// Whether the search has proved the best schedule optimal in its class.
+    /// Whether the best schedule is proved optimal in a class that it is in.
     pub fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)
     }
 
     /// Whether anything more is wanted of a role. Nothing is once no operator runs twice and each in its fastest way.
     fn wants_more(&self, role: Role) -> bool {
-        let open = if role == Role::Afterwards { !self.has_base() } else { !self.is_settled() };
+        let open = match role {
+            Role::Heuristic | Role::Search => !self.is_settled(),
+            Role::Afterwards | Role::Bound => !self.has_base() && !self.certain.load(Ordering::Relaxed),
+        };
         open && self.context.reporter.wants_more(self.index)
     }
 
@@ -175,32 +183,43 @@ impl<'a> Board<'a> {
         Ok(claimed.time)
     }
 
-    /// Takes what the search proves.
+    /// Takes what was proved.
     fn prove(&self, new: Proved) {
         let mut proved = lock(&self.proved);
-        *proved = Some(proved.map_or(new, |known| Proved {
-            bound: known.bound.max(new.bound),
-            infeasible: known.infeasible || new.infeasible,
-            ..new
-        }));
+        match proved.iter_mut().find(|known| known.claim == new.claim) {
+            Some(known) => {
+                known.bound = known.bound.max(new.bound);
+                known.infeasible |= new.infeasible;
+            }
+            None => proved.push(new),
+        }
         drop(proved);
         self.look();
     }
 
-    /// Ends the search when it has proved the best schedule optimal. One that the bound does not cover may be faster than the
-    /// bound, and then others like it may be faster still.
+    /// Ends the search when the best schedule is proved optimal, or that there is none at all. One that no bound covers may be
+    /// faster than a bound, and then others like it may be faster still.
     fn look(&self) {
         let best = lock(&self.best);
-        let Some(best) = best.as_ref() else { return };
-        if self.about(Some(best)).is_some_and(|proved| proves(proved.bound, best.claimed.time)) {
+        let Some(proved) = self.about(best.as_ref()) else { return };
+        let of_all = proved.claim.class == Class::ALL;
+        let settled = best.as_ref().map_or(proved.infeasible && of_all, |best| proves(proved.bound, best.claimed.time));
+        if settled {
             self.settled.store(true, Ordering::Relaxed);
+            self.certain.fetch_or(of_all, Ordering::Relaxed);
         }
     }
 
-    /// What was proved, if it covers the best schedule, or there is none.
+    /// What was proved of a class with the best schedule, or of any where there is none: the most, and of the widest class
+    /// where several come to that.
     fn about(&self, best: Option<&Best>) -> Option<Proved> {
         let class = best.map(|best| Class::of(self.context.instance, &best.schedule));
-        lock(&self.proved).filter(|proved| class.is_none_or(|class| proved.claim.class.contains(&class)))
+        let covers = |proved: &&Proved| class.is_none_or(|class| proved.claim.class.contains(&class));
+        let most = |proved: &&Proved| {
+            let time = best.map(|best| best.claimed.time).filter(|&time| proves(proved.bound, time));
+            (proved.infeasible, time.unwrap_or(proved.bound), proved.claim.class == Class::ALL)
+        };
+        lock(&self.proved).iter().filter(covers).max_by_key(most).copied()
     }
 
     /// What all of it amounts to.
@@ -263,11 +282,12 @@ struct Listener<'b, 'a> {
 impl Listener<'_, '_> {
     /// Whether its bounds are proved for the class that it claims.
     fn proves(&self) -> bool {
-        self.role == Role::Search && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
+        matches!(self.role, Role::Search | Role::Bound)
+            && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
     }
 
     fn prove(&self, bound: u64, infeasible: bool) {
-        self.board.prove(Proved { claim: self.claim, bound, infeasible });
+        self.board.prove(Proved { claim: Claim::optimum(self.claim.class), bound, infeasible });
     }
 }
 

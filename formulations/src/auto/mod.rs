@@ -22,20 +22,22 @@ use order::large_results_last;
 ///
 /// # Algorithm
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 4,000 operators
-/// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. From the best of
-/// their schedules a search with a bound goes on: Checkmate's program or, where operators have several implementations,
-/// MONeT's, which contains it and begins with `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the
-/// time. Then an annealing (`fastsa`, which may change the order) starts from the best schedule so far. If what it finds is
-/// the best, the same program looks for the best schedule in that order. One follows the other, each with all threads, and a
-/// schedule that one finds is a start of all that come later. Where there is no backward pass most orders are open: the search
-/// has a sixth of the time, and the annealing begins anew. If that comes to nothing, another begins at the best schedule.
+/// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. Smaller networks with
+/// a backward pass give `free-order-bound` a tenth of the time. Where that is enough, it has the best of all schedules, and
+/// nothing follows. From the best schedule so far a search with a bound goes on: Checkmate's program or, where operators have
+/// several implementations, MONeT's, which contains it and begins with `rotor-options`, a first annealing and what
+/// Checkmate's finds in a seventh of the time. Then an annealing (`fastsa`, which may change the order) starts from the best
+/// schedule so far. If what it finds is the best, the same program looks for the best schedule in that order. One follows
+/// the other, each with all threads, and a schedule that one finds is a start of all that come later. Where there is no
+/// backward pass most orders are open: the search has a sixth of the time, and the annealing begins anew. If that comes to
+/// nothing, another begins at the best schedule.
 ///
 /// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
 /// results come last: weight gradients that take more memory than what they are made from.
 ///
-/// Another order may be faster than the best of the given one. So after a proof this search, an annealing, and the search of the
-/// annealing's order go on. Each has half of the time that was spent, and at least a tenth of the limit or a second. Without a time
-/// limit a proof ends everything.
+/// Another order may be faster than the best of the given one. So after a proof `free-order-bound` is asked once more. If it
+/// does not show that there is none, this search, an annealing, and the search of the annealing's order go on. Each has half
+/// of the time that was spent, and at least a tenth of the limit or a second. Without a time limit a proof ends everything.
 ///
 /// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
 /// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and
@@ -46,9 +48,9 @@ use order::large_results_last;
 /// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
 ///
 /// # Claim
-/// The row of an answer names the schedules that its bound holds for, and `optimal` and `infeasible` are proved for them. A
-/// schedule outside of all that a bound was proved for (in another order, say) has none: a heuristic; what was proved for
-/// others is in the note.
+/// The row of an answer names the schedules that its bound holds for, and `optimal` and `infeasible` are proved for them: of
+/// several bounds the highest, and all schedules where that is as high as another. A schedule outside of all that a bound was
+/// proved for (in another order, say) has none: a heuristic; what was proved for others is in the note.
 ///
 /// # Reference
 /// The methods' own.
@@ -242,6 +244,9 @@ impl<'a> Work<'a> {
     /// One method after the other, each with all threads.
     fn within_the_limit(&self) {
         let operators = self.context.instance.operators().len();
+        if self.trains && operators < OPTIONS.0 {
+            self.run("free-order-bound", self.clock.share(10), Role::Bound);
+        }
         // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
         // had soon.
         if self.chooses() {
@@ -261,6 +266,7 @@ impl<'a> Work<'a> {
         if self.board.is_settled() {
             let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
             let time = least.max(self.clock.elapsed() / 2);
+            self.run("free-order-bound", self.clock.at_most(time), Role::Bound);
             self.results_last(self.clock.at_most(time));
             self.anneal(0, self.clock.at_most(time));
             self.keep_order(self.clock.at_most(time));
