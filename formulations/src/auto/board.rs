@@ -235,7 +235,7 @@ impl<'a> Board<'a> {
             (None, _) => Termination::NotFound,
         };
         let whose = best.as_ref().map(|best| format!("found by {}", best.whose));
-        let gap = time.zip(proved).filter(|&(time, proved)| proved.bound < time);
+        let gap = time.zip(proved).filter(|&(time, proved)| !proves(proved.bound, time));
         let gap = gap.map(|(time, proved)| 100.0 * (time - proved.bound) as f64 / proved.bound.max(1) as f64);
         let gap = gap.map(|gap| format!("at most {gap:.2} % above the best of the class"));
         let tried = lock(&self.tried).iter().map(|(id, words)| format!("{id}: {words}")).collect::<Vec<_>>();

@@ -198,8 +198,9 @@ impl Observer for Words<'_> {
 fn words(annealed: &[Annealed]) -> String {
     let sum = |stage: usize, of: fn(&Tally) -> u64| annealed.iter().map(|run| of(&run.tallies[stage])).sum::<u64>();
     format!(
-        "{} annealings; {} + {} mutations, {} + {} valid, {} + {} accepted",
+        "{} annealing{}; {} + {} mutations, {} + {} valid, {} + {} accepted",
         annealed.len(),
+        if annealed.len() == 1 { "" } else { "s" },
         sum(0, |tally| tally.iterations),
         sum(1, |tally| tally.iterations),
         sum(0, |tally| tally.valid),

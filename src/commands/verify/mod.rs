@@ -18,6 +18,7 @@ use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
 use crate::ground::library::Library;
 use crate::ground::output;
+use crate::ground::rows;
 use crate::ground::size::Budget;
 use crate::ground::text;
 use crate::harness::run::plan::Subject;
@@ -120,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file = file.display();
     let simulation = simulation.map_err(|error| Failure::failed(format!("{file}: illegal schedule: {error}")))?;
     if let Some(path) = &arguments.timeline {
-        write_timeline(path, &instance, &schedule, &simulation)?;
+        rows::write(path, moments(&instance, &schedule, &simulation))?;
     }
     let exceeded = |what: &str, limit: Option<u64>, value: u64| match limit.filter(|&limit| value > limit) {
         Some(limit) => Err(Failure::failed(format!("{file}: {what} is {limit}, but the simulator says {value}"))),
@@ -252,19 +253,19 @@ fn words(instance: &Instance, step: Step) -> (&'static str, String) {
     }
 }
 
-fn write_timeline(
-    path: &Path,
-    instance: &Instance,
-    schedule: &Schedule,
-    simulation: &Simulation,
-) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    let mut writer = csv::Writer::from_path(path).map_err(|error| failed(&error))?;
-    writer.write_record(["step", "action", "element", "memory_bytes"]).map_err(|error| failed(&error))?;
-    for (index, (&step, memory)) in schedule.steps.iter().zip(&simulation.timeline).enumerate() {
-        let (action, element) = words(instance, step);
-        let row = [index.to_string(), action.into(), text::cell(&element).into_owned(), memory.to_string()];
-        writer.write_record(row).map_err(|error| failed(&error))?;
-    }
-    writer.flush().map_err(|error| failed(&error))
+/// Memory during a step, in the CSV of `--timeline`.
+#[derive(Serialize)]
+struct Moment {
+    step: usize,
+    action: &'static str,
+    element: String,
+    memory_bytes: u64,
+}
+
+fn moments(instance: &Instance, schedule: &Schedule, simulation: &Simulation) -> impl Iterator<Item = Moment> {
+    let moment = |(step, (&of, &memory_bytes)): (usize, (&Step, &u64))| {
+        let (action, element) = words(instance, of);
+        Moment { step, action, element: text::cell(&element).into_owned(), memory_bytes }
+    };
+    schedule.steps.iter().zip(&simulation.timeline).enumerate().map(moment)
 }
