@@ -23,14 +23,14 @@ use order::large_results_last;
 /// # Algorithm
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 4,000 operators
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. Smaller networks with
-/// a backward pass give `free-order-bound` a tenth of the time. Where that is enough, it has the best of all schedules, and
-/// nothing follows. From the best schedule so far a search with a bound goes on: Checkmate's program or, where operators have
-/// several implementations, MONeT's, which contains it and begins with `rotor-options`, a first annealing and what
-/// Checkmate's finds in a seventh of the time. Then an annealing (`fastsa`, which may change the order) starts from the best
-/// schedule so far. If what it finds is the best, the same program looks for the best schedule in that order. One follows
-/// the other, each with all threads, and a schedule that one finds is a start of all that come later. Where there is no
-/// backward pass most orders are open: the search has a sixth of the time, and the annealing begins anew. If that comes to
-/// nothing, another begins at the best schedule.
+/// a backward pass and one implementation of each operator give `free-order-bound` a tenth of the time. Where that is
+/// enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search with a bound goes
+/// on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it and begins with
+/// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. Then an annealing (`fastsa`,
+/// which may change the order) starts from the best schedule so far. If what it finds is the best, the same program looks for
+/// the best schedule in that order. One follows the other, each with all threads, and a schedule that one finds is a start
+/// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time, and the
+/// annealing begins anew. If that comes to nothing, another begins at the best schedule.
 ///
 /// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
 /// results come last: weight gradients that take more memory than what they are made from.
@@ -244,16 +244,15 @@ impl<'a> Work<'a> {
     /// One method after the other, each with all threads.
     fn within_the_limit(&self) {
         let operators = self.context.instance.operators().len();
-        if self.trains && operators < OPTIONS.0 {
-            self.run("free-order-bound", self.clock.share(10), Role::Bound);
-        }
         // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
-        // had soon.
+        // had soon. Then a tenth of the time is far from enough for the best of all schedules.
         if self.chooses() {
             if !self.is_hard && operators < OPTIONS.0 {
                 self.run("rotor-options", self.clock.share(5), Role::Heuristic);
             }
             self.anneal(0, self.clock.share(10));
+        } else if self.trains && operators < OPTIONS.0 {
+            self.run("free-order-bound", self.clock.share(10), Role::Bound);
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
