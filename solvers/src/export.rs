@@ -3,6 +3,7 @@
 //! Columns and rows are named by whoever built the model, so that a solution can be read back by name
 //! (`solution.rs`).
 
+use std::fmt;
 use std::io::{self, Write};
 
 use crate::model::{Column, Kind, Model, Names, Row};
@@ -16,6 +17,16 @@ fn header(out: &mut dyn Write, comment: &str, model: &Model, metadata: &Metadata
     }
     let (columns, rows, terms) = (model.columns(), model.rows.len(), model.nonzeros());
     writeln!(out, "{comment} size: {columns} columns, {rows} rows, {terms} nonzeros")
+}
+
+/// A number in at most 24 characters: CBC takes none of 26 or more.
+struct Number(f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(value) = self;
+        if *value == 0.0 || (1e-5..1e16).contains(&value.abs()) { write!(f, "{value}") } else { write!(f, "{value:e}") }
+    }
 }
 
 /// Which sides a row has.
@@ -49,7 +60,7 @@ pub fn write_lp(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata:
     let costs = model.costs.iter().enumerate().filter(|(_, cost)| **cost != 0.0);
     terms(out, names, costs.map(|(column, &cost)| (Column::from_index(column), cost)))?;
     if model.offset != 0.0 {
-        writeln!(out, "  {} {}", sign(model.offset), model.offset.abs())?;
+        writeln!(out, "  {} {}", sign(model.offset), Number(model.offset.abs()))?;
     }
     writeln!(out, "Subject To")?;
     for row in 0..model.rows.len() {
@@ -57,7 +68,7 @@ pub fn write_lp(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata:
         let mut side = |suffix: &str, relation: &str, value: f64| -> io::Result<()> {
             writeln!(out, " {name}{suffix}:")?;
             terms(out, names, model.rows.terms(row))?;
-            writeln!(out, "  {relation} {value}")
+            writeln!(out, "  {relation} {}", Number(value))
         };
         match sides(model, row) {
             Sides::Free => {}
@@ -87,7 +98,7 @@ fn terms(out: &mut dyn Write, names: &dyn Names, terms: impl Iterator<Item = (Co
             "{}{} {} {}",
             if count % 6 == 0 { "  " } else { " " },
             sign(value),
-            value.abs(),
+            Number(value.abs()),
             names.column(column)
         )?;
         count += 1;
@@ -104,9 +115,9 @@ fn lp_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resul
         let name = names.column(Column::from_index(column));
         match (model.lower[column], model.upper[column]) {
             (f64::NEG_INFINITY, f64::INFINITY) => writeln!(out, " {name} free")?,
-            (f64::NEG_INFINITY, upper) => writeln!(out, " -inf <= {name} <= {upper}")?,
-            (lower, f64::INFINITY) => writeln!(out, " {name} >= {lower}")?,
-            (lower, upper) => writeln!(out, " {lower} <= {name} <= {upper}")?,
+            (f64::NEG_INFINITY, upper) => writeln!(out, " -inf <= {name} <= {}", Number(upper))?,
+            (lower, f64::INFINITY) => writeln!(out, " {name} >= {}", Number(lower))?,
+            (lower, upper) => writeln!(out, " {} <= {name} <= {}", Number(lower), Number(upper))?,
         }
     }
     let whole: Vec<usize> = (0..model.columns()).filter(|&c| model.kinds[c] == Kind::Integer).collect();
@@ -140,19 +151,19 @@ pub fn write_mps(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata
     mps_columns(out, model, names, &row_names)?;
     writeln!(out, "RHS")?;
     if model.offset != 0.0 {
-        writeln!(out, " rhs obj {}", -model.offset)?;
+        writeln!(out, " rhs obj {}", Number(-model.offset))?;
     }
     let value = |row| match sides(model, row) {
         Sides::Free => 0.0,
         Sides::Equal(value) | Sides::AtMost(value) | Sides::AtLeast(value) | Sides::Between(value, _) => value,
     };
     for (row, name) in row_names.iter().enumerate().filter(|&(row, _)| value(row) != 0.0) {
-        writeln!(out, " rhs {name} {}", value(row))?;
+        writeln!(out, " rhs {name} {}", Number(value(row)))?;
     }
     writeln!(out, "RANGES")?;
     for (row, name) in row_names.iter().enumerate() {
         if let Sides::Between(lower, upper) = sides(model, row) {
-            writeln!(out, " rng {name} {}", upper - lower)?;
+            writeln!(out, " rng {name} {}", Number(upper - lower))?;
         }
     }
     mps_bounds(out, model, names)?;
@@ -176,10 +187,10 @@ fn mps_columns(out: &mut dyn Write, model: &Model, names: &dyn Names, row_names:
         }
         let name = names.column(Column::from_index(column));
         if model.costs[column] != 0.0 || entries.is_empty() {
-            writeln!(out, " {name} obj {}", model.costs[column])?;
+            writeln!(out, " {name} obj {}", Number(model.costs[column]))?;
         }
         for &(row, value) in entries {
-            writeln!(out, " {name} {} {value}", row_names[row])?;
+            writeln!(out, " {name} {} {}", row_names[row], Number(value))?;
         }
     }
     if marked { writeln!(out, " marker 'MARKER' 'INTEND'") } else { Ok(()) }
@@ -191,15 +202,16 @@ fn mps_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resu
         let name = names.column(Column::from_index(column));
         let (lower, upper) = (model.lower[column], model.upper[column]);
         if lower.to_bits() == upper.to_bits() {
-            writeln!(out, " FX bnd {name} {lower}")?;
+            writeln!(out, " FX bnd {name} {}", Number(lower))?;
             continue;
         }
+        let (low, up) = (Number(lower), Number(upper));
         match (lower.is_finite(), upper.is_finite()) {
             (false, false) => writeln!(out, " FR bnd {name}")?,
-            (false, true) => writeln!(out, " MI bnd {name}\n UP bnd {name} {upper}")?,
-            (true, true) => writeln!(out, " LO bnd {name} {lower}\n UP bnd {name} {upper}")?,
+            (false, true) => writeln!(out, " MI bnd {name}\n UP bnd {name} {up}")?,
+            (true, true) => writeln!(out, " LO bnd {name} {low}\n UP bnd {name} {up}")?,
             // Said aloud: readers disagree on the upper bound of integer columns without one.
-            (true, false) => writeln!(out, " LO bnd {name} {lower}\n PL bnd {name}")?,
+            (true, false) => writeln!(out, " LO bnd {name} {low}\n PL bnd {name}")?,
         }
     }
     Ok(())

@@ -50,6 +50,18 @@ fn every_backend_solves_every_kind_of_row_and_bound_alike() {
 }
 
 #[test]
+fn every_backend_reads_numbers_of_many_digits() {
+    let mut model = Model { offset: 7.450_580_596_923_828e-9, ..Model::default() };
+    let x = model.column(0.0, 1.234_567_890_123_456_7e17, 7.450_580_596_923_828e-9, Kind::Continuous);
+    let y = model.binary(-0.000_012_345_678_901_234_567);
+    model.at_least(1.0, [(x, 1.0), (y, -1.0)]);
+    for backend in BACKENDS.iter().filter(|backend| backend.available().is_ok()) {
+        let outcome = backend.solve(&model, &mut Request::default()).expect("solves");
+        assert!(outcome.incumbent.is_some(), "{}: {}", backend.id(), outcome.raw_status);
+    }
+}
+
+#[test]
 fn highs_reads_back_the_optimum_from_both_formats() {
     let model = zoo();
     let expected = BACKENDS[0].solve(&model, &mut Request::default()).expect("solves").objective.expect("feasible");
