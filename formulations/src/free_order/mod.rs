@@ -90,7 +90,7 @@ const NODES: u64 = 50;
 /// Which part of the bound a relaxation may leave open as long as what it comes to does not fit, and once it does: so little
 /// that a bound that is lowered by its tolerance still proves a solution optimal.
 const COARSE: f64 = 1e-4;
-const FINE: f64 = TOLERANCE / 10.0;
+const FINE: f64 = TOLERANCE / 1e4;
 
 impl Method for FreeOrderBound {
     fn id(&self) -> &'static str {
