@@ -1,8 +1,11 @@
 //! `free-order-bound` against the exhaustive search over all schedules, on random networks with everything that the format
 //! knows.
 
+use std::path::Path;
+
 use crate::networks::some_of;
 use remat_core::generate::random::random;
+use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
 use remat_formulations::contradiction::budgets;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
@@ -71,4 +74,14 @@ fn a_step_of_presolve_that_loses_solutions_is_left_out() {
     let budgets = [Some(46)];
     let optimum = answers("oracle", &instance, &budgets)[0].claimed.expect("there is a schedule").time;
     assert_eq!(answers("free-order-bound", &instance, &budgets)[0].lower_bound, Some(optimum));
+}
+
+/// Times of 10^12 units: a solution that a solver calls optimal within 10^-7 may lie further above its own bound than a proof allows.
+#[test]
+fn a_schedule_that_costs_what_the_bound_is_is_proved() {
+    let file = "../instances/checkmate/mobilenet-224-b512-flops.json.zst";
+    let instance = read_instance(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect("shipped");
+    let store_all = answers("store-all", &instance, &[None])[0].claimed.expect("legal");
+    let answer = answers("free-order-bound", &instance, &[Some(store_all.peak_bytes / 2)]).remove(0);
+    assert_eq!(answer.termination, Termination::Optimal, "{}", answer.note);
 }
