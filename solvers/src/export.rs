@@ -113,11 +113,12 @@ fn lp_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resul
     writeln!(out, "Bounds")?;
     for column in 0..model.columns() {
         let name = names.column(Column::from_index(column));
-        match (model.lower[column], model.upper[column]) {
+        let (lower, upper) = (Number(model.lower[column]), Number(model.upper[column]));
+        match (lower.0, upper.0) {
             (f64::NEG_INFINITY, f64::INFINITY) => writeln!(out, " {name} free")?,
-            (f64::NEG_INFINITY, upper) => writeln!(out, " -inf <= {name} <= {}", Number(upper))?,
-            (lower, f64::INFINITY) => writeln!(out, " {name} >= {}", Number(lower))?,
-            (lower, upper) => writeln!(out, " {} <= {name} <= {}", Number(lower), Number(upper))?,
+            (f64::NEG_INFINITY, _) => writeln!(out, " -inf <= {name} <= {upper}")?,
+            (_, f64::INFINITY) => writeln!(out, " {name} >= {lower}")?,
+            _ => writeln!(out, " {lower} <= {name} <= {upper}")?,
         }
     }
     let whole: Vec<usize> = (0..model.columns()).filter(|&c| model.kinds[c] == Kind::Integer).collect();
@@ -200,18 +201,17 @@ fn mps_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resu
     writeln!(out, "BOUNDS")?;
     for column in 0..model.columns() {
         let name = names.column(Column::from_index(column));
-        let (lower, upper) = (model.lower[column], model.upper[column]);
-        if lower.to_bits() == upper.to_bits() {
-            writeln!(out, " FX bnd {name} {}", Number(lower))?;
+        let (lower, upper) = (Number(model.lower[column]), Number(model.upper[column]));
+        if lower.0.to_bits() == upper.0.to_bits() {
+            writeln!(out, " FX bnd {name} {lower}")?;
             continue;
         }
-        let (low, up) = (Number(lower), Number(upper));
-        match (lower.is_finite(), upper.is_finite()) {
+        match (lower.0.is_finite(), upper.0.is_finite()) {
             (false, false) => writeln!(out, " FR bnd {name}")?,
-            (false, true) => writeln!(out, " MI bnd {name}\n UP bnd {name} {up}")?,
-            (true, true) => writeln!(out, " LO bnd {name} {low}\n UP bnd {name} {up}")?,
+            (false, true) => writeln!(out, " MI bnd {name}\n UP bnd {name} {upper}")?,
+            (true, true) => writeln!(out, " LO bnd {name} {lower}\n UP bnd {name} {upper}")?,
             // Said aloud: readers disagree on the upper bound of integer columns without one.
-            (true, false) => writeln!(out, " LO bnd {name} {low}\n PL bnd {name}")?,
+            (true, false) => writeln!(out, " LO bnd {name} {lower}\n PL bnd {name}")?,
         }
     }
     Ok(())

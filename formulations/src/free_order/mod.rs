@@ -275,13 +275,16 @@ impl Search<'_, '_> {
             if self.is_proved() {
                 return Ok(Stop::Optimal);
             }
-            let mut finer = if fits { Vec::new() } else { finer(graph, &relaxation, budget, values, &turns) };
-            // What is not legal, or exceeds the budget by what the needs of an interval do not count.
-            if !fits && finer.is_empty() && !limited {
-                finer = middles(&relaxation);
+            let mut more = Vec::new();
+            if !fits {
+                more = finer(graph, &relaxation, budget, values, &turns);
+                // What is not legal, or exceeds the budget by what the needs of an interval do not count.
+                if more.is_empty() && !limited {
+                    more = middles(&relaxation);
+                }
             }
-            if !finer.is_empty() {
-                points.extend(finer);
+            if !more.is_empty() {
+                points.extend(more);
                 points.sort_unstable();
                 points.dedup();
             } else if !limited {

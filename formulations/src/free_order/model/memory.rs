@@ -34,8 +34,8 @@ struct Over {
 }
 
 impl<'g> Intervals<'g> {
-    /// What is there during the first runs of the path inside an interval: what was made before in every schedule and is read
-    /// by a first run later in the interval, unless it is made again there; and what is there at the end, likewise.
+    /// What is there during the first runs of the path inside an interval. That is what was made before in every schedule,
+    /// is not made again there, and is read by a first run later in the interval or there at its end.
     pub(super) fn pieces_in(&self, interval: usize) -> Vec<Piece> {
         let graph = self.graph;
         let (first, last) = self.inside(interval);

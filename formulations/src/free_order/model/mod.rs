@@ -4,7 +4,6 @@
 //! the run that ends interval k. `own[i][p]`: operator i runs first with implementation p, in the interval where that must be.
 //! `again[k][i][p]`: operator i runs in interval k, in another run than that, once or more often. `stays[k][a]`: a is there at
 //! the end of interval k and was not made again in it.
-
 //!
 //! Memory inside intervals is in `memory.rs`, what they have to do with paths of tensors in `paths.rs`.
 
