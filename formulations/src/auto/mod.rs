@@ -108,6 +108,9 @@ type Settings = &'static [(&'static str, &'static str)];
 /// The method that searches where operators have several implementations.
 const MONET: &str = "monet";
 
+/// The method that bounds all schedules.
+const BOUND: &str = "free-order-bound";
+
 /// Operators from which on options of blocks are planned first, and of how many parts of the time that is left that may
 /// take one: a search over the whole network then finds less in all of it.
 const OPTIONS: (usize, u32) = (4000, 3);
@@ -212,9 +215,10 @@ impl<'a> Work<'a> {
         self.board.run("fastsa", &[("start", start), ("iterations", &iterations)], limits, Role::Afterwards);
     }
 
-    /// The best schedule in the order of an annealing's.
+    /// The best schedule in the order of one that is in another.
     fn keep_order(&self, clock: Clock) {
-        let best = self.board.known().filter(|_| self.board.is_by("fastsa") && !clock.is_over());
+        let is_reordered = self.board.is_by("fastsa") || self.board.is_by(BOUND);
+        let best = self.board.known().filter(|_| is_reordered && !clock.is_over());
         if let Some(best) = best {
             let instance = self.context.instance.in_order_of(&best);
             self.board.run_in_order(&instance, "another order", self.searching, self.limits(clock));
@@ -252,7 +256,7 @@ impl<'a> Work<'a> {
             }
             self.anneal(0, self.clock.share(10));
         } else if self.trains && operators < OPTIONS.0 {
-            self.run("free-order-bound", self.clock.share(10), Role::Bound);
+            self.run(BOUND, self.clock.share(10), Role::Bound);
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
@@ -265,11 +269,15 @@ impl<'a> Work<'a> {
         if self.board.is_settled() {
             let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
             let time = least.max(self.clock.elapsed() / 2);
-            self.run("free-order-bound", self.clock.at_most(time), Role::Bound);
+            self.run(BOUND, self.clock.at_most(time), Role::Bound);
             self.results_last(self.clock.at_most(time));
             self.anneal(0, self.clock.at_most(time));
             self.keep_order(self.clock.at_most(time));
         } else {
+            // The best of the given order is known, and one in another order is better.
+            if self.board.is_by(BOUND) && self.clock.progress() < 0.5 {
+                self.run(BOUND, self.clock.share(2), Role::Bound);
+            }
             if self.is_hard || !self.board.has_schedule() {
                 self.results_last(self.clock.share(4));
             }

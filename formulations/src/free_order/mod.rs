@@ -15,6 +15,7 @@ use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Instance, Schedule};
 use remat_solvers::{Outcome, Progress, Stop};
 
+use crate::fastsa::fit::{Changes, Fitting};
 use crate::free_order::graph::Graph;
 use crate::free_order::model::{Chosen, Intervals};
 use crate::free_order::points::{Turn, finer, first_points, middles, turns};
@@ -91,6 +92,8 @@ const NODES: u64 = 50;
 /// that a bound that is lowered by its tolerance still proves a solution optimal.
 const COARSE: f64 = 1e-4;
 const FINE: f64 = TOLERANCE / 1e4;
+/// Of how many parts of the time that is left one annealing of what does not fit may take one.
+const FITTING: u32 = 20;
 
 impl Method for FreeOrderBound {
     fn id(&self) -> &'static str {
@@ -117,12 +120,14 @@ impl Method for FreeOrderBound {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let solving = Solving::new(context)?;
         let graph = Graph::new(context.instance);
+        let fitting = Fitting::new(context.instance).ok();
         context.answer_each(|index, budget| {
             let clock = Clock::start(context.limits.time);
             Search {
                 context,
                 index,
                 graph: &graph,
+                fitting: fitting.as_ref(),
                 solving,
                 clock,
                 bound: graph.least_time(),
@@ -141,6 +146,8 @@ struct Search<'s, 'c> {
     context: &'s Context<'c>,
     index: usize,
     graph: &'s Graph,
+    /// None where the instance has more than `fastsa` knows.
+    fitting: Option<&'s Fitting<'c>>,
     solving: Solving,
     clock: Clock,
     bound: u64,
@@ -190,7 +197,18 @@ impl Search<'_, '_> {
         self.found.as_ref().is_some_and(|found| proves(self.bound, found.1.time))
     }
 
-    /// Takes what a solution runs if that is a legal schedule within the budget; whether it is.
+    /// Takes a legal schedule if it is within the budget and faster than what was found; whether it is within the budget.
+    fn offer(&mut self, budget: u64, schedule: Schedule, claimed: Claimed) -> bool {
+        let fits = claimed.peak_bytes <= budget;
+        if fits && self.found.as_ref().is_none_or(|found| claimed.time < found.1.time) {
+            self.context.reporter.report(self.index, Report::incumbent(schedule.clone(), claimed));
+            self.found = Some((schedule, claimed));
+        }
+        fits
+    }
+
+    /// Takes what a solution runs if that is a legal schedule within the budget, in some order; whether it is. If it is not,
+    /// takes what fits and runs nearly the same.
     fn take(&mut self, budget: u64, turns: &[Vec<Turn>]) -> bool {
         let instance = self.context.instance;
         let implementation = |run: Chosen| self.graph.nodes[run.at].ways[run.way].implementation;
@@ -199,12 +217,20 @@ impl Search<'_, '_> {
         let schedule = with_liveness(instance, &computes);
         // In this order a run may lack what it reads.
         let Ok(claimed) = Claimed::simulated(instance, &schedule) else { return false };
-        let fits = claimed.peak_bytes <= budget;
-        if fits && self.found.as_ref().is_none_or(|found| claimed.time < found.1.time) {
-            self.context.reporter.report(self.index, Report::incumbent(schedule.clone(), claimed));
-            self.found = Some((schedule, claimed));
+        let Some(fitting) = self.fitting.filter(|_| claimed.peak_bytes > budget) else {
+            return self.offer(budget, schedule, claimed);
+        };
+        let seed = self.solving.seed;
+        let anneal =
+            |changes, schedule: &Schedule| fitting.anneal(changes, schedule, budget, self.clock.share(FITTING), seed);
+        let Some((schedule, claimed)) = anneal(Changes::Order, &schedule) else { return false };
+        if claimed.peak_bytes <= budget {
+            return self.offer(budget, schedule, claimed);
         }
-        fits
+        if let Some((schedule, claimed)) = anneal(Changes::Runs, &schedule) {
+            self.offer(budget, schedule, claimed);
+        }
+        false
     }
 
     fn run(mut self, budget: Option<u64>) -> Result<Answer, MethodError> {
@@ -218,6 +244,10 @@ impl Search<'_, '_> {
             }
             () => self.refine(bytes)?,
         };
+        if let (Stop::Infeasible, Some((_, Claimed { time, .. }))) = (stop, &self.found) {
+            let note = format!("{}: infeasible, though there is a schedule of {time}", self.note);
+            return Err(MethodError::Internal(note));
+        }
         let termination = match stop {
             _ if self.is_proved() => Termination::Optimal,
             Stop::Optimal | Stop::GapReached | Stop::NodeLimit if self.found.is_some() => Termination::Feasible,

@@ -81,7 +81,7 @@ fn where_an_annealing_finds_a_better_order_the_best_schedule_in_that_order_is_lo
         let instance = Instance::new(&document).expect("valid");
         let budgets = budgets(&Joint::new(&instance).expect("has stages"), 4);
         let limits = Limits { time: Some(Duration::from_secs(3)), threads: 1, seed: 0 };
-        let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
+        let context = Context { starts: &WithoutBound, ..Context::new(&instance, &parameters, &budgets, limits) };
         for answer in auto.answers(&context).expect("answers") {
             let claimed = answer.claimed.map(|claimed| claimed.time);
             assert_eq!(time(&instance, &answer), claimed, "{}", answer.note);
