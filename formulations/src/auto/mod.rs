@@ -27,8 +27,8 @@ use order::large_results_last;
 /// enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search with a bound goes
 /// on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it and begins with
 /// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. Then an annealing (`fastsa`,
-/// which may change the order) starts from the best schedule so far. If what it finds is the best, the same program looks for
-/// the best schedule in that order. One follows the other, each with all threads, and a schedule that one finds is a start
+/// which may change the order) starts from the best schedule so far. Where the best schedule is in another order, the same
+/// program looks for the best one in that order. One follows the other, each with all threads, and a schedule that one finds is a start
 /// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time, and the
 /// annealing begins anew. If that comes to nothing, another begins at the best schedule.
 ///
@@ -37,7 +37,8 @@ use order::large_results_last;
 ///
 /// Another order may be faster than the best of the given one. So after a proof `free-order-bound` is asked once more. If it
 /// does not show that there is none, this search, an annealing, and the search of the annealing's order go on. Each has half
-/// of the time that was spent, and at least a tenth of the limit or a second. Without a time limit a proof ends everything.
+/// of the time that was spent, and at least a tenth of the limit or a second. Where its own schedule is better than the best of the
+/// given order, it has half of the time that is left. Without a time limit a proof ends everything.
 ///
 /// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
 /// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and

@@ -72,6 +72,10 @@ use crate::staged::joint::is_within_reach;
 /// What runs again in it is put off until a first run needs it. Where all of that stays within the budget it is a schedule, which
 /// costs what the relaxation costs.
 ///
+/// Where it exceeds the budget, a short annealing changes the order alone (`fastsa`'s, 4,000 mutations for each run): what is found
+/// within the budget costs what the relaxation costs, too. Else one that may change anything makes a schedule of it
+/// that costs more.
+///
 /// # Size
 /// About two columns per tensor and one per implementation in each interval, where they are possible and of use.
 ///
@@ -79,8 +83,8 @@ use crate::staged::joint::is_within_reach;
 /// None: the construction is this project's.
 ///
 /// # Claim
-/// A lower bound on the time of every schedule that meets the budget; `infeasible` where there is none at all. Where a solution,
-/// run as it says, is a legal schedule within the budget, that schedule, and `optimal` where it costs no more than the bound.
+/// A lower bound on the time of every schedule that meets the budget; `infeasible` where there is none at all. The fastest
+/// schedule that solutions led to, and `optimal` where it costs no more than the bound.
 ///
 /// # Reference
 /// This project. The blocks of stages that `checkmate-ilp` searches, with first runs no longer tied to a stage.
