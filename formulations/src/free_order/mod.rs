@@ -19,6 +19,7 @@ use crate::fastsa::fit::{Changes, Fitting};
 use crate::free_order::graph::Graph;
 use crate::free_order::model::{Chosen, Intervals};
 use crate::free_order::points::{Turn, finer, first_points, middles, turns};
+use crate::method::parameters::Parameters;
 use crate::method::report::Progress as Report;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
@@ -113,12 +114,16 @@ impl Method for FreeOrderBound {
         }
     }
 
-    fn claim(&self, _: &crate::method::parameters::Parameters) -> Claim {
+    fn claim(&self, _: &Parameters) -> Claim {
         Claim::optimum(Class::ALL)
     }
 
     fn supports(&self, instance: &Instance) -> Result<(), SkipReason> {
         is_within_reach(instance)
+    }
+
+    fn is_random(&self, _: &Parameters) -> bool {
+        true
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
