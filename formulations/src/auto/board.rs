@@ -20,7 +20,8 @@ use crate::search::incumbent::{lock, proves};
 pub enum Role {
     /// Schedules.
     Heuristic,
-    /// Schedules, and a bound on those of its class; once it has proved one optimal, only the next two are wanted.
+    /// Schedules, and a bound on those of its class; once none of these can be better than the best known, only the next two are
+    /// wanted.
     Search,
     /// Schedules of a wider class than that of the search, whatever it has proved.
     Afterwards,
@@ -62,6 +63,8 @@ pub struct Board<'a> {
     tried: Mutex<Vec<(String, String)>>,
     /// The best schedule is proved optimal in a class that it is in.
     settled: AtomicBool,
+    /// It is as fast as a bound, on whatever schedules: a search among these has nothing better to find.
+    outdone: AtomicBool,
     /// It is proved optimal among all schedules, or that there is none.
     certain: AtomicBool,
 }
@@ -80,6 +83,7 @@ impl<'a> Board<'a> {
             proved: Mutex::default(),
             tried: Mutex::default(),
             settled: AtomicBool::new(false),
+            outdone: AtomicBool::new(false),
             certain: AtomicBool::new(false),
         }
     }
@@ -102,7 +106,7 @@ impl<'a> Board<'a> {
     /// Whether anything more is wanted of a role. Nothing is once no operator runs twice and each in its fastest way.
     fn wants_more(&self, role: Role) -> bool {
         let open = match role {
-            Role::Heuristic | Role::Search => !self.is_settled(),
+            Role::Heuristic | Role::Search => !self.is_settled() && !self.outdone.load(Ordering::Relaxed),
             Role::Afterwards | Role::Bound => !self.has_base() && !self.certain.load(Ordering::Relaxed),
         };
         open && self.context.reporter.wants_more(self.index)
@@ -201,6 +205,9 @@ impl<'a> Board<'a> {
     /// faster than a bound, and then others like it may be faster still.
     fn look(&self) {
         let best = lock(&self.best);
+        if best.as_ref().is_some_and(|best| lock(&self.proved).iter().any(|proved| best.claimed.time <= proved.bound)) {
+            self.outdone.store(true, Ordering::Relaxed);
+        }
         let Some(proved) = self.about(best.as_ref()) else { return };
         let of_all = proved.claim.class == Class::ALL;
         let settled = best.as_ref().map_or(proved.infeasible && of_all, |best| proves(proved.bound, best.claimed.time));

@@ -37,8 +37,9 @@ use order::large_results_last;
 ///
 /// Another order may be faster than the best of the given one. So after a proof `free-order-bound` is asked once more. If it
 /// does not show that there is none, this search, an annealing, and the search of the annealing's order go on. Each has half
-/// of the time that was spent, and at least a tenth of the limit or a second. Where its own schedule is better than the best of the
-/// given order, it has half of the time that is left. Without a time limit a proof ends everything.
+/// of the time that was spent, and at least a tenth of the limit or a second; `free-order-bound` has up to eight times as
+/// much. Where its first schedule is better than any of the given order, the search ends there, and it has half of the time that is
+/// left. Without a time limit a proof ends everything.
 ///
 /// Where operators have several implementations and neither the first methods nor Checkmate's program have a schedule, the
 /// given order hardly meets the budget, and annealings differ widely. Then there are three, each with another seed and
@@ -270,12 +271,12 @@ impl<'a> Work<'a> {
         if self.board.is_settled() {
             let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
             let time = least.max(self.clock.elapsed() / 2);
-            self.run(BOUND, self.clock.at_most(time), Role::Bound);
+            self.run(BOUND, self.clock.at_most(8 * time), Role::Bound);
             self.results_last(self.clock.at_most(time));
             self.anneal(0, self.clock.at_most(time));
             self.keep_order(self.clock.at_most(time));
         } else {
-            // The best of the given order is known, and one in another order is better.
+            // One in another order is better than any of the given one.
             if self.board.is_by(BOUND) && self.clock.progress() < 0.5 {
                 self.run(BOUND, self.clock.share(2), Role::Bound);
             }

@@ -97,7 +97,7 @@ const NODES: u64 = 50;
 /// that a bound that is lowered by its tolerance still proves a solution optimal.
 const COARSE: f64 = 1e-4;
 const FINE: f64 = TOLERANCE / 1e4;
-/// Of how many parts of the time that is left one annealing of what does not fit may take one.
+/// Of how many parts of the time that is left one annealing of what does not fit may take one, and a relaxation leaves one.
 const FITTING: u32 = 20;
 
 impl Method for FreeOrderBound {
@@ -283,7 +283,7 @@ impl Search<'_, '_> {
             let built = Instant::now();
             let mut relaxation = Intervals::new(graph, budget, points.clone());
             let terms = Terms {
-                clock: self.clock,
+                clock: self.clock.all_but(FITTING),
                 nodes: (!self.clock.is_limited()).then_some(nodes),
                 from: Pass::Relaxed,
                 until: Pass::Whole,
@@ -302,6 +302,10 @@ impl Search<'_, '_> {
             );
             let limited = outcome.stop == Stop::NodeLimit;
             if !limited && !matches!(outcome.stop, Stop::Optimal | Stop::GapReached) {
+                // What was cut short may have come to a schedule all the same.
+                if let Some(values) = &outcome.incumbent {
+                    self.take(budget, &turns(graph, &relaxation, values));
+                }
                 return Ok(outcome.stop);
             }
             if self.clock.is_over() {
