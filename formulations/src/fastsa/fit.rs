@@ -1,15 +1,17 @@
 //! Schedules that exceed a budget, made to fit: by another order of the same runs, or by other runs.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use remat_core::{Instance, Schedule, simulate};
 
 use super::anneal::{Annealing, Best, Cooling, Span, Terms, roomy};
-use super::graph::Operators;
+use super::graph::{Graph, Operators};
+use super::mutate::{Mutation, Outcome};
 use super::objective::{Goal, Objective};
 use super::profile::Peak;
 use super::propose::Aim;
-use super::state::State;
+use super::state::{NOP, State, Step};
 use crate::method::{Claimed, SkipReason};
 use crate::random::Random;
 use crate::search::clock::Clock;
@@ -19,6 +21,9 @@ pub struct Fitting<'a> {
     instance: &'a Instance,
     operators: Operators,
 }
+
+/// How often runs are put back where they were.
+const PASSES: usize = 4;
 
 /// What a short annealing may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +90,75 @@ impl<'a> Fitting<'a> {
         let mut state = State::<Peak>::new(graph, &variants, roomy(variants.len()));
         let mut best = Best::default();
         annealing.run(&mut state, &mut Random::new(seed), &mut best);
-        let found = graph.schedule(self.instance, &best.variants(), None);
-        let claimed = Claimed::simulated(self.instance, &found).ok()?;
-        Some((found, claimed))
+        let found = best.variants();
+        let most = budget.max(best.rank().2);
+        let (schedule, claimed) = self.simulated(&found)?;
+        let settled = self.simulated(&put_back(graph, &found, &variants, most));
+        Some(settled.filter(|(_, settled)| settled.peak_bytes <= most).unwrap_or((schedule, claimed)))
     }
+
+    fn simulated(&self, variants: &[u32]) -> Option<(Schedule, Claimed)> {
+        let schedule = self.operators.graph.schedule(self.instance, variants, None);
+        let claimed = Claimed::simulated(self.instance, &schedule).ok()?;
+        Some((schedule, claimed))
+    }
+}
+
+/// Runs that an annealing has left where chance put them, back among those that they were among before, one at a time, as far as
+/// memory stays within some bytes: addresses are easier to find for what runs in the instance's order.
+fn put_back(graph: &Graph, runs: &[u32], before: &[u32], most: u64) -> Vec<u32> {
+    // The n-th run of a variant was the n-th before.
+    let mut places: Vec<VecDeque<usize>> = vec![VecDeque::new(); graph.variants.len()];
+    for (place, &variant) in before.iter().enumerate() {
+        places[variant as usize].push_back(place);
+    }
+    let mut state = State::<Peak>::new(graph, runs, roomy(runs.len()));
+    let goal = Goal::new(Objective::Elu, most);
+    // Below by more than what is lost to rounding.
+    let limit = goal.value(most as f64 * (1.0 - 1e-9), state.cost);
+    let mut steps: Vec<(Step, Option<usize>)> =
+        state.steps().into_iter().map(|step| (step, places[step.variant as usize].pop_front())).collect();
+    for _ in 0..PASSES {
+        for at in 0..steps.len() {
+            let (step, Some(place)) = steps[at] else { continue };
+            let Some(to) = better_place(&steps, at, place) else { continue };
+            let after = to.checked_sub(1).map_or(0, |last| steps[last].0.time + 1);
+            let time = after.midpoint(steps.get(to).map_or(state.length(), |next| next.0.time));
+            if time >= state.length() || state.sequence[time as usize] != NOP {
+                continue;
+            }
+            let moved = Step { time, ..step };
+            let mutation = Mutation { add: Some(moved), remove: Some(step) };
+            if let Outcome::Accepted { .. } = state.attempt(mutation, &goal, || limit) {
+                state.commit(mutation.add, mutation.remove);
+                steps.remove(at);
+                steps.insert(if to > at { to - 1 } else { to }, (moved, Some(place)));
+            }
+        }
+        state.respace(state.length());
+        for (known, step) in steps.iter_mut().zip(state.steps()) {
+            known.0 = step;
+        }
+    }
+    state.steps().iter().map(|step| step.variant).collect()
+}
+
+/// Before which step one that was at a place before passes the most that it was not to pass; none where it is there.
+fn better_place(steps: &[(Step, Option<usize>)], at: usize, place: usize) -> Option<usize> {
+    let mut best = (0, None);
+    let mut take = |gain: i64, to: usize| best = if gain > best.0 { (gain, Some(to)) } else { best };
+    let passed = |ahead: bool| if ahead { 1 } else { -1 };
+    let mut gain = 0;
+    for (to, other) in steps[..at].iter().enumerate().rev() {
+        gain += other.1.map_or(0, |other| passed(other > place));
+        take(gain, to);
+    }
+    gain = 0;
+    for (to, other) in steps.iter().enumerate().skip(at + 1) {
+        gain += other.1.map_or(0, |other| passed(other < place));
+        take(gain, to + 1);
+    }
+    best.1
 }
 
 #[cfg(test)]
@@ -131,5 +201,35 @@ mod tests {
             }
         }
         assert!(ordered > 2 && changed > 2, "{ordered} by another order, {changed} by other runs");
+    }
+
+    /// Pairs of runs that are not in the order of their operators.
+    fn inversions(runs: &[u32], before: &[u32]) -> usize {
+        let place = |variant: &u32| before.iter().position(|other| other == variant);
+        let places: Vec<Option<usize>> = runs.iter().map(place).collect();
+        (0..places.len()).map(|at| places[at + 1..].iter().filter(|&&later| later < places[at]).count()).sum()
+    }
+
+    #[test]
+    fn runs_are_put_back_as_far_as_memory_allows() {
+        let (mut left, mut right) = (0, 0);
+        for seed in 0..5 {
+            let instance = Instance::new(&layered("layered", &Layered::moccasin(60, 0.5), seed)).expect("valid");
+            let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+            let before = Claimed::simulated(&instance, &store_all).expect("legal");
+            let fitting = Fitting::new(&instance).expect("supported");
+            let graph = &fitting.operators.graph;
+            let given = graph.sequence(&store_all).expect("nothing is left out");
+            let (order, claimed) = fitting
+                .anneal(Changes::Order, &store_all, before.peak_bytes / 2, Clock::start(None), seed)
+                .expect("nothing is left out");
+            let low = graph.sequence(&order).expect("nothing is left out");
+            let back = put_back(graph, &low, &given, before.peak_bytes);
+            let (_, after) = fitting.simulated(&back).expect("legal");
+            assert!(after.time == before.time && after.peak_bytes <= before.peak_bytes, "{after:?}, {claimed:?}");
+            left += inversions(&low, &given);
+            right += inversions(&back, &given);
+        }
+        assert!(4 * right < left, "{left} pairs in another order, {right} where more memory is allowed");
     }
 }

@@ -75,7 +75,7 @@ use crate::staged::joint::is_within_reach;
 ///
 /// Where it exceeds the budget, a short annealing changes the order alone (`fastsa`'s, 4,000 mutations for each run): what is found
 /// within the budget costs what the relaxation costs, too. Else one that may change anything makes a schedule of it
-/// that costs more.
+/// that costs more. Then runs are put back where they were, as far as memory allows.
 ///
 /// # Size
 /// About two columns per tensor and one per implementation in each interval, where they are possible and of use.
