@@ -170,6 +170,14 @@ mod tests {
 
     use super::*;
 
+    /// A graph, its store-all schedule and what that comes to.
+    fn network(seed: u64) -> (Instance, Schedule, Claimed) {
+        let instance = Instance::new(&layered("layered", &Layered::moccasin(60, 0.5), seed)).expect("valid");
+        let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
+        let claimed = Claimed::simulated(&instance, &store_all).expect("legal");
+        (instance, store_all, claimed)
+    }
+
     /// What a schedule runs, in no order.
     fn runs(schedule: &Schedule) -> Vec<Step> {
         let mut runs: Vec<Step> =
@@ -182,9 +190,7 @@ mod tests {
     fn another_order_runs_the_same_and_other_runs_fit_where_it_does_not() {
         let (mut ordered, mut changed) = (0, 0);
         for seed in 0..5 {
-            let instance = Instance::new(&layered("layered", &Layered::moccasin(60, 0.5), seed)).expect("valid");
-            let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
-            let before = Claimed::simulated(&instance, &store_all).expect("legal");
+            let (instance, store_all, before) = network(seed);
             let fitting = Fitting::new(&instance).expect("supported");
             for percent in [95, 85, 75, 65] {
                 let budget = before.peak_bytes * percent / 100;
@@ -214,9 +220,7 @@ mod tests {
     fn runs_are_put_back_as_far_as_memory_allows() {
         let (mut left, mut right) = (0, 0);
         for seed in 0..5 {
-            let instance = Instance::new(&layered("layered", &Layered::moccasin(60, 0.5), seed)).expect("valid");
-            let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
-            let before = Claimed::simulated(&instance, &store_all).expect("legal");
+            let (instance, store_all, before) = network(seed);
             let fitting = Fitting::new(&instance).expect("supported");
             let graph = &fitting.operators.graph;
             let given = graph.sequence(&store_all).expect("nothing is left out");
