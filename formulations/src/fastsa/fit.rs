@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use remat_core::{Instance, Schedule, simulate};
+use remat_core::{Instance, Schedule};
 
 use super::anneal::{Annealing, Best, Cooling, Span, Terms, roomy};
 use super::graph::{Graph, Operators};
@@ -66,17 +66,16 @@ impl<'a> Fitting<'a> {
     pub fn anneal(
         &self,
         changes: Changes,
-        schedule: &Schedule,
+        (schedule, claimed): (&Schedule, Claimed),
         budget: u64,
         clock: Clock,
         seed: u64,
     ) -> Option<(Schedule, Claimed)> {
         let graph = &self.operators.graph;
         let variants = graph.sequence(schedule).ok()?;
-        let simulation = simulate(self.instance, schedule).ok()?;
         let goal = Goal::new(Objective::Elu, budget);
-        let value = |bytes: u64| goal.value(bytes as f64, simulation.time);
-        let initial = changes.initial(value(budget), value(simulation.peak_bytes.max(budget)) - value(budget));
+        let value = |bytes: u64| goal.value(bytes as f64, claimed.time);
+        let initial = changes.initial(value(budget), value(claimed.peak_bytes.max(budget)) - value(budget));
         let span = Span::Iterations(changes.mutations() * variants.len() as u64);
         let deadline = clock.left().and_then(|left| Instant::now().checked_add(left));
         let annealing = Annealing {
@@ -92,9 +91,8 @@ impl<'a> Fitting<'a> {
         annealing.run(&mut state, &mut Random::new(seed), &mut best);
         let found = best.variants();
         let most = budget.max(best.rank().2);
-        let (schedule, claimed) = self.simulated(&found)?;
         let settled = self.simulated(&put_back(graph, &found, &variants, most));
-        Some(settled.filter(|(_, settled)| settled.peak_bytes <= most).unwrap_or((schedule, claimed)))
+        settled.filter(|(_, settled)| settled.peak_bytes <= most).or_else(|| self.simulated(&found))
     }
 
     fn simulated(&self, variants: &[u32]) -> Option<(Schedule, Claimed)> {
@@ -140,7 +138,7 @@ fn put_back(graph: &Graph, runs: &[u32], before: &[u32], most: u64) -> Vec<u32> 
             known.0 = step;
         }
     }
-    state.steps().iter().map(|step| step.variant).collect()
+    steps.iter().map(|(step, _)| step.variant).collect()
 }
 
 /// Before which step one that was at a place before passes the most that it was not to pass; none where it is there.
@@ -194,13 +192,13 @@ mod tests {
             let fitting = Fitting::new(&instance).expect("supported");
             for percent in [95, 85, 75, 65] {
                 let budget = before.peak_bytes * percent / 100;
-                let anneal = |changes, schedule| {
+                let anneal = |changes, schedule: (&Schedule, Claimed)| {
                     fitting.anneal(changes, schedule, budget, Clock::start(None), seed).expect("nothing is left out")
                 };
-                let (order, claimed) = anneal(Changes::Order, &store_all);
+                let (order, claimed) = anneal(Changes::Order, (&store_all, before));
                 assert_eq!(runs(&order), runs(&store_all));
                 assert!(claimed.time == before.time && claimed.peak_bytes <= before.peak_bytes, "{claimed:?}");
-                let (_, other) = anneal(Changes::Runs, &order);
+                let (_, other) = anneal(Changes::Runs, (&order, claimed));
                 assert!(other.peak_bytes <= budget.max(claimed.peak_bytes) && other.time >= before.time, "{other:?}");
                 ordered += usize::from(claimed.peak_bytes <= budget);
                 changed += usize::from(claimed.peak_bytes > budget && other.peak_bytes <= budget);
@@ -225,7 +223,7 @@ mod tests {
             let graph = &fitting.operators.graph;
             let given = graph.sequence(&store_all).expect("nothing is left out");
             let (order, claimed) = fitting
-                .anneal(Changes::Order, &store_all, before.peak_bytes / 2, Clock::start(None), seed)
+                .anneal(Changes::Order, (&store_all, before), before.peak_bytes / 2, Clock::start(None), seed)
                 .expect("nothing is left out");
             let low = graph.sequence(&order).expect("nothing is left out");
             let back = put_back(graph, &low, &given, before.peak_bytes);

@@ -2,7 +2,8 @@
 //!
 //! [`graph`], [`transfer`] and [`group`] make the nodes, [`state`] keeps a sequence with its memory ([`profile`],
 //! [`times`]), [`propose`] and [`mutate`] draw and judge, [`anneal`] cools, [`run`] is one annealing, [`start`] where one may begin,
-//! [`fit`] what other methods use, and this file answers budgets. Builds on the simulator's rules; what it returns is simulated before it is claimed.
+//! [`fit`] what other methods use, and this file answers budgets. Builds on the simulator's rules; what it returns is simulated
+//! before it is claimed.
 
 pub mod anneal;
 pub mod answer;

@@ -25,7 +25,7 @@ use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
 use crate::search::clock::{Clock, Pace};
-use crate::search::incumbent::{TOLERANCE, proves};
+use crate::search::incumbent::{TOLERANCE, proves, refuted};
 use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solver, Solving, Terms, separate};
 use crate::settings;
 use crate::staged::joint::is_within_reach;
@@ -230,13 +230,12 @@ impl Search<'_, '_> {
             return self.offer(budget, schedule, claimed);
         };
         let seed = self.solving.seed;
-        let anneal =
-            |changes, schedule: &Schedule| fitting.anneal(changes, schedule, budget, self.clock.share(FITTING), seed);
-        let Some((schedule, claimed)) = anneal(Changes::Order, &schedule) else { return false };
+        let anneal = |changes, schedule| fitting.anneal(changes, schedule, budget, self.clock.share(FITTING), seed);
+        let Some((schedule, claimed)) = anneal(Changes::Order, (&schedule, claimed)) else { return false };
         if claimed.peak_bytes <= budget {
             return self.offer(budget, schedule, claimed);
         }
-        if let Some((schedule, claimed)) = anneal(Changes::Runs, &schedule) {
+        if let Some((schedule, claimed)) = anneal(Changes::Runs, (&schedule, claimed)) {
             self.offer(budget, schedule, claimed);
         }
         false
@@ -253,9 +252,8 @@ impl Search<'_, '_> {
             }
             () => self.refine(bytes)?,
         };
-        if let (Stop::Infeasible, Some((_, Claimed { time, .. }))) = (stop, &self.found) {
-            let note = format!("{}: infeasible, though there is a schedule of {time}", self.note);
-            return Err(MethodError::Internal(note));
+        if stop == Stop::Infeasible {
+            refuted(self.found.as_ref().map(|found| found.1.time), &self.note)?;
         }
         let termination = match stop {
             _ if self.is_proved() => Termination::Optimal,
