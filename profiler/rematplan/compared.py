@@ -46,7 +46,8 @@ _SAME_PEAK = 1.002
 class Row:
     """One method on one network. `slower` is its time over that of `torch.compile`: the median of pairs taken in turn, and
     `noise` their interquartile range. `against` and its noise are the same over the `rival`, if the row is ours and some
-    other method needed no more memory. `seconds` is what the row took altogether, compilation and planning included."""
+    other method needed no more memory; 0 if that one failed, which `rival` says then. `seconds` is what the row took
+    altogether, compilation and planning included."""
 
     network: str
     method: str
@@ -187,7 +188,7 @@ class Bench:
                 row.peak_bytes = executed(self.run(iteration), 1, self.drop).peak_bytes + self.fixed + row.arena_bytes
             self._time(row, iteration, rival_of(row, others) if row.ours else None)
         except Exception as error:  # a method that fails is a row that says so
-            row.error = f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
+            row.error = _said(error)
         self.network.module.load_state_dict(self.state)
         return row
 
@@ -205,9 +206,13 @@ class Bench:
         turn = [(row.method, iteration), ("torch.compile", self.reference)]
         if rival is not None:
             row.rival = rival.words
-            with self._as(rival):
-                turn.append((rival.method, self._chosen(rival)))
-                self.run(turn[-1][1])()
+            try:
+                with self._as(rival):
+                    turn.append((rival.method, self._chosen(rival)))
+                    self.run(turn[-1][1])()
+            except Exception as error:  # the row is still a row, without a comparison
+                del turn[2:]
+                row.rival += f" ({_said(error)})"
         self.run(self.reference)()
         self._give_back()
         turns.measure()
@@ -219,7 +224,7 @@ class Bench:
                     taken[-1].append(executed_time(self.run(one)))
         row.time_ns, row.reference_ns = (round(statistics.median(samples)) for samples in list(zip(*taken))[:2])
         row.slower, row.noise = _ratio(taken, 1)
-        if rival is not None:
+        if len(turn) > 2:
             row.against, row.against_noise = _ratio(taken, 2)
 
     @contextmanager
@@ -248,6 +253,10 @@ class Bench:
             raise PlanError(plan.reason)
         row.planned_peak_bytes, row.planned_overhead = plan.peak_bytes, round(plan.overhead, 4)
         return ours
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
 
 
 def _ratio(taken: list[list[int]], other: int) -> tuple[float, float]:

@@ -97,7 +97,7 @@ def _line(row: Row) -> str:
     start = f"| {row.method} | {row.setting} | {_mb(row.budget_bytes)} | {_mb(row.planned_peak_bytes)} |"
     if row.error:
         return f"{start} | {_escaped(row.error)} | | |"
-    rival = f"{row.against:.2f} ± {row.against_noise:.2f}, {row.rival}" if row.rival else ""
+    rival = ", ".join(filter(None, (f"{row.against:.2f} ± {row.against_noise:.2f}" if row.against else "", row.rival)))
     return (f"{start} {_mb(row.peak_bytes)}{' (over)' if row.over else ''} | {row.slower:.2f} ± {row.noise:.2f} "
             f"| {row.difference:.0e} | {rival} |")
 
@@ -112,7 +112,7 @@ def _summary(name: str, rows: list[Row]) -> str:
     kept = f"{sum(not row.over for row in done)} of {len(done)}"
     if done != ours:
         kept += f" ({', '.join(f'{count} {words}' for count, words in lacking if count)})"
-    ratios = [row.against for row in done if row.rival]
+    ratios = [row.against for row in done if row.against]
     compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {len(ratios)} rows)" if ratios else ""
     lowest = (_mb(min((row.peak_bytes for row in side), default=0)) for side in (theirs, done))
     return f"| {name} | {_mb(eager)} | {kept} | {' | '.join(lowest)} | {compared} |"
@@ -254,7 +254,7 @@ def _measured(todo: list[tuple[str, str, str]], rows: list[Row], options: argpar
             number += 1
             rows[:] = [*(other for other in rows if other.key != row.key), row]
             words = row.error or f"{row.peak_bytes / 1e6:.1f} MB{' (over)' if row.over else ''}, {row.slower:.2f} +- {row.noise:.2f}" + (
-                f", {row.against:.2f} +- {row.against_noise:.2f} of {row.rival}" if row.rival else "")
+                f", {row.against:.2f} +- {row.against_noise:.2f} of {row.rival}" if row.against else "")
             print(f"[{number}/{len(todo)}] {' '.join(filter(None, row.key))}: {words} ({row.seconds:.0f} s)", flush=True)
         write(file, rows)
         _write_page(options.out, rows, conditions.size)

@@ -9,11 +9,12 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 
 from remat_profiler import turns
 from rematplan import page
-from rematplan.compared import Conditions, Row, every_other, methods
-from rematplan.networks import NETWORKS, SIZES
+from rematplan.compared import Bench, Conditions, Row, every_other, methods
+from rematplan.networks import NETWORKS, SIZES, Network
 
 
 def rows():
@@ -91,6 +92,21 @@ def test_a_row_of_ours_is_measured_again_when_a_faster_method_came_after_it(tmp_
     assert page.main([str(tmp_path), "--networks", "mlp", "--only", "rematplan", "compile-budget-dp"]) == 0
     assert asked[-1] == ("mlp", "rematplan", "80%")
     assert not any(page._outrun(row, page.read(tmp_path / "compiled.csv")) for row in page.read(tmp_path / "compiled.csv"))
+
+
+def test_a_rival_that_fails_leaves_a_row_without_a_comparison(monkeypatch):
+    def refuses(_rival):
+        raise RuntimeError("does not compile")
+
+    bench, layer = Bench.__new__(Bench), torch.nn.Linear(1, 1)
+    bench.network, bench.conditions = Network(layer, (), torch.sum, ()), Conditions(samples=2)
+    bench.reference = lambda: layer(torch.ones(1)).sum()
+    monkeypatch.setattr(bench, "_chosen", refuses)
+    row = Row("mlp", "rematplan", "50%")
+    bench._time(row, bench.reference, Row("mlp", "compile-budget-dp", "0.5"))
+    assert row.time_ns > 0 and row.slower > 0 and row.against == 0 and not row.error
+    assert row.rival == "compile-budget-dp 0.5 (RuntimeError: does not compile)"
+    assert page._line(row).endswith("| compile-budget-dp 0.5 (RuntimeError: does not compile) |")
 
 
 def test_rows_with_errors_are_measured_again_when_asked(tmp_path, monkeypatch):

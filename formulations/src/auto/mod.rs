@@ -29,8 +29,8 @@ use order::large_results_last;
 /// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. Then an annealing (`fastsa`,
 /// which may change the order) starts from the best schedule so far. Where the best schedule is in another order, the same
 /// program looks for the best one in that order. One follows the other, each with all threads, and a schedule that one finds is a start
-/// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time, and the
-/// annealing begins anew. If that comes to nothing, another begins at the best schedule.
+/// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time, and there are
+/// two annealings, each with its order's best schedule after it. The first begins anew.
 ///
 /// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
 /// results come last: weight gradients that take more memory than what they are made from.
@@ -123,8 +123,9 @@ const MANY: usize = 5000;
 /// Least time of an annealing after a proof, where that is less than a tenth of what is left.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Annealings, each with the best schedule in its order after it, where the given order hardly meets the budget.
-const ROUNDS: u32 = 3;
+/// Annealings, each with the best schedule in its order after it: where the given order hardly meets the budget, and where
+/// there is no backward pass.
+const ROUNDS: (u32, u32) = (3, 2);
 
 /// One budget.
 struct Work<'a> {
@@ -207,9 +208,8 @@ impl<'a> Work<'a> {
         let asked = self.context.parameters.get::<Iterations>();
         let otherwise = if clock.is_limited() { "auto" } else { "1000000" };
         let iterations = asked.map_or_else(|| otherwise.to_owned(), |iterations| iterations.to_string());
-        // Any method's name stands for the best schedule so far. Where most orders are open it is a poor place to begin, unless
-        // beginning anew has come to nothing.
-        let open = !self.trains && (round == 0 || self.board.is_by("fastsa"));
+        // Any method's name stands for the best schedule so far. Where most orders are open it is a poor place to begin at once.
+        let open = !self.trains && round == 0;
         let anew = open || !self.board.has_schedule() || (self.is_hard && round % 2 == 1);
         let start = if anew { "order" } else { "checkmate-ilp" };
         let seed = self.context.limits.seed.wrapping_add(round.into());
@@ -236,7 +236,11 @@ impl<'a> Work<'a> {
 
     /// Other orders, which may be far better than the given one.
     fn orders(&self) {
-        let rounds = if self.is_hard { ROUNDS } else { 1 };
+        let rounds = match (self.is_hard, self.trains) {
+            (true, _) => ROUNDS.0,
+            (false, false) => ROUNDS.1,
+            (false, true) => 1,
+        };
         for round in 0..rounds {
             let parts = 2 * (rounds - round);
             // A budget that a short annealing misses, a long one may meet.

@@ -10,10 +10,11 @@ use remat_core::io::read_schedule;
 use remat_core::simulate;
 use remat_formulations::method::claim::Strength;
 use remat_formulations::random::Random;
+use remat_formulations::search::incumbent::TOLERANCE;
 use remat_formulations::{Class, Limits, Spec, Termination};
 
 use super::relations::settle;
-use super::{Entry, Status, TOLERANCE, read};
+use super::{Entry, Status, read};
 use crate::ground::failure::Failure;
 use crate::ground::host::{Host, cores};
 use crate::harness::recorded::Instances;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use remat_core::format::{MemoryUnit, TimeUnit};
 use remat_formulations::Class;
 use remat_formulations::method::claim::Order;
+use remat_formulations::search::incumbent::proves;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
@@ -34,10 +35,6 @@ pub const CLASSES: [(&str, Class); 3] = [
     ("with implementations", Class { order: Order::Stages, ..Class::ALL }),
     ("all schedules", Class::ALL),
 ];
-
-/// Part of the bound by which the time of a solved entry may exceed it: the tolerance of the solvers, and a thousandth
-/// more for the rounding of sums.
-const TOLERANCE: f64 = 1.001e-6;
 
 /// What is known of an instance, a class and a budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,10 +133,10 @@ impl Entry {
     /// Status and gap from time and bound.
     fn judge(&mut self) {
         let pair = self.time.zip(self.bound);
-        let excess = pair.map(|(time, bound)| time.saturating_sub(bound) as f64 / bound.max(1) as f64);
-        self.gap = excess.map(|excess| 100.0 * excess);
+        self.gap = pair.map(|(time, bound)| 100.0 * time.saturating_sub(bound) as f64 / bound.max(1) as f64);
         if self.time.is_some() || self.status != Status::Infeasible {
-            self.status = if excess.is_some_and(|excess| excess <= TOLERANCE) { Status::Solved } else { Status::Open };
+            let solved = pair.is_some_and(|(time, bound)| proves(bound, time));
+            self.status = if solved { Status::Solved } else { Status::Open };
         }
     }
 
