@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long, short, value_name = "METHOD")]
     method: Spec,
     /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x) [default: unlimited]
-    #[arg(long, short, value_name = "SIZE")]
+    #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
     /// Format of the model
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = Kind::Mps)]

@@ -47,7 +47,7 @@ pub struct Arguments {
     #[arg(long, short, value_name = "METHOD", default_value = "auto")]
     method: Spec,
     /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x) [default: unlimited]
-    #[arg(long, short, value_name = "SIZE")]
+    #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
     /// Write the schedule to this file (.json, .json.zst or .json.gz)
     #[arg(long, short, value_name = "FILE")]

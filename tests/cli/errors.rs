@@ -60,6 +60,7 @@ fn bad_flags_and_values_are_refused_with_the_usage() {
         "run --suit mini",
         "run",
         "run --suite mini --budgets 8apples",
+        "solve counter --budget -3x",
         "run --suite mini --jobs 0",
         "run --suite mini --time-limit -3",
         "run --suite mini --time-limit soon",
