@@ -243,7 +243,7 @@ fn no_smaller_peak(record: &Record, budget: &RunBudget, misses: &Misses) -> Stri
                 "the method found no schedule with a peak within {asked}, which proves nothing; try another --method"
             )
         }
-        other => format!("the search for a peak within {asked} ended: {}", ending_words(other)),
+        _ => format!("the search for a peak within {asked} ended: {}", ending_words(record)),
     };
     format!("no arena within {bytes}: {}, and {why}", misses.words())
 }
@@ -304,22 +304,25 @@ fn hold_to(row: &mut Row, budget: &RunBudget) {
 fn why_unsolved(record: &Record) -> String {
     let words = if record.error.is_empty() { &record.note } else { &record.error };
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
-    let ending = ending_words(record.termination);
+    let ending = ending_words(record);
     format!("no schedule of {} by {}: {ending}{words}", record.instance, record.method)
 }
 
-/// A termination in words.
-fn ending_words(ending: Ending) -> &'static str {
-    match ending {
+/// How a row without a schedule ended, in words.
+fn ending_words(record: &Record) -> String {
+    let words = match record.termination {
         Ending::Skipped(_) => "not supported",
-        Ending::Ran(Termination::Infeasible) => "infeasible within the budget, proved for this class of schedules",
+        Ending::Ran(Termination::Infeasible) => {
+            return format!("infeasible within the budget, proved for the class \"{}\"", record.claim.class);
+        }
         Ending::Ran(Termination::BoundOnly) => "a lower bound is all that the method gives",
         Ending::Ran(Termination::NotFound) => "none found within the budget",
         Ending::Ran(Termination::TimeLimit) => "time limit",
         Ending::Ran(Termination::CpuLimit) => "CPU limit",
         Ending::Ran(Termination::MemoryLimit) => "memory limit",
         Ending::Ran(_) => "error",
-    }
+    };
+    words.into()
 }
 
 fn text(record: &Record) -> String {

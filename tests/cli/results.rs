@@ -200,7 +200,8 @@ fn solve_fails_where_there_is_no_schedule() {
     let checkout = Checkout::new();
     let done = checkout.bench("solve counter --method rotor-persistent --budget 3");
     assert_eq!(done.code, Some(1));
-    assert!(done.last_error().contains("infeasible within the budget"), "{}", done.stderr);
+    let proved = "infeasible within the budget, proved for the class \"chain, memory-persistent\"";
+    assert!(done.last_error().contains(proved), "{}", done.stderr);
     let done = checkout.bench("solve counter --method store-all --budget 3");
     assert_eq!(done.code, Some(1));
     assert!(done.last_error().contains("store-all ignores budgets"), "{}", done.stderr);

@@ -123,9 +123,11 @@ const MANY: usize = 5000;
 /// Least time of an annealing after a proof, where that is less than a tenth of what is left.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// Annealings, each with the best schedule in its order after it: where the given order hardly meets the budget, and where
-/// there is no backward pass.
-const ROUNDS: (u32, u32) = (3, 2);
+/// Annealings, each with the best schedule in its order after it, where the given order hardly meets the budget.
+const ROUNDS: u32 = 3;
+
+/// The same where there is no backward pass.
+const ROUNDS_WITHOUT_BACKWARD: u32 = 2;
 
 /// One budget.
 struct Work<'a> {
@@ -237,9 +239,9 @@ impl<'a> Work<'a> {
     /// Other orders, which may be far better than the given one.
     fn orders(&self) {
         let rounds = match (self.is_hard, self.trains) {
-            (true, _) => ROUNDS.0,
-            (false, false) => ROUNDS.1,
+            (true, _) => ROUNDS,
             (false, true) => 1,
+            (false, false) => ROUNDS_WITHOUT_BACKWARD,
         };
         for round in 0..rounds {
             let parts = 2 * (rounds - round);

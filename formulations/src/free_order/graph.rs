@@ -4,6 +4,8 @@
 use remat_core::Instance;
 use remat_core::format::Phase;
 
+use crate::staged::graph::undominated;
+
 /// One implementation of an operator.
 #[derive(Clone, Debug)]
 pub struct Way {
@@ -13,7 +15,7 @@ pub struct Way {
     pub time: u64,
     /// Tensors read, inputs of the iteration left out; ascending.
     pub reads: Vec<usize>,
-    /// Tensors made.
+    /// Tensors made; ascending.
     pub makes: Vec<usize>,
     /// The tensor whose buffer is taken over.
     pub overwrites: Option<usize>,
@@ -26,6 +28,16 @@ pub struct Way {
 }
 
 impl Way {
+    /// Whether both read and make the same, at the same times.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.reads, &self.makes, self.recompute) == (&other.reads, &other.makes, other.recompute)
+    }
+
+    /// Whether it does what another way does, with buffers of its own.
+    pub fn is_like_out_of_place(&self, other: &Self) -> bool {
+        self.overwrites.is_none() && self.is_like(other)
+    }
+
     /// Whether a run reads or makes a tensor.
     pub fn touches(&self, tensor: usize) -> bool {
         self.reads.binary_search(&tensor).is_ok() || self.makes.contains(&tensor)
@@ -35,7 +47,7 @@ impl Way {
 /// An operator.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Implementations that some run may use.
+    /// Implementations that some run may use; those that are dominated are left out.
     pub ways: Vec<Way>,
     /// Whether it may run once only.
     pub once: bool,
@@ -116,7 +128,8 @@ impl Graph {
                     let mut reads: Vec<usize> = way.reads.iter().filter_map(|id| number[id.index()]).collect();
                     reads.sort_unstable();
                     reads.dedup();
-                    let makes: Vec<usize> = operator.makes(at).filter_map(|id| number[id.index()]).collect();
+                    let mut makes: Vec<usize> = operator.makes(at).filter_map(|id| number[id.index()]).collect();
+                    makes.sort_unstable();
                     let shared = way.in_place.map_or(0, |pair| instance.tensor(pair.output).bytes);
                     let touched = reads.iter().chain(makes.iter().filter(|made| !reads.contains(made)));
                     let bytes: u64 = touched.map(|&at| graph.tensors[at].bytes).sum();
@@ -131,7 +144,10 @@ impl Graph {
                         makes,
                     }
                 });
-            let ways: Vec<Way> = ways.collect();
+            let alike = |one: &Way, other: &Way| one.overwrites == other.overwrites && one.is_like(other);
+            let mut ways = undominated(ways.collect(), |way| (way.time, way.beside, way.implementation), alike);
+            // In front those that solvers had better take: what runs in place may take away what others read.
+            ways.sort_unstable_by_key(|way| (way.overwrites.is_some(), way.implementation));
             let must = operator.phase == Phase::Backward || operator.updates_state;
             let needs = needs(&graph.tensors, &ways);
             let updates_state = operator.updates_state;

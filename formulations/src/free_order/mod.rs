@@ -18,7 +18,7 @@ use remat_solvers::{Outcome, Progress, Stop};
 use crate::fastsa::fit::{Changes, Fitting};
 use crate::free_order::graph::Graph;
 use crate::free_order::model::{Chosen, Intervals};
-use crate::free_order::points::{Turn, finer, first_points, middles, turns};
+use crate::free_order::points::{Turn, finer, first_points, leave_buffers, middles, turns};
 use crate::method::parameters::Parameters;
 use crate::method::report::Progress as Report;
 use crate::method::{
@@ -220,20 +220,21 @@ impl Search<'_, '_> {
     /// takes what fits and runs nearly the same.
     fn take(&mut self, budget: u64, turns: &[Vec<Turn>]) -> bool {
         let instance = self.context.instance;
-        let implementation = |run: Chosen| self.graph.nodes[run.at].ways[run.way].implementation;
-        let compute = |turn: &Turn| (instance.order()[turn.run.at], implementation(turn.run));
-        let computes: Vec<Compute> = turns.iter().flatten().map(compute).collect();
+        let mut runs: Vec<Chosen> = turns.iter().flatten().map(|turn| turn.run).collect();
+        let as_solved = leave_buffers(self.graph, &mut runs);
+        let implementation = |run: &Chosen| self.graph.nodes[run.at].ways[run.way].implementation;
+        let computes: Vec<Compute> = runs.iter().map(|run| (instance.order()[run.at], implementation(run))).collect();
         let schedule = with_liveness(instance, &computes);
         // In this order a run may lack what it reads.
         let Ok(claimed) = Claimed::simulated(instance, &schedule) else { return false };
         let Some(fitting) = self.fitting.filter(|_| claimed.peak_bytes > budget) else {
-            return self.offer(budget, schedule, claimed);
+            return self.offer(budget, schedule, claimed) && as_solved;
         };
         let seed = self.solving.seed;
         let anneal = |changes, schedule| fitting.anneal(changes, schedule, budget, self.clock.share(FITTING), seed);
         let Some((schedule, claimed)) = anneal(Changes::Order, (&schedule, claimed)) else { return false };
         if claimed.peak_bytes <= budget {
-            return self.offer(budget, schedule, claimed);
+            return self.offer(budget, schedule, claimed) && as_solved;
         }
         if let Some((schedule, claimed)) = anneal(Changes::Runs, (&schedule, claimed)) {
             self.offer(budget, schedule, claimed);

@@ -44,6 +44,25 @@ pub fn turns(graph: &Graph, relaxation: &Intervals<'_>, values: &[f64]) -> Vec<V
     (0..=relaxation.points.len()).map(of_interval).collect()
 }
 
+/// Has runs that would take over a buffer which is read again later make one of their own, where the operator can; whether all
+/// take as long as before.
+pub fn leave_buffers(graph: &Graph, runs: &mut [Chosen]) -> bool {
+    let mut same = true;
+    let mut wanted: Vec<bool> = graph.tensors.iter().map(|tensor| tensor.result).collect();
+    for run in runs.iter_mut().rev() {
+        let ways = &graph.nodes[run.at].ways;
+        if ways[run.way].overwrites.is_some_and(|tensor| wanted[tensor]) {
+            let twins = (0..ways.len()).filter(|&way| ways[way].is_like_out_of_place(&ways[run.way]));
+            let twin = twins.min_by_key(|&way| ways[way].time).unwrap_or(run.way);
+            same &= ways[twin].time <= ways[run.way].time;
+            run.way = twin;
+        }
+        ways[run.way].makes.iter().for_each(|&tensor| wanted[tensor] = false);
+        ways[run.way].reads.iter().for_each(|&tensor| wanted[tensor] = true);
+    }
+    same
+}
+
 /// Points of the path, at most one in each interval, where what a solution runs there exceeds the budget most.
 pub fn finer(
     graph: &Graph,

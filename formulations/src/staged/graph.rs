@@ -141,7 +141,11 @@ impl Graph {
             let ways = |again: bool| {
                 let all = operator.implementations.iter().enumerate();
                 let suits = all.filter(|&(at, way)| may(id, at) && way.recompute == (again && operator.updates_state));
-                undominated(suits.map(|(at, _)| way(instance, &value_of, id, at)).collect())
+                undominated(
+                    suits.map(|(at, _)| way(instance, &value_of, id, at)).collect(),
+                    |way| (way.time, way.transient, way.implementation),
+                    |one, other| (&one.reads, &one.makes, one.over) == (&other.reads, &other.makes, other.over),
+                )
             };
             let first = ways(false);
             let again = if operator.recomputable && modes.recompute { ways(true) } else { vec![] };
@@ -328,13 +332,17 @@ fn way(instance: &Instance, value_of: &[Option<usize>], id: OperatorId, implemen
     }
 }
 
-/// Ways that no other beats in time and memory among those that read and make the same, fastest first.
-fn undominated(mut ways: Vec<Way>) -> Vec<Way> {
-    ways.sort_by_key(|way| (way.time, way.transient, way.implementation));
-    let mut kept: Vec<Way> = Vec::with_capacity(ways.len());
+/// Ways that no other beats in time and memory among those that are alike, fastest first. Of two that cost the same the one with
+/// the lower number stays.
+pub fn undominated<W, T: Ord, M: Ord>(
+    mut ways: Vec<W>,
+    cost: impl Fn(&W) -> (T, M, usize),
+    alike: impl Fn(&W, &W) -> bool,
+) -> Vec<W> {
+    ways.sort_by_key(&cost);
+    let mut kept: Vec<W> = Vec::with_capacity(ways.len());
     for way in ways {
-        let same = |other: &Way| other.reads == way.reads && other.makes == way.makes && other.over == way.over;
-        if !kept.iter().any(|other| same(other) && other.transient <= way.transient) {
+        if !kept.iter().any(|other| alike(other, &way) && cost(other).1 <= cost(&way).1) {
             kept.push(way);
         }
     }

@@ -238,8 +238,22 @@ impl<'g> Intervals<'g> {
             if *stays != there {
                 self.at_most(Sum::of([(1.0, there), (-1.0, *stays)]), &[&remade]);
             }
+            for taken in self.taken(interval, tensor) {
+                self.at_most(Sum::of([(1.0, *stays), (1.0, taken)]), &[&Sum::of([(1.0, Term::One)])]);
+            }
         }
         self.stays.push(stays);
+    }
+
+    /// Runs inside an interval that take over a tensor's buffer.
+    fn taken(&self, interval: usize, tensor: usize) -> Vec<Term> {
+        let readers = self.graph.tensors[tensor].readers.iter().filter(|&&at| self.end_of(interval) != Some(at));
+        let runs = readers.flat_map(|&at| {
+            let first = self.first_ways(at).filter(move |_| self.homes[at] == Some(interval));
+            first.chain(self.other_ways(interval, at))
+        });
+        let taken = runs.filter(|(way, run)| way.overwrites == Some(tensor) && **run != Term::Zero);
+        taken.map(|(_, &run)| run).collect()
     }
 
     /// What a run reads is there when the interval begins, or made in it.

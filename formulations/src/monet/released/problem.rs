@@ -11,6 +11,7 @@ use remat_core::{Instance, OperatorId, TensorId};
 
 use crate::method::SkipReason;
 use crate::monet::settings::Modes;
+use crate::staged::graph::undominated;
 
 /// Bytes per unit of memory.
 pub const BYTE_UNIT: u64 = 1024;
@@ -293,7 +294,7 @@ impl Builder<'_> {
         };
         let plain = ways(false);
         if self.modes.algorithms && !plain.is_empty() {
-            return undominated(plain);
+            return cheapest(plain);
         }
         let pool = if plain.is_empty() { ways(true) } else { plain };
         pool.into_iter().min_by_key(|way| (way.time, way.beside)).into_iter().collect()
@@ -451,7 +452,7 @@ impl Builder<'_> {
                 }
             }
             for variant in &mut variants {
-                variant.ways = undominated(std::mem::take(&mut variant.ways));
+                variant.ways = cheapest(std::mem::take(&mut variant.ways));
             }
             if variants.is_empty() {
                 return Err(SkipReason(format!("backward operator {} has no usable implementation", operator.file_id)));
@@ -484,15 +485,8 @@ fn ceil_div(value: i128) -> i64 {
 }
 
 /// Ways that no other beats in both time and memory, fastest first.
-fn undominated(mut ways: Vec<Way>) -> Vec<Way> {
-    ways.sort_by_key(|way| (way.time, way.beside, way.implementation));
-    let mut least = i64::MAX;
-    ways.retain(|way| {
-        let better = way.beside < least;
-        least = least.min(way.beside);
-        better
-    });
-    ways
+fn cheapest(ways: Vec<Way>) -> Vec<Way> {
+    undominated(ways, |way| (way.time, way.beside, way.implementation), |_, _| true)
 }
 
 /// Which tensors of the backward pass are alive around each backward operator.
