@@ -26,7 +26,8 @@ use order::large_results_last;
 /// a backward pass and one implementation of each operator give `free-order-bound` a tenth of the time. Where that is
 /// enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search with a bound goes
 /// on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it and begins with
-/// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. Then an annealing (`fastsa`,
+/// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. After MONeT's, where it has more than five
+/// seconds, `free-order-bound` has a sixth of the time. Then an annealing (`fastsa`,
 /// which may change the order) starts from the best schedule so far. Where the best schedule is in another order, the same
 /// program looks for the best one in that order. One follows the other, each with all threads, and a schedule that one finds is a start
 /// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time, and there are
@@ -119,6 +120,9 @@ const OPTIONS: (usize, u32) = (4000, 3);
 
 /// Operators from which on an annealing takes long to meet a budget at all.
 const MANY: usize = 5000;
+
+/// Time for a search among implementations from which on all schedules have a part of it: in less they lead to nothing.
+const LONG: Duration = Duration::from_secs(5);
 
 /// Least time of an annealing after a proof, where that is less than a tenth of what is left.
 const LEAST: Duration = Duration::from_secs(1);
@@ -257,7 +261,7 @@ impl<'a> Work<'a> {
     fn within_the_limit(&self) {
         let operators = self.context.instance.operators().len();
         // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
-        // had soon. Then a tenth of the time is far from enough for the best of all schedules.
+        // had soon. Then a tenth of the time is not enough for the best of all schedules, and its turn comes later.
         if self.chooses() {
             if !self.is_hard && operators < OPTIONS.0 {
                 self.run("rotor-options", self.clock.share(5), Role::Heuristic);
@@ -268,12 +272,17 @@ impl<'a> Work<'a> {
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
+        let bounds_all = self.chooses() && self.trains && !self.is_hard && operators < OPTIONS.0 && left > LONG;
         self.search(self.clock.at_most(match self.trains {
             false if operators < MANY => left / 6,
             false => left * 2 / 3,
             true if self.is_hard => left / 2,
+            true if bounds_all => left * 2 / 3,
             true => left * 7 / 8,
         }));
+        if bounds_all && !self.board.is_settled() {
+            self.run(BOUND, self.clock.share(2), Role::Bound);
+        }
         if self.board.is_settled() {
             let least = self.clock.share(10).at_most(LEAST).left().unwrap_or(LEAST);
             let time = least.max(self.clock.elapsed() / 2);

@@ -51,8 +51,8 @@ use crate::staged::joint::is_within_reach;
 /// # Constraints
 /// Each is a necessary condition of a legal schedule, so its schedule is a solution that costs no more.
 /// 1. x\[a,k\] <= y\[a,k\] + r\[.,k\] over the runs that make a; y\[a,k\] <= x\[a,k-1\], less the run of u_(k-1) that takes
-///    over a's buffer, unless the first run that makes a is in interval k. What is resident at the end of an interval was there
-///    all the time, or was made in it.
+///    over a's buffer, unless the first run that makes a is in interval k; and y\[a,k\] <= 1 less any run inside k that takes it
+///    over. What is resident at the end of an interval was there all the time, or was made in it.
 /// 2. A run in interval k with implementation p <= x\[a,k-1\] + runs in k that make a, for each a that p reads (less the same).
 /// 3. u_k runs with one implementation in interval k and not before; what that run touches is resident. What needs u_k
 ///    does not run before, and what u_k needs and runs once only does not run later.
@@ -70,15 +70,16 @@ use crate::staged::joint::is_within_reach;
 /// Runs of an interval are counted once, and the order within it is left open: that is what is relaxed.
 /// It begins with one point, where memory is greatest if everything is kept, and adds others where a solution does not fit, or in
 /// the middle of all intervals where a solution is no legal schedule.
-/// What runs again in it is put off until a first run needs it. Where all of that stays within the budget it is a schedule, which
-/// costs what the relaxation costs.
+/// What runs again in it is put off until a first run needs it, and what runs in place makes a buffer of its own where the old one
+/// is read later. Where all of that stays within the budget it is a schedule, which costs what the relaxation costs unless that is slower.
 ///
 /// Where it exceeds the budget, a short annealing changes the order alone (`fastsa`'s, 4,000 mutations for each run): what is found
 /// within the budget costs what the relaxation costs, too. Else one that may change anything makes a schedule of it
 /// that costs more. Then runs are put back where they were, as far as memory allows.
 ///
 /// # Size
-/// About two columns per tensor and one per implementation in each interval, where they are possible and of use.
+/// About two columns per tensor and one per implementation in each interval, where they are possible and of use. Implementations
+/// that take no less time or memory than another which reads and makes the same are left out.
 ///
 /// # Departures from the paper
 /// None: the construction is this project's.
@@ -216,8 +217,8 @@ impl Search<'_, '_> {
         fits
     }
 
-    /// Takes what a solution runs if that is a legal schedule within the budget, in some order; whether it is. If it is not,
-    /// takes what fits and runs nearly the same.
+    /// Takes what a solution runs if that is a legal schedule within the budget, in some order; whether it is, and takes as long
+    /// as the solution. If it is not, takes what fits and runs nearly the same.
     fn take(&mut self, budget: u64, turns: &[Vec<Turn>]) -> bool {
         let instance = self.context.instance;
         let mut runs: Vec<Chosen> = turns.iter().flatten().map(|turn| turn.run).collect();

@@ -185,6 +185,7 @@ fn needs(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<i128> {
 mod tests {
     use remat_core::Instance;
     use remat_core::generate::layered::{Layered, layered};
+    use remat_core::generate::random::random;
 
     use super::*;
     use crate::random::Random;
@@ -222,5 +223,30 @@ mod tests {
             late += turns.iter().zip(&runs).filter(|(turn, run)| turn.run != **run).count();
         }
         assert!(late > 0, "nothing was put off");
+    }
+
+    #[test]
+    fn what_is_read_later_is_taken_over_only_where_there_is_no_other_way() {
+        let (mut mended, mut in_place) = (0, 0);
+        for seed in 0..300 {
+            let instance = Instance::new(&random("random", 3, seed)).expect("valid");
+            let graph = Graph::new(&instance);
+            // Ways in place come last.
+            let way = |node: &Node| node.ways.iter().rposition(|way| !way.recompute).unwrap_or(0);
+            let runs = graph.nodes.iter().enumerate().map(|(at, node)| Chosen { at, way: way(node), again: false });
+            let before: Vec<Chosen> = runs.collect();
+            let mut runs = before.clone();
+            leave_buffers(&graph, &mut runs);
+            mended += before.iter().zip(&runs).filter(|(before, run)| before != run).count();
+            for (at, run) in runs.iter().enumerate() {
+                let ways = &graph.nodes[run.at].ways;
+                let Some(tensor) = ways[run.way].overwrites else { continue };
+                let reads = |later: &Chosen| graph.nodes[later.at].ways[later.way].reads.contains(&tensor);
+                let wanted = graph.tensors[tensor].result || runs[at + 1..].iter().any(reads);
+                assert!(!wanted || !ways.iter().any(|way| way.is_like_out_of_place(&ways[run.way])), "{seed}: {run:?}");
+                in_place += 1;
+            }
+        }
+        assert!(mended > 0 && in_place > 0, "{mended} mended, {in_place} in place");
     }
 }
