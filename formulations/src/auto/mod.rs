@@ -260,6 +260,7 @@ impl<'a> Work<'a> {
     /// One method after the other, each with all threads.
     fn within_the_limit(&self) {
         let operators = self.context.instance.operators().len();
+        let bounds = self.trains && operators < OPTIONS.0;
         // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
         // had soon. Then a tenth of the time is not enough for the best of all schedules, and its turn comes later.
         if self.chooses() {
@@ -267,20 +268,20 @@ impl<'a> Work<'a> {
                 self.run("rotor-options", self.clock.share(5), Role::Heuristic);
             }
             self.anneal(0, self.clock.share(10));
-        } else if self.trains && operators < OPTIONS.0 {
+        } else if bounds {
             self.run(BOUND, self.clock.share(10), Role::Bound);
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
-        let bounds_all = self.chooses() && self.trains && !self.is_hard && operators < OPTIONS.0 && left > LONG;
+        let bounds_later = bounds && self.chooses() && !self.is_hard && left > LONG;
         self.search(self.clock.at_most(match self.trains {
             false if operators < MANY => left / 6,
             false => left * 2 / 3,
             true if self.is_hard => left / 2,
-            true if bounds_all => left * 2 / 3,
+            true if bounds_later => left * 2 / 3,
             true => left * 7 / 8,
         }));
-        if bounds_all && !self.board.is_settled() {
+        if bounds_later && !self.board.is_settled() {
             self.run(BOUND, self.clock.share(2), Role::Bound);
         }
         if self.board.is_settled() {

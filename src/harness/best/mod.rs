@@ -133,8 +133,7 @@ impl Entry {
     /// Status and gap from time and bound.
     fn judge(&mut self) {
         let pair = self.time.zip(self.bound);
-        let excess = |(time, bound): (u64, u64)| time.saturating_sub(bound) as f64 / bound.max(1) as f64;
-        self.gap = pair.map(|pair| 100.0 * excess(pair));
+        self.gap = pair.map(|(time, bound)| 100.0 * (time.saturating_sub(bound) as f64 / bound.max(1) as f64));
         if self.time.is_some() || self.status != Status::Infeasible {
             let solved = pair.is_some_and(|(time, bound)| proves(bound, time));
             self.status = if solved { Status::Solved } else { Status::Open };
