@@ -17,9 +17,10 @@ pub enum Event {
     IpmInterrupt = 2,
     /// A better vector.
     Improving = 4,
-    /// A line of the log: bounds and nodes.
+    /// A line of the log: nodes.
     Logging = 5,
-    /// Within branch and bound: may it go on?
+    /// Within branch and bound: may it go on? Where to hear bounds: vectors of several threads are taken over one by one, and
+    /// the other events within that come with a bound that holds only if none of them is better.
     MipInterrupt = 6,
 }
 
@@ -33,6 +34,8 @@ pub struct Hooks<'o, 'r> {
     pub stop: bool,
     /// The cutoff; infinite without one.
     pub cutoff: f64,
+    /// The last bound that was told.
+    pub told: f64,
     /// When the run began.
     pub began: Instant,
 }
@@ -46,22 +49,30 @@ impl Hooks<'_, '_> {
         self.stop || self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    fn hear(&mut self, data: &HighsCallbackDataOut, improving: bool) {
+    fn hear(&mut self, data: &HighsCallbackDataOut, event: Event) {
         let Some(observer) = &mut self.observer else { return };
+        let improving = event == Event::Improving;
+        let bound = data.mip_dual_bound.min(self.cutoff);
+        let is_news = event == Event::MipInterrupt && bound.is_finite() && bound > self.told;
+        if event == Event::MipInterrupt && !is_news {
+            return;
+        }
         let size = usize::try_from(data.mip_solution_size).unwrap_or(0);
         let values = (improving && !data.mip_solution.is_null() && size > 0)
             // SAFETY: HiGHS says that so many values lie there while the callback runs.
             .then(|| unsafe { std::slice::from_raw_parts(data.mip_solution, size) });
-        let known = |value: f64| value.is_finite().then_some(value);
         let incumbent = if improving { data.objective_function_value } else { data.mip_primal_bound };
         let progress = Progress {
             seconds: self.began.elapsed().as_secs_f64(),
             // HiGHS calls the cutoff the primal bound as long as it has no better one.
-            incumbent: known(incumbent).filter(|&incumbent| incumbent < self.cutoff),
+            incumbent: Some(incumbent).filter(|&incumbent| incumbent.is_finite() && incumbent < self.cutoff),
             values,
-            bound: known(data.mip_dual_bound.min(self.cutoff)),
+            bound: is_news.then_some(bound),
             nodes: u64::try_from(data.mip_node_count).unwrap_or(0),
         };
+        if is_news {
+            self.told = bound;
+        }
         self.stop |= observer(&progress).is_break();
     }
 }
@@ -81,11 +92,12 @@ pub unsafe extern "C" fn trampoline(
     // SAFETY: see above; null where HiGHS has nothing to say.
     let (hooks, out, into) = unsafe { (data.cast::<Hooks<'_, '_>>().as_mut(), out.as_ref(), into.as_mut()) };
     let Some(hooks) = hooks else { return };
-    let is = |event: Event| kind == event as c_int;
-    if let Some(out) = out.filter(|_| is(Event::Improving) || is(Event::Logging)) {
-        hooks.hear(out, is(Event::Improving));
+    let is = |event: &Event| kind == *event as c_int;
+    let told = [Event::Improving, Event::Logging, Event::MipInterrupt].into_iter().find(is);
+    if let Some((out, event)) = out.zip(told) {
+        hooks.hear(out, event);
     }
-    let interrupts = is(Event::SimplexInterrupt) || is(Event::IpmInterrupt) || is(Event::MipInterrupt);
+    let interrupts = [Event::SimplexInterrupt, Event::IpmInterrupt, Event::MipInterrupt].iter().any(is);
     if let Some(into) = into.filter(|_| interrupts) {
         into.user_interrupt = c_int::from(hooks.asked_to_stop());
     }

@@ -206,7 +206,7 @@ impl Session for HighsSession {
         let mixed = self.mixed(request);
         let cutoff = self.cutoff(request).unwrap_or(f64::INFINITY);
         let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
-        let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, began };
+        let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, told: f64::NEG_INFINITY, began };
         let returned = self.handle.run(&mut hooks);
         let solve_seconds = began.elapsed().as_secs_f64();
 

@@ -281,6 +281,46 @@ fn bounds_that_a_session_tells_between_solves_are_bounds() {
     }
 }
 
+/// With several threads HiGHS 1.15 takes better vectors over from them one by one, and tells a bound with each that holds only
+/// once it has them all.
+#[test]
+fn bounds_told_while_threads_search_are_bounds() {
+    let mut state = 5_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        1.0 + ((state >> 33) % 100) as f64
+    };
+    let mut told = 0;
+    for round in 0..40 {
+        // Ten customers are each served by one of five sites, within what an open site can give.
+        let mut model = Model::default();
+        let sites: Vec<_> = (0..5).map(|_| model.binary(200.0 + next())).collect();
+        let customers: Vec<Vec<_>> = (0..10).map(|_| sites.iter().map(|_| model.binary(next())).collect()).collect();
+        let needs: Vec<f64> = customers.iter().map(|_| next()).collect();
+        for customer in &customers {
+            model.equal(1.0, customer.iter().map(|&column| (column, 1.0)));
+        }
+        for (site, &open) in sites.iter().enumerate() {
+            let served = customers.iter().zip(&needs).map(|(customer, &need)| (customer[site], need));
+            model.at_most(0.0, served.chain([(open, -200.0)]));
+        }
+        for backend in backends().filter(|backend| backend.supports(Capability::Progress).is_ok()) {
+            let mut bounds = vec![];
+            let mut observer = |progress: &Progress<'_>| {
+                bounds.extend(progress.bound);
+                ControlFlow::Continue(())
+            };
+            let outcome =
+                solve(backend, &model, Request { threads: 2, observer: Some(&mut observer), ..Request::default() });
+            let optimum = if outcome.stop == Stop::Infeasible { None } else { outcome.objective };
+            let wrong = bounds.iter().find(|&&bound| optimum.is_some_and(|optimum| bound > optimum + 1e-6));
+            assert_eq!(wrong, None, "round {round}, {}: the optimum is {optimum:?}", backend.id());
+            told += bounds.len();
+        }
+    }
+    assert!(told > 0);
+}
+
 #[test]
 fn a_feasible_start_is_accepted_and_never_lost() {
     let model = market_split(5, 40, true);
