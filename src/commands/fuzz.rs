@@ -169,6 +169,7 @@ fn compare(document: &InstanceDocument, seed: u64, asked: &dyn Fn(&str) -> bool,
     let budgets = budgets(&instance);
     let mut said: Vec<Vec<Said>> = vec![vec![]; budgets.len()];
     let mut wrong = Vec::new();
+    // With several threads solvers say other things on the way.
     let threads = if seed % 4 < 2 { 1 } else { 2 };
     for (method, parameters) in chosen(&instance, seed) {
         let who = format!("{}[{parameters}]", method.id());

@@ -90,7 +90,7 @@ fn every_claim_holds_against_an_exhaustive_search_of_its_class() {
             continue;
         }
         let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
-        // With several, solvers say other things on the way.
+        // With several threads solvers say other things on the way.
         let threads = if seed % 4 < 2 { 1 } else { 2 };
         let limits = Limits { time: None, threads, seed: 0 };
         let mut said: Vec<Vec<Said>> = vec![vec![]; budgets.len()];
