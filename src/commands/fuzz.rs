@@ -12,7 +12,7 @@ use remat_core::generate::random::random;
 use remat_core::io::{read_json, write_json};
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule, Step, simulate};
-use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings};
+use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings, threads};
 use remat_formulations::method::claim::{Implementations, Kept, Memory, Order, Runs};
 use remat_formulations::random::Random;
 use remat_formulations::{
@@ -169,15 +169,13 @@ fn compare(document: &InstanceDocument, seed: u64, asked: &dyn Fn(&str) -> bool,
     let budgets = budgets(&instance);
     let mut said: Vec<Vec<Said>> = vec![vec![]; budgets.len()];
     let mut wrong = Vec::new();
-    // With several threads solvers say other things on the way.
-    let threads = if seed % 4 < 2 { 1 } else { 2 };
     for (method, parameters) in chosen(&instance, seed) {
         let who = format!("{}[{parameters}]", method.id());
         if !asked(&who) {
             continue;
         }
         let claim = method.claim(&parameters);
-        match answers(&instance, method, &parameters, &budgets, threads) {
+        match answers(&instance, method, &parameters, &budgets, threads(seed)) {
             Err(words) => wrong.push(format!("{who}: {words}")),
             Ok(answers) => {
                 tally.answers += answers.len() as u64;

@@ -13,7 +13,7 @@ use crate::networks::some_of;
 use remat_core::Instance;
 use remat_core::chain_view::ChainView;
 use remat_core::generate::random::random;
-use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings};
+use remat_formulations::contradiction::{Brief, Said, budgets, contradictions, settings, threads};
 use remat_formulations::method::claim::{Kept, Memory, Order, Strength, Time};
 use remat_formulations::{BudgetUse, Class, Context, Limits, METHODS, MethodError, Termination, find};
 
@@ -90,9 +90,7 @@ fn every_claim_holds_against_an_exhaustive_search_of_its_class() {
             continue;
         }
         let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
-        // With several threads solvers say other things on the way.
-        let threads = if seed % 4 < 2 { 1 } else { 2 };
-        let limits = Limits { time: None, threads, seed: 0 };
+        let limits = Limits { time: None, threads: threads(seed), seed: 0 };
         let mut said: Vec<Vec<Said>> = vec![vec![]; budgets.len()];
         let mut known: BTreeMap<(String, usize), Truth> = BTreeMap::new();
         for method in METHODS.iter().filter(|method| method.supports(&instance).is_ok()) {

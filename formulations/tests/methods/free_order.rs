@@ -7,7 +7,7 @@ use crate::networks::some_of;
 use remat_core::generate::random::random;
 use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
-use remat_formulations::contradiction::budgets;
+use remat_formulations::contradiction::{budgets, threads};
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
 
 fn answers(id: &str, instance: &Instance, budgets: &[Option<u64>], threads: usize) -> Vec<Answer> {
@@ -28,8 +28,7 @@ fn no_schedule_in_any_order_undercuts_the_bound_and_what_is_called_optimal_is() 
         }
         let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
         let truth = answers("oracle", &instance, &budgets, 1);
-        let threads = if seed % 8 < 4 { 1 } else { 2 };
-        for (truth, bound) in truth.iter().zip(answers("free-order-bound", &instance, &budgets, threads)) {
+        for (truth, bound) in truth.iter().zip(answers("free-order-bound", &instance, &budgets, threads(seed))) {
             let case = format!("seed {seed}, budget {:?}, {}", truth.budget, bound.note);
             if let Some(schedule) = &bound.schedule {
                 let simulation = simulate(&instance, schedule).expect("legal");

@@ -51,10 +51,10 @@ impl Hooks<'_, '_> {
 
     fn hear(&mut self, data: &HighsCallbackDataOut, event: Event) {
         let Some(observer) = &mut self.observer else { return };
-        let improving = event == Event::Improving;
-        let bound = data.mip_dual_bound.min(self.cutoff);
-        let is_news = event == Event::MipInterrupt && bound.is_finite() && bound > self.told;
-        if event == Event::MipInterrupt && !is_news {
+        let (improving, asks) = (event == Event::Improving, event == Event::MipInterrupt);
+        let known = |value: f64| value.is_finite().then_some(value);
+        let bound = known(data.mip_dual_bound.min(self.cutoff)).filter(|&bound| asks && bound > self.told);
+        if asks && bound.is_none() {
             return;
         }
         let size = usize::try_from(data.mip_solution_size).unwrap_or(0);
@@ -65,14 +65,12 @@ impl Hooks<'_, '_> {
         let progress = Progress {
             seconds: self.began.elapsed().as_secs_f64(),
             // HiGHS calls the cutoff the primal bound as long as it has no better one.
-            incumbent: Some(incumbent).filter(|&incumbent| incumbent.is_finite() && incumbent < self.cutoff),
+            incumbent: known(incumbent).filter(|&incumbent| incumbent < self.cutoff),
             values,
-            bound: is_news.then_some(bound),
+            bound,
             nodes: u64::try_from(data.mip_node_count).unwrap_or(0),
         };
-        if is_news {
-            self.told = bound;
-        }
+        self.told = bound.unwrap_or(self.told);
         self.stop |= observer(&progress).is_break();
     }
 }
@@ -92,13 +90,12 @@ pub unsafe extern "C" fn trampoline(
     // SAFETY: see above; null where HiGHS has nothing to say.
     let (hooks, out, into) = unsafe { (data.cast::<Hooks<'_, '_>>().as_mut(), out.as_ref(), into.as_mut()) };
     let Some(hooks) = hooks else { return };
-    let is = |event: &Event| kind == *event as c_int;
-    let told = [Event::Improving, Event::Logging, Event::MipInterrupt].into_iter().find(is);
-    if let Some((out, event)) = out.zip(told) {
+    let Some(event) = Hooks::KINDS.into_iter().find(|&event| event as c_int == kind) else { return };
+    if let Some(out) = out.filter(|_| matches!(event, Event::Improving | Event::Logging | Event::MipInterrupt)) {
         hooks.hear(out, event);
     }
-    let interrupts = [Event::SimplexInterrupt, Event::IpmInterrupt, Event::MipInterrupt].iter().any(is);
-    if let Some(into) = into.filter(|_| interrupts) {
+    let asks = matches!(event, Event::SimplexInterrupt | Event::IpmInterrupt | Event::MipInterrupt);
+    if let Some(into) = into.filter(|_| asks) {
         into.user_interrupt = c_int::from(hooks.asked_to_stop());
     }
 }

@@ -36,19 +36,24 @@ fn unbounded() -> Model {
     model
 }
 
+/// Whole numbers from 0 to below a range, the same for the same seed.
+fn dice(seed: u64) -> impl FnMut(u64) -> f64 {
+    let mut state = seed;
+    move |range| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % range) as f64
+    }
+}
+
 /// Market split (Cornuejols and Dawande): equal halves of random demands in several markets at once.
 /// Hard for branch and bound; with slack it is always feasible, without it finding a vector is all
 /// there is to do.
 fn market_split(markets: usize, customers: usize, slack: bool) -> Model {
-    let mut state = 7_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) % 100) as f64
-    };
+    let mut next = dice(7);
     let mut model = Model::default();
     let columns: Vec<_> = (0..customers).map(|_| model.binary(0.0)).collect();
     for _ in 0..markets {
-        let demands: Vec<f64> = columns.iter().map(|_| next()).collect();
+        let demands: Vec<f64> = columns.iter().map(|_| next(100)).collect();
         let half = (demands.iter().sum::<f64>() / 2.0).floor();
         let mut terms: Vec<_> = columns.iter().copied().zip(demands).collect();
         if slack {
@@ -285,18 +290,15 @@ fn bounds_that_a_session_tells_between_solves_are_bounds() {
 /// once it has them all.
 #[test]
 fn bounds_told_while_threads_search_are_bounds() {
-    let mut state = 5_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        1.0 + ((state >> 33) % 100) as f64
-    };
+    let mut next = dice(5);
     let mut told = 0;
     for round in 0..40 {
         // Ten customers are each served by one of five sites, within what an open site can give.
         let mut model = Model::default();
-        let sites: Vec<_> = (0..5).map(|_| model.binary(200.0 + next())).collect();
-        let customers: Vec<Vec<_>> = (0..10).map(|_| sites.iter().map(|_| model.binary(next())).collect()).collect();
-        let needs: Vec<f64> = customers.iter().map(|_| next()).collect();
+        let sites: Vec<_> = (0..5).map(|_| model.binary(201.0 + next(100))).collect();
+        let customers: Vec<Vec<_>> =
+            (0..10).map(|_| sites.iter().map(|_| model.binary(1.0 + next(100))).collect()).collect();
+        let needs: Vec<f64> = customers.iter().map(|_| 1.0 + next(100)).collect();
         for customer in &customers {
             model.equal(1.0, customer.iter().map(|&column| (column, 1.0)));
         }
@@ -427,11 +429,7 @@ fn a_session_takes_rows_between_solves() {
 
 #[test]
 fn backends_agree_on_random_programs() {
-    let mut state = 99_u64;
-    let mut next = |range: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) % range) as f64
-    };
+    let mut next = dice(99);
     for round in 0..60 {
         let mut model = Model::default();
         let columns: Vec<_> = (0..6)
