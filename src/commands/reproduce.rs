@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Run everything, as long as it takes
     #[arg(long)]
     full: bool,
-    /// Stop each run after so many wall seconds where it would have more; rows go to a folder of their own
+    /// Give each row so many wall seconds where it would have more; rows go to a folder of their own
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     most: Option<Duration>,
     /// Run nothing; compare what is there

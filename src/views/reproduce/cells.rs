@@ -34,7 +34,7 @@ impl Pass {
     }
 }
 
-/// A pass, and the wall seconds that each of its runs has at most.
+/// A pass, and the wall seconds that each of its rows has at most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extent {
     /// How much is run.

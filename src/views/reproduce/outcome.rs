@@ -23,7 +23,7 @@ pub struct Row {
     pub entry: String,
     /// How much was run.
     pub pass: Pass,
-    /// Wall seconds that each run had at most, where suite and entry would have given it more.
+    /// Wall seconds that each row had at most, where suite and entry would have given it more.
     #[serde(default)]
     pub most_seconds: Option<f64>,
     /// Paper and place.
@@ -113,7 +113,7 @@ impl Counts {
 /// The verdict on an entry as a whole.
 pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
     let Some(first) = rows.first() else { return "not run yet".into() };
-    let most = first.most_seconds.map_or(String::new(), |most| format!(", at most {most} s a run"));
+    let most = first.most_seconds.map_or(String::new(), |most| format!(", at most {most} s a row"));
     format!("{} ({} pass{most})", Counts::of(rows).text(agreement), first.pass.label())
 }
 
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(summary(&quick, &agreement), "1 better, 1 not comparable (quick pass)");
         assert_eq!(summary(&full, &agreement), "1 match within 5 % (full pass)");
         let cut = [Row { most_seconds: Some(60.0), ..full[0].clone() }];
-        assert_eq!(summary(&cut, &agreement), "1 match within 5 % (full pass, at most 60 s a run)");
+        assert_eq!(summary(&cut, &agreement), "1 match within 5 % (full pass, at most 60 s a row)");
     }
 
     #[test]
