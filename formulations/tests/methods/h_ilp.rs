@@ -2,6 +2,8 @@
 
 use crate::networks;
 
+use std::time::Duration;
+
 use remat_core::chain_view::StageOption;
 use remat_core::format::Phase;
 use remat_core::generate::random::random;
@@ -13,17 +15,20 @@ use remat_formulations::options::frontier::{Goal, Search};
 use remat_formulations::options::partition::Partition;
 use remat_formulations::options::upper::Upper;
 use remat_formulations::search::clock::Clock;
-use remat_formulations::{Context, Limits, Parameters, Registered, Termination};
+use remat_formulations::{Context, Limits, Parameters, Registered, Termination, find};
 
 const LIMITS: Limits = Limits { time: None, threads: 1, seed: 0 };
 /// Blocks for small networks.
 const SMALL: &[(&str, &str)] = &[("nodes", "5"), ("operators", "6")];
 
+fn shipped(name: &str) -> Instance {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances").join(name);
+    remat_core::io::read_instance(&path).expect("shipped")
+}
+
 /// A chain of twelve layers, and what is before and after them.
 fn vit() -> Instance {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../instances/fastsa/vit-small-patch16-224-b512.json.zst");
-    remat_core::io::read_instance(&path).expect("shipped")
+    shipped("fastsa/vit-small-patch16-224-b512.json.zst")
 }
 
 fn peak(instance: &Instance) -> u64 {
@@ -184,4 +189,17 @@ fn levels_stand_above_levels_and_equal_layers_are_planned_once() {
     assert!(!answer.note.starts_with("layers in a chain"), "{}", answer.note);
     assert!(answer.note.matches(" different").count() > 1, "{}", answer.note);
     assert!(answer.schedule.is_some(), "{}", answer.note);
+}
+
+#[test]
+fn a_linear_program_without_a_result_is_solved_from_the_beginning() {
+    // HiGHS 1.15 calls the program of one of these blocks "Unknown" from the basis that it had before some rows.
+    let instance = shipped("large/llama2-70b-2048-b16.json.zst");
+    let method = find("hiremate").expect("registered");
+    let parameters = Parameters::defaults(method.about().parameters);
+    let limits = Limits { time: Some(Duration::from_secs(5)), ..LIMITS };
+    let budgets = [Some(peak(&instance) / 2)];
+    let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
+    let answer = method.answers(&context).expect("no block without an answer").remove(0);
+    assert_ne!(answer.termination, Termination::Error, "{}", answer.note);
 }

@@ -207,7 +207,12 @@ impl Session for HighsSession {
         let cutoff = self.cutoff(request).unwrap_or(f64::INFINITY);
         let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
         let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, told: f64::NEG_INFINITY, began };
-        let returned = self.handle.run(&mut hooks);
+        let mut returned = self.handle.run(&mut hooks);
+        if !mixed && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {
+            // From the basis of an earlier solve the simplex method may come to no result; from none it does.
+            self.handle.forget()?;
+            returned = self.handle.run(&mut hooks);
+        }
         let solve_seconds = began.elapsed().as_secs_f64();
 
         let status = self.handle.model_status();
