@@ -208,9 +208,13 @@ impl Session for HighsSession {
         let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
         let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, told: f64::NEG_INFINITY, began };
         let mut returned = self.handle.run(&mut hooks);
-        if !mixed && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {
+        let simplex = !mixed && !matches!(request.lp_algorithm, LpAlgorithm::InteriorPoint | LpAlgorithm::Pdlp);
+        if simplex && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {
             // From the basis of an earlier solve the simplex method may come to no result; from none it does.
             self.handle.forget()?;
+            if let Some(time) = request.time {
+                self.handle.set_double("time_limit", time.saturating_sub(began.elapsed()).as_secs_f64())?;
+            }
             returned = self.handle.run(&mut hooks);
         }
         let solve_seconds = began.elapsed().as_secs_f64();
