@@ -24,6 +24,8 @@ use crate::search::separation::{Follower, Pass, Relaxation, Solving, Terms, sepa
 const CELLS: f64 = 400.0;
 /// Fewest.
 const FEWEST: f64 = 20.0;
+/// Cells, open or not, of the stages that may have some open: a model of more takes seconds to build, and gigabytes.
+pub const GRID: usize = 8_000_000;
 /// Branch-and-bound nodes of one solve.
 const NODES: u64 = 300;
 /// Time of one solve at first; as much again after every so many tries that were of no use.
@@ -42,13 +44,13 @@ const BESIDE: usize = 1;
 pub enum Shape {
     /// Every column, in stages that follow each other.
     Stages,
-    /// Columns that follow each other, in every stage.
+    /// Columns that follow each other, in every stage, or as many as [`GRID`] allows.
     Columns,
     /// Columns that follow each other, in stages that do.
     Both,
-    /// Columns in two places, in every stage: what one lets go of the other may keep.
+    /// Columns in two places, in as many stages: what one lets go of the other may keep.
     Pair,
-    /// Columns that read each other, in every stage.
+    /// Columns that read each other, in as many stages.
     Near,
     /// Where the solution of a relaxation, or another one, differs, and the stages beside; columns that follow each other.
     Towards,
@@ -294,14 +296,15 @@ pub fn draw<P: Staged>(
     };
     let towards = shape == Shape::Towards;
     let free = |stage: usize, column: usize| problem.is_free(stage, column) && (!towards || differs(stage, column));
+    let most = GRID / columns.max(1);
     let rows = match shape {
         Shape::Stages => {
             let count = |stage| (0..columns).filter(|&column| free(stage, column)).count();
             window(stage, stages, wanted, count)
         }
         // A half to an eighth of the stages.
-        Shape::Both => window(stage, stages, stages >> (1 + below(random, 3)), |_| 1),
-        _ => 1..=stages,
+        Shape::Both => window(stage, stages, (stages >> (1 + below(random, 3))).min(most), |_| 1),
+        _ => window(stage, stages, most, |_| 1),
     };
     let count = |column: usize| rows.clone().filter(|&stage| free(stage, column)).count();
     let chosen = match shape {

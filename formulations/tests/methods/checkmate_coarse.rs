@@ -14,7 +14,7 @@ use remat_formulations::checkmate::relaxation::Linear;
 use remat_formulations::random::Random as SplitMix;
 use remat_formulations::search::blocks::Block;
 use remat_formulations::search::clock::Clock;
-use remat_formulations::search::neighbourhoods::{Extent, Shape, draw};
+use remat_formulations::search::neighbourhoods::{Extent, GRID, Shape, draw};
 use remat_formulations::search::problem::Staged;
 use remat_formulations::search::separation::{Pass, Relaxation};
 use remat_formulations::staged::joint::Joint;
@@ -217,6 +217,23 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
         }
     }
     assert!(compared > part(400) && better > part(20), "{compared} {better}");
+}
+
+#[test]
+fn a_neighbourhood_in_thousands_of_operators_leaves_most_stages_settled() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/large/m2m100-1.2b-512-b32.json.zst");
+    let instance = read_instance(&path).expect("shipped instances are valid");
+    let joint = Arc::new(Joint::new(&instance).expect("supported"));
+    let store_all = Stages::store_all(&joint);
+    let task = task(&instance, &joint, store_all.claim(&joint, true).peak_bytes);
+    assert!(task.stages() * task.columns() > GRID);
+    let mut random = SplitMix::new(0);
+    for shape in [Shape::Columns, Shape::Both, Shape::Pair, Shape::Near] {
+        let extent = Extent { shape, heads: 1.0, cells: 400 };
+        let open = draw(&task, &store_all, None, extent, &mut random);
+        let rows = open.cells.iter().filter(|row| row.contains(&true)).count();
+        assert!(rows > 0 && rows * task.columns() <= GRID, "{shape:?}: {rows} of {}", open.cells.len());
+    }
 }
 
 /// What the solution of a neighbourhood's model comes to, with memory rows as they are violated.

@@ -42,8 +42,8 @@ impl<'a> Linear<'a> {
     /// By stage, what runs by a point over single stages; none of one over longer blocks.
     pub fn runs(&self, point: &[f64]) -> Option<Vec<Vec<Run>>> {
         let stage = |stage: usize| {
-            if let Some(runs) = &self.settled[stage] {
-                return runs.clone();
+            if let Some(settled) = &self.settled[stage] {
+                return settled.runs.clone();
             }
             let chosen = |terms: &[Term]| {
                 let valued = terms.iter().enumerate().map(|(at, term)| (at, term.value(point)));
@@ -65,6 +65,10 @@ impl<'a> Linear<'a> {
         let whole = |term: Term| term.value(point) >= 0.5;
         let mut kept = vec![vec![false; graph.values.len()]; graph.len() + 1];
         for (block, &Block { first, last }) in self.blocks.iter().enumerate() {
+            if let Some(settled) = &self.settled[first] {
+                kept[first].clone_from(&settled.kept);
+                continue;
+            }
             let into: Vec<bool> = self.keep[block].iter().map(|&term| whole(term)).collect();
             if first == last {
                 kept[first] = into;

@@ -52,7 +52,7 @@ pub struct Linear<'a> {
     capacity: f64,
     /// Time of which the objective knows nothing.
     fixed: u64,
-    /// S\[k,a\]: value a is kept into block k (one row more, for the end).
+    /// S\[k,a\]: value a is kept into block k (one row more, for the end); nothing between stages that are settled.
     keep: Vec<Vec<Term>>,
     /// By position, the ways of the first run.
     own: Vec<Vec<Term>>,
@@ -62,13 +62,22 @@ pub struct Linear<'a> {
     pieces: Vec<Vec<Piece>>,
     /// By longer block and value, what is there when the last stage begins, or whenever it was not made again before.
     idle: Vec<Vec<Sum>>,
-    /// By stage, what runs there where nothing at its ends is open.
-    settled: Vec<Option<Vec<Run>>>,
+    /// By stage, what is certain where nothing at its ends is open.
+    settled: Vec<Option<Settled>>,
     /// Columns that are the larger of two sums and 0, in the order in which they depend on each other.
     largest: Vec<(Column, [Sum; 2])>,
     /// Columns of memory, with block and step.
     measured: Vec<(Column, usize, usize)>,
     meanings: Vec<Meaning>,
+}
+
+/// A stage at whose ends nothing is open.
+#[derive(Debug)]
+struct Settled {
+    /// What it runs.
+    runs: Vec<Run>,
+    /// By value, whether it is kept into the stage.
+    kept: Vec<bool>,
 }
 
 /// What some of the ways of a run come to: 1 where all of them are meant and one is certain.
@@ -100,7 +109,9 @@ impl<'a> Linear<'a> {
         let scale = Scale::new(room, longest.unwrap_or(0));
         let settled = |stage: usize| {
             let around = around.filter(|around| !around.open.touches(stage))?;
-            Some((around.runs)(stage))
+            let kept = |(at, &kept): (usize, &bool)| graph.forced(stage, at).unwrap_or(kept);
+            let kept = around.kept[stage].iter().enumerate().map(kept).collect();
+            Some(Settled { runs: (around.runs)(stage), kept })
         };
         let mut linear = Self {
             graph,
@@ -161,23 +172,28 @@ impl<'a> Linear<'a> {
 
     fn variables(&mut self, around: Option<Around<'_>>) {
         let graph = self.graph;
-        let mut useful: Vec<Vec<bool>> = Vec::new();
+        let mut useful: Option<Vec<bool>> = None;
         for block in 0..=self.blocks.len() {
             let stage = self.blocks.get(block).map_or(graph.len(), |block| block.first);
-            let keep = (0..graph.values.len()).map(|at| self.keep_term(block, stage, at, around, useful.last()));
+            let values = if useful.is_some() || block < self.blocks.len() && self.is_open(block) {
+                graph.values.len()
+            } else {
+                0
+            };
+            let keep = (0..values).map(|at| self.keep_term(block, stage, at, around, useful.as_deref()));
             let keep = keep.collect();
             self.keep.push(keep);
             let Some(&Block { first, last }) = self.blocks.get(block) else { break };
-            let mut again = vec![Vec::new(); last];
-            if let Some(runs) = &self.settled[first] {
+            if let Some(Settled { runs, .. }) = &self.settled[first] {
                 let time: u64 = runs.iter().map(|&(position, way)| graph.ways(first, position)[way].time).sum();
                 let more = time - graph.operators[first].least_time();
                 self.fixed += more;
                 self.costs[block].constant = more as f64;
-                useful.push(vec![false; last + 1]);
-                self.again.push(again);
+                useful = None;
+                self.again.push(Vec::new());
                 continue;
             }
+            let mut again = vec![Vec::new(); last];
             let may = around.map_or_else(|| vec![true; last + 1], |around| around.useful(graph, first));
             for stage in first..=last {
                 let operator = &graph.operators[stage];
@@ -196,7 +212,7 @@ impl<'a> Linear<'a> {
                     *ways = all.map(|way| self.run(block, first, position, way, way.time)).collect();
                 }
             }
-            useful.push(may);
+            useful = Some(may);
             self.again.push(again);
         }
     }
@@ -214,7 +230,7 @@ impl<'a> Linear<'a> {
         stage: usize,
         at: usize,
         around: Option<Around<'_>>,
-        useful: Option<&Vec<bool>>,
+        useful: Option<&[bool]>,
     ) -> Term {
         let constant = |kept| if kept { Term::One } else { Term::Zero };
         if let Some(kept) = self.graph.forced(stage, at) {
@@ -298,7 +314,7 @@ impl<'a> Linear<'a> {
     /// At most so many runs of each operator: a longer block's columns say one or more.
     pub fn at_most_runs(&mut self, copies: u64) {
         for position in 0..self.graph.len() {
-            let settled = self.settled[position..].iter().flatten().flatten();
+            let settled = self.settled[position..].iter().flatten().flat_map(|settled| &settled.runs);
             let firsts = u64::from(self.settled[position].is_none());
             let runs = firsts + settled.filter(|run| run.0 == position).count() as u64;
             let again = self.again.iter().filter_map(|again| again.get(position)).flatten();
