@@ -31,17 +31,22 @@ fn push(pieces: &mut Vec<Piece>, value: usize, from: usize, until: usize, there:
 }
 
 impl Linear<'_> {
-    /// When each value is there in a stage.
-    pub(super) fn lives_in(&mut self, block: usize) -> Vec<Piece> {
+    /// When each value is there in a stage, and the memory of those that are all the time.
+    pub(super) fn lives_in(&mut self, block: usize) -> (Vec<Piece>, f64) {
         let graph = self.graph;
         let stage = self.blocks[block].first;
-        let mut pieces = Vec::new();
+        let (mut pieces, mut always) = (Vec::new(), 0.0);
         for (at, value) in graph.values.iter().enumerate().filter(|(_, value)| value.producer <= stage) {
+            match (self.keep[block][at], self.keep[block + 1][at]) {
+                (Term::Zero, _) if !self.may_run(block, value.producer) => continue,
+                (Term::One, Term::One) => {
+                    always += self.bytes(at);
+                    continue;
+                }
+                _ => {}
+            }
             let kept = Sum::of([(1.0, self.keep[block][at])]);
             let runs = self.some_at(block, value.producer, |_| true);
-            if kept.is_nothing() && runs.is_nothing() {
-                continue;
-            }
             // From the last reader downwards.
             let (mut there, mut until) = (Sum::of([(1.0, self.keep[block + 1][at])]), stage + 1);
             for &reader in value.readers.iter().rev().filter(|&&reader| reader <= stage) {
@@ -66,7 +71,7 @@ impl Linear<'_> {
             push(&mut pieces, at, value.producer, value.producer + 1, &made);
             push(&mut pieces, at, 0, value.producer, &kept);
         }
-        pieces
+        (pieces, always)
     }
 
     /// What is there in a longer block whatever it does: what a later first run reads and the block does not make again,
@@ -157,7 +162,9 @@ impl Linear<'_> {
     /// Memory at a place of a block.
     fn memory(&self, block: usize, place: usize) -> Sum {
         let mut sum = self.transient(block, place);
-        for piece in self.pieces[block].iter().filter(|piece| (piece.from..piece.until).contains(&place)) {
+        let (pieces, always) = &self.pieces[block];
+        sum.constant += always;
+        for piece in pieces.iter().filter(|piece| (piece.from..piece.until).contains(&place)) {
             sum = sum.plus(self.bytes(piece.value), &piece.there);
         }
         sum.merge();
@@ -169,12 +176,13 @@ impl Linear<'_> {
         let Block { first, last } = self.blocks[block];
         let base = if first == last { 0 } else { first };
         let mut changes = vec![0.0; last - base + 2];
-        for piece in &self.pieces[block] {
+        let (pieces, always) = &self.pieces[block];
+        for piece in pieces {
             let memory = self.bytes(piece.value) * piece.there.value(point);
             changes[piece.from - base] += memory;
             changes[piece.until - base] -= memory;
         }
-        let mut there = 0.0;
+        let mut there = *always;
         let places = (base..=last).filter_map(|place| {
             there += changes[place - base];
             let memory = || there + self.transient(block, place).value(point);
@@ -271,9 +279,13 @@ impl Linear<'_> {
                 let column = self.model.column(0.0, self.capacity, 0.0, Kind::Continuous);
                 self.measured.push((column, block, place));
                 let mut sum = Sum::of([(-1.0, Term::Column(column))]);
-                sum.add(1.0, before.map_or(Term::Zero, |before| before.1));
+                let (pieces, always) = &self.pieces[block];
+                match before {
+                    Some((_, before)) => sum.add(1.0, before),
+                    None => sum.constant += always,
+                }
                 let was = |piece: &Piece| before.is_some_and(|(at, _)| (piece.from..piece.until).contains(&at));
-                for piece in &self.pieces[block] {
+                for piece in pieces {
                     let now = (piece.from..piece.until).contains(&place);
                     let factor = f64::from(now) - f64::from(was(piece));
                     if now != was(piece) {

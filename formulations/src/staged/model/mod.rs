@@ -58,8 +58,8 @@ pub struct Linear<'a> {
     own: Vec<Vec<Term>>,
     /// R\[k,i,w\]: operator i runs again in block k by way w.
     again: Vec<Vec<Vec<Term>>>,
-    /// By block, what is there from when until when.
-    pieces: Vec<Vec<Piece>>,
+    /// By block, what is there from when until when, and the memory of what is there all the time.
+    pieces: Vec<(Vec<Piece>, f64)>,
     /// By longer block and value, what is there when the last stage begins, or whenever it was not made again before.
     idle: Vec<Vec<Sum>>,
     /// By stage, what is certain where nothing at its ends is open.
@@ -133,7 +133,7 @@ impl<'a> Linear<'a> {
         };
         linear.variables(around);
         for block in 0..linear.blocks.len() {
-            let (mut pieces, mut idle) = (Vec::new(), Vec::new());
+            let (mut pieces, mut idle) = (Default::default(), Vec::new());
             if linear.is_open(block) {
                 linear.choices(block);
                 linear.dependencies(block);
@@ -142,7 +142,7 @@ impl<'a> Linear<'a> {
                     linear.in_place(block);
                     pieces = linear.lives_in(block);
                 } else {
-                    (pieces, idle) = linear.spans_in(block);
+                    (pieces.0, idle) = linear.spans_in(block);
                 }
             }
             linear.pieces.push(pieces);
