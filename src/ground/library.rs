@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use fast_glob::glob_match;
 
 use crate::ground::failure::Failure;
+use crate::ground::names::nearest;
 
 const ENDINGS: [&str; 3] = [".json", ".json.zst", ".json.gz"];
 /// Folders and files below `instances/` that hold no instance to be listed.
@@ -173,9 +174,7 @@ fn collect(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), 
 
 /// The names most like a wanted one.
 fn near(wanted: &str, entries: &[Entry]) -> String {
-    let mut ranked: Vec<_> = entries.iter().map(|entry| (distance(wanted, entry.stem()), entry.stem())).collect();
-    ranked.sort_unstable();
-    let names: Vec<_> = ranked.iter().take(3).map(|(_, stem)| *stem).collect();
+    let names = nearest(wanted, entries.iter().map(Entry::stem));
     if names.is_empty() {
         "there is none there; run inside a checkout, or give the path of a file".into()
     } else {
@@ -183,31 +182,9 @@ fn near(wanted: &str, entries: &[Entry]) -> String {
     }
 }
 
-/// Levenshtein distance.
-pub fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distances_count_edits() {
-        assert_eq!(distance("resnet50", "resnet50"), 0);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-    }
 
     #[test]
     fn names_lose_their_endings_and_their_folder() {

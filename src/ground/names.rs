@@ -1,4 +1,5 @@
-//! File names from names that nobody vouches for: the one place where a text becomes a component of a path.
+//! Names: file names from those that nobody vouches for (the one place where a text becomes a component of a path), and what
+//! else may have been meant by one that is not known.
 
 /// Bytes of a name. File systems take 255; an ending and a temporary file's number come on top.
 const LONGEST: usize = 200;
@@ -31,6 +32,14 @@ fn changed(text: &str) -> String {
     // `.` and `..` are no file names, and a leading dot hides one.
     let hidden = if kept.starts_with('.') { "_" } else { "" };
     format!("{hidden}{}~{}", &kept[..kept.len() - hidden.len()], &hash[..HASH])
+}
+
+/// The known names that are most like another one, three at most: first those that it is a part of.
+pub fn nearest<'n>(wanted: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut ranked: Vec<&str> = known.into_iter().collect();
+    ranked.sort_by_cached_key(|name| (!name.contains(wanted), strsim::levenshtein(wanted, name)));
+    ranked.truncate(3);
+    ranked
 }
 
 /// Names with what they have in common written once: `resnet{18,50}-224`; words and numbers are not cut.
@@ -69,6 +78,14 @@ pub fn braced(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_names_are_those_with_the_wanted_one_inside_and_then_those_of_fewest_edits() {
+        let known = ["monet", "moccasin", "rotor-weak", "oracle", "rotor-persistent"];
+        assert_eq!(nearest("rotor", known), ["rotor-weak", "rotor-persistent", "monet"]);
+        assert_eq!(nearest("mocasin", known)[0], "moccasin");
+        assert!(nearest("x", []).is_empty());
+    }
 
     #[test]
     fn what_names_share_is_written_once() {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::program;
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
-use crate::ground::library::{Entry, InstanceGlob, Library, distance, glob};
+use crate::ground::library::{Entry, InstanceGlob, Library, glob};
+use crate::ground::names::nearest;
 use crate::ground::size::Budget;
 use crate::harness::baseline::Baseline;
 use crate::harness::records::Key;
@@ -118,10 +119,8 @@ impl Run {
 /// There is none; the message names the nearest.
 pub fn method(id: &str) -> Result<&'static dyn Method, Failure> {
     find(id).ok_or_else(|| {
-        let unlike = |known: &&str| (!known.contains(id), distance(id, known));
-        let nearest = METHODS.iter().map(|method| method.id()).min_by_key(unlike);
-        let hint = nearest.map(|nearest| format!("did you mean {nearest}? ")).unwrap_or_default();
-        Failure::input(format!("no method {id:?}; {hint}`bench methods` lists them all"))
+        let near = nearest(id, METHODS.iter().map(|method| method.id())).join(", ");
+        Failure::input(format!("no method {id:?}; nearest: {near}; `bench methods` lists them all"))
     })
 }
 
@@ -278,11 +277,12 @@ fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Re
     let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
     let chosen: Vec<_> = entries.iter().filter(|entry| globs.iter().any(|glob| glob.matches(entry))).cloned().collect();
     if chosen.is_empty() {
-        let keys: Vec<_> = entries.iter().map(|entry| entry.key.as_str()).collect();
+        let near = nearest(&patterns[0], entries.iter().map(|entry| entry.key.as_str()));
         return Err(Failure::input(format!(
-            "none of the suite's instances matches {}; they are {}",
+            "none of the suite's {} instances matches {}; nearest: {}",
+            entries.len(),
             patterns.join(" or "),
-            keys.join(", ")
+            near.join(", ")
         )));
     }
     Ok(chosen)

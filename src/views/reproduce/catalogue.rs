@@ -10,7 +10,8 @@ use super::cells::Pass;
 use super::quantity::{Direction, Quantity};
 use super::verdict::Rule;
 use crate::ground::failure::Failure;
-use crate::ground::library::{Library, distance};
+use crate::ground::library::Library;
+use crate::ground::names::nearest;
 use crate::harness::suite::Curves;
 use crate::views::plot::tick;
 
@@ -251,9 +252,7 @@ impl Catalogue {
     /// There is none; the message has the nearest ids.
     pub fn find(&self, id: &str) -> Result<&Entry, Failure> {
         self.entries().find(|entry| entry.id == id).ok_or_else(|| {
-            let mut near: Vec<_> = self.entries().map(|entry| (distance(id, &entry.id), entry.id.as_str())).collect();
-            near.sort_unstable();
-            let near: Vec<_> = near.iter().take(3).map(|(_, id)| *id).collect();
+            let near = nearest(id, self.entries().map(|entry| entry.id.as_str()));
             Failure::input(format!(
                 "no table or figure {id:?}; nearest: {}; `bench reproduce --list` names all",
                 near.join(", ")
