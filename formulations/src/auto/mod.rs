@@ -22,7 +22,7 @@ use order::large_results_last;
 ///
 /// # Algorithm
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 4,000 operators
-/// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. Smaller networks with
+/// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. Networks with
 /// a backward pass and one implementation of each operator give `free-order-bound` a tenth of the time. Where that is
 /// enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search with a bound goes
 /// on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it and begins with
@@ -260,7 +260,6 @@ impl<'a> Work<'a> {
     /// One method after the other, each with all threads.
     fn within_the_limit(&self) {
         let operators = self.context.instance.operators().len();
-        let bounds = self.trains && operators < OPTIONS.0;
         // Where nothing is chosen, the program has annealings of its own; else it begins with a schedule as good as can be
         // had soon. Then a tenth of the time is not enough for the best of all schedules, and its turn comes later.
         if self.chooses() {
@@ -268,12 +267,12 @@ impl<'a> Work<'a> {
                 self.run("rotor-options", self.clock.share(5), Role::Heuristic);
             }
             self.anneal(0, self.clock.share(10));
-        } else if bounds {
+        } else if self.trains {
             self.run(BOUND, self.clock.share(10), Role::Bound);
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
-        let bounds_later = bounds && self.chooses() && !self.is_hard && left > LONG;
+        let bounds_later = self.trains && self.chooses() && !self.is_hard && left > LONG;
         self.search(self.clock.at_most(match self.trains {
             false if operators < MANY => left / 6,
             false => left * 2 / 3,

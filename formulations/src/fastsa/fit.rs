@@ -24,6 +24,8 @@ pub struct Fitting<'a> {
 
 /// How often runs are put back where they were.
 const PASSES: usize = 4;
+/// Of how many parts of the time that has one at least.
+const PARTS: u32 = 10;
 
 /// What a short annealing may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +79,7 @@ impl<'a> Fitting<'a> {
         let value = |bytes: u64| goal.value(bytes as f64, claimed.time);
         let initial = changes.initial(value(budget), value(claimed.peak_bytes.max(budget)) - value(budget));
         let span = Span::Iterations(changes.mutations() * variants.len() as u64);
-        let deadline = clock.left().and_then(|left| Instant::now().checked_add(left));
+        let deadline = clock.all_but(PARTS).left().and_then(|left| Instant::now().checked_add(left));
         let annealing = Annealing {
             goal: &goal,
             cooling: Cooling { initial, last: initial / 1e3, span },
@@ -91,7 +93,7 @@ impl<'a> Fitting<'a> {
         annealing.run(&mut state, &mut Random::new(seed), &mut best);
         let found = best.variants();
         let most = budget.max(best.rank().2);
-        let settled = self.simulated(&put_back(graph, &found, &variants, most));
+        let settled = self.simulated(&put_back(graph, &found, &variants, most, clock));
         settled.filter(|(_, settled)| settled.peak_bytes <= most).or_else(|| self.simulated(&found))
     }
 
@@ -103,8 +105,8 @@ impl<'a> Fitting<'a> {
 }
 
 /// Runs that an annealing has left where chance put them, back among those that they were among before, one at a time, as far as
-/// memory stays within some bytes: addresses are easier to find for what runs in the instance's order.
-fn put_back(graph: &Graph, runs: &[u32], before: &[u32], most: u64) -> Vec<u32> {
+/// memory stays within some bytes and until the time is up: addresses are easier to find for what runs in the instance's order.
+fn put_back(graph: &Graph, runs: &[u32], before: &[u32], most: u64, clock: Clock) -> Vec<u32> {
     // The n-th run of a variant was the n-th before.
     let mut places: Vec<VecDeque<usize>> = vec![VecDeque::new(); graph.variants.len()];
     for (place, &variant) in before.iter().enumerate() {
@@ -118,6 +120,9 @@ fn put_back(graph: &Graph, runs: &[u32], before: &[u32], most: u64) -> Vec<u32> 
         state.steps().into_iter().map(|step| (step, places[step.variant as usize].pop_front())).collect();
     for _ in 0..PASSES {
         for at in 0..steps.len() {
+            if clock.is_over() {
+                break;
+            }
             let (step, Some(place)) = steps[at] else { continue };
             let Some(to) = better_place(&steps, at, place) else { continue };
             let after = to.checked_sub(1).map_or(0, |last| steps[last].0.time + 1);
@@ -161,6 +166,8 @@ fn better_place(steps: &[(Step, Option<usize>)], at: usize, place: usize) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use remat_core::Step;
     use remat_core::generate::layered::{Layered, layered};
     use remat_core::liveness::with_liveness;
@@ -226,7 +233,9 @@ mod tests {
                 .anneal(Changes::Order, (&store_all, before), before.peak_bytes / 2, Clock::start(None), seed)
                 .expect("nothing is left out");
             let low = graph.sequence(&order).expect("nothing is left out");
-            let back = put_back(graph, &low, &given, before.peak_bytes);
+            let over = Clock::start(Some(Duration::ZERO));
+            assert_eq!(put_back(graph, &low, &given, before.peak_bytes, over), low);
+            let back = put_back(graph, &low, &given, before.peak_bytes, Clock::start(None));
             let (_, after) = fitting.simulated(&back).expect("legal");
             assert!(after.time == before.time && after.peak_bytes <= before.peak_bytes, "{after:?}, {claimed:?}");
             left += inversions(&low, &given);
