@@ -23,8 +23,8 @@ use order::large_results_last;
 /// # Algorithm
 /// Methods that answer at once come first: store-all, segments, Rotor's memory-persistent sequences; from 4,000 operators
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. Networks with
-/// a backward pass and one implementation of each operator give `free-order-bound` a tenth of the time. Where that is
-/// enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search with a bound goes
+/// a backward pass and one implementation of each operator give `free-order-bound` a tenth of the time, or likewise a
+/// third. Where that is enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search with a bound goes
 /// on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it and begins with
 /// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. After MONeT's, where it has more than five
 /// seconds, `free-order-bound` has a sixth of the time. Then an annealing (`fastsa`,
@@ -114,8 +114,8 @@ const MONET: &str = "monet";
 /// The method that bounds all schedules.
 const BOUND: &str = "free-order-bound";
 
-/// Operators from which on options of blocks are planned first, and of how many parts of the time that is left that may
-/// take one: a search over the whole network then finds less in all of it.
+/// Operators from which on options of blocks are planned first, and of how many parts of the time that is left that, and then
+/// the bound on all schedules, may take one each: a search over the whole network then finds less in all of it.
 const OPTIONS: (usize, u32) = (4000, 3);
 
 /// Operators from which on an annealing takes long to meet a budget at all.
@@ -268,7 +268,9 @@ impl<'a> Work<'a> {
             }
             self.anneal(0, self.clock.share(10));
         } else if self.trains {
-            self.run(BOUND, self.clock.share(10), Role::Bound);
+            // Among thousands of operators its first solution takes long, and is then often the best of all.
+            let parts = if operators < OPTIONS.0 { 10 } else { OPTIONS.1 };
+            self.run(BOUND, self.clock.share(parts), Role::Bound);
         }
         // Where there is no backward pass most orders are open, and annealing, which chooses one, finds most.
         let left = self.clock.left().unwrap_or_default();
