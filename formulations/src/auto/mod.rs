@@ -25,7 +25,7 @@ use order::large_results_last;
 /// on also the same over options of blocks (`rotor-options`), within a third of the time that is left. Networks with
 /// a backward pass and one implementation of each operator give `free-order-bound` a tenth of the time, from 4,000 operators on
 /// a third. Where that is enough, it has the best of all schedules, and nothing follows. From the best schedule so far a search
-/// with a bound goes on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it and begins with
+/// with a bound goes on: Checkmate's program or, where operators have several implementations, MONeT's, which contains it. That begins with
 /// `rotor-options`, a first annealing and what Checkmate's finds in a seventh of the time. After MONeT's, where it has more than five
 /// seconds, `free-order-bound` has a sixth of the time. Then an annealing (`fastsa`,
 /// which may change the order) starts from the best schedule so far. Where the best schedule is in another order, the same

@@ -24,7 +24,7 @@ pub struct Fitting<'a> {
 
 /// How often runs are put back where they were.
 const PASSES: usize = 4;
-/// Of how many parts of the time that has one at least.
+/// Of so many parts of the time one is kept for that.
 const PARTS: u32 = 10;
 
 /// What a short annealing may change.
