@@ -118,10 +118,10 @@ fn put_back(graph: &Graph, runs: &[u32], before: &[u32], most: u64, clock: Clock
     let limit = goal.value(most as f64 * (1.0 - 1e-9), state.cost);
     let mut steps: Vec<(Step, Option<usize>)> =
         state.steps().into_iter().map(|step| (step, places[step.variant as usize].pop_front())).collect();
-    for _ in 0..PASSES {
+    'passes: for _ in 0..PASSES {
         for at in 0..steps.len() {
             if clock.is_over() {
-                break;
+                break 'passes;
             }
             let (step, Some(place)) = steps[at] else { continue };
             let Some(to) = better_place(&steps, at, place) else { continue };

@@ -221,7 +221,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
 
 #[test]
 fn a_neighbourhood_in_thousands_of_operators_leaves_most_stages_settled() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/large/m2m100-1.2b-512-b32.json.zst");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/large/m2m100-1.2b-512-b32.json.zst");
     let instance = read_instance(&path).expect("shipped instances are valid");
     let joint = Arc::new(Joint::new(&instance).expect("supported"));
     let store_all = Stages::store_all(&joint);
