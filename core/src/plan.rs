@@ -55,8 +55,8 @@ impl Plan {
                     .min_by_key(|&v| cost(&operator.implementations[v]))
             };
             let at = id.index();
-            // An instance without a consistent choice (a tensor that only an in-place or a recompute
-            // implementation saves) is left with its default, which the simulator then refuses.
+            // An instance without a consistent choice (a tensor that only an in-place or a recompute implementation
+            // saves, an operator that runs in place only) is left with its default, which methods have to check.
             let cheapest = |v: &usize| cost(&operator.implementations[*v]);
             let possible = |v: &Implementation| saves_all(operator, v, &required) && can_read(instance, v, &required);
             let saving = choose_that(operator, false, possible).min_by_key(cheapest);

@@ -23,6 +23,7 @@ pub fn random(name: &str, layers: u32, seed: u64) -> InstanceDocument {
         maker.backward(layer);
     }
     maker.order();
+    maker.in_place_only();
     maker.document
 }
 
@@ -286,6 +287,19 @@ impl Maker {
         }
         self.document.order = order;
     }
+
+    /// Now and then an operator that runs in place or not at all.
+    fn in_place_only(&mut self) {
+        let in_place = |way: &ImplementationDocument| way.in_place.is_some();
+        let first =
+            |operator: &OperatorDocument| operator.implementations.iter().any(|way| in_place(way) && !way.recompute);
+        let has = |&at: &usize| first(&self.document.operators[at]);
+        let having: Vec<usize> = (0..self.document.operators.len()).filter(has).collect();
+        if !having.is_empty() && self.chance(15) {
+            let drawn = usize::try_from(self.draw(having.len() as u64)).unwrap_or(0);
+            self.document.operators[having[drawn]].implementations.retain(in_place);
+        }
+    }
 }
 
 fn empty(name: &str, layers: u32, seed: u64) -> InstanceDocument {
@@ -324,7 +338,7 @@ mod tests {
 
     #[test]
     fn every_seed_gives_a_valid_instance_and_all_features_come_up() {
-        let mut seen = [0_usize; 9];
+        let mut seen = [0_usize; 10];
         for seed in 0..400 {
             let layers = u32::try_from(1 + seed % 6).expect("small");
             let document = random("r", layers, seed);
@@ -339,6 +353,7 @@ mod tests {
                 !natural,
                 !document.views.is_empty(),
                 any(&|way| way.in_place.is_some()),
+                operators.iter().any(|operator| operator.implementations.iter().all(|way| way.in_place.is_some())),
                 any(&|way| way.in_place.is_some() && way.recompute),
                 any(&|way| !way.saves.is_empty()),
                 operators.iter().any(|operator| operator.updates_state),

@@ -40,7 +40,7 @@ pub struct Backward {
     pub after: Vec<usize>,
 }
 
-/// A tensor that backward operators read and that outlives, or may outlive, a group.
+/// A tensor that is there at the end, or that backward operators read and that outlives, or may outlive, a group.
 #[derive(Clone, Debug)]
 pub struct Carried {
     /// Size.
@@ -62,8 +62,8 @@ pub struct Graph {
     pub gradients: Vec<Carried>,
     /// Forward tensors that a backward operator reads whose node comes before the tensor's.
     pub late: Vec<Carried>,
-    /// Results made by backward operators: bytes and maker.
-    pub results: Vec<(u64, usize)>,
+    /// Results made by backward operators.
+    pub results: Vec<Carried>,
     /// Fixed bytes, inputs, and results made by forward operators.
     pub base_bytes: u64,
     /// The nodes from which each node is reachable, itself included: L^v.
@@ -251,8 +251,11 @@ impl<'a> Builder<'a> {
             let bytes = instance.tensor(id).bytes;
             let readers = std::mem::take(&mut readers[id.index()]);
             match (self.maker_backward(id), self.maker_node(id)) {
-                (Some(maker), _) if instance.is_result(id) => self.graph.results.push((bytes, maker)),
-                (Some(maker), _) => self.graph.gradients.push(Carried { bytes, maker, readers }),
+                (Some(maker), _) => {
+                    let result = instance.is_result(id);
+                    let list = if result { &mut self.graph.results } else { &mut self.graph.gradients };
+                    list.push(Carried { bytes, maker, readers });
+                }
                 (_, Some(_)) if instance.is_result(id) => self.graph.base_bytes += bytes,
                 (_, Some(maker)) => {
                     let before = |&reader: &usize| self.graph.backward[reader].after[0] < maker;
@@ -280,7 +283,8 @@ impl<'a> Builder<'a> {
             let after = &graph.backward[reader].after;
             after.contains(&node) || after.iter().any(|&reader| graph.reaching[node].contains(reader))
         };
-        let carried = graph.gradients.iter().map(|t| (graph.backward[t.maker].after.clone(), &t.readers));
+        let gradients = graph.gradients.iter().chain(&graph.results);
+        let carried = gradients.map(|t| (graph.backward[t.maker].after.clone(), &t.readers));
         for (makers, readers) in carried.chain(graph.late.iter().map(|t| (vec![t.maker], &t.readers))) {
             for &reader in readers {
                 if !makers.iter().all(|&maker| follows(reader, maker)) {

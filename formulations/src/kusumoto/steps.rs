@@ -345,7 +345,7 @@ impl Profile {
             beyond: bytes_of(&beyond) + bytes_of(&needed_there),
             gradients: made().map(|tensor| tensor.bytes).sum(),
             crossing: carried.chain(late).map(|tensor| tensor.bytes).sum(),
-            results: graph.results.iter().filter(|(_, maker)| done[*maker]).map(|(bytes, _)| bytes).sum(),
+            results: graph.results.iter().filter(|result| done[result.maker]).map(|result| result.bytes).sum(),
         }
     }
     /// What [`Scan`] compares: the parts of the two sums of [`Steps::need`] that come from the larger set.

@@ -281,7 +281,7 @@ impl Class {
 /// The first and the further implementation of each operator in classes with [`Implementations::One`], by
 /// operator; none where the instance cannot be run so.
 pub fn fixed_implementations(instance: &Instance) -> Option<Vec<(usize, Option<usize>)>> {
-    let joint = Joint::new(instance).ok()?;
+    let joint = Joint::of_fastest(instance).ok()?;
     let mut fixed = vec![(0, None); instance.operators().len()];
     for operator in &joint.operators {
         let again = operator.again.as_ref().map(|run| run.implementation);

@@ -1,9 +1,11 @@
 //! One budget of the exact problem as the search sees it: the graph with all implementations, its schedules and its models.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use remat_core::{Instance, Schedule};
+use remat_core::{Instance, Schedule, instance};
 
 use crate::method::{Claimed, MethodError};
 use crate::monet::anneal::{Grid, Step, anneal};
@@ -105,6 +107,33 @@ impl Task<'_> {
         })
     }
 
+    /// The problem with one implementation per operator, those of a schedule: of its first runs, and of a later run that makes as
+    /// much, where there is one; what runs in place does not, here. None where nothing may run again, or these do not fit together.
+    fn one_like(&self, plan: &Plan) -> Option<staged::task::Task<'_>> {
+        let one = self.one.as_ref()?;
+        let fastest = remat_core::plan::Plan::fastest(self.instance);
+        let (mut first, mut again) = (fastest.saving.clone(), vec![None; fastest.saving.len()]);
+        for (stage, pass) in plan.passes.iter().enumerate() {
+            for &(position, way) in &pass.runs {
+                let id = self.graph.operators[position].id;
+                let way = self.graph.ways(stage, position)[way].implementation;
+                match out_of_place(self.instance.operator(id), way) {
+                    Some(way) if position == stage => first[id.index()] = way,
+                    way if position < stage => again[id.index()] = way,
+                    _ => {}
+                }
+            }
+        }
+        for id in self.instance.operator_ids() {
+            let made = |way: usize| self.instance.operator(id).makes(way).collect::<BTreeSet<_>>();
+            let (first, again) = (first[id.index()], &mut again[id.index()]);
+            let way = again.filter(|&way| made(way).is_superset(&made(first)));
+            *again = way.or_else(|| Some(fastest.repeated(self.instance, (id, first))));
+        }
+        let joint = Arc::new(Joint::with(self.instance, &first, &again).ok()?);
+        Some(staged::task::Task { joint, ..one.clone() })
+    }
+
     /// The stages of a schedule, its implementations forgotten.
     fn stages_of(joint: &Joint, plan: &Plan) -> Stages {
         let may = |stage: usize, position: usize| joint.run(stage, position).is_some();
@@ -117,6 +146,15 @@ impl Task<'_> {
         // What another way need not read may be missing here.
         Stages::complete(joint, |stage, value| stage > joint.values[value].producer && kept[stage][value])
     }
+}
+
+/// An implementation, or one that does the same with buffers of its own.
+fn out_of_place(operator: &instance::Operator, implementation: usize) -> Option<usize> {
+    let all = &operator.implementations;
+    let does = |way: &instance::Implementation| (way.reads.clone(), way.saves.clone(), way.recompute);
+    let way = &all[implementation];
+    let other = || all.iter().position(|other| other.in_place.is_none() && does(other) == does(way));
+    if way.in_place.is_none() { Some(implementation) } else { other() }
 }
 
 impl Judge for Task<'_> {
@@ -167,7 +205,7 @@ impl Staged for Task<'_> {
         Plan::complete(self.graph, kept, self.budget_bytes())
     }
 
-    /// With one implementation per operator first, which is fast, then with all where there are others.
+    /// With one implementation per operator first, which is fast: those of the start. Then with all where there are others.
     fn improve(&self, start: &Plan, effort: Effort<'_>, offer: Offer<'_, Plan>) -> Result<(), MethodError> {
         let lifting = 2 * self.lifting();
         if effort.clock.has_less_than(2 * lifting) {
@@ -185,7 +223,8 @@ impl Staged for Task<'_> {
         };
         take(start.clone())?;
         let alone = self.graph.operators.iter().all(|operator| operator.first.len() < 2 && operator.again.len() < 2);
-        if let Some(one) = &self.one {
+        let like = if alone { None } else { self.one_like(start) };
+        if let Some(one) = like.as_ref().or(self.one.as_ref()) {
             let clock = if alone { effort.clock } else { effort.clock.share(2) };
             let stages = Self::stages_of(&one.joint, start);
             let mut last = None;

@@ -101,24 +101,52 @@ impl Joint {
     /// The joint graph under the fastest implementations.
     ///
     /// # Errors
-    /// The instance cannot be run with one implementation per operator.
+    /// The instance cannot be run with one implementation per operator, or an operator runs in place only: here each value
+    /// has a buffer of its own.
     pub fn new(instance: &Instance) -> Result<Self, SkipReason> {
+        let joint = Self::of_fastest(instance)?;
+        for &JointOperator { id, ref first, ref again, .. } in &joint.operators {
+            let operator = instance.operator(id);
+            let mut runs = std::iter::once(first).chain(again);
+            if runs.any(|run| operator.implementations[run.implementation].in_place.is_some()) {
+                return Err(SkipReason(format!(
+                    "operator {} has no implementation that is out of place",
+                    operator.name
+                )));
+            }
+        }
+        Ok(joint)
+    }
+
+    /// The same, some of them in place where there are no others.
+    ///
+    /// # Errors
+    /// The instance cannot be run with one implementation per operator.
+    pub fn of_fastest(instance: &Instance) -> Result<Self, SkipReason> {
         let plan = Plan::fastest(instance);
-        let store_all = with_liveness(instance, &plan.store_all(instance));
-        simulate(instance, &store_all).map_err(|error| {
+        Self::with(instance, &plan.saving, &plan.saving_again)
+    }
+
+    /// The joint graph under some implementations, those of the first runs and those of later ones, by operator.
+    ///
+    /// # Errors
+    /// The instance cannot be run with these.
+    pub fn with(instance: &Instance, first: &[usize], again: &[Option<usize>]) -> Result<Self, SkipReason> {
+        let computes: Vec<_> = instance.order().iter().map(|&id| (id, first[id.index()])).collect();
+        simulate(instance, &with_liveness(instance, &computes)).map_err(|error| {
             SkipReason(format!("store-all with one implementation per operator is illegal: {error}"))
         })?;
-        let (values, value_of) = values(instance, &plan);
+        let (values, value_of) = values(instance, first, again);
         let base_bytes = instance.fixed_bytes() + instance.input_bytes();
         let mut joint = Self { operators: Vec::new(), values, base_bytes, graphs: Default::default() };
         for &id in instance.order() {
             let run = |implementation| run(instance, &value_of, id, implementation);
-            let again = plan.saving_again[id.index()].filter(|_| instance.operator(id).recomputable);
+            let again = again[id.index()].filter(|_| instance.operator(id).recomputable);
             let makes = |implementation: usize| -> Vec<usize> {
                 let made = instance.operator(id).makes(implementation);
                 made.filter_map(|tensor| value_of[tensor.index()]).collect()
             };
-            let first = plan.saving[id.index()];
+            let first = first[id.index()];
             let made = makes(first);
             // An implementation that makes less cannot stand in for the first run.
             let again = again.filter(|&again| made.iter().all(|value| makes(again).contains(value)));
@@ -229,10 +257,10 @@ impl Run {
 }
 
 /// The values, and which one each tensor is.
-fn values(instance: &Instance, plan: &Plan) -> (Vec<Value>, Vec<Option<usize>>) {
+fn values(instance: &Instance, first: &[usize], again: &[Option<usize>]) -> (Vec<Value>, Vec<Option<usize>>) {
     let mut wanted: Vec<bool> = instance.tensor_ids().map(|id| instance.is_result(id)).collect();
     for &id in instance.order() {
-        let implementations = [Some(plan.saving[id.index()]), plan.saving_again[id.index()]];
+        let implementations = [Some(first[id.index()]), again[id.index()]];
         for implementation in implementations.into_iter().flatten() {
             for read in &instance.operator(id).implementations[implementation].reads {
                 wanted[read.index()] = instance.tensor(*read).producer.is_some();
