@@ -30,8 +30,8 @@ use order::large_results_last;
 /// seconds, `free-order-bound` has a sixth of the time. Then an annealing (`fastsa`,
 /// which may change the order) starts from the best schedule so far. Where the best schedule is in another order, the same
 /// program looks for the best one in that order. One follows the other, each with all threads, and a schedule that one finds is a start
-/// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time, and there are
-/// two annealings, each with its order's best schedule after it. The first begins anew.
+/// of all that come later. Where there is no backward pass most orders are open: the search has a sixth of the time (from 5,000
+/// operators on two thirds), and there are two annealings, each with its order's best schedule after it. The first begins anew.
 ///
 /// After a proof, or where the given order hardly meets the budget, the program also searches the order in which large
 /// results come last: weight gradients that take more memory than what they are made from.
@@ -48,7 +48,7 @@ use order::large_results_last;
 /// the budget, the next has nine tenths of the time that is left.
 ///
 /// # Size
-/// From 10 to 10,000 operators; what a method cannot build in the time is left out, and said.
+/// From 10 to 20,000 operators; what a method cannot build in the time is left out, and said.
 ///
 /// # Claim
 /// The row of an answer names the schedules that its bound holds for, and `optimal` and `infeasible` are proved for them: of
