@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use remat_core::Instance;
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
+use remat_core::{Instance, Schedule, simulate};
 
 use crate::method::claim::{Implementations, Runs};
 use crate::method::parameters::Parameters;
@@ -66,8 +66,17 @@ impl Method for StoreAll {
             Uses::Default => Plan::default_choice(instance),
             Uses::Fastest => Plan::fastest(instance),
         };
-        let schedule = with_liveness(instance, &plan.store_all(instance));
-        context.answer(0, &Answer::of(instance, schedule, started)?);
+        context.answer(0, &Answer::of(instance, store_all(instance, &plan)?, started)?);
         Ok(())
     }
+}
+
+/// Every operator once, with one implementation each.
+///
+/// # Errors
+/// That is illegal: some operator runs only in the place of what others read later, say.
+pub fn store_all(instance: &Instance, plan: &Plan) -> Result<Schedule, SkipReason> {
+    let schedule = with_liveness(instance, &plan.store_all(instance));
+    let illegal = |error| SkipReason(format!("store-all with one implementation per operator is illegal: {error}"));
+    simulate(instance, &schedule).map(|_| schedule).map_err(illegal)
 }

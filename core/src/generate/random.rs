@@ -291,9 +291,10 @@ impl Maker {
     /// Now and then an operator that runs in place or not at all.
     fn in_place_only(&mut self) {
         let in_place = |way: &ImplementationDocument| way.in_place.is_some();
-        let first =
-            |operator: &OperatorDocument| operator.implementations.iter().any(|way| in_place(way) && !way.recompute);
-        let has = |&at: &usize| first(&self.document.operators[at]);
+        let has = |&at: &usize| {
+            let ways = &self.document.operators[at].implementations;
+            ways.iter().any(|way| in_place(way) && !way.recompute) && ways.iter().all(|way| way.saves.is_empty())
+        };
         let having: Vec<usize> = (0..self.document.operators.len()).filter(has).collect();
         if !having.is_empty() && self.chance(15) {
             let drawn = usize::try_from(self.draw(having.len() as u64)).unwrap_or(0);

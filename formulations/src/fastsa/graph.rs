@@ -6,12 +6,13 @@
 use std::ops::Range;
 
 use remat_core::format::Phase;
-use remat_core::liveness::{Compute, with_liveness};
+use remat_core::liveness::Compute;
 use remat_core::plan::Plan;
-use remat_core::{Instance, OperatorId, TensorId, TransferRates, simulate};
+use remat_core::{Instance, OperatorId, TensorId, TransferRates};
 
 use super::transfer::{Copies, Transfer, transfers};
 use crate::method::SkipReason;
+use crate::store_all::store_all;
 
 /// Bytes or times beyond which sums of a few of them might overflow.
 pub const LARGEST_SUM: u64 = 1 << 60;
@@ -204,10 +205,7 @@ impl Operators {
     pub fn new(instance: &Instance, alternatives: bool, rates: Option<TransferRates>) -> Result<Self, SkipReason> {
         check_sums(instance)?;
         let plan = Plan::fastest(instance);
-        let store_all = with_liveness(instance, &plan.store_all(instance));
-        simulate(instance, &store_all).map_err(|error| {
-            SkipReason(format!("store-all with one implementation per operator is illegal: {error}"))
-        })?;
+        store_all(instance, &plan)?;
         let (mut values, value_of) = values(instance);
         let transfers = rates.map_or(Ok(Vec::new()), |rates| transfers(&mut values, rates))?;
         let base = instance.fixed_bytes() + instance.input_bytes();

@@ -109,28 +109,29 @@ impl Task<'_> {
 
     /// The problem with one implementation per operator, those of a schedule: of its first runs, and of a later run that makes as
     /// much, where there is one; what runs in place does not, here. None where nothing may run again, or these do not fit together.
-    fn one_like(&self, plan: &Plan) -> Option<staged::task::Task<'_>> {
+    fn one_like(&self, start: &Plan) -> Option<staged::task::Task<'_>> {
         let one = self.one.as_ref()?;
         let fastest = remat_core::plan::Plan::fastest(self.instance);
-        let (mut first, mut again) = (fastest.saving.clone(), vec![None; fastest.saving.len()]);
-        for (stage, pass) in plan.passes.iter().enumerate() {
+        let again = vec![None; self.graph.len()];
+        let mut plan = remat_core::plan::Plan { saving_again: again, ..fastest.clone() };
+        for (stage, pass) in start.passes.iter().enumerate() {
             for &(position, way) in &pass.runs {
                 let id = self.graph.operators[position].id;
                 let way = self.graph.ways(stage, position)[way].implementation;
                 match out_of_place(self.instance.operator(id), way) {
-                    Some(way) if position == stage => first[id.index()] = way,
-                    way if position < stage => again[id.index()] = way,
+                    Some(way) if position == stage => plan.saving[id.index()] = way,
+                    way if position < stage => plan.saving_again[id.index()] = way,
                     _ => {}
                 }
             }
         }
         for id in self.instance.operator_ids() {
             let made = |way: usize| self.instance.operator(id).makes(way).collect::<BTreeSet<_>>();
-            let (first, again) = (first[id.index()], &mut again[id.index()]);
+            let (first, again) = (plan.saving[id.index()], &mut plan.saving_again[id.index()]);
             let way = again.filter(|&way| made(way).is_superset(&made(first)));
             *again = way.or_else(|| Some(fastest.repeated(self.instance, (id, first))));
         }
-        let joint = Arc::new(Joint::with(self.instance, &first, &again).ok()?);
+        let joint = Arc::new(Joint::with(self.instance, &plan).ok()?);
         Some(staged::task::Task { joint, ..one.clone() })
     }
 

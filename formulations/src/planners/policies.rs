@@ -13,6 +13,7 @@ use super::torch::operators::Kind;
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
+use crate::store_all::store_all;
 use crate::{setting, settings};
 
 /// Activation checkpointing of whole blocks: every k-th block of a network is recomputed from its input.
@@ -103,7 +104,9 @@ impl<'a> Blocks<'a> {
         if known.is_empty() {
             return Err(SkipReason("no operator is named after a module of a list, such as layers.3.linear".into()));
         }
-        Ok(Self { instance, plan: Plan::fastest(instance), block_of, count: known.len() })
+        let plan = Plan::fastest(instance);
+        store_all(instance, &plan)?;
+        Ok(Self { instance, plan, block_of, count: known.len() })
     }
 
     /// What is kept, by tensor, where of some blocks only some operators keep what they make.

@@ -4,12 +4,12 @@
 
 use std::sync::OnceLock;
 
-use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
-use remat_core::{Instance, OperatorId, simulate};
+use remat_core::{Instance, OperatorId};
 
 use crate::method::SkipReason;
 use crate::staged::graph::Graph;
+use crate::store_all::store_all;
 
 /// Forward and backward pass as one directed acyclic graph, in a fixed order.
 #[derive(Clone, Debug)]
@@ -123,30 +123,26 @@ impl Joint {
     /// # Errors
     /// The instance cannot be run with one implementation per operator.
     pub fn of_fastest(instance: &Instance) -> Result<Self, SkipReason> {
-        let plan = Plan::fastest(instance);
-        Self::with(instance, &plan.saving, &plan.saving_again)
+        Self::with(instance, &Plan::fastest(instance))
     }
 
-    /// The joint graph under some implementations, those of the first runs and those of later ones, by operator.
+    /// The joint graph under a plan's implementations of first runs and of later ones (`saving`, `saving_again`).
     ///
     /// # Errors
     /// The instance cannot be run with these.
-    pub fn with(instance: &Instance, first: &[usize], again: &[Option<usize>]) -> Result<Self, SkipReason> {
-        let computes: Vec<_> = instance.order().iter().map(|&id| (id, first[id.index()])).collect();
-        simulate(instance, &with_liveness(instance, &computes)).map_err(|error| {
-            SkipReason(format!("store-all with one implementation per operator is illegal: {error}"))
-        })?;
-        let (values, value_of) = values(instance, first, again);
+    pub fn with(instance: &Instance, plan: &Plan) -> Result<Self, SkipReason> {
+        store_all(instance, plan)?;
+        let (values, value_of) = values(instance, plan);
         let base_bytes = instance.fixed_bytes() + instance.input_bytes();
         let mut joint = Self { operators: Vec::new(), values, base_bytes, graphs: Default::default() };
         for &id in instance.order() {
             let run = |implementation| run(instance, &value_of, id, implementation);
-            let again = again[id.index()].filter(|_| instance.operator(id).recomputable);
+            let again = plan.saving_again[id.index()].filter(|_| instance.operator(id).recomputable);
             let makes = |implementation: usize| -> Vec<usize> {
                 let made = instance.operator(id).makes(implementation);
                 made.filter_map(|tensor| value_of[tensor.index()]).collect()
             };
-            let first = first[id.index()];
+            let first = plan.saving[id.index()];
             let made = makes(first);
             // An implementation that makes less cannot stand in for the first run.
             let again = again.filter(|&again| made.iter().all(|value| makes(again).contains(value)));
@@ -257,10 +253,10 @@ impl Run {
 }
 
 /// The values, and which one each tensor is.
-fn values(instance: &Instance, first: &[usize], again: &[Option<usize>]) -> (Vec<Value>, Vec<Option<usize>>) {
+fn values(instance: &Instance, plan: &Plan) -> (Vec<Value>, Vec<Option<usize>>) {
     let mut wanted: Vec<bool> = instance.tensor_ids().map(|id| instance.is_result(id)).collect();
     for &id in instance.order() {
-        let implementations = [Some(first[id.index()]), again[id.index()]];
+        let implementations = [Some(plan.saving[id.index()]), plan.saving_again[id.index()]];
         for implementation in implementations.into_iter().flatten() {
             for read in &instance.operator(id).implementations[implementation].reads {
                 wanted[read.index()] = instance.tensor(*read).producer.is_some();

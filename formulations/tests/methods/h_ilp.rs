@@ -8,7 +8,8 @@ use remat_core::chain_view::StageOption;
 use remat_core::format::Phase;
 use remat_core::generate::random::random;
 use remat_core::liveness::with_liveness;
-use remat_core::{Instance, Operator, simulate};
+use remat_core::plan::Plan;
+use remat_core::{Instance, Operator, Simulation, simulate};
 use remat_formulations::contradiction::budgets;
 use remat_formulations::options::block::{Block, computes};
 use remat_formulations::options::frontier::{Goal, Search};
@@ -103,9 +104,8 @@ fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
         let upper = Upper::new(&instance, &partition, &options).expect("small");
         with_options += options.iter().filter(|options| options.len() > 1).count();
         single += options.iter().filter(|options| options.is_empty()).count();
-        let all =
-            networks::solve("store-all", &upper.instance, &[None], &[]).remove(0).claimed.map(|all| all.peak_bytes);
-        let Some(all) = all else { continue };
+        let store_all = with_liveness(&upper.instance, &Plan::fastest(&upper.instance).store_all(&upper.instance));
+        let Ok(Simulation { peak_bytes: all, .. }) = simulate(&upper.instance, &store_all) else { continue };
         let budgets: Vec<Option<u64>> = (3..=7).map(|part| Some(all * part / 8)).collect();
         let short = [("iterations", "300"), ("second-iterations", "300"), ("reheat-iterations", "300")];
         for (method, given) in [("monet", &[][..]), ("fastsa", &short)] {

@@ -116,8 +116,8 @@ fn by_definition(graph: &Graph, times: &[u64], sequence: &[u32], last_group: Las
         let made: u64 = graph
             .results
             .iter()
-            .filter(|(_, maker)| graph.backward[*maker].after.iter().all(|&v| !has(previous, v)))
-            .map(|r| r.0)
+            .filter(|result| graph.backward[result.maker].after.iter().all(|&v| !has(previous, v)))
+            .map(|result| result.bytes)
             .sum();
         let memory = bytes(union) + 2 * bytes(group) + bytes(after(set) & !set) + bytes(before(after(set)) & !set);
         peak = peak.max(memory + graph.base_bytes + made);

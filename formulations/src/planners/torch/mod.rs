@@ -24,6 +24,7 @@ use crate::method::claim::{Order, Runs};
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::separation::{Solver, Solving};
+use crate::store_all::store_all;
 use crate::{setting, settings};
 use choose::Chooser;
 use cut::{Bans, minimum_cut};
@@ -140,6 +141,7 @@ pub struct Traced {
 impl Traced {
     fn new(instance: &Instance, parameters: &Parameters) -> Result<Self, SkipReason> {
         let plan = Plan::fastest(instance);
+        store_all(instance, &plan)?;
         let graph = Graph::new(instance, &plan, parameters.get::<Operators>() == Operators::Decomposed)?;
         Ok(Self { graph, plan })
     }
