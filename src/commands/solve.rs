@@ -182,6 +182,16 @@ impl Misses {
         self.proved + self.unpacked
     }
 
+    /// Counts a schedule that needs more than the budget; returns how much it needs, or is proved to need.
+    fn add(&mut self, arena: &Arena, budget: u64) -> u64 {
+        let proved = arena.bound() > budget;
+        // Where it is proved that the schedule does not fit, the search has not gone on to the least.
+        let needed = if proved { arena.bound() } else { arena.memory() };
+        *(if proved { &mut self.proved } else { &mut self.unpacked }) += 1;
+        self.least = Some(self.least.map_or(needed, |least| least.min(needed)));
+        needed
+    }
+
     /// `3 schedules do not fit with addresses (2 proved, 1 not packed in time)`
     fn words(&self) -> String {
         let parts = [(self.proved, "proved"), (self.unpacked, "not packed in time")];
@@ -209,7 +219,7 @@ fn solve_with_addresses(
     while tries > 0 {
         tries -= 1;
         // Half of what is left, so that there is time for another try; the last one has all.
-        let share = |limit: Duration, used| limit.saturating_sub(used) / if tries > 0 { 2 } else { 1 };
+        let share = |limit: Duration, used: Duration| limit.saturating_sub(used) / if tries > 0 { 2 } else { 1 };
         let time = whole.0.map(|limit| share(limit, began.elapsed()));
         let cpu = whole.1.map(|limit| share(limit, cpu_used));
         if misses.all() > 0 && time.is_some_and(|time| time < LEAST_TIME) {
@@ -231,24 +241,18 @@ fn solve_with_addresses(
             answers(&mut row, budget, first, None, whole);
             return Ok(WithAddresses { row, plan: None, ran_out });
         };
-        let left = whole.0.map_or(PACKING_TIME, |limit| limit.saturating_sub(began.elapsed()).min(PACKING_TIME));
+        let time = whole.0.map_or(PACKING_TIME, |limit| share(limit, began.elapsed()).min(PACKING_TIME));
         let threads = arguments.threads.unwrap_or_else(cores);
-        let terms = Terms { method: &MiniMalloc, alignment: None, capacity: budget.bytes, time: left, threads };
+        let terms = Terms { method: &MiniMalloc, alignment: None, capacity: budget.bytes, time, threads };
         let instance = &run.subject.instance;
-        let schedule = document.resolve(instance).map_err(Failure::failed)?;
-        let arena = Arena::new(instance, &schedule, &terms)?;
-        let Some(budget_bytes) = budget.bytes.filter(|&budget| arena.memory() > budget) else {
+        let arena = Arena::new(instance, &document.resolve(instance).map_err(Failure::failed)?, &terms)?;
+        let Some(bytes) = budget.bytes.filter(|&budget| arena.memory() > budget) else {
             let plan = arena.plan(instance, terms.method.id());
             answers(&mut row, budget, first, Some(arena.memory()), whole);
             return Ok(WithAddresses { row, plan: Some(plan), ran_out: None });
         };
-        let proved = arena.bound() > budget_bytes;
-        // Where it is proved that the schedule does not fit, the search has not gone on to the least.
-        let needed = if proved { arena.bound() } else { arena.memory() };
-        *(if proved { &mut misses.proved } else { &mut misses.unpacked }) += 1;
-        misses.least = Some(misses.least.map_or(needed, |least| least.min(needed)));
-        let peak = arena.lifetimes.simulation.peak_bytes;
-        cut = (needed - budget_bytes).max(2 * cut);
+        let (needed, peak) = (misses.add(&arena, bytes), arena.lifetimes.simulation.peak_bytes);
+        cut = (needed - bytes).max(2 * cut);
         let next = peak.saturating_sub(cut);
         if next == 0 {
             over = "there is no smaller peak to ask for";
@@ -294,7 +298,7 @@ fn tries_ran_out(budget: &RunBudget, misses: &Misses, over: &str) -> String {
     let bytes = budget.bytes.unwrap_or_default();
     let least = misses.least.map_or(String::new(), |least| format!(", the best of them needs {least}"));
     let words = misses.words();
-    format!("no arena within {bytes}: {over}, for {words}{least}; allow more memory, or try another --method")
+    format!("no arena within {bytes}: {over}, for {words}{least}; allow more memory or time, or try another --method")
 }
 
 /// Why there is no arena where a schedule fits the budget, but no addresses of it, and the method gave none with a smaller peak.
@@ -455,7 +459,7 @@ mod tests {
         assert_eq!(
             tries_ran_out(&budget, &misses, "the tries ran out"),
             "no arena within 1000: the tries ran out, for 3 schedules do not fit with addresses (2 proved, 1 not packed in time), \
-             the best of them needs 1010; allow more memory, or try another --method"
+             the best of them needs 1010; allow more memory or time, or try another --method"
         );
         let one = Misses { proved: 0, unpacked: 1, least: Some(1010) };
         let ended = |termination| {
