@@ -111,12 +111,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budgets: vec![budget.clone()],
         seed: arguments.seed,
     };
-    let WithAddresses { row, plan, ran_out } = match &arguments.arena {
-        Some(_) => solve_with_addresses(arguments, &library, &mut run, &budget)?,
-        None => {
-            let row = solve(arguments, &library, &run, &budget, limits(arguments, &run))?;
-            WithAddresses { row, plan: None, ran_out: None }
-        }
+    let WithAddresses { row, plan, ran_out } = if arguments.arena.is_some() {
+        solve_with_addresses(arguments, &library, &mut run, &budget)?
+    } else {
+        let row = solve(arguments, &library, &run, &budget, limits(arguments, &run))?;
+        WithAddresses { row, plan: None, ran_out: None }
     };
     let record = &row.record;
     let text = match arguments.format {

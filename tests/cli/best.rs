@@ -60,7 +60,9 @@ fn an_update_removes_the_schedules_that_it_replaced_and_no_others() {
     let head: String = text.split_inclusive('\n').take(2).collect();
     for lost in [Some(head.as_str()), Some(""), None] {
         std::fs::remove_file(&table).unwrap();
-        lost.map(|text| std::fs::write(&table, text).unwrap());
+        if let Some(text) = lost {
+            std::fs::write(&table, text).unwrap();
+        }
         checkout.ok("best --update weak");
         assert!(schedules().is_superset(&named), "{lost:?}");
     }

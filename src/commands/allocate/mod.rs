@@ -302,7 +302,7 @@ fn finish(
         ReportFormat::Json => serde_json::to_string_pretty(report).map_err(Failure::failed)?,
         ReportFormat::Text => text(report),
     };
-    output::result(&text)?;
+    let shown = output::result(&text);
     if let Some(path) = &arguments.export {
         export(path, problem, answer)?;
     }
@@ -314,7 +314,7 @@ fn finish(
         let needs = report.memory;
         return Err(Failure::failed(format!("does not fit: {needs} is needed, the capacity is {capacity} ({why})")));
     }
-    match (&arguments.output, plan) {
+    let written = match (&arguments.output, plan) {
         (Some(path), Some(plan)) if !is_csv(path) => write_json(path, &plan()).map_err(Failure::writing),
         (Some(path), _) => {
             let written = File::create(path).map_err(csv::Error::from);
@@ -322,7 +322,8 @@ fn finish(
             written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
         }
         (None, _) => Ok(()),
-    }
+    };
+    written.and(shown)
 }
 
 /// The form of a model that a file's name says.
@@ -394,14 +395,13 @@ fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(),
     let within = of(&|row| row.memory <= row.budget);
     let (real, held) = (of(&|row| row.caching_fits.is_some()), of(&|row| row.caching_fits == Some(true)));
     let all = rows.len();
+    if let Some(path) = &arguments.output {
+        rows::write(path, &rows)?;
+    }
     output::result(&format!(
         "{all} schedules: {least} packed at their bound, {exact} at their peak to the byte, {within} within their budget.\n\
          PyTorch's allocator (modelled) serves {held} of {real} within their budget."
-    ))?;
-    match &arguments.output {
-        Some(path) => rows::write(path, &rows),
-        None => Ok(()),
-    }
+    ))
 }
 
 /// Packs every schedule of recorded results.
