@@ -20,9 +20,22 @@ use commands::{
     reproduce as reproduce_command, run as run_command, site, solve, status, table as table_command, task, verify,
     worker,
 };
+use ground::failure::Failure;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let set = remat_core::bounded::setting().map(drop).map_err(Failure::input);
+    match set.and_then(|()| perform(command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            ground::output::error(&failure.to_string());
+            failure.exit_code()
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(arguments) => run_command::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
@@ -47,12 +60,5 @@ fn main() -> ExitCode {
         Command::Methods(arguments) => methods::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Worker => worker::run(),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            ground::output::error(&failure.to_string());
-            failure.exit_code()
-        }
     }
 }

@@ -40,6 +40,8 @@ pub struct Problem {
     buffers: Vec<Buffer>,
     alignment: u64,
     bound: u64,
+    /// Buffers of no size, which need no address, each with how many others go before it.
+    empty: Vec<(usize, Buffer)>,
 }
 
 /// Buffers that make no problem, or a file that holds none.
@@ -48,6 +50,12 @@ pub enum ProblemError {
     /// The text is no CSV of the expected columns.
     #[error("{0}; expected CSV with the columns id, lower, upper and size, whole numbers all but the id")]
     Csv(#[from] csv::Error),
+    /// The header lacks columns.
+    #[error("has no column {0}; expected CSV with the columns id, lower, upper and size")]
+    Columns(String),
+    /// There is nothing but a header.
+    #[error("holds no buffers; expected a line for each below the header")]
+    NoRows,
     /// A lifetime is empty.
     #[error("buffer {id:?} lives in {lower}..{upper}, which is no moment; lower must be less than upper")]
     Lifetime {
@@ -75,6 +83,7 @@ pub enum ProblemError {
 /// A row of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
+    #[serde(with = "remat_core::cell")]
     id: String,
     lower: u64,
     upper: u64,
@@ -84,15 +93,18 @@ struct Row {
 }
 
 impl Problem {
-    /// Checks the buffers and rounds their sizes up to the alignment. Buffers of no size are left out.
+    /// Checks the buffers and rounds their sizes up to the alignment. Buffers of no size are set aside: no method meets them.
     ///
     /// # Errors
     /// A lifetime is empty, an id repeats, the alignment is zero, or the sizes overflow.
-    pub fn new(mut buffers: Vec<Buffer>, alignment: u64) -> Result<Self, ProblemError> {
+    pub fn new(all: Vec<Buffer>, alignment: u64) -> Result<Self, ProblemError> {
         if alignment == 0 {
             return Err(ProblemError::Alignment);
         }
-        buffers.retain(|buffer| buffer.size > 0);
+        let (mut buffers, mut empty) = (Vec::with_capacity(all.len()), vec![]);
+        for buffer in all {
+            if buffer.size > 0 { buffers.push(buffer) } else { empty.push((buffers.len(), buffer)) }
+        }
         let mut ids = HashSet::new();
         let mut sum = 0u64;
         for buffer in &mut buffers {
@@ -107,10 +119,15 @@ impl Problem {
             sum = sum.checked_add(buffer.size).filter(|&sum| sum <= LARGEST_SUM).ok_or(ProblemError::Overflow)?;
         }
         let bound = most_alive(&buffers);
-        Ok(Self { buffers, alignment, bound })
+        Ok(Self { buffers, alignment, bound, empty })
     }
 
-    /// The buffers, in the order given; their sizes are multiples of the alignment.
+    /// How many buffers there are, those of no size included.
+    pub fn count(&self) -> usize {
+        self.buffers.len() + self.empty.len()
+    }
+
+    /// The buffers, in the order given, without those of no size; their sizes are multiples of the alignment.
     pub fn buffers(&self) -> &[Buffer] {
         &self.buffers
     }
@@ -135,7 +152,17 @@ impl Problem {
     /// # Errors
     /// The text is no CSV of those columns, or the buffers make no problem.
     pub fn read(text: impl Read, alignment: u64) -> Result<(Self, Option<Vec<u64>>), ProblemError> {
-        let rows = csv::Reader::from_reader(text).into_deserialize().collect::<Result<Vec<Row>, _>>()?;
+        let mut reader = csv::Reader::from_reader(text);
+        let header = reader.headers()?;
+        let missing = |column: &&str| !header.iter().any(|name| name == *column);
+        let missing: Vec<&str> = ["id", "lower", "upper", "size"].into_iter().filter(missing).collect();
+        if !missing.is_empty() {
+            return Err(ProblemError::Columns(missing.join(", ")));
+        }
+        let rows = reader.into_deserialize().collect::<Result<Vec<Row>, _>>()?;
+        if rows.is_empty() {
+            return Err(ProblemError::NoRows);
+        }
         let offsets = if rows.iter().any(|row| row.offset.is_some()) {
             let sized = rows.iter().filter(|row| row.size > 0);
             let offsets = sized.map(|row| row.offset.ok_or_else(|| ProblemError::Offset(row.id.clone())));
@@ -153,9 +180,17 @@ impl Problem {
     /// Those of `out`.
     pub fn write(&self, out: impl Write, offsets: Option<&[u64]>) -> Result<(), csv::Error> {
         let mut writer = csv::Writer::from_writer(out);
-        for (at, Buffer { id, lower, upper, size }) in self.buffers.iter().enumerate() {
-            let offset = offsets.and_then(|offsets| offsets.get(at)).copied();
-            writer.serialize(Row { id: id.clone(), lower: *lower, upper: *upper, size: *size, offset })?;
+        let mut write = |Buffer { id, lower, upper, size }: &Buffer, offset: Option<u64>| {
+            writer.serialize(Row { id: id.clone(), lower: *lower, upper: *upper, size: *size, offset })
+        };
+        let mut empty = self.empty.iter().peekable();
+        for at in 0..=self.buffers.len() {
+            while let Some((_, buffer)) = empty.next_if(|(before, _)| *before == at) {
+                write(buffer, offsets.map(|_| 0))?;
+            }
+            if let Some(buffer) = self.buffers.get(at) {
+                write(buffer, offsets.and_then(|offsets| offsets.get(at)).copied())?;
+            }
         }
         writer.flush().map_err(csv::Error::from)
     }
@@ -205,12 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn buffers_of_no_size_stay_in_the_file_and_an_id_is_no_formula() {
+        let (problem, _) = read("id,lower,upper,size\nz,0,1,0\n=1+1,0,2,8\ny,3,4,0\n'b,2,3,8\n").unwrap();
+        assert_eq!((problem.count(), problem.buffers().len(), problem.buffers()[1].id.as_str()), (4, 2, "b"));
+        let mut text = Vec::new();
+        problem.write(&mut text, Some(&[0, 0])).unwrap();
+        let expected = "id,lower,upper,size,offset\nz,0,1,0,0\n'=1+1,0,2,8,0\ny,3,4,0,0\nb,2,3,8,0\n";
+        assert_eq!(String::from_utf8(text.clone()).unwrap(), expected);
+        assert_eq!(Problem::read(text.as_slice(), 4).unwrap(), (problem, Some(vec![0, 0])));
+    }
+
+    #[test]
     fn what_is_no_problem_is_refused_with_the_buffer_that_is_wrong() {
         let message = |text: &str| read(text).unwrap_err().to_string();
         assert!(message("id,lower,upper,size\na,3,3,1\n").contains("\"a\" lives in 3..3"));
         assert!(message("id,lower,upper,size\na,1,3,1\na,1,3,1\n").contains("two buffers have the id \"a\""));
         assert!(message("id,lower,upper,size\na,1,3,9223372036854775807\n").contains("2^62"));
-        assert!(message("id,lower,upper\na,1,3\n").contains("expected CSV with the columns"));
+        assert!(message("id,lower,upper,size\na,1,3,x\n").contains("expected CSV with the columns"));
+        assert!(message("foo,size\n").contains("has no column id, lower, upper; expected CSV with the columns"));
+        assert!(message("").contains("has no column id, lower, upper, size;"));
+        assert!(message("id,lower,upper,size\n").contains("holds no buffers"));
         assert!(message("id,lower,upper,size,offset\na,1,3,1,0\nb,1,3,1,\n").contains("\"b\" has no offset"));
         assert!(matches!(Problem::new(vec![], 0), Err(ProblemError::Alignment)));
     }

@@ -28,7 +28,7 @@ pub struct Limits {
 impl Limits {
     /// Of a JSON file.
     pub fn of_json() -> Self {
-        let mib = mib(std::env::var(VARIABLE).ok().as_deref());
+        let mib = setting().ok().flatten().unwrap_or(DEFAULT_MIB);
         Self { mib, elements: Some(mib.saturating_mul(ELEMENTS_PER_MIB)) }
     }
 
@@ -42,8 +42,23 @@ impl Limits {
     }
 }
 
-fn mib(variable: Option<&str>) -> u64 {
-    variable.and_then(|text| text.trim().parse().ok()).filter(|&mib| mib > 0).unwrap_or(DEFAULT_MIB)
+/// The greatest size in MiB that the environment sets; none where it sets none.
+///
+/// # Errors
+/// What is set is no size, in one line; readers take the usual one then.
+pub fn setting() -> Result<Option<u64>, String> {
+    let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
+    mib(&text.to_string_lossy())
+}
+
+fn mib(text: &str) -> Result<Option<u64>, String> {
+    match text.trim() {
+        "" => Ok(None),
+        number => match number.parse() {
+            Ok(mib) if mib > 0 => Ok(Some(mib)),
+            _ => Err(format!("{VARIABLE} is {text:?}; expected a whole number of MiB, at least 1")),
+        },
+    }
 }
 
 /// What there is too much of.
@@ -196,10 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_none_counts_as_not_set() {
-        assert_eq!([None, Some("x"), Some("0"), Some("-1")].map(mib), [DEFAULT_MIB; 4]);
-        assert_eq!(mib(Some(" 1024 ")), 1024);
-        assert_eq!(Limits { mib: mib(Some("18446744073709551615")), elements: None }.bytes(), u64::MAX);
+    fn a_limit_is_a_whole_number_or_refused() {
+        assert_eq!(["", " 1024 "].map(mib), [Ok(None), Ok(Some(1024))]);
+        for text in ["abc", "0", "-1", "nan", "1.5"] {
+            let words = format!("BENCH_MAX_FILE_MIB is {text:?}; expected a whole number of MiB, at least 1");
+            assert_eq!(mib(text), Err(words));
+        }
+        assert_eq!(Limits { mib: u64::MAX, elements: None }.bytes(), u64::MAX);
     }
 
     #[test]

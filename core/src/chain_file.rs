@@ -66,6 +66,14 @@ pub enum ImportError {
     /// There is no list.
     #[error("holds no list under \"instances\"; leave --index out")]
     NoList,
+    /// Arrays in two places.
+    #[error("has arrays at {here} and under {below}; leave one of them out")]
+    Both {
+        /// One place.
+        here: String,
+        /// The other.
+        below: String,
+    },
     /// Something else.
     #[error(
         "is no chain file{}; expected the arrays fweight, bweight, cweight, cbweight, ftmp and btmp at the top, under \"chain\", or in a list under \"instances\"",
@@ -115,6 +123,9 @@ impl ImportFile {
     fn placed(self, here: &str, below: &str) -> Result<(String, ChainFile), ImportError> {
         let instance = self.operators.is_some();
         match (self.fweight.is_some(), self.chain) {
+            (true, Some(chain)) if chain.fweight.is_some() => {
+                Err(ImportError::Both { here: here.to_owned(), below: below.to_owned() })
+            }
             (true, _) => Self { chain: None, ..self }.complete(here),
             (false, Some(chain)) if chain.fweight.is_some() => chain.complete(below),
             _ => Err(ImportError::NoChain { instance }),

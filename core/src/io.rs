@@ -199,6 +199,44 @@ fn write_json_at<T: Serialize>(path: &Path, value: &T, level: i32) -> Result<(),
     replace(path, |out| write_compressed(out, compression, value, level)).map_err(io_error(path, "write"))
 }
 
+/// Whether [`write_json`] could write a file, asked before the work that it is for.
+///
+/// # Errors
+/// The name has another ending, or the folder cannot be written.
+pub fn could_write_json(path: &Path) -> Result<(), FileError> {
+    Compression::of(path)?;
+    could_replace(path).map_err(io_error(path, "write"))
+}
+
+/// Whether [`replace`] could write a file: makes the one beside it, and removes that again.
+///
+/// # Errors
+/// The folder cannot be written, or the path is one.
+pub fn could_replace(path: &Path) -> io::Result<()> {
+    let Some(target) = target(path)? else { return Ok(()) };
+    let partial = partial(&target);
+    File::create(&partial)?;
+    std::fs::remove_file(partial)
+}
+
+/// The file that takes the place of what is at a path, through links; none where that is a pipe or a device.
+fn target(path: &Path) -> io::Result<Option<PathBuf>> {
+    match std::fs::metadata(path) {
+        Ok(there) if there.is_file() => std::fs::canonicalize(path).map(Some),
+        Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Ok(None),
+        Err(_) => Ok(Some(path.to_owned())),
+    }
+}
+
+/// The file beside another one that is written first. Several processes may write the same file at once, on a shared file
+/// system.
+fn partial(target: &Path) -> PathBuf {
+    let mut partial = target.as_os_str().to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    partial.into()
+}
+
 /// Writes a file beside the old one and then over it, so that there is never half of one. A link stays a link; into a
 /// pipe or a device it writes at once.
 ///
@@ -210,14 +248,8 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
         write(&mut out)?;
         out.into_inner().map_err(io::IntoInnerError::into_error)
     };
-    let target = match std::fs::metadata(path) {
-        Ok(there) if there.is_file() => std::fs::canonicalize(path)?,
-        Ok(_) => return fill(File::create(path)?).map(drop),
-        Err(_) => path.to_owned(),
-    };
-    let mut partial = target.clone().into_os_string();
-    // Several processes may write the same file at once, on a shared file system.
-    partial.push(format!(".{}.partial", std::process::id()));
+    let Some(target) = target(path)? else { return fill(File::create(path)?).map(drop) };
+    let partial = partial(&target);
     let filled = File::create(&partial).and_then(fill).and_then(|file| file.sync_all());
     let replaced = filled.and_then(|()| std::fs::rename(&partial, &target));
     if replaced.is_err() {

@@ -155,6 +155,16 @@ pub enum ScheduleError {
         /// Hash of the instance.
         expected: String,
     },
+    /// Made for an instance of another name, and there is no hash that would say more.
+    #[error(
+        "was made for instance {found:?}, but this one is {expected:?}; name the instance that it belongs to, or give its instance_hash"
+    )]
+    OtherName {
+        /// Name in the schedule.
+        found: String,
+        /// Name of the instance.
+        expected: String,
+    },
     /// A step is none of the four, or several of them.
     #[error(
         "step {step}: is not one of {{\"compute\": ID}}, {{\"free\": ID}}, {{\"offload\": ID}} and {{\"fetch\": ID}}; give exactly one"
@@ -246,6 +256,9 @@ impl ScheduleDocument {
         let expected = instance.hash().to_string();
         if let Some(found) = self.instance_hash.as_ref().filter(|&found| *found != expected) {
             return Err(ScheduleError::OtherInstance { found: found.clone(), expected });
+        }
+        if self.instance_hash.is_none() && self.instance != instance.name() {
+            return Err(ScheduleError::OtherName { found: self.instance.clone(), expected: instance.name().into() });
         }
         let names = Names {
             instance,

@@ -94,11 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::result(&table::digest(&best::read(&folder)?, arguments.format))?;
         return tell(&changes, &folder);
     }
-    let mut entries = best::read(&folder)?;
-    if let Some(pattern) = &arguments.instance {
-        let glob = crate::ground::library::glob(pattern)?;
-        entries.retain(|entry| glob.matches_name(&entry.instance));
-    }
+    let entries = best::read_some(&folder, arguments.instance.as_deref())?;
     output::result(&table::render(&entries, arguments.format))?;
     if arguments.format == Format::Text { output::result(&table::digest(&entries, arguments.format)) } else { Ok(()) }
 }

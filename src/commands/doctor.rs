@@ -139,7 +139,8 @@ fn instances(library: &Library) -> Result<String, String> {
 }
 
 fn cache(library: &Library) -> Result<String, String> {
-    let cache = Cache::locate(&library.root, false).ok_or("BENCH_CACHE is empty")?;
+    let cache =
+        Cache::locate(&library.root, false).ok_or("none: BENCH_CACHE is empty, or the folder cannot be used")?;
     let folders = std::fs::read_dir(cache.folder()).into_iter().flatten().flatten();
     let rows: usize = folders.filter_map(|folder| std::fs::read_dir(folder.path()).ok()).map(Iterator::count).sum();
     Ok(format!("{}, {rows} rows", cache.folder().display()))

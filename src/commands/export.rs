@@ -1,7 +1,7 @@
 //! `bench export`: the model behind a method's answer, for users of solvers that are not built in and
 //! for those who develop solvers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use remat_formulations::{Format, Spec};
@@ -10,7 +10,7 @@ use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::Budget;
-use crate::harness::model::Model;
+use crate::harness::model::{Model, is_compressed};
 use crate::harness::run::plan::Subject;
 
 const AFTER_HELP: &str = "\
@@ -68,6 +68,11 @@ impl Kind {
 /// # Errors
 /// Arguments do not fit, there is no model, or it cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let format = arguments.format.format();
+    if let Some(path) = &arguments.output {
+        agree(path, format)?;
+        output::could_write(path)?;
+    }
     let subject = Subject::read(Library::locate().find(&arguments.instance)?)?;
     let bytes = match &arguments.budget {
         None => None,
@@ -78,7 +83,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ),
     };
     let model = Model::new(&subject.instance, &arguments.method, bytes)?;
-    let format = arguments.format.format();
     let formats = model.encoding.formats();
     if !formats.contains(&format) {
         let forms: Vec<_> = formats.iter().map(|format| format.ending()).collect();
@@ -98,4 +102,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     model
         .save(format, &arguments.instance, &budget, path)
         .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+}
+
+/// Refuses a file whose name says another format.
+fn agree(path: &Path, format: Format) -> Result<(), Failure> {
+    let plain = if is_compressed(path) { path.with_extension("") } else { path.to_owned() };
+    let ending = plain.extension().unwrap_or_default();
+    match Format::ALL.iter().find(|named| ending == named.ending()) {
+        Some(named) if *named != format => Err(Failure::input(format!(
+            "{}: the model is written as {}; give --format {}, or another name",
+            path.display(),
+            format.ending(),
+            named.ending()
+        ))),
+        _ => Ok(()),
+    }
 }

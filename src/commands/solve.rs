@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use remat_allocation::minimalloc::MiniMalloc;
 use remat_allocation::plan::PlanDocument;
-use remat_core::io::write_json;
-use remat_formulations::{BudgetUse, Limits, Spec, Termination};
+use remat_core::io::{could_write_json, write_json};
+use remat_formulations::{BudgetUse, Claim, Limits, Spec, Termination};
 
 use crate::commands::values::{positive, seconds};
 use crate::ground::failure::Failure;
@@ -56,7 +56,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE.svg")]
     trace: Option<PathBuf>,
     /// Find addresses within the budget too, and write that plan to this file (.json): where a schedule's tensors do not
-    /// fit, ask again for a smaller peak
+    /// fit, ask again for a smaller peak, each time with half of the time that is left
     #[arg(long, value_name = "FILE")]
     arena: Option<PathBuf>,
     /// Wall limit in seconds [default: 30 with auto, none otherwise]
@@ -82,6 +82,8 @@ pub struct Arguments {
 /// Schedules for which addresses are looked for with `--arena`, and the seconds for each.
 const PACKINGS: usize = 6;
 const PACKING_TIME: Duration = Duration::from_secs(10);
+/// In less there is no use in another try.
+const LEAST_TIME: Duration = Duration::from_millis(100);
 
 /// Wall time of `auto` where no limit is given.
 const AUTO_TIME: Duration = Duration::from_secs(30);
@@ -91,18 +93,13 @@ const AUTO_TIME: Duration = Duration::from_secs(30);
 /// # Errors
 /// Arguments or files do not fit, or there is no schedule.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let is_svg = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "svg");
-    if let Some(path) = arguments.trace.as_ref().filter(|path| !is_svg(path)) {
-        return Err(Failure::input(format!(
-            "--trace {}: the figure is an SVG; name a file that ends in .svg",
-            path.display()
-        )));
-    }
     let library = Library::locate();
     let method = method(&arguments.method.id)?;
     let given = arguments.method.parameters.clone();
     let parameters = parameters(method, &given)?;
-    let subject = Arc::new(Subject::read(library.find(&arguments.instance)?)?);
+    let path = library.find(&arguments.instance)?;
+    prepare(arguments, &path)?;
+    let subject = Arc::new(Subject::read(path)?);
     let budget = budget(arguments, &subject)?;
     let mut run = Run {
         suite: String::new(),
@@ -114,29 +111,50 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budgets: vec![budget.clone()],
         seed: arguments.seed,
     };
-    let WithAddresses { row, plan, ran_out } = match &arguments.arena {
-        Some(_) => solve_with_addresses(arguments, &library, &mut run, &budget)?,
-        None => WithAddresses { row: solve(arguments, &library, &run, &budget)?, plan: None, ran_out: None },
+    let WithAddresses { row, plan, ran_out } = if arguments.arena.is_some() {
+        solve_with_addresses(arguments, &library, &mut run, &budget)?
+    } else {
+        let row = solve(arguments, &library, &run, &budget, limits(arguments, &run))?;
+        WithAddresses { row, plan: None, ran_out: None }
     };
     let record = &row.record;
     let text = match arguments.format {
         ReportFormat::Json => serde_json::to_string_pretty(record).map_err(Failure::failed)?,
         ReportFormat::Text => text(record),
     };
-    output::result(&text)?;
-    if let Some(path) = &arguments.trace {
-        draw(path, &row)?;
+    // What took the time is saved before anything else can fail.
+    let saved = save(arguments, &row, plan.as_ref());
+    let shown = output::result(&text);
+    let drawn = arguments.trace.as_ref().map_or(Ok(()), |path| draw(path, &row));
+    saved.and(shown).and(drawn)?;
+    if record.is_solved() { Ok(()) } else { Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record)))) }
+}
+
+/// Refuses outputs that could not be written, before anything is solved.
+fn prepare(arguments: &Arguments, instance: &Path) -> Result<(), Failure> {
+    let Arguments { output, arena, trace, .. } = arguments;
+    output::keep_apart(&[instance], &[output.as_ref(), arena.as_ref(), trace.as_ref()])?;
+    for path in [output, arena].into_iter().flatten() {
+        could_write_json(path).map_err(Failure::writing)?;
     }
-    if !record.is_solved() {
-        return Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record))));
+    let Some(path) = trace else { return Ok(()) };
+    if path.extension().is_none_or(|extension| extension != "svg") {
+        let path = path.display();
+        return Err(Failure::input(format!("--trace {path}: the figure is an SVG; name a file that ends in .svg")));
     }
-    if let (Some(path), Some(plan)) = (&arguments.arena, &plan) {
-        write_json(path, plan).map_err(Failure::writing)?;
+    output::could_write(path)
+}
+
+/// Writes the schedule and its addresses, where there are any.
+fn save(arguments: &Arguments, row: &Row, plan: Option<&PlanDocument>) -> Result<(), Failure> {
+    if !row.record.is_solved() {
+        return Ok(());
     }
-    match (&arguments.output, &row.schedule) {
-        (Some(path), Some(schedule)) => write_json(path, schedule).map_err(Failure::writing),
-        _ => Ok(()),
+    if let (Some(path), Some(schedule)) = (&arguments.output, &row.schedule) {
+        write_json(path, schedule).map_err(Failure::writing)?;
     }
+    let plan = arguments.arena.as_ref().zip(plan);
+    plan.map_or(Ok(()), |(path, plan)| write_json(path, plan).map_err(Failure::writing))
 }
 
 /// What came of looking for a schedule with addresses.
@@ -163,10 +181,19 @@ impl Misses {
         self.proved + self.unpacked
     }
 
-    /// `3 schedules do not fit with addresses (2 proved, 1 not packed within 10 s)`
+    /// Counts a schedule that needs more than the budget; returns how much it needs, or is proved to need.
+    fn add(&mut self, arena: &Arena, budget: u64) -> u64 {
+        let proved = arena.bound() > budget;
+        // Where it is proved that the schedule does not fit, the search has not gone on to the least.
+        let needed = if proved { arena.bound() } else { arena.memory() };
+        *(if proved { &mut self.proved } else { &mut self.unpacked }) += 1;
+        self.least = Some(self.least.map_or(needed, |least| least.min(needed)));
+        needed
+    }
+
+    /// `3 schedules do not fit with addresses (2 proved, 1 not packed in time)`
     fn words(&self) -> String {
-        let seconds = PACKING_TIME.as_secs();
-        let parts = [(self.proved, "proved".to_owned()), (self.unpacked, format!("not packed within {seconds} s"))];
+        let parts = [(self.proved, "proved"), (self.unpacked, "not packed in time")];
         let parts: Vec<_> =
             parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
         let do_not = if self.all() == 1 { "does not fit" } else { "do not fit" };
@@ -181,51 +208,96 @@ fn solve_with_addresses(
     run: &mut Run,
     budget: &RunBudget,
 ) -> Result<WithAddresses, Failure> {
-    let terms = Terms {
-        method: &MiniMalloc,
-        alignment: None,
-        capacity: budget.bytes,
-        time: PACKING_TIME,
-        threads: arguments.threads.unwrap_or_else(cores),
-    };
+    let (began, whole) = (Instant::now(), limits(arguments, run));
+    let mut cpu_used = Duration::ZERO;
     let mut asked = budget.clone();
     let (mut cut, mut misses) = (0, Misses::default());
-    for _ in 0..PACKINGS {
+    let mut first = None;
+    let mut over = "the tries ran out";
+    let mut tries = PACKINGS;
+    while tries > 0 {
+        tries -= 1;
+        // Half of what is left, so that there is time for another try; the last one has all.
+        let share = |limit: Duration, used: Duration| limit.saturating_sub(used) / if tries > 0 { 2 } else { 1 };
+        let time = whole.0.map(|limit| share(limit, began.elapsed()));
+        let cpu = whole.1.map(|limit| share(limit, cpu_used));
+        if misses.all() > 0 && time.is_some_and(|time| time < LEAST_TIME) {
+            over = "time ran out";
+            break;
+        }
         run.budgets = vec![asked.clone()];
-        let row = solve(arguments, library, run, &asked)?;
+        let mut row = solve(arguments, library, run, &asked, (time, cpu))?;
+        cpu_used += Duration::try_from_secs_f64(row.record.cpu_seconds).unwrap_or_default();
+        let first = &*first.get_or_insert((row.record.lower_bound, row.record.claim));
         let Some(document) = &row.schedule else {
+            let limited = [Termination::TimeLimit, Termination::CpuLimit].map(Ending::Ran);
+            if tries > 0 && limited.contains(&row.record.termination) {
+                // There is the other half yet.
+                tries = 1;
+                continue;
+            }
             let ran_out = (misses.all() > 0).then(|| no_smaller_peak(&row.record, budget, &misses));
+            answers(&mut row, budget, first, None, whole);
             return Ok(WithAddresses { row, plan: None, ran_out });
         };
+        let time = whole.0.map_or(PACKING_TIME, |limit| share(limit, began.elapsed()).min(PACKING_TIME));
+        let threads = arguments.threads.unwrap_or_else(cores);
+        let terms = Terms { method: &MiniMalloc, alignment: None, capacity: budget.bytes, time, threads };
         let instance = &run.subject.instance;
-        let schedule = document.resolve(instance).map_err(Failure::failed)?;
-        let arena = Arena::new(instance, &schedule, &terms)?;
-        let Some(budget) = budget.bytes.filter(|&budget| arena.memory() > budget) else {
+        let arena = Arena::new(instance, &document.resolve(instance).map_err(Failure::failed)?, &terms)?;
+        let Some(bytes) = budget.bytes.filter(|&budget| arena.memory() > budget) else {
             let plan = arena.plan(instance, terms.method.id());
+            answers(&mut row, budget, first, Some(arena.memory()), whole);
             return Ok(WithAddresses { row, plan: Some(plan), ran_out: None });
         };
-        let proved = arena.bound() > budget;
-        // Where it is proved that the schedule does not fit, the search has not gone on to the least.
-        let needed = if proved { arena.bound() } else { arena.memory() };
-        *(if proved { &mut misses.proved } else { &mut misses.unpacked }) += 1;
-        misses.least = Some(misses.least.map_or(needed, |least| least.min(needed)));
-        let peak = arena.lifetimes.simulation.peak_bytes;
-        cut = (needed - budget).max(2 * cut);
+        let (needed, peak) = (misses.add(&arena, bytes), arena.lifetimes.simulation.peak_bytes);
+        cut = (needed - bytes).max(2 * cut);
         let next = peak.saturating_sub(cut);
+        if next == 0 {
+            over = "there is no smaller peak to ask for";
+            break;
+        }
         output::info(&format!("a schedule with a peak of {peak} needs {needed} with addresses; asking for {next}"));
         asked = RunBudget { text: next.to_string(), bytes: Some(next) };
     }
-    Err(Failure::failed(tries_ran_out(budget, &misses)))
+    Err(Failure::failed(tries_ran_out(budget, &misses, over)))
+}
+
+/// Makes a row of a smaller budget one of the budget that was asked for. Its schedule is one there too, but what it proves holds
+/// for the smaller one alone: bound and claim are those of the first try.
+fn answers(
+    row: &mut Row,
+    budget: &RunBudget,
+    first: &(Option<u64>, Claim),
+    memory: Option<u64>,
+    whole: (Option<Duration>, Option<Duration>),
+) {
+    let record = &mut row.record;
+    let memory = memory.map(|memory| format!("with addresses it needs {memory}"));
+    let mut smaller = None;
+    if record.budget_size != budget.bytes {
+        smaller = Some(format!("found with a budget of {}", record.budget));
+        (record.budget, record.budget_size) = (budget.text.clone(), budget.bytes);
+        (record.lower_bound, record.claim) = *first;
+        record.termination = match record.termination {
+            Ending::Ran(Termination::Optimal | Termination::GapReached) => Ending::Ran(Termination::Feasible),
+            Ending::Ran(Termination::Infeasible) => Ending::Ran(Termination::NotFound),
+            other => other,
+        };
+        row.trace.iter_mut().for_each(|point| point.lower_bound = None);
+    }
+    let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
+    (record.time_limit_seconds, record.cpu_limit_seconds) = (seconds(whole.0), seconds(whole.1));
+    let own = Some(std::mem::take(&mut record.note)).filter(|note| !note.is_empty());
+    record.note = [memory, smaller, own].into_iter().flatten().collect::<Vec<_>>().join("; ");
 }
 
 /// What to say after the last try.
-fn tries_ran_out(budget: &RunBudget, misses: &Misses) -> String {
+fn tries_ran_out(budget: &RunBudget, misses: &Misses, over: &str) -> String {
     let bytes = budget.bytes.unwrap_or_default();
     let least = misses.least.map_or(String::new(), |least| format!(", the best of them needs {least}"));
     let words = misses.words();
-    format!(
-        "no arena within {bytes}: the {PACKINGS} tries ran out, for {words}{least}; allow more memory, or try another --method"
-    )
+    format!("no arena within {bytes}: {over}, for {words}{least}; allow more memory or time, or try another --method")
 }
 
 /// Why there is no arena where a schedule fits the budget, but no addresses of it, and the method gave none with a smaller peak.
@@ -265,16 +337,23 @@ fn budget(arguments: &Arguments, subject: &Subject) -> Result<RunBudget, Failure
     Ok(RunBudget { text: budget.to_string(), bytes: Some(bytes) })
 }
 
-/// Runs the method; one that ignores budgets is held to the budget afterwards.
-fn solve(arguments: &Arguments, library: &Library, run: &Run, budget: &RunBudget) -> Result<Row, Failure> {
+/// Wall time and CPU time that there are for all.
+fn limits(arguments: &Arguments, run: &Run) -> (Option<Duration>, Option<Duration>) {
+    (arguments.time_limit.or((run.method.id() == "auto").then_some(AUTO_TIME)), arguments.cpu_limit)
+}
+
+/// Runs the method within wall time and CPU time; one that ignores budgets is held to the budget afterwards.
+fn solve(
+    arguments: &Arguments,
+    library: &Library,
+    run: &Run,
+    budget: &RunBudget,
+    (time, cpu_limit): (Option<Duration>, Option<Duration>),
+) -> Result<Row, Failure> {
     let conditions = Conditions {
-        limits: Limits {
-            time: arguments.time_limit.or((run.method.id() == "auto").then_some(AUTO_TIME)),
-            threads: arguments.threads.unwrap_or_else(cores),
-            seed: arguments.seed,
-        },
+        limits: Limits { time, threads: arguments.threads.unwrap_or_else(cores), seed: arguments.seed },
         memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
-        cpu_limit: arguments.cpu_limit,
+        cpu_limit,
         logs: None,
         unfinished: None,
         host: Host::new(&library.root),
@@ -377,16 +456,16 @@ mod tests {
         let budget = RunBudget { text: "0.5x".into(), bytes: Some(1000) };
         let misses = Misses { proved: 2, unpacked: 1, least: Some(1010) };
         assert_eq!(
-            tries_ran_out(&budget, &misses),
-            "no arena within 1000: the 6 tries ran out, for 3 schedules do not fit with addresses (2 proved, 1 not packed within 10 s), \
-             the best of them needs 1010; allow more memory, or try another --method"
+            tries_ran_out(&budget, &misses, "the tries ran out"),
+            "no arena within 1000: the tries ran out, for 3 schedules do not fit with addresses (2 proved, 1 not packed in time), \
+             the best of them needs 1010; allow more memory or time, or try another --method"
         );
         let one = Misses { proved: 0, unpacked: 1, least: Some(1010) };
         let ended = |termination| {
             let record = Record { termination: Ending::Ran(termination), ..example("m", Some(("990", 990))) };
             no_smaller_peak(&record, &budget, &one)
         };
-        let begins = "no arena within 1000: 1 schedule does not fit with addresses (1 not packed within 10 s), and ";
+        let begins = "no arena within 1000: 1 schedule does not fit with addresses (1 not packed in time), and ";
         for (termination, words) in [
             (Termination::Infeasible, "it is proved that no schedule of this class has a peak within 990"),
             (Termination::TimeLimit, "time ran out before a schedule with a peak within 990 was found; allow more"),

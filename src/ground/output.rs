@@ -1,7 +1,7 @@
 //! The one module that prints: results to standard output, everything else to standard error; and what writes files.
 
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::ground::failure::Failure;
@@ -40,6 +40,46 @@ pub fn write_file(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String
     let made = std::fs::create_dir_all(parent)
         .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
     made.and_then(|()| contents(path))
+}
+
+/// Refuses a file that could not be written, before the work that it is for.
+///
+/// # Errors
+/// Its folder cannot be written, or it is a folder.
+pub fn could_write(path: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    remat_core::io::could_replace(path).map_err(failed)
+}
+
+/// Refuses to write over what is read, and to write two files in one place.
+///
+/// # Errors
+/// An output is an input, or another output.
+pub fn keep_apart(inputs: &[&Path], outputs: &[Option<&PathBuf>]) -> Result<(), Failure> {
+    let mut taken: Vec<PathBuf> = inputs.iter().filter_map(|path| place(path)).collect();
+    for path in outputs.iter().copied().flatten() {
+        let place = place(path);
+        if place.as_ref().is_some_and(|place| taken.contains(place)) {
+            let path = path.display();
+            return Err(Failure::input(format!(
+                "{path}: this command reads or writes that file already; name another"
+            )));
+        }
+        taken.extend(place);
+    }
+    Ok(())
+}
+
+/// Where a file is, or would be; none of a pipe or a device, which several may write to.
+fn place(path: &Path) -> Option<PathBuf> {
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => None,
+        Ok(_) => std::fs::canonicalize(path).ok(),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+            Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
+        }
+    }
 }
 
 /// Removes what writers that were killed left in a folder and below: files named `*.partial`, of at least some age

@@ -6,6 +6,9 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+/// For a cell of CSV, and for fields of rows: `#[serde(with = "text::csv")]`.
+pub use remat_core::cell::{self as csv, cell};
+
 /// For a terminal, or a log: control characters and those that turn the direction of text are spelled out, as in JSON.
 /// Line breaks and tabs stay.
 pub fn terminal(text: &str) -> Cow<'_, str> {
@@ -38,35 +41,6 @@ fn is_format(c: char) -> bool {
 pub fn xml(text: &str) -> Cow<'_, str> {
     let forbidden = |c: char| (c < ' ' && !"\t\n\r".contains(c)) || matches!(c, '\u{fffe}' | '\u{ffff}');
     if text.contains(forbidden) { text.replace(forbidden, "\u{fffd}").into() } else { text.into() }
-}
-
-/// For a cell of CSV that a spreadsheet may open: what it would take for a formula is preceded by an apostrophe.
-pub fn cell(text: &str) -> Cow<'_, str> {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text != "-" && text.parse::<f64>().is_err();
-    // So that [`csv`] can take away what was added.
-    if formula || text.starts_with('\'') { format!("'{text}").into() } else { text.into() }
-}
-
-/// [`cell`] for fields of rows: `#[serde(with = "text::csv")]`. What was added on writing goes on reading.
-pub mod csv {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    /// Writes a field.
-    ///
-    /// # Errors
-    /// The writer's.
-    pub fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&super::cell(text))
-    }
-
-    /// Reads a field.
-    ///
-    /// # Errors
-    /// The reader's.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Ok(text.strip_prefix('\'').map_or_else(|| text.clone(), str::to_owned))
-    }
 }
 
 /// For a cell of a Markdown table: no cell, element of HTML or link begins or ends in it.

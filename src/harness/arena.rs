@@ -126,20 +126,23 @@ pub struct Row {
 }
 
 /// Packs the best-known schedules of a folder, those of the instances that match a pattern. Rows that are `known` already are
-/// taken over: a schedule's name says what is in it.
+/// taken over, a schedule's name says what is in it, and so are those of instances that do not match.
 ///
 /// # Errors
-/// Files are none of ours, or the pattern is malformed.
+/// Files are none of ours, the pattern is malformed, or there is no schedule of an instance that matches.
 pub fn of_best_known(folder: &Path, pattern: &str, terms: &Terms, known: Vec<Row>) -> Result<Vec<Row>, Failure> {
-    let mut known: BTreeMap<_, _> = known.into_iter().map(|row| ((row.schedule.clone(), row.budget), row)).collect();
-    let mut instances = Instances::new(folder);
-    let mut rows = Vec::new();
-    let mut entries = best::read(folder)?;
+    let mut entries = best::read_some(folder, Some(pattern))?;
     // A schedule may be the best of several classes and budgets.
     let mut seen = BTreeSet::new();
+    entries.retain(|entry| entry.time.is_some() && seen.insert(entry.schedule.clone()));
+    if entries.is_empty() {
+        let path = best::path_in(folder);
+        return Err(Failure::input(format!("{}: no schedule of {pattern:?}, only bounds", path.display())));
+    }
     let glob = glob(pattern)?;
-    let wanted = |entry: &best::Entry| entry.time.is_some() && glob.matches_name(&entry.instance);
-    entries.retain(|entry| wanted(entry) && seen.insert(entry.schedule.clone()));
+    let (known, mut rows): (Vec<_>, Vec<_>) = known.into_iter().partition(|row| glob.matches_name(&row.instance));
+    let mut known: BTreeMap<_, _> = known.into_iter().map(|row| ((row.schedule.clone(), row.budget), row)).collect();
+    let mut instances = Instances::new(folder);
     for entry in entries {
         if let Some(row) = known.remove(&(entry.schedule.clone(), entry.budget_size)) {
             rows.push(row);
@@ -164,5 +167,6 @@ pub fn of_best_known(folder: &Path, pattern: &str, terms: &Terms, known: Vec<Row
                 .map(|_| replay(&arena.lifetimes.buffers, Some(room)).out_of_memory.is_none()),
         });
     }
+    rows.sort_by(|a, b| a.instance.cmp(&b.instance));
     Ok(rows)
 }

@@ -11,6 +11,7 @@ use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::Duration;
 
 use remat_core::io::{read_json, write_json_quickly};
@@ -30,6 +31,9 @@ const VARIABLE: &str = "BENCH_CACHE";
 const SECRET: &str = "secret";
 /// Age at which a file that was not finished belongs to nobody any more.
 const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// One process says once that there is no cache.
+static WARNED: Once = Once::new();
 
 /// A folder of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ struct Entry {
 
 impl Cache {
     /// The folder that the environment names, or else `results/.cache` under `root`; none where the
-    /// environment says so by an empty name, or where the folder cannot be used.
+    /// environment says so by an empty name, or, with a warning, where the folder cannot be used.
     pub fn locate(root: &Path, fresh: bool) -> Option<Self> {
         let folder = match std::env::var_os(VARIABLE) {
             Some(named) if named.is_empty() => return None,
@@ -68,8 +72,18 @@ impl Cache {
             None => root.join("results/.cache"),
         };
         output::sweep(&folder, Some(ABANDONED));
-        let secret = secret(&folder).ok()?;
-        Some(Self { folder, fresh, secret })
+        match secret(&folder) {
+            Ok(secret) => Some(Self { folder, fresh, secret }),
+            Err(error) => {
+                WARNED.call_once(|| {
+                    let folder = folder.display();
+                    output::info(&format!(
+                        "warning: {folder}: cannot be the cache: {error}; rows are computed and not kept, unless {VARIABLE} names another folder"
+                    ));
+                });
+                None
+            }
+        }
     }
 
     /// The folder.

@@ -91,7 +91,8 @@ impl<'a> Model<'a> {
     }
 }
 
-fn is_compressed(path: &Path) -> bool {
+/// Whether a file's name says that it is compressed.
+pub fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == COMPRESSED)
 }
 

@@ -138,7 +138,11 @@ fn lists_of_buffers_are_packed_by_every_method_and_the_packing_is_confirmed() {
         text.lines().filter(|line| !line.starts_with("found by")).collect::<Vec<_>>().join("\n")
     });
     let done = checkout.bench("verify --plan buffers.csv");
-    assert!(done.last_error().contains("has no column offset"), "{}", done.stderr);
+    assert!(done.last_error().contains("has no offsets"), "{}", done.stderr);
+    std::fs::write(checkout.path("some.csv"), "id,lower,upper,size\n=1+1,0,2,0\nb,0,2,4\n").unwrap();
+    assert!(checkout.ok("allocate some.csv -o packed.csv").stdout.starts_with("2 buffers, "));
+    let packed = std::fs::read_to_string(checkout.path("packed.csv")).unwrap();
+    assert_eq!(packed, "id,lower,upper,size,offset\n'=1+1,0,2,0,0\nb,0,2,4,0\n");
     for ending in ["mps", "lp", "cp-model"] {
         checkout.ok(&format!("allocate buffers.csv --export model.{ending}"));
         assert!(std::fs::metadata(checkout.path(&format!("model.{ending}"))).unwrap().len() > 100);
@@ -150,6 +154,9 @@ fn mistakes_are_named_with_what_to_do() {
     let checkout = planned();
     std::fs::write(checkout.path("buffers.csv"), BUFFERS).unwrap();
     std::fs::write(checkout.path("bad.csv"), "id,lower,upper,size\na,3,3,4\n").unwrap();
+    std::fs::write(checkout.path("empty.csv"), "").unwrap();
+    std::fs::write(checkout.path("header.csv"), "id,lower,upper,size,offset\n").unwrap();
+    std::fs::write(checkout.path("cells.csv"), "id,lower,upper,size,offset\na,0,3,4,\n").unwrap();
     for (arguments, words) in [
         ("allocate counter", "no schedule of counter; give INSTANCE SCHEDULE"),
         ("allocate counter schedule.json --method first-fit", "there are best-fit-size, best-fit-lifetime"),
@@ -158,12 +165,22 @@ fn mistakes_are_named_with_what_to_do() {
         ("allocate buffers.csv -o plan.json", "is written as .csv"),
         ("allocate buffers.csv --export model.txt", "end the name in .mps, .lp or .cp-model"),
         ("allocate bad.csv", "lives in 3..3"),
+        ("allocate bad.csv -o plan.json", "is written as .csv"),
+        ("allocate empty.csv", "empty.csv: has no column id, lower, upper, size; expected CSV"),
+        ("allocate header.csv", "header.csv: holds no buffers"),
+        ("verify --plan header.csv", "header.csv: holds no buffers"),
+        ("allocate missing missing.json -o plan.txt", "plan.txt: unknown kind of file"),
+        ("allocate missing missing.json --export model.txt", "end the name in .mps, .lp or .cp-model"),
+        ("allocate counter schedule.json -o schedule.json", "reads or writes that file already"),
+        ("allocate --best-known results -o bk.json", "name a file that ends in .csv"),
         ("verify --plan plan.json --budget 0.5x", "is a part of store-all's peak"),
     ] {
         let done = checkout.bench(arguments);
         assert_eq!(done.code, Some(2), "{arguments}: {}", done.stderr);
         assert!(done.last_error().contains(words), "{arguments}: {}", done.stderr);
     }
+    let done = checkout.bench("verify --plan cells.csv");
+    assert!(done.last_error().contains("cells.csv: has no offsets"), "{}", done.stderr);
 }
 
 #[test]
@@ -177,6 +194,23 @@ fn solving_with_an_arena_asks_for_a_smaller_peak_where_rounded_sizes_do_not_fit(
     assert_eq!(without["simulated_peak"], 112_208_119);
     let done = checkout.ok(&format!("{solve} --arena plan.json"));
     assert!(done.stderr.contains("needs 112209408 with addresses; asking for "), "{}", done.stderr);
+    assert!(
+        done.stdout.contains("(112208119)\n") && done.stdout.contains("with addresses it needs 112188416"),
+        "{}",
+        done.stdout
+    );
+    let done = checkout.ok(&format!("{solve} --arena plan.json --time-limit 60 --format json"));
+    let row: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let [budget, bound] = ["budget_size", "lower_bound"].map(|column| row[column].as_u64());
+    assert_eq!(
+        (budget, &row["budget"], &row["time_limit_seconds"]),
+        (Some(112_208_119), &"112208119".into(), &60.0.into())
+    );
+    assert_eq!(
+        (bound, &row["termination"]),
+        (without["lower_bound"].as_u64(), &"feasible".into()),
+        "of the budget asked for"
+    );
     checkout.ok(&format!("verify {table2} schedule.json --plan plan.json --budget 112208119"));
 }
 
@@ -250,8 +284,17 @@ fn rows_that_are_there_stay_where_only_new_schedules_are_packed() {
     assert!(pack("resnet{18,50}-224-b32", &["--only-new"]).status.success());
     let both = rows(&table);
     assert!(both.len() > small.len() && both.iter().filter(|row| row["buffers"] == "1").count() == 1);
+    // Of what does not match, rows stay as they are, whether or not the library has their schedules.
+    let text = std::fs::read_to_string(&table).unwrap() + "zebra,best-known/zebra/1.json.zst,bytes,1,1,1,1,1,,\n";
+    std::fs::write(&table, &text).unwrap();
+    assert!(pack("resnet18-224-b32", &["--only-new"]).status.success());
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), text);
     assert!(pack("resnet18-224-b32", &[]).status.success());
-    assert_eq!(std::fs::read_to_string(&table).unwrap(), written, "without it all are packed anew");
+    let anew = rows(&table);
+    assert!(
+        anew.len() == small.len() && anew.iter().all(|row| row["buffers"] != "1"),
+        "without it all are packed anew"
+    );
     std::fs::write(&table, "instance\nresnet18\n").unwrap();
     let refused = pack("resnet18-224-b32", &["--only-new"]);
     let words = String::from_utf8_lossy(&refused.stderr);

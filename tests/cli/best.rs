@@ -1,5 +1,7 @@
 //! Best-known values: they get better, never worse, and every one has a schedule.
 
+use std::collections::BTreeSet;
+
 use crate::checkout::{Checkout, rows};
 
 fn times(checkout: &Checkout) -> Vec<(String, String, String)> {
@@ -31,6 +33,60 @@ fn an_update_takes_what_is_better_and_nothing_else() {
     assert_eq!(times(&checkout), strong);
     assert!(checkout.ok("best --instance count*").stdout.contains("rotor-persistent"));
     checkout.ok("best --check");
+}
+
+#[test]
+fn an_update_removes_the_schedules_that_it_replaced_and_no_others() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods revolve --out weak");
+    checkout.ok("run --suite mini --methods rotor-persistent --out strong");
+    let schedules = || -> BTreeSet<_> {
+        let folders = std::fs::read_dir(checkout.path("results/best-known")).unwrap().flatten();
+        folders.flat_map(|folder| std::fs::read_dir(folder.path()).unwrap().flatten()).map(|file| file.path()).collect()
+    };
+    let table = checkout.path("results/best-known.csv");
+    checkout.ok("best --update weak");
+    let before = schedules();
+    checkout.ok("best --update strong");
+    let named: BTreeSet<_> = rows(&table)
+        .iter()
+        .map(|row| checkout.path("results").join(&row["schedule"]))
+        .filter(|p| p.is_file())
+        .collect();
+    assert_eq!(schedules(), named);
+    assert!(!before.is_subset(&named), "none was replaced");
+    // The table loses lines: their schedules stay.
+    let text = std::fs::read_to_string(&table).unwrap();
+    let head: String = text.split_inclusive('\n').take(2).collect();
+    for lost in [Some(head.as_str()), Some(""), None] {
+        std::fs::remove_file(&table).unwrap();
+        if let Some(text) = lost {
+            std::fs::write(&table, text).unwrap();
+        }
+        checkout.ok("best --update weak");
+        assert!(schedules().is_superset(&named), "{lost:?}");
+    }
+}
+
+#[test]
+fn a_folder_without_values_and_a_pattern_that_matches_none_are_one_error() {
+    let checkout = Checkout::new();
+    for arguments in ["best --folder nowhere", "best --check --folder nowhere", "allocate --best-known nowhere"] {
+        let done = checkout.bench(arguments);
+        let words = "error: nowhere/best-known.csv: no best-known values; name a folder that has some";
+        assert_eq!((done.code, done.last_error()), (Some(2), words), "{arguments}");
+    }
+    checkout.ok("run --suite mini --methods store-all --out none");
+    checkout.ok("best --update none");
+    assert!(!checkout.path("results/best-known.csv").exists(), "store-all has no budget, so no value");
+    checkout.ok("run --suite mini --methods rotor-persistent --budgets 1.0x --out run");
+    checkout.ok("best --update run");
+    for arguments in ["best --instance rondom", "allocate --best-known results rondom -o t.csv"] {
+        let done = checkout.bench(arguments);
+        let begins = "error: results/best-known.csv: none of its 2 instances matches \"rondom\"; nearest: ";
+        assert!(done.code == Some(2) && done.last_error().starts_with(begins), "{arguments}: {}", done.stderr);
+    }
+    assert!(!checkout.path("t.csv").exists());
 }
 
 #[test]
@@ -140,7 +196,9 @@ fn a_killed_campaign_goes_on_where_it_was() {
         child.kill().unwrap();
         child.wait().unwrap();
         // What is there is whole, whenever it was that the campaign was killed.
-        checkout.ok("best --check --time 0.1");
+        if checkout.path("results/best-known.csv").exists() {
+            checkout.ok("best --check --time 0.1");
+        }
     }
     checkout.ok("best --campaign run");
     let keys = |file: &str| {

@@ -130,6 +130,16 @@ fn files_that_nobody_finished_are_removed_once_they_are_old() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_the_cache_is_named_once() {
+    let checkout = Checkout::new();
+    std::fs::write(checkout.path("cache"), "in the way of a folder").unwrap();
+    let done: Done = cached(&checkout, "run --suite mini --methods store-all --out a").output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let warnings: Vec<_> = done.stderr.lines().filter(|line| line.contains("/cache: cannot be the cache: ")).collect();
+    assert!(warnings.len() == 1 && warnings[0].starts_with("warning: "), "{}", done.stderr);
+}
+
+#[test]
 fn a_value_written_otherwise_is_the_same_setting() {
     let checkout = Checkout::new();
     let run = |value: &str, more: &str| {

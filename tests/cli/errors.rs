@@ -95,6 +95,41 @@ fn an_unwritable_output_is_found_before_any_work() {
     assert!(done.last_error().starts_with("error: no/such/folder.json: cannot write: No such file"), "{}", done.stderr);
 }
 
+/// Each output is looked at before the search, and the schedule is there whatever becomes of the rest.
+#[test]
+fn no_search_is_lost_for_a_wrong_output() {
+    let checkout = Checkout::new();
+    let solve = "solve counter --method store-all -o s.json";
+    for (more, words) in [
+        ("--trace no/x.svg", "error: no/x.svg: cannot write: No such file"),
+        ("--arena x.txt", "error: x.txt: unknown kind of file"),
+        ("--arena no/p.json", "error: no/p.json: cannot write: No such file"),
+        ("--arena s.json", "error: s.json: this command reads or writes that file already; name another"),
+    ] {
+        let done = checkout.bench(&format!("{solve} {more}"));
+        assert!(done.last_error().starts_with(words), "{more}: {}", done.stderr);
+        assert!(done.stdout.is_empty() && !checkout.path("s.json").exists(), "{more}: it was solved before");
+    }
+    let done = checkout.bench("solve counter --method store-all -o instances/small/counter.json");
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    assert!(done.last_error().contains("reads or writes that file already"), "{}", done.stderr);
+    checkout.ok("instances show counter");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let done: crate::checkout::Done = checkout.command(solve).stdout(full).output().unwrap().into();
+    assert!(done.last_error().contains("cannot write to standard output"), "{}", done.stderr);
+    checkout.ok("verify counter s.json");
+}
+
+#[test]
+fn a_limit_on_files_that_is_no_number_is_refused() {
+    let checkout = Checkout::new();
+    for limit in ["abc", "nan", "-1"] {
+        let output = checkout.command("instances list").env("BENCH_MAX_FILE_MIB", limit).output().unwrap();
+        let words = format!("error: BENCH_MAX_FILE_MIB is {limit:?}; expected a whole number of MiB, at least 1\n");
+        assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(2), words));
+    }
+}
+
 #[test]
 fn a_full_disk_ends_the_run_with_one_error_and_keeps_the_rows() {
     let checkout = Checkout::new();

@@ -133,6 +133,11 @@ fn a_solution_that_cannot_be_used_is_one_error() {
         "{}",
         refused.stderr
     );
+    for (format, name) in [("lp", "m.mps"), ("mps", "m.lp.gz")] {
+        let done = checkout.bench(&format!("export layers --method checkmate-ilp --format {format} -o {name}"));
+        let words = format!("error: {name}: the model is written as {format}; give --format ");
+        assert!(done.code == Some(2) && done.last_error().starts_with(&words), "{}", done.stderr);
+    }
     let impossible = checkout.bench("export layers --method checkmate-ilp --budget 3");
     assert!(impossible.last_error().contains("infeasible, no model"), "{}", impossible.stderr);
 }

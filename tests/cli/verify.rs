@@ -87,6 +87,26 @@ fn exceeded_budgets_and_wrong_claims_fail() {
     let done = checkout.bench("verify counter schedule.json");
     assert_eq!(done.code, Some(1));
     assert!(done.stderr.contains("the claimed time is 1, but the simulator says"), "{}", done.stderr);
+    edit(&checkout, |schedule| {
+        schedule["claimed_time"] = serde_json::Value::Null;
+        schedule["budget_bytes"] = 1.into();
+    });
+    let done = checkout.bench("verify counter schedule.json --budget 14 --format json");
+    assert_eq!(done.code, Some(1));
+    assert_eq!(done.stderr, "error: schedule.json: the file's own budget is 1, but the simulator says 15\n");
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let own = serde_json::json!({"figure": "the file's own budget", "is": 1, "simulated": 15});
+    assert_eq!((&report["exceeded"][0], report["exceeded"].as_array().unwrap().len()), (&own, 2));
+}
+
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let checkout = solved();
+    checkout.ok("allocate counter schedule.json -o plan.json");
+    for arguments in ["verify nothing --plan plan.json", "verify --plan plan.json --timeline q.csv"] {
+        let done = checkout.bench(arguments);
+        assert!(done.code == Some(2) && done.stderr.contains("<SCHEDULE>"), "{arguments}: {}", done.stderr);
+    }
 }
 
 #[test]
@@ -94,4 +114,14 @@ fn a_schedule_of_another_instance_is_refused() {
     let done = solved().bench("verify random schedule.json");
     assert_eq!(done.code, Some(2));
     assert!(done.stderr.contains("was made for instance"), "{}", done.stderr);
+    // Without a hash its name says so.
+    let checkout = solved();
+    edit(&checkout, |schedule| {
+        schedule.as_object_mut().unwrap().remove("instance_hash");
+    });
+    checkout.ok("verify counter schedule.json");
+    edit(&checkout, |schedule| schedule["instance"] = "other".into());
+    let done = checkout.bench("verify counter schedule.json");
+    assert_eq!(done.code, Some(2));
+    assert!(done.stderr.contains("was made for instance \"other\", but this one is \""), "{}", done.stderr);
 }

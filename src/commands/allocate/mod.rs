@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use remat_allocation::model::{Form, write};
+use remat_allocation::plan::PlanDocument;
 use remat_allocation::{Answer, METHODS, Method, Problem, find};
 use remat_core::format::MemoryUnit;
-use remat_core::io::{read_instance, read_schedule, write_json};
+use remat_core::io::{could_write_json, read_instance, read_schedule, write_json};
 use serde::Serialize;
 
 use picture::Drawing;
@@ -150,6 +151,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if terms.alignment == Some(0) {
         return Err(Failure::input("an alignment of 0; give at least 1"));
     }
+    prepare(arguments)?;
     if let Some(folder) = &arguments.best_known {
         return best_known(arguments, folder, &terms);
     }
@@ -158,7 +160,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let drawing = arguments.plot.as_ref().map(|path| Drawing::new(path, arguments.colour)).transpose()?;
     let name = arguments.problem.as_deref().unwrap_or_default();
-    if Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
+    if is_list(name) {
         if arguments.schedule.is_some() {
             return Err(Failure::input(format!("{name} is a list of buffers, which needs no schedule; name only one")));
         }
@@ -170,6 +172,35 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     };
     of_schedule(arguments, name, schedule, &terms, drawing.as_ref())
+}
+
+/// Whether a problem is a list of buffers.
+fn is_list(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"))
+}
+
+fn is_csv(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "csv")
+}
+
+/// Refuses outputs that could not be written, before anything is packed.
+fn prepare(arguments: &Arguments) -> Result<(), Failure> {
+    let outputs = [arguments.output.as_ref(), arguments.export.as_ref(), arguments.plot.as_ref()];
+    output::keep_apart(arguments.schedule.as_deref().as_slice(), &outputs)?;
+    arguments.export.as_deref().map(form).transpose()?;
+    if let Some(path) = arguments.output.as_ref().filter(|path| !is_csv(path)) {
+        let refused = |words: &str| Err(Failure::input(format!("{}: {words}", path.display())));
+        if arguments.best_known.is_some() {
+            return refused("the table of --best-known is CSV; name a file that ends in .csv");
+        }
+        if arguments.problem.as_deref().is_some_and(is_list) {
+            return refused("the packing of a .csv file is written as .csv; name it so");
+        }
+        could_write_json(path).map_err(Failure::writing)?;
+    }
+    // The folder of a table is made.
+    let files = outputs.into_iter().flatten().filter(|_| arguments.best_known.is_none());
+    files.map(PathBuf::as_path).try_for_each(output::could_write)
 }
 
 /// The method with an id.
@@ -218,9 +249,8 @@ fn of_schedule(
     if let Some(drawing) = drawing {
         drawing.draw(&arena.problem, &arena.answer, &report, Some((&instance, &arena.lifetimes)))?;
     }
-    finish(arguments, &arena.problem, &arena.answer, &report, |path| {
-        write_json(path, &arena.plan(&instance, terms.method.id())).map_err(Failure::writing)
-    })
+    let plan = || arena.plan(&instance, terms.method.id());
+    finish(arguments, &arena.problem, &arena.answer, &report, Some(&plan))
 }
 
 fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Drawing<'_>>) -> Result<(), Failure> {
@@ -230,7 +260,7 @@ fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Dr
     let report = Report {
         instance: None,
         instance_hash: None,
-        buffers: problem.buffers().len(),
+        buffers: problem.count(),
         alignment: problem.alignment(),
         memory_unit: MemoryUnit::Abstract,
         peak: None,
@@ -247,10 +277,7 @@ fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Dr
     if let Some(drawing) = drawing {
         drawing.draw(&problem, &answer, &report, None)?;
     }
-    finish(arguments, &problem, &answer, &report, |path| {
-        let path = path.display();
-        Err(Failure::input(format!("{path}: the packing of a .csv file is written as .csv; name it so")))
-    })
+    finish(arguments, &problem, &answer, &report, None)
 }
 
 /// Reads a CSV file of buffers, with offsets where it has them.
@@ -269,13 +296,13 @@ fn finish(
     problem: &Problem,
     answer: &Answer,
     report: &Report,
-    write_plan: impl FnOnce(&Path) -> Result<(), Failure>,
+    plan: Option<&dyn Fn() -> PlanDocument>,
 ) -> Result<(), Failure> {
     let text = match arguments.format {
         ReportFormat::Json => serde_json::to_string_pretty(report).map_err(Failure::failed)?,
         ReportFormat::Text => text(report),
     };
-    output::result(&text)?;
+    let shown = output::result(&text);
     if let Some(path) = &arguments.export {
         export(path, problem, answer)?;
     }
@@ -287,21 +314,26 @@ fn finish(
         let needs = report.memory;
         return Err(Failure::failed(format!("does not fit: {needs} is needed, the capacity is {capacity} ({why})")));
     }
-    match &arguments.output {
-        Some(path) if path.extension().is_some_and(|ending| ending == "csv") => {
+    let written = match (&arguments.output, plan) {
+        (Some(path), Some(plan)) if !is_csv(path) => write_json(path, &plan()).map_err(Failure::writing),
+        (Some(path), _) => {
             let written = File::create(path).map_err(csv::Error::from);
             let written = written.and_then(|file| problem.write(BufWriter::new(file), Some(&answer.offsets)));
             written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
         }
-        Some(path) => write_plan(path),
-        None => Ok(()),
-    }
+        (None, _) => Ok(()),
+    };
+    written.and(shown)
+}
+
+/// The form of a model that a file's name says.
+fn form(path: &Path) -> Result<Form, Failure> {
+    let unknown = || format!("{}: unknown form of a model; end the name in .mps, .lp or .cp-model", path.display());
+    Form::of(path).ok_or_else(|| Failure::input(unknown()))
 }
 
 fn export(path: &Path, problem: &Problem, answer: &Answer) -> Result<(), Failure> {
-    let form = Form::of(path).ok_or_else(|| {
-        Failure::input(format!("{}: unknown form of a model; end the name in .mps, .lp or .cp-model", path.display()))
-    })?;
+    let form = form(path)?;
     let head = [("bench", VERSION.to_owned()), ("buffers", problem.buffers().len().to_string())];
     let written = File::create(path).and_then(|file| {
         let mut out = BufWriter::new(file);
@@ -363,14 +395,13 @@ fn best_known(arguments: &Arguments, folder: &Path, terms: &Terms) -> Result<(),
     let within = of(&|row| row.memory <= row.budget);
     let (real, held) = (of(&|row| row.caching_fits.is_some()), of(&|row| row.caching_fits == Some(true)));
     let all = rows.len();
+    if let Some(path) = &arguments.output {
+        rows::write(path, &rows)?;
+    }
     output::result(&format!(
         "{all} schedules: {least} packed at their bound, {exact} at their peak to the byte, {within} within their budget.\n\
          PyTorch's allocator (modelled) serves {held} of {real} within their budget."
-    ))?;
-    match &arguments.output {
-        Some(path) => rows::write(path, &rows),
-        None => Ok(()),
-    }
+    ))
 }
 
 /// Packs every schedule of recorded results.

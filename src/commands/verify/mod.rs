@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use remat_core::format::{MemoryUnit, TensorKind, TimeUnit};
 use remat_core::io::{read_instance, read_schedule};
+use remat_core::schedule::ScheduleDocument;
 use remat_core::simulate::Transfers;
 use remat_core::{Instance, Schedule, Simulation, Step, TransferRates, simulate};
 use serde::Serialize;
@@ -33,7 +34,7 @@ const SHOWN_OPERATORS: usize = 5;
 )]
 pub struct Arguments {
     /// Instance file, or a name under instances/
-    #[arg(required_unless_present = "plan")]
+    #[arg(required_unless_present = "plan", requires = "schedule")]
     instance: Option<String>,
     /// Schedule file (.json, .json.zst or .json.gz)
     #[arg(required_unless_present = "plan")]
@@ -45,7 +46,7 @@ pub struct Arguments {
     #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
     /// Write the memory during each step to this CSV file: columns step, action, element and bytes
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE.csv", requires = "schedule")]
     timeline: Option<PathBuf>,
     /// Format of the report
     #[arg(long, value_enum, default_value_t)]
@@ -71,12 +72,22 @@ struct Report {
     recomputed_operators: Option<usize>,
     most_recomputed: Option<Vec<(String, u32)>>,
     wasted_steps: Option<usize>,
+    /// Claims of the file, and the budget, that the simulator exceeds.
+    exceeded: Vec<Exceeded>,
     /// Copies between device and host, where the schedule has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     transfers: Option<TransferReport>,
     /// What is said of the plan of addresses, where one is named.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanReport>,
+}
+
+/// A figure that the simulator exceeds.
+#[derive(Debug, Serialize)]
+struct Exceeded {
+    figure: &'static str,
+    is: u64,
+    simulated: u64,
 }
 
 /// Copies between device and host, at the rates that the schedule assumes.
@@ -112,6 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut report = report(&instance, &schedule, simulation.as_ref().ok(), error.clone());
     let budget = budget(arguments, path)?;
     let of = report.legal.then_some((&instance, &schedule));
+    report.exceeded = simulation.as_ref().map_or(vec![], |simulation| exceeded(&document, budget, simulation));
     report.plan = arguments.plan.as_ref().map(|path| PlanReport::of(path, of, budget)).transpose()?;
     if arguments.format == ReportFormat::Json {
         output::result(&serde_json::to_string_pretty(&report).map_err(Failure::failed)?)?;
@@ -123,13 +135,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.timeline {
         rows::write(path, moments(&instance, &schedule, &simulation))?;
     }
-    let exceeded = |what: &str, limit: Option<u64>, value: u64| match limit.filter(|&limit| value > limit) {
-        Some(limit) => Err(Failure::failed(format!("{file}: {what} is {limit}, but the simulator says {value}"))),
-        None => Ok(()),
-    };
-    exceeded("the claimed time", document.claimed_time, simulation.time)?;
-    exceeded("the claimed peak", document.claimed_peak_bytes, simulation.peak_bytes)?;
-    exceeded("the budget", budget, simulation.peak_bytes)?;
+    if let Some(Exceeded { figure, is, simulated }) = report.exceeded.first() {
+        return Err(Failure::failed(format!("{file}: {figure} is {is}, but the simulator says {simulated}")));
+    }
     finish_plan(arguments, report.plan.as_ref())
 }
 
@@ -147,6 +155,20 @@ fn plan_alone(path: &Path, budget: Option<&Budget>) -> Result<PlanReport, Failur
         )));
     }
     PlanReport::of(path, None, budget.and_then(|budget| budget.resolve(0)))
+}
+
+/// What the simulator exceeds of what a file claims, its own budget included, and of the budget that is asked for.
+fn exceeded(document: &ScheduleDocument, budget: Option<u64>, simulation: &Simulation) -> Vec<Exceeded> {
+    let figures = [
+        ("the claimed time", document.claimed_time, simulation.time),
+        ("the claimed peak", document.claimed_peak_bytes, simulation.peak_bytes),
+        ("the file's own budget", document.budget_bytes, simulation.peak_bytes),
+        ("the budget", budget, simulation.peak_bytes),
+    ];
+    let over = |(figure, limit, simulated): (&'static str, Option<u64>, u64)| {
+        limit.filter(|&is| simulated > is).map(|is| Exceeded { figure, is, simulated })
+    };
+    figures.into_iter().filter_map(over).collect()
 }
 
 fn budget(arguments: &Arguments, path: PathBuf) -> Result<Option<u64>, Failure> {
@@ -179,6 +201,7 @@ fn report(instance: &Instance, schedule: &Schedule, simulation: Option<&Simulati
         most_recomputed: simulation.map(|s| most_recomputed(instance, s)),
         wasted_steps: simulation.map(|s| s.wasted_steps),
         transfers: simulation.and_then(|s| transfers(schedule, s)),
+        exceeded: vec![],
         plan: None,
     }
 }

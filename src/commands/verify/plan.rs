@@ -77,9 +77,11 @@ impl PlanReport {
                 ));
             }
             let (problem, offsets) = read_csv(path, 1)?;
-            let offsets = offsets.ok_or_else(|| wrong("has no column offset, so there is nothing to check"))?;
+            let offsets = offsets.ok_or_else(|| {
+                wrong("has no offsets, so there is nothing to check; give a number in the column offset of each line")
+            })?;
             let height = problem.height(&offsets);
-            return Ok(report(problem.buffers().len(), 1, height, listed(&problem, &offsets, capacity)));
+            return Ok(report(problem.count(), 1, height, listed(&problem, &offsets, capacity)));
         }
         let plan: PlanDocument = read_json(path)?;
         Ok(report(plan.buffers.len(), plan.alignment, plan.height, plan.violations(capacity, of)))

@@ -11,6 +11,7 @@ mod check;
 mod relations;
 mod update;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
@@ -20,7 +21,8 @@ use remat_formulations::search::incumbent::proves;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
-use crate::ground::names::file_name;
+use crate::ground::library::glob;
+use crate::ground::names::{file_name, nearest};
 use crate::ground::rows;
 use crate::ground::text;
 pub use campaign::Campaign;
@@ -159,6 +161,31 @@ pub fn path_in(folder: &Path) -> PathBuf {
 /// The file is none of ours.
 pub fn read(folder: &Path) -> Result<Vec<Entry>, Failure> {
     rows::read(&path_in(folder), "take the file from git")
+}
+
+/// The entries in a folder, at least one; with a pattern, those of the instances that match.
+///
+/// # Errors
+/// The file is none of ours, is not there or has no line, the pattern is malformed, or no instance matches.
+pub fn read_some(folder: &Path, pattern: Option<&str>) -> Result<Vec<Entry>, Failure> {
+    let path = path_in(folder);
+    let all = read(folder)?;
+    if all.is_empty() {
+        return Err(Failure::input(format!("{}: no best-known values; name a folder that has some", path.display())));
+    }
+    let Some(pattern) = pattern else { return Ok(all) };
+    let glob = glob(pattern)?;
+    let (chosen, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|entry| glob.matches_name(&entry.instance));
+    if chosen.is_empty() {
+        let names: BTreeSet<&str> = others.iter().map(|entry| entry.instance.as_str()).collect();
+        return Err(Failure::input(format!(
+            "{}: none of its {} matches {pattern:?}; nearest: {}",
+            path.display(),
+            text::count(names.len(), "instance"),
+            nearest(pattern, names).join(", ")
+        )));
+    }
+    Ok(chosen)
 }
 
 /// Writes the entries, sorted, beside and then over the old file.

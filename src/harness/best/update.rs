@@ -97,8 +97,10 @@ pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
         }
     }
     keep_schedules(folder, &entries, &offers)?;
-    write(folder, &mut entries)?;
-    remove_unnamed(folder, &entries);
+    if !(before.is_empty() && entries.is_empty()) {
+        write(folder, &mut entries)?;
+    }
+    remove_replaced(folder, &before, &entries);
     Ok(changes)
 }
 
@@ -259,12 +261,15 @@ fn keep_schedules(folder: &Path, entries: &[Entry], offers: &[Offer]) -> Result<
     Ok(())
 }
 
-/// Removes schedules that no entry names any more. What cannot be removed stays: it is in nobody's way.
-fn remove_unnamed(folder: &Path, entries: &[Entry]) {
-    let named: BTreeSet<PathBuf> = entries.iter().map(|entry| folder.join(&entry.schedule)).collect();
+/// Removes the schedules that entries named before and none names now. Others are nobody's to remove: where the table has lost
+/// lines, they are what it can be mended from. What cannot be removed stays: it is in nobody's way.
+fn remove_replaced(folder: &Path, before: &[Entry], entries: &[Entry]) {
+    let named =
+        |entries: &[Entry]| -> BTreeSet<PathBuf> { entries.iter().map(|entry| folder.join(&entry.schedule)).collect() };
+    let replaced = &named(before) - &named(entries);
     for inner in std::fs::read_dir(folder.join("best-known")).into_iter().flatten().flatten() {
         for file in std::fs::read_dir(inner.path()).into_iter().flatten().flatten() {
-            if !named.contains(&file.path()) {
+            if replaced.contains(&file.path()) {
                 let _ = std::fs::remove_file(file.path());
             }
         }
