@@ -152,6 +152,21 @@ struct SlurmArguments {
 }
 
 impl SlurmArguments {
+    /// The first flag that is given.
+    fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--partition", self.partition.is_some()),
+            ("--task-time", self.task_time.is_some()),
+            ("--task-memory", self.task_memory.is_some()),
+            ("--cpus-per-task", self.cpus_per_task.is_some()),
+            ("--chunk", self.chunk.is_some()),
+            ("--most-at-once", self.most_at_once.is_some()),
+            ("--sbatch", !self.options.is_empty()),
+            ("--wait", self.wait),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
     /// What to ask for, and how many runs go into a task.
     fn request(&self, suite: Option<&SuiteSlurm>, threads: Option<usize>) -> (Request, usize) {
         let suite = suite.cloned().unwrap_or_default();
@@ -172,6 +187,9 @@ impl SlurmArguments {
 /// # Errors
 /// Arguments or files do not fit, results cannot be written, a row ended in an error, or interrupted.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(flag) = arguments.slurm.given().filter(|_| arguments.launcher != Launcher::Slurm) {
+        return Err(Failure::input(format!("{flag} is for tasks of a cluster; add --launcher slurm, or leave it out")));
+    }
     let library = Library::locate();
     let file = suite::read(&library, &arguments.suite)?;
     let overrides = Overrides {
