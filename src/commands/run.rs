@@ -220,6 +220,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let searches = sweep.campaign()?.as_ref().map_or(String::new(), Campaign::listing);
         return output::result(&format!("{searches}{}", listing(&runs)));
     }
+    if arguments.resume {
+        sweep.same_limits(&runs)?;
+    }
     if arguments.launcher == Launcher::Slurm {
         return on_slurm(arguments, &sweep, &runs);
     }
@@ -292,7 +295,7 @@ fn existing(arguments: &Arguments) -> Existing {
     }
 }
 
-/// Table, plots, and the verdict on all rows of the suite, earlier ones included.
+/// Table and verdict of all rows that were asked for, earlier ones included; files about all rows of the folder.
 fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
     let (library, folder, suite) = (sweep.library, &sweep.folder, sweep.suite());
     if let Some(device) = arguments.replay {
@@ -307,7 +310,7 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
     if arguments.format == Format::Text {
         output::result(&material.digest(Format::Text)?)?;
     }
-    keep(arguments, &rows, folder, library, suite)?;
+    keep(arguments, &records::read(folder)?, folder, library, suite)?;
     let failed = records::errors(&rows);
     if failed > 0 {
         let path = folder.join("records.csv");
