@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use remat_core::io::read_schedule;
 use remat_core::simulate;
+use serde_json::Value;
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
@@ -71,24 +72,16 @@ fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), S
         None
     };
     let (made, error) = judged(instance, row, document)?;
-    let [found, expected] = [row, &made].map(fields);
-    for ((column, _), (found, expected)) in COLUMNS.iter().zip(found?.iter().zip(&expected?)) {
-        if found != expected {
-            return Err(format!("{column}: the row says {found}, the simulator {expected}"));
-        }
+    let [found, made] = [row, &made].map(|row| serde_json::to_value(row).unwrap_or_default());
+    if let Some((column, _)) = COLUMNS.iter().find(|(column, _)| found[column] != made[column]) {
+        let [found, made] = [&found[column], &made[column]].map(|value| match value {
+            Value::Null => "nothing".into(),
+            value => value.to_string(),
+        });
+        return Err(format!("{column}: the row says {found}, the simulator {made}"));
     }
     // A row that says that it failed may say so in its own words.
     if error.is_empty() || row.is_error() { Ok(()) } else { Err(error) }
-}
-
-fn fields(row: &Record) -> Result<csv::StringRecord, String> {
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-    writer.serialize(row).map_err(|error| error.to_string())?;
-    let line = writer.into_inner().map_err(|error| error.to_string())?;
-    let mut fields = csv::StringRecord::new();
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line.as_slice());
-    reader.read_record(&mut fields).map_err(|error| error.to_string())?;
-    Ok(fields)
 }
 
 /// What differs between a search's row and the schedule of its largest batch, if anything: the network is

@@ -100,7 +100,9 @@ pub fn edit(path: &Path, column: &str, value: &str) {
     let at = lines[0].iter().position(|name| name == column).unwrap();
     lines[1] = lines[1].iter().enumerate().map(|(place, field)| if place == at { value } else { field }).collect();
     let mut writer = csv::Writer::from_path(path).unwrap();
-    lines.iter().for_each(|line| writer.write_record(line).unwrap());
+    for line in lines {
+        writer.write_record(&line).unwrap();
+    }
 }
 
 /// The rows of a `records.csv`, each a map from column to value.

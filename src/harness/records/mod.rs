@@ -460,7 +460,9 @@ pub mod tests {
         let mut changed = example("m", None);
         change(&mut changed);
         let mut writer = csv::Writer::from_writer(Vec::new());
-        [example("a", None), changed, example("b", None)].iter().for_each(|row| writer.serialize(row).unwrap());
+        for row in [example("a", None), changed, example("b", None)] {
+            writer.serialize(row).unwrap();
+        }
         let text = String::from_utf8(writer.into_inner().unwrap()).unwrap().replacen(replaced.0, replaced.1, 1);
         parse(Path::new("r.csv"), text.as_bytes()).map(|_| ()).unwrap_err().to_string()
     }
