@@ -5,22 +5,25 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use remat_core::io::read_schedule;
 use remat_core::simulate;
+use serde_json::Value;
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::text::count;
-use crate::harness::max_batch::Network;
+use crate::harness::max_batch::{Network, time_limit};
 use crate::harness::recorded::Instances;
 use crate::harness::records::batches::{self, BatchRow};
 use crate::harness::records::paths::schedule_path;
 use crate::harness::records::select::{label, latest};
-use crate::harness::records::{self, Record, folder_of};
+use crate::harness::records::{self, COLUMNS, Record, folder_of};
+use crate::harness::run::execute::judged;
 
 /// Arguments of `bench check`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The exit code is 1 if any row differs from what the simulator says of its schedule.\n\nExamples:\n  bench check results/resnet"
+    after_help = "Every column that follows from instance and schedule is computed anew: times, peaks, overheads, recomputations, classes and \
+                  budgets. Bounds, terminations and seconds cannot be.\n\nThe exit code is 1 if any row differs from what the simulator says of its schedule.\n\nExamples:\n  bench check results/resnet"
 )]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
@@ -28,7 +31,7 @@ pub struct Arguments {
     results: PathBuf,
 }
 
-/// Checks every row that has a simulated time.
+/// Checks every row.
 ///
 /// # Errors
 /// There are no such results, or a row differs.
@@ -36,9 +39,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let records = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
     let mut instances = Instances::new(&folder);
-    let with_schedule: Vec<_> = latest(&records).into_iter().filter(|row| row.simulated_time.is_some()).collect();
+    let rows = latest(&records);
     let mut differences = Vec::new();
-    for row in &with_schedule {
+    for row in &rows {
         if let Err(difference) = check(row, &folder, &mut instances) {
             let budget = if row.budget.is_empty() { String::new() } else { format!(" at {}", row.budget) };
             let label = label(&row.method, &row.parameters);
@@ -51,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
         }
     }
-    let checked = count(with_schedule.len() + searches.len(), "row");
+    let checked = count(rows.len() + searches.len(), "row");
     if differences.is_empty() {
         return output::result(&format!("{checked}: each is what the simulator says of its schedule"));
     }
@@ -59,15 +62,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     Err(Failure::failed(format!("{} of {checked} not as recorded", differences.len())))
 }
 
-/// What differs between a row and its schedule, if anything.
+/// What differs between a row and what its instance and its schedule come to, if anything.
 fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), String> {
     let instance = instances.get(row)?;
-    let path = schedule_path(&folder.join("schedules"), row);
-    let (_, schedule) = read_schedule(&path, instance).map_err(|error| error.to_string())?;
-    let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    same("time", row.simulated_time, simulation.time)?;
-    same("peak", row.simulated_peak, simulation.peak_bytes)?;
-    same("recomputations", row.recomputations, simulation.recomputations())
+    let document = if row.simulated_time.is_some() {
+        let path = schedule_path(&folder.join("schedules"), row);
+        Some(read_schedule(&path, instance).map_err(|error| error.to_string())?.0)
+    } else {
+        None
+    };
+    let (made, error) = judged(instance, row, document)?;
+    let [found, made] = [row, &made].map(|row| serde_json::to_value(row).unwrap_or_default());
+    if let Some((column, _)) = COLUMNS.iter().find(|(column, _)| found[column] != made[column]) {
+        let [found, made] = [&found[column], &made[column]].map(|value| match value {
+            Value::Null => "nothing".into(),
+            value => value.to_string(),
+        });
+        return Err(format!("{column}: the row says {found}, the simulator {made}"));
+    }
+    // A row that says that it failed may say so in its own words.
+    if error.is_empty() || row.is_error() { Ok(()) } else { Err(error) }
 }
 
 /// What differs between a search's row and the schedule of its largest batch, if anything: the network is
@@ -78,10 +92,8 @@ fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
     let words = |failure: Failure| failure.to_string();
     let mut network = Network::read(&Library::locate(), &names, &temporary).map_err(words)?;
     let subject = network.at(row.largest.unwrap_or_default()).map_err(words);
-    network.clean();
-    // Empty by now; if not, the system clears its folder for temporary files.
-    let _ = std::fs::remove_dir(&temporary);
-    let instance = &subject?.instance;
+    let subject = subject?;
+    let instance = &subject.instance;
     let found = instance.hash().to_string();
     if found != row.instance_hash {
         let (there, names) = (&row.instance_hash, &row.instances);
@@ -92,15 +104,19 @@ fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
     let (_, schedule) =
         read_schedule(&batches::schedule_path(folder, row), instance).map_err(|error| error.to_string())?;
     let simulation = simulate(instance, &schedule).map_err(|error| format!("illegal schedule: {error}"))?;
-    same("time", row.simulated_time, simulation.time)?;
-    same("peak", row.simulated_peak, simulation.peak_bytes)
+    let allowed = time_limit(&subject, row.extra_forwards);
+    same("store_all_time", row.store_all_time, subject.baseline.time)?;
+    same("allowed_time", row.allowed_time, allowed)?;
+    same("simulated_time", row.simulated_time, simulation.time)?;
+    same("simulated_peak", row.simulated_peak, simulation.peak_bytes)?;
+    let over = simulation.time > allowed || simulation.peak_bytes > row.memory;
+    if over { Err("its schedule exceeds the memory or the time allowed".into()) } else { Ok(()) }
 }
 
 fn same(what: &str, recorded: Option<u64>, simulated: u64) -> Result<(), String> {
-    match recorded {
-        Some(recorded) if recorded != simulated => {
-            Err(format!("{what}: the row says {recorded}, the simulator {simulated}"))
-        }
-        _ => Ok(()),
+    if recorded == Some(simulated) {
+        return Ok(());
     }
+    let recorded = recorded.map_or("nothing".to_owned(), |recorded| recorded.to_string());
+    Err(format!("{what}: the row says {recorded}, the simulator {simulated}"))
 }

@@ -38,13 +38,13 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     seconds: Duration,
     /// Try no more random instances than this
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "files", value_parser = clap::value_parser!(u64).range(1..))]
     instances: Option<u64>,
-    /// Seed of the first instance
+    /// Seed of the first instance; of the settings of the methods, too
     #[arg(long, short, value_name = "S", default_value_t = 0)]
     seed: u64,
     /// Most forward operators of an instance
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=12))]
+    #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..=12))]
     layers: u32,
     /// Where to write what contradicts
     #[arg(long, value_name = "DIR", default_value = "fuzz-findings")]

@@ -95,25 +95,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = crate::harness::run::interrupts()?;
     let folder = std::env::temp_dir().join(format!("bench-max-batch-{}", std::process::id()));
     let mut network = Network::read(&library, &arguments.instances, &folder)?;
-    let found = search(&mut network, &methods, &question, &conditions, &stop);
-    network.clean();
-    // Empty by now; if not, the system clears its folder for temporary files.
-    let _ = std::fs::remove_dir(&folder);
-    output::result(&batches::render(&found?, &published, arguments.format))
+    let mut found = Vec::new();
+    let searched = search(&mut network, &methods, &question, &conditions, &stop, &mut found);
+    if searched.is_ok() || !found.is_empty() {
+        output::result(&batches::render(&found, &published, arguments.format))?;
+    }
+    searched
 }
 
+/// A row for each method, in `rows` as they come.
 fn search(
     network: &mut Network,
     methods: &[SuiteMethod],
     question: &Question,
     conditions: &Conditions,
     stop: &Arc<AtomicBool>,
-) -> Result<Vec<BatchRow>, Failure> {
-    let mut rows: Vec<BatchRow> = Vec::new();
+    rows: &mut Vec<BatchRow>,
+) -> Result<(), Failure> {
     for method in methods {
-        let guess = max_batch::guess(&rows, &network.name);
+        let guess = max_batch::guess(rows, &network.name);
         let (row, _) = max_batch::largest(network, method, question, guess, conditions, stop)?;
         rows.push(row);
     }
-    Ok(rows)
+    Ok(())
 }

@@ -152,6 +152,21 @@ struct SlurmArguments {
 }
 
 impl SlurmArguments {
+    /// The first flag that is given.
+    fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--partition", self.partition.is_some()),
+            ("--task-time", self.task_time.is_some()),
+            ("--task-memory", self.task_memory.is_some()),
+            ("--cpus-per-task", self.cpus_per_task.is_some()),
+            ("--chunk", self.chunk.is_some()),
+            ("--most-at-once", self.most_at_once.is_some()),
+            ("--sbatch", !self.options.is_empty()),
+            ("--wait", self.wait),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
     /// What to ask for, and how many runs go into a task.
     fn request(&self, suite: Option<&SuiteSlurm>, threads: Option<usize>) -> (Request, usize) {
         let suite = suite.cloned().unwrap_or_default();
@@ -172,6 +187,9 @@ impl SlurmArguments {
 /// # Errors
 /// Arguments or files do not fit, results cannot be written, a row ended in an error, or interrupted.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(flag) = arguments.slurm.given().filter(|_| arguments.launcher != Launcher::Slurm) {
+        return Err(Failure::input(format!("{flag} is for tasks of a cluster; add --launcher slurm, or leave it out")));
+    }
     let library = Library::locate();
     let file = suite::read(&library, &arguments.suite)?;
     let overrides = Overrides {
@@ -201,6 +219,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
         let searches = sweep.campaign()?.as_ref().map_or(String::new(), Campaign::listing);
         return output::result(&format!("{searches}{}", listing(&runs)));
+    }
+    if arguments.resume {
+        sweep.same_limits(&runs)?;
     }
     if arguments.launcher == Launcher::Slurm {
         return on_slurm(arguments, &sweep, &runs);
@@ -274,7 +295,7 @@ fn existing(arguments: &Arguments) -> Existing {
     }
 }
 
-/// Table, plots, and the verdict on all rows of the suite, earlier ones included.
+/// Table and verdict of all rows that were asked for, earlier ones included; files about all rows of the folder.
 fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
     let (library, folder, suite) = (sweep.library, &sweep.folder, sweep.suite());
     if let Some(device) = arguments.replay {
@@ -289,7 +310,7 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
     if arguments.format == Format::Text {
         output::result(&material.digest(Format::Text)?)?;
     }
-    keep(arguments, &rows, folder, library, suite)?;
+    keep(arguments, &records::read(folder)?, folder, library, suite)?;
     let failed = records::errors(&rows);
     if failed > 0 {
         let path = folder.join("records.csv");

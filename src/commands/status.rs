@@ -12,7 +12,7 @@ use crate::harness::launcher::status::{self, Status};
 const AFTER_HELP: &str = "\
 Counts are of rows. A row failed if it ended in an error (run it again with --resume --retry-errors), or if \
 the task that was to bring it ended without it: cancelled, out of time, lost with its node (--resume \
-submits it again).
+submits it again). Rows of a run on this machine are not there yet until it has written them.
 
 Examples:
   bench status results/resnet
@@ -44,8 +44,13 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn text(status: &Status) -> String {
-    let Status { queued, running, done, failed, unknown, lost, silence } = status;
+    let Status { queued, running, done, failed, missing, writing, unknown, lost, silence } = status;
     let mut lines = vec![format!("{queued} queued, {running} running, {done} done, {failed} failed")];
+    if *missing > 0 {
+        let at_work =
+            if *writing { "a bench run is at work on them" } else { "no bench run is at work; --resume goes on" };
+        lines.push(format!("{missing} not there yet: {at_work}"));
+    }
     if let Some(silence) = silence {
         lines.push(format!("{unknown} of which nothing is known: {silence}"));
     }

@@ -39,12 +39,14 @@ struct Decimal {
 pub enum SizeError {
     /// Not of the form NUMBER UNIT.
     #[error(
-        "{0:?} is not a size; expected a whole number of bytes, or a number with B, KB, MB, GB, KiB, MiB or GiB, such as 8GiB"
+        "{0:?} is not a size; expected a whole number of bytes, or a number with {UNIT_NAMES}, such as 8GiB: of at most 18 digits, and \
+         below 16 EiB"
     )]
     Size(String),
     /// Neither a size nor a fraction.
     #[error(
-        "{0:?} is not a budget; expected a size such as 8GiB, 500MB or 1000000, or a fraction of store-all's peak such as 0.5x"
+        "{0:?} is not a budget; expected a size such as 8GiB, 500MB or 1000000 ({UNIT_NAMES}), or a fraction of store-all's peak such \
+         as 0.5x: of at most 18 digits, and below 16 EiB"
     )]
     Budget(String),
 }
@@ -66,6 +68,8 @@ impl Written {
     }
 }
 
+/// [`UNITS`] in messages.
+const UNIT_NAMES: &str = "B, KB, MB, GB, TB, KiB, MiB, GiB or TiB";
 const UNITS: [(&str, u64); 10] = [
     ("", 1),
     ("b", 1),

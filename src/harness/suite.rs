@@ -350,7 +350,14 @@ fn check(suite: &Suite) -> Result<(), String> {
         return Err(format!("{field} is empty; list at least one"));
     }
     let searched = suite.max_batch.iter().flat_map(|search| &search.methods);
-    if let Some(method) = suite.methods.iter().chain(searched).find(|method| method.combinations() > MOST_SETTINGS) {
+    let methods = suite.methods.iter().chain(searched);
+    if let Some(method) = methods.clone().find(|method| method.combinations() == 0) {
+        let empty =
+            method.parameters.iter().find(|(_, values)| matches!(values, Values::Many(list) if list.is_empty()));
+        let name = empty.map_or("", |(name, _)| name);
+        return Err(format!("parameter {name} of {} is an empty list; give a value, or leave it out", method.id));
+    }
+    if let Some(method) = methods.clone().find(|method| method.combinations() > MOST_SETTINGS) {
         return Err(format!(
             "the parameters of {} combine to more than {MOST_SETTINGS} settings; list fewer values",
             method.id

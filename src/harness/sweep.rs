@@ -17,8 +17,9 @@ use crate::ground::text::count;
 use crate::harness::cache::Cache;
 use crate::harness::max_batch::campaign::Campaign;
 use crate::harness::pool;
-use crate::harness::records::manifest::Session;
-use crate::harness::records::{self, Existing, Record, Writer};
+use crate::harness::records::manifest::{Planned, Session};
+use crate::harness::records::select::label;
+use crate::harness::records::{self, Existing, Key, Record, Writer, batches, limits};
 use crate::harness::run::plan::{self, Overrides};
 use crate::harness::run::{Conditions, Run, journal};
 use crate::harness::suite::{Suite, SuiteFile};
@@ -106,6 +107,45 @@ impl<'a> Sweep<'a> {
         self.grants.time.or(campaign.time_limit()).or(conditions.limits.time)
     }
 
+    /// Holds the rows that a resumed run keeps against its limits: they would pass for rows under these.
+    ///
+    /// # Errors
+    /// A row was made under others, or rows cannot be read.
+    pub fn same_limits(&self, runs: &[Run]) -> Result<(), Failure> {
+        let conditions = self.conditions();
+        let wanted = keys_of(runs);
+        let kept = |row: &&Record| self.existing.counts(row) && wanted.contains(&row.key());
+        let differ = |file: &str, what: &str, made: &str, mine: &str| {
+            Failure::input(format!(
+                "{}: the row of {what} was made with {made}, and this run has {mine}; give the same limits, or write \
+                 elsewhere with --out",
+                self.folder.join(file).display()
+            ))
+        };
+        let mine = conditions.limits_in_words();
+        let rows = records::read_any(&self.folder)?;
+        if let Some(row) = rows.iter().filter(kept).find(|row| row.limits() != mine) {
+            let budget = if row.budget.is_empty() { String::new() } else { format!(" at {}", row.budget) };
+            let what = format!("{}{budget} on {}", label(&row.method, &row.parameters), row.instance);
+            return Err(differ("records.csv", &what, &row.limits(), &mine));
+        }
+        let Some(campaign) = self.campaign()? else { return Ok(()) };
+        let time = self.search_time(&campaign, &conditions).map(|limit| limit.as_secs_f64());
+        let searches = batches::read(&self.folder)?;
+        match searches.iter().find(|row| campaign.has(row) && row.time_limit_seconds != time) {
+            Some(row) => {
+                let what = format!("the largest batch of {} on {}", row.label, row.network);
+                Err(differ(
+                    "max-batch.csv",
+                    &what,
+                    &limits(row.time_limit_seconds, None, None),
+                    &limits(time, None, None),
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Does what has no row yet, runs before searches.
     ///
     /// # Errors
@@ -114,20 +154,36 @@ impl<'a> Sweep<'a> {
         let mut writer = Writer::open(&self.folder, self.existing)?;
         write_suite(&self.folder, &self.file.text)?;
         let conditions = self.conditions();
-        Session::new(runs, &conditions).append(&self.folder)?;
         let missing = pool::missing(runs.to_vec(), |key| writer.contains(key));
+        let campaign = self.campaign()?;
+        let planned = self.planned(&writer, &missing, campaign.as_ref())?;
+        Session { planned: Some(planned), ..Session::new(runs, &conditions) }.append(&self.folder)?;
         announce(self.suite(), runs, &missing, &self.folder);
         let cache = Cache::locate(&self.library.root, self.fresh);
         let summary =
             pool::run_all(missing, self.jobs(), &mut writer, &self.folder, &conditions, cache.as_ref(), stop)?;
         tell_of(cache.as_ref(), summary.cached);
-        if let Some(campaign) = &self.campaign()? {
+        if let Some(campaign) = &campaign {
             let time = self.search_time(campaign, &conditions);
             let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
             campaign.run(self.library, &self.folder, &self.folder, self.existing, &conditions, stop)?;
         }
         Ok(())
     }
+
+    /// How many rows and searches there are, and how many are to come.
+    fn planned(&self, writer: &Writer, missing: &[Run], campaign: Option<&Campaign<'_>>) -> Result<Planned, Failure> {
+        let to_come = keys_of(missing);
+        let there = records::latest(writer.records()?).iter().filter(|row| !to_come.contains(&row.key())).count();
+        let open = campaign.map(|campaign| campaign.missing(&self.folder, &self.library.root, &self.conditions()));
+        let searches: usize = open.transpose()?.iter().flatten().map(|search| search.labels.len()).sum();
+        Ok(Planned { there: there + batches::read(&self.folder)?.len(), to_come: to_come.len() + searches })
+    }
+}
+
+/// The identities of the rows of some runs.
+fn keys_of(runs: &[Run]) -> HashSet<Key> {
+    runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect()
 }
 
 /// The rows of some runs that are in a folder, earlier ones included.
@@ -135,8 +191,7 @@ impl<'a> Sweep<'a> {
 /// # Errors
 /// There are none, or they cannot be read.
 pub fn rows_of(runs: &[Run], folder: &Path) -> Result<Vec<Record>, Failure> {
-    let keys = runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget)));
-    let wanted: HashSet<_> = keys.collect();
+    let wanted = keys_of(runs);
     let mut rows = records::read(folder)?;
     rows.retain(|record| wanted.contains(&record.key()));
     Ok(rows)

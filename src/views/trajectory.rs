@@ -87,7 +87,15 @@ pub fn of_row(record: &Record, trace: &[Point]) -> Trajectory {
 
 /// The trace of a row; empty where the method reported nothing.
 fn read_trace(folder: &Path, record: &Record) -> Result<Vec<Point>, Failure> {
-    rows::read(&trace_path(&folder.join("traces"), record), "remove the file")
+    let path = trace_path(&folder.join("traces"), record);
+    let trace: Vec<Point> = rows::read(&path, "remove the file")?;
+    match trace.iter().find(|point| !(0.0..f64::INFINITY).contains(&point.seconds)) {
+        Some(Point { seconds, .. }) => Err(Failure::input(format!(
+            "{}: seconds is {seconds:?}; expected a finite number from 0 on, or remove the file",
+            path.display()
+        ))),
+        None => Ok(trace),
+    }
 }
 
 /// When a row's answer was there, in seconds from when work on it began; none where it was stopped.

@@ -44,6 +44,21 @@ fn store_all_manages_the_batch_that_the_memory_is_a_multiple_of() {
 }
 
 #[test]
+fn a_batch_whose_numbers_overflow_is_above_the_largest() {
+    let (checkout, _) = with_batches();
+    let search = "max-batch net-b1 net-b2 --methods store-all --memory 9000000000000000 --format json";
+    let mut command = checkout.command(&format!("{search} --most {}", u64::MAX));
+    let done = command.env("TMPDIR", checkout.path("")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let largest: u64 = found[0]["largest batch"].as_str().unwrap().parse().unwrap();
+    assert!(largest > 1 << 32 && found[0]["none from"] == "-", "{found}");
+    let left = std::fs::read_dir(checkout.path("")).unwrap().flatten();
+    let left = left.filter(|entry| entry.file_name().to_string_lossy().starts_with("bench-max-batch"));
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
 fn what_is_no_family_ends_with_the_element() {
     let (checkout, _) = with_batches();
     let mistakes = [
@@ -143,7 +158,7 @@ fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     let done = checkout.bench("check results/both");
     assert_eq!(done.code, Some(1));
     assert!(
-        done.stdout.contains(&format!("largest batch: time: the row says 1, the simulator {time}")),
+        done.stdout.contains(&format!("largest batch: store_all_time: the row says 1, the simulator {time}")),
         "{}",
         done.stdout
     );

@@ -1,6 +1,6 @@
 //! `bench check`: rows that are not what their schedules say.
 
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, edit};
 
 const RECORDS: &str = "results/mini/records.csv";
 
@@ -22,8 +22,41 @@ fn a_row_that_was_edited_is_named() {
     std::fs::write(checkout.path(RECORDS), text.replace(&format!(",{time},"), ",1,")).unwrap();
     let done = checkout.bench("check results/mini");
     assert_eq!(done.code, Some(1));
-    assert_eq!(done.stdout, format!("counter store-all seed 0: time: the row says 1, the simulator {time}\n"));
+    assert_eq!(
+        done.stdout,
+        format!("counter store-all seed 0: store_all_time: the row says 1, the simulator {time}\n")
+    );
     assert_eq!(done.last_error(), "error: 1 of 1 row not as recorded");
+}
+
+#[test]
+fn every_column_that_can_be_computed_is_compared() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods rotor-persistent --no-plots");
+    let path = checkout.path(RECORDS);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let row = &crate::checkout::rows(&path)[0];
+    for (column, value) in [
+        ("store_all_time", "0"),
+        ("store_all_peak", "1"),
+        ("budget_size", "1"),
+        ("simulated_time", "1"),
+        ("simulated_peak", "1"),
+        ("overhead", "0.0"),
+        ("overhead_default", "9.5"),
+        ("recomputations", "99"),
+    ] {
+        edit(&path, column, value);
+        let done = checkout.bench("check results/mini");
+        assert_eq!(done.code, Some(1), "{column}: {}", done.stdout);
+        let named = format!(": {column}: the row says {value}, the simulator {}\n", row[column]);
+        assert!(done.stdout.ends_with(&named), "{}", done.stdout);
+        assert_eq!(done.last_error(), "error: 1 of 2 rows not as recorded");
+        std::fs::write(&path, &text).unwrap();
+    }
+    edit(&path, "overhead", "NaN");
+    let done = checkout.bench("check results/mini");
+    assert!(done.code == Some(2) && done.last_error().contains("line 2: overhead is \"NaN\""), "{}", done.stderr);
 }
 
 #[test]

@@ -93,6 +93,18 @@ impl Checkout {
     }
 }
 
+/// Puts a value into a column of the first row of a `records.csv`.
+pub fn edit(path: &Path, column: &str, value: &str) {
+    let mut lines: Vec<csv::StringRecord> =
+        csv::ReaderBuilder::new().has_headers(false).from_path(path).unwrap().records().map(Result::unwrap).collect();
+    let at = lines[0].iter().position(|name| name == column).unwrap();
+    lines[1] = lines[1].iter().enumerate().map(|(place, field)| if place == at { value } else { field }).collect();
+    let mut writer = csv::Writer::from_path(path).unwrap();
+    for line in lines {
+        writer.write_record(&line).unwrap();
+    }
+}
+
 /// The rows of a `records.csv`, each a map from column to value.
 pub fn rows(path: &Path) -> Vec<std::collections::HashMap<String, String>> {
     let Ok(mut reader) = csv::Reader::from_path(path) else { return vec![] };

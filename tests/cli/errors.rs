@@ -9,6 +9,9 @@ fn every_mistake_gets_one_line_that_says_what_helps() {
     std::fs::write(checkout.path("empty.toml"), "name = 'empty'\ntitle = ''\n").unwrap();
     std::fs::write(checkout.path("typo.toml"), crate::checkout::SUITE.replace("budgets", "budget")).unwrap();
     std::fs::write(checkout.path("bad-size.toml"), crate::checkout::SUITE.replace("0.6x", "lots")).unwrap();
+    let list = crate::checkout::SUITE
+        .replace("id = \"rotor-persistent\"", "id = \"fastsa\"\nparameters = { iterations = [] }");
+    std::fs::write(checkout.path("empty-list.toml"), list).unwrap();
     std::fs::write(checkout.path("nothing.json"), "{}").unwrap();
     std::fs::write(checkout.path("list.json"), r#"{"instances": [{"fweight": [1]}, {"chain": {}}]}"#).unwrap();
     let mistakes = [
@@ -17,6 +20,8 @@ fn every_mistake_gets_one_line_that_says_what_helps() {
         "run --suite empty.toml",
         "run --suite typo.toml",
         "run --suite bad-size.toml",
+        "run --suite empty-list.toml",
+        "run --suite mini --partition long",
         "run --suite mini --methods rotor",
         "run --suite mini --methods rotor-persistent[slots=many]",
         "run --suite mini --methods rotor-persistent[slot=5]",
@@ -61,6 +66,9 @@ fn bad_flags_and_values_are_refused_with_the_usage() {
         "run",
         "run --suite mini --budgets 8apples",
         "solve counter --budget -3x",
+        "run --suite mini --budgets 4PiB,0.3333333333333333333x",
+        "fuzz --instances 0",
+        "fuzz instances/small/counter.json --instances 3",
         "run --suite mini --jobs 0",
         "run --suite mini --time-limit -3",
         "run --suite mini --time-limit soon",
@@ -78,6 +86,20 @@ fn bad_flags_and_values_are_refused_with_the_usage() {
         transcript.push(format!("$ bench {mistake}\n{}\n", done.stderr));
     }
     insta::assert_snapshot!("usage", transcript.concat());
+}
+
+#[test]
+fn what_is_asked_for_twice_runs_once() {
+    let checkout = Checkout::new();
+    let suite = crate::checkout::SUITE.to_owned() + "[[methods]]\nid = \"store-all\"\n";
+    std::fs::write(checkout.path("instances/suites/mini.toml"), suite).unwrap();
+    let run = "run --suite mini --instances counter --list";
+    for (methods, runs) in
+        [("store-all,store-all", "1 run\n"), ("store-all", "1 run\n"), ("fastsa --seeds 0,1,1", "2 runs\n")]
+    {
+        let listed = checkout.ok(&format!("{run} --methods {methods}")).stdout;
+        assert!(listed.ends_with(runs), "{listed}");
+    }
 }
 
 #[test]

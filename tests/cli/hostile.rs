@@ -1,6 +1,6 @@
 //! Files that nobody would write in good faith: each command ends with one line, and no run with a row in error.
 
-use crate::checkout::{Checkout, Done, rows};
+use crate::checkout::{Checkout, Done, edit, rows};
 
 #[path = "../fuzz/mutate.rs"]
 mod mutate;
@@ -186,6 +186,34 @@ fn records_that_a_spreadsheet_has_saved_are_named_as_such() {
             assert_eq!(done.code, Some(2), "{}", done.stderr);
             assert!(done.last_error().contains(named), "{}", done.stderr);
         }
+    }
+}
+
+#[test]
+fn of_a_network_that_takes_no_time_no_part_is_said() {
+    let checkout = Checkout::new();
+    let path = checkout.path("instances/small/counter.json");
+    let mut document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    for operator in document["operators"].as_array_mut().unwrap() {
+        operator["implementations"].as_array_mut().unwrap().iter_mut().for_each(|way| way["time"] = 0.into());
+    }
+    std::fs::write(&path, document.to_string()).unwrap();
+    checkout.ok("run --suite mini --instances counter --methods rotor-persistent,checkmate-ilp,auto --time-limit 5");
+    for file in ["records.csv", "tables.md"] {
+        let text = std::fs::read_to_string(checkout.path("results/mini").join(file)).unwrap();
+        assert!(!text.contains("NaN") && !text.contains("-100"), "{text}");
+    }
+}
+
+#[test]
+fn records_with_numbers_that_cannot_be_are_refused_in_one_line() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all --no-plots");
+    edit(&checkout.path("results/mini/records.csv"), "solve_seconds", "inf");
+    for command in ["plot", "report", "table", "check"] {
+        let done = checkout.bench(&format!("{command} results/mini"));
+        assert_eq!((done.code, done.stderr.lines().count()), (Some(2), 1), "{}", done.stderr);
+        assert!(done.last_error().contains("line 2: solve_seconds is \"inf\""), "{}", done.stderr);
     }
 }
 

@@ -63,10 +63,19 @@ fn after_kill_9_the_worker_is_gone_and_resume_gives_the_same_table() {
     checkout.ok("run --suite mini --out whole");
     let mut hanging = checkout.start_hanging("run --suite mini", RECORDS);
     let worker = hanging.worker().unwrap();
+    let status = || checkout.ok("status results/mini").stdout;
+    let all = rows(&checkout.path("whole/records.csv")).len();
+    let open = all - rows(&checkout.path(RECORDS)).len();
+    assert!(status().ends_with(&format!("\n{open} not there yet: a bench run is at work on them\n")), "{}", status());
     signal(hanging.child.id(), "KILL");
     hanging.child.wait().unwrap();
     wait_until("the worker is gone", || is_gone(worker));
+    assert!(status().ends_with("not there yet: no bench run is at work; --resume goes on\n"), "{}", status());
+    checkout.ok("run --suite mini --resume --methods store-all");
+    // One of the other instance.
+    assert!(status().contains(&format!("\n{} not there yet", open - 1)), "{}", status());
     checkout.ok("run --suite mini --resume");
+    assert_eq!(status(), format!("0 queued, 0 running, {all} done, 0 failed\n"));
     assert_eq!(table(&checkout, "results/mini"), table(&checkout, "whole"));
 }
 

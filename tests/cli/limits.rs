@@ -7,6 +7,28 @@ use crate::checkout::{Checkout, rows};
 /// Wall seconds of a row.
 const SECONDS: &str = "2";
 
+#[test]
+fn a_resumed_run_has_the_limits_of_the_rows_that_it_keeps() {
+    let checkout = Checkout::new();
+    let run = "run --suite mini --instances counter --methods store-all,rotor-persistent --no-plots";
+    checkout.ok(&format!("{run} --time-limit 50"));
+    let text = std::fs::read_to_string(checkout.path("results/mini/records.csv")).unwrap();
+    for (given, words) in [
+        ("--time-limit 80", "--time-limit 50, and this run has --time-limit 80; give the same limits"),
+        ("--time-limit 50 --memory-limit 1GiB", "and this run has --time-limit 50 --memory-limit 1073741824; give"),
+        ("", "store-all on counter was made with --time-limit 50, and this run has no limits; give the same limits"),
+    ] {
+        let done = checkout.bench(&format!("{run} {given} --resume"));
+        assert!(done.code == Some(2) && done.last_error().contains(words), "{}", done.stderr);
+    }
+    assert_eq!(std::fs::read_to_string(checkout.path("results/mini/records.csv")).unwrap(), text);
+    checkout.ok(&format!("{run} --time-limit 50 --resume"));
+    // Of rows that it does not keep, the limits are their own.
+    checkout.ok("run --suite mini --instances counter --methods sequential --no-plots --time-limit 80 --resume");
+    let tables = std::fs::read_to_string(checkout.path("results/mini/tables.md")).unwrap();
+    assert!(tables.contains("rotor-persistent") && tables.contains("sequential"), "{tables}");
+}
+
 /// Says who is killed at a limit of two seconds on a network of thousands of operators. Alone on a machine:
 /// `cargo test -p bench --test cli -- --ignored nobody_is_killed`.
 #[test]

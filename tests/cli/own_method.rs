@@ -77,6 +77,47 @@ fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
 }
 
 #[test]
+fn seconds_that_cannot_be_fail_their_row() {
+    let answer = |seconds: &str| format!(r#"{{"kind": "answer", "index": 0, "termination": "not_found", {seconds}}}"#);
+    for (line, words) in [
+        (answer(r#""solve_seconds": -1e308"#), "a number of seconds cannot be: solve_seconds is -1e308, and"),
+        (answer(r#""build_seconds": 1e300"#), "a number of seconds cannot be: build_seconds is 1e300, and"),
+        (
+            r#"{"kind": "progress", "index": 0, "point": {"seconds": -5}}"#.into(),
+            "a number of seconds cannot be: the seconds of its progress is -5.0, and",
+        ),
+    ] {
+        let command = format!("'sh', '-c', '''cat > /dev/null; echo '{line}'; echo '{{\"kind\": \"done\"}}' '''");
+        for (ending, error) in endings(&command) {
+            assert!(ending == "error" && error.starts_with(words), "{line}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_goes_wrong_keeps_what_it_answered_before_and_fails_one_row() {
+    let answer = |at: usize| format!(r#"echo '{{"kind": "answer", "index": {at}, "termination": "not_found"}}'; "#);
+    let (both, done) = (answer(0) + &answer(1), r#"echo '{"kind": "done"}'"#);
+    for (tail, words) in [
+        (format!("echo hello; {done}"), "the program wrote something that is no message: expected"),
+        (
+            format!(r#"echo '{{"kind": "answr"}}'; {done}"#),
+            "the program wrote something that is no message: unknown variant",
+        ),
+        ("true".into(), "the program ended without a last message of the kind \"done\""),
+        (format!("{done}; exit 3"), "ended with exit code 3"),
+    ] {
+        let ended = endings(&format!("'sh', '-c', '''cat > /dev/null; {both} {tail} '''"));
+        assert_eq!(ended[0], ("not_found".into(), String::new()), "{tail}");
+        assert!(ended[1].0 == "error" && ended[1].1.starts_with(words), "{tail}: {ended:?}");
+    }
+    // What comes after is not believed.
+    for (ending, error) in endings(&format!("'sh', '-c', '''cat > /dev/null; echo hello; {both} {done} '''")) {
+        assert!(ending == "error" && error.starts_with("the program wrote something that is no message"), "{error}");
+    }
+}
+
+#[test]
 fn a_suite_gives_a_program_an_id_of_its_own_and_no_parameters() {
     for (wrong, words) in [
         ("id = 'revolve'", "expected an id of letters, digits and hyphens that no other method has"),

@@ -117,9 +117,12 @@ impl<'a> Board<'a> {
         lock(&self.best).as_ref().is_some_and(|best| best.claimed.time <= self.base)
     }
 
-    /// A time as an overhead over store-all.
+    /// A time as an overhead over store-all; as it is where store-all takes none.
     fn overhead(&self, time: u64) -> String {
-        format!("{:.2} %", 100.0 * (time as f64 / self.base.max(1) as f64 - 1.0))
+        if self.base == 0 {
+            return format!("a time of {time}");
+        }
+        format!("{:.2} %", 100.0 * (time as f64 / self.base as f64 - 1.0))
     }
 
     /// Runs a method with some settings; what it finds counts as soon as it finds it.
@@ -317,6 +320,7 @@ impl Reporter for Listener<'_, '_> {
             self.prove(answer.lower_bound.unwrap_or(0), infeasible);
         }
         let words = match found {
+            Some(Ok(time)) if self.board.base == 0 => self.board.overhead(time),
             Some(Ok(time)) => format!("{} over store-all", self.board.overhead(time)),
             Some(Err(why)) => why,
             None => format!("no schedule ({:?})", answer.termination),

@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::batch::{self, Batch, Work};
 use super::slurm::{self, State};
 use crate::ground::failure::Failure;
-use crate::harness::records::batches;
 use crate::harness::records::select::label;
 use crate::harness::records::{self, Key, Record};
+use crate::harness::records::{batches, manifest};
 
 /// Counts of rows (and of searches for a batch size), and what was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +24,10 @@ pub struct Status {
     pub done: usize,
     /// Ended in an error, or lost with the task.
     pub failed: usize,
+    /// Not there yet, of runs without a cluster.
+    pub missing: usize,
+    /// Whether such a run is at work.
+    pub writing: bool,
     /// In tasks of which nothing is known, as Slurm does not answer.
     pub unknown: usize,
     /// A line for each task that ended without all of its rows.
@@ -50,7 +54,7 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     // Asked before the rows are read: a task that ends in between has then left its rows.
     let (states, silence) = ask(&batches);
     let records = records::read_any(results)?;
-    if batches.is_empty() && records.is_empty() {
+    if batches.is_empty() && records.is_empty() && manifest::planned(results) == 0 {
         return Err(Failure::input(format!("{}: holds neither rows nor batches of a bench run", results.display())));
     }
     let errors = records.iter().filter(|record| record.is_error()).count();
@@ -82,6 +86,9 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     (status.queued, status.running, status.unknown) = (count(Fate::Queued), count(Fate::Running), count(Fate::Unknown));
     status.failed += lost.len();
     status.silence = silence.filter(|_| status.unknown > 0);
+    let Status { queued, running, done, failed, unknown, .. } = status;
+    status.missing = manifest::planned(results).saturating_sub(queued + running + done + failed + unknown);
+    status.writing = status.missing > 0 && records::is_writing(results);
     Ok(status)
 }
 

@@ -72,7 +72,7 @@ impl<'a> Campaign<'a> {
         let question = self.question();
         let mut missing = Vec::new();
         for names in &self.networks {
-            let name = Network::read(&library, names, results)?.name;
+            let name = Network::read(&library, names, &results.join("max-batch"))?.name.clone();
             let open = |method: &&&SuiteMethod| !there(&rows, &name, method, &question, conditions.limits.seed);
             let methods: Vec<_> = self.methods.iter().filter(open).copied().collect();
             if methods.is_empty() {
@@ -92,6 +92,14 @@ impl<'a> Campaign<'a> {
             });
         }
         Ok(missing)
+    }
+
+    /// Whether a row answers one of the searches.
+    pub fn has(&self, row: &BatchRow) -> bool {
+        let question = self.question();
+        let asked = |names: &&Vec<String>| names.join(" ") == row.instances;
+        let of = |method: &&SuiteMethod| there(std::slice::from_ref(row), &row.network, method, &question, row.seed);
+        self.networks.iter().any(asked) && self.methods.iter().any(of)
     }
 
     fn question(&self) -> Question {
@@ -146,10 +154,7 @@ impl<'a> Campaign<'a> {
                     batches::write(folder, &rows)?;
                 }
             }
-            network.clean();
         }
-        // Holds nothing any more; if it does, that is in nobody's way.
-        let _ = std::fs::remove_dir(folder.join("max-batch"));
         Ok(())
     }
 }

@@ -85,6 +85,14 @@ impl Network {
         Ok(Self { name: first.name.clone(), instances, family, folder: folder.to_owned(), subjects: BTreeMap::new() })
     }
 
+    /// Whether some number of the network at a batch size is beyond what an instance may hold.
+    fn overflows(&self, batch: u64) -> bool {
+        match self.family.at(batch) {
+            Ok(document) => batch > self.family.batches().1 && Instance::new(&document).is_err(),
+            Err(error) => matches!(error, FamilyError::Range { value, .. } if value > 0),
+        }
+    }
+
     /// The network at a batch size, written to a file for the workers.
     ///
     /// # Errors
@@ -102,13 +110,16 @@ impl Network {
         self.subjects.insert(batch, subject.clone());
         Ok(subject)
     }
+}
 
-    /// Removes the files of all batches.
-    pub fn clean(self) {
+/// Removes the files of all batches, and their folder once it is empty.
+impl Drop for Network {
+    fn drop(&mut self) {
+        // What is left behind can be made again and is in nobody's way.
         for subject in self.subjects.values() {
-            // What is left behind can be made again and is in nobody's way.
             let _ = std::fs::remove_file(&subject.path);
         }
+        let _ = std::fs::remove_dir(&self.folder);
     }
 }
 
@@ -153,6 +164,9 @@ struct Search<'a> {
 impl Search<'_> {
     fn probe(&mut self, batch: u64) -> Result<Verdict, Failure> {
         if self.skipped.is_some() {
+            return Ok(Verdict::Unknown);
+        }
+        if self.network.overflows(batch) {
             return Ok(Verdict::Unknown);
         }
         let subject = self.network.at(batch)?;
@@ -260,7 +274,7 @@ pub fn guess(rows: &[BatchRow], network: &str) -> u64 {
 }
 
 /// Time of store-all, and of some forward passes more.
-fn time_limit(subject: &Subject, extra_forwards: f64) -> u64 {
+pub fn time_limit(subject: &Subject, extra_forwards: f64) -> u64 {
     let extra = forward_time(&subject.instance) as f64 * extra_forwards;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative; saturates")]
     let extra = extra as u64;

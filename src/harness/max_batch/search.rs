@@ -29,7 +29,7 @@ pub struct Found {
 /// Those of `probe`.
 pub fn largest<E>(guess: u64, most: u64, probe: impl FnMut(u64) -> Result<Verdict, E>) -> Result<Found, E> {
     let guess = guess.clamp(1, most);
-    let mut bracket = Bracket { low: 0, high: most + 1, found: Found::default(), probe };
+    let mut bracket = Bracket { low: 0, high: most.saturating_add(1), found: Found::default(), probe };
     let mut step = (guess / 8).max(1);
     if bracket.ask(guess)? {
         while bracket.high > most && bracket.low < most {

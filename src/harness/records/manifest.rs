@@ -45,6 +45,18 @@ pub struct Session {
     pub crates: BTreeMap<String, String>,
     /// The instances of the suite.
     pub instances: Vec<InstanceEntry>,
+    /// How many rows it meant to leave; nothing from the tasks of a cluster, whose batches say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Planned>,
+}
+
+/// Rows, and searches for a batch size, as a run found them when it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Planned {
+    /// Those that were there.
+    pub there: usize,
+    /// Those that it was to make.
+    pub to_come: usize,
 }
 
 /// An instance of a session.
@@ -89,6 +101,16 @@ fn append(folder: &Path, lines: &str) -> Result<(), Failure> {
 pub fn read(folder: &Path) -> Vec<Session> {
     let text = std::fs::read_to_string(path(folder)).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// How many rows a folder has once every run that began there has come to its end; none where no run says so.
+pub fn planned(folder: &Path) -> usize {
+    let sessions = read(folder).into_iter().filter_map(|session| session.planned);
+    // One that found nothing began afresh.
+    sessions.fold(
+        0,
+        |most, Planned { there, to_come }| if there == 0 { to_come } else { most.max(there.saturating_add(to_come)) },
+    )
 }
 
 fn path(folder: &Path) -> PathBuf {

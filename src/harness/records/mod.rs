@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::ground::failure::Failure;
 use crate::ground::text;
 pub use columns::{COLUMNS, SCHEMA_VERSION};
-pub use writer::{Existing, Writer};
+pub use writer::{Existing, Writer, is_writing};
 
 /// How a row ended: a method's termination, or that the method does not support the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -145,6 +145,28 @@ impl Record {
         limits.map(Ending::Ran).contains(&self.termination)
     }
 
+    /// The first column whose number cannot be: no finite one, or a negative number of seconds.
+    fn impossible(&self) -> Option<&'static str> {
+        let seconds = [
+            ("build_seconds", self.build_seconds),
+            ("solve_seconds", self.solve_seconds),
+            ("wall_seconds", Some(self.wall_seconds)),
+            ("cpu_seconds", Some(self.cpu_seconds)),
+            ("time_limit_seconds", self.time_limit_seconds),
+            ("cpu_limit_seconds", self.cpu_limit_seconds),
+        ];
+        let parts = [("overhead", self.overhead), ("overhead_default", self.overhead_default)];
+        let seconds =
+            seconds.iter().find(|(_, value)| value.is_some_and(|value| !(0.0..f64::INFINITY).contains(&value)));
+        let part = parts.iter().find(|(_, value)| value.is_some_and(|value| !value.is_finite()));
+        seconds.or(part).map(|(column, _)| *column)
+    }
+
+    /// The limits that it was made under.
+    pub fn limits(&self) -> String {
+        limits(self.time_limit_seconds, self.cpu_limit_seconds, self.memory_limit_bytes)
+    }
+
     /// Whether the row carries a checked schedule that meets the budget.
     pub fn is_solved(&self) -> bool {
         let refused = matches!(
@@ -154,6 +176,17 @@ impl Record {
         );
         self.simulated_time.is_some() && !refused
     }
+}
+
+/// Limits as the command line has them.
+pub fn limits(time: Option<f64>, cpu: Option<f64>, memory: Option<u64>) -> String {
+    let given = [
+        time.map(|seconds| format!("--time-limit {seconds}")),
+        cpu.map(|seconds| format!("--cpu-limit {seconds}")),
+        memory.map(|bytes| format!("--memory-limit {bytes}")),
+    ];
+    let given: Vec<String> = given.into_iter().flatten().collect();
+    if given.is_empty() { "no limits".into() } else { given.join(" ") }
 }
 
 /// One line of text: line breaks become spaces, for a row is a line.
@@ -201,13 +234,13 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Kept, Failure> {
             match row(line) {
                 Ok(record) => records.push(record),
                 // A line that was torn in the middle of a block may still end in a line break.
-                Err(_) if last => break,
-                Err(error) => {
+                Err(Wrong::Torn(_)) if last => break,
+                Err(Wrong::Torn(words) | Wrong::Value(words)) => {
                     return Err(Failure::input(format!(
                         "{}: line {}: {}; mend or remove the line",
                         path.display(),
                         index + 1,
-                        one_line(&error.to_string())
+                        one_line(&words)
                     )));
                 }
             }
@@ -223,6 +256,9 @@ fn other_columns(path: &Path, header: &[u8], rows: &[u8]) -> Failure {
     let version = version.and_then(|text| text.parse::<u32>().ok()).filter(|_| header.starts_with(b"schema_version,"));
     let path = path.display();
     Failure::input(match version {
+        Some(SCHEMA_VERSION) => {
+            format!("{path}: line 1: {}; take the file as bench wrote it", difference(&String::from_utf8_lossy(header)))
+        }
         Some(version) => format!(
             "{path}: its columns are of version {version}, and this bench reads version {SCHEMA_VERSION}; run the suite \
              again (--force here, or --out elsewhere), or read it with the bench that wrote it"
@@ -233,10 +269,59 @@ fn other_columns(path: &Path, header: &[u8], rows: &[u8]) -> Failure {
     })
 }
 
-fn row(line: &[u8]) -> Result<Record, csv::Error> {
-    let reader = csv::ReaderBuilder::new().has_headers(false).from_reader(line);
-    let mut rows = reader.into_deserialize();
-    rows.next().unwrap_or_else(|| Err(csv::Error::from(std::io::Error::other("an empty line"))))
+/// In what a line of names differs from that of the columns.
+fn difference(header: &str) -> String {
+    let found: Vec<&str> = header.trim_end().split(',').collect();
+    let missing = COLUMNS.iter().map(|(name, _)| *name).find(|name| !found.contains(name));
+    let unknown = found.iter().find(|name| !COLUMNS.iter().any(|(column, _)| column == *name));
+    match (missing, unknown) {
+        (Some(missing), Some(unknown)) => format!("expected the column {missing}, found {unknown:?}"),
+        (Some(missing), None) => format!("the column {missing} is missing"),
+        (None, Some(unknown)) => format!("there is no column {unknown:?}"),
+        (None, None) => "the columns are in another order, or twice".into(),
+    }
+}
+
+/// Why a line is no row.
+enum Wrong {
+    /// It has not as many fields as a row.
+    Torn(String),
+    /// A field is not what its column holds.
+    Value(String),
+}
+
+fn row(line: &[u8]) -> Result<Record, Wrong> {
+    let torn = |error: csv::Error| Wrong::Torn(error.to_string());
+    let mut fields = csv::StringRecord::new();
+    csv::ReaderBuilder::new().has_headers(false).from_reader(line).read_record(&mut fields).map_err(torn)?;
+    if fields.len() != COLUMNS.len() {
+        return Err(Wrong::Torn(format!("expected {} fields, found {}", COLUMNS.len(), fields.len())));
+    }
+    let wrong = |at: usize, found: &str, holds: &str| {
+        let (column, meaning) = COLUMNS[at];
+        Wrong::Value(format!("{column} is {found:?}; the column holds {holds}{meaning}"))
+    };
+    let record: Record = fields.deserialize(None).map_err(|_| {
+        let at = unreadable(&fields);
+        wrong(at, &fields[at], "")
+    })?;
+    match record.impossible() {
+        Some(column) => {
+            let at = COLUMNS.iter().position(|(name, _)| *name == column).unwrap_or_default();
+            Err(wrong(at, &fields[at], "finite numbers, and no negative seconds: "))
+        }
+        None => Ok(record),
+    }
+}
+
+/// The first field that cannot be read: a row that ends before it is too short, and nothing else.
+fn unreadable(fields: &csv::StringRecord) -> usize {
+    let short = |length: &usize| {
+        let part: csv::StringRecord = fields.iter().take(*length).collect();
+        let read: Result<Record, csv::Error> = part.deserialize(None);
+        read.is_err_and(|error| error.to_string().contains("invalid length"))
+    };
+    (1..fields.len()).take_while(short).last().unwrap_or_default()
 }
 
 /// The folder of results that an argument means: itself, or that of a `records.csv`.
@@ -296,7 +381,7 @@ fn of_file(path: &Path) -> Result<Vec<Record>, Failure> {
 }
 
 /// Rows without those that later ones of the same identity replace, each at the place of the first.
-fn latest(records: Vec<Record>) -> Vec<Record> {
+pub fn latest(records: Vec<Record>) -> Vec<Record> {
     let mut positions: HashMap<Key, usize> = HashMap::new();
     let mut kept: Vec<Record> = Vec::with_capacity(records.len());
     for record in records {
@@ -368,6 +453,44 @@ pub mod tests {
             host: "a, \"b\"".into(),
             timestamp: "2026-11-21T10:09:08Z".into(),
         }
+    }
+
+    /// What reading says of a file of one good row, one that is changed, and a good one again.
+    fn refused(change: impl Fn(&mut Record), replaced: (&str, &str)) -> String {
+        let mut changed = example("m", None);
+        change(&mut changed);
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        for row in [example("a", None), changed, example("b", None)] {
+            writer.serialize(row).unwrap();
+        }
+        let text = String::from_utf8(writer.into_inner().unwrap()).unwrap().replacen(replaced.0, replaced.1, 1);
+        parse(Path::new("r.csv"), text.as_bytes()).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused_by_column_and_value() {
+        for value in [f64::INFINITY, f64::NAN, -1.0] {
+            let words = refused(|row| row.solve_seconds = Some(value), ("", ""));
+            assert!(words.starts_with("r.csv: line 3: solve_seconds is \""), "{words}");
+            let words = refused(|row| row.wall_seconds = value, ("", ""));
+            assert!(words.contains("wall_seconds is"), "{words}");
+        }
+        let words = refused(|row| row.overhead = Some(f64::NAN), ("", ""));
+        assert!(words.contains("line 3: overhead is \"NaN\"; the column holds finite numbers"), "{words}");
+    }
+
+    #[test]
+    fn an_unreadable_field_and_a_missing_column_are_named() {
+        let words = refused(|row| row.note = "x".into(), (",feasible,", ",finished,"));
+        assert!(
+            words.contains("line 2: termination is \"finished\"; the column holds optimal, gap_reached"),
+            "{words}"
+        );
+        assert!(words.matches("line").count() == 2 && words.ends_with("mend or remove the line"), "{words}");
+        let words = refused(|_| (), (",solve_seconds", ""));
+        assert!(words.contains("line 1: the column solve_seconds is missing"), "{words}");
+        let words = refused(|_| (), (",solve_seconds", ",seconds"));
+        assert!(words.contains("expected the column solve_seconds, found \"seconds\""), "{words}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub enum Existing {
 
 impl Existing {
     /// Whether a row that is there need not be made again.
-    fn counts(self, record: &Record) -> bool {
+    pub fn counts(self, record: &Record) -> bool {
         !(self == Self::Retry && record.is_error())
     }
 }
@@ -169,6 +169,12 @@ impl Writer {
             Failure::failed(format!("{}: cannot write: {error}; choose another folder with --out", self.path.display()))
         })
     }
+}
+
+/// Whether a run is writing to a folder.
+pub fn is_writing(folder: &Path) -> bool {
+    let lock = File::open(folder.join("records.lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// A failure of the file system.

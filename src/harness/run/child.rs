@@ -52,11 +52,16 @@ pub struct Heard {
     pub traces: BTreeMap<usize, Vec<Point>>,
     /// The last schedule reported for each budget.
     pub incumbents: BTreeMap<usize, ScheduleDocument>,
-    /// The first line that was no message.
-    nonsense: Option<String>,
+    /// The first line that was no message, and how many messages came before it.
+    nonsense: Option<(usize, String)>,
 }
 
 impl Heard {
+    /// How many of the messages came before a line that was none.
+    pub fn whole(&self) -> usize {
+        self.nonsense.as_ref().map_or(self.messages.len(), |(before, _)| *before)
+    }
+
     fn note(&mut self, message: Message) {
         match message {
             Message::Progress(progress) => {
@@ -214,7 +219,7 @@ fn read_messages(stdout: ChildStdout, hear: &dyn Fn(&Message)) -> Heard {
                     hear(&message);
                     heard.note(message);
                 }
-                Err(error) => drop(heard.nonsense.get_or_insert_with(|| error.to_string())),
+                Err(error) => drop(heard.nonsense.get_or_insert_with(|| (heard.messages.len(), error.to_string()))),
             },
         }
     }
@@ -289,9 +294,13 @@ pub fn starved(words: &str) -> bool {
 
 /// What is wrong with the messages of a worker that ended well.
 fn incomplete(heard: &Heard, who: &str) -> Option<(Termination, String)> {
-    if let Some(error) = &heard.nonsense {
+    if let Some((_, error)) = &heard.nonsense {
         return Some((Termination::Error, format!("{who} wrote something that is no message: {error}")));
     }
-    let done = matches!(heard.messages.last(), Some(Message::Done));
-    (!done).then(|| (Termination::Error, format!("{who} ended early without a word")))
+    let words = match heard.messages.last() {
+        Some(Message::Done) => return None,
+        Some(_) => format!("{who} ended without a last message of the kind \"done\""),
+        None => format!("{who} ended early without a word"),
+    };
+    Some((Termination::Error, words))
 }

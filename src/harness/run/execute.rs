@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use remat_core::Instance;
 use remat_core::schedule::ScheduleDocument;
 use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Limits, Termination};
@@ -17,8 +18,9 @@ use super::logs;
 use super::plan::{Run, RunBudget};
 use super::program;
 use crate::ground::host::{Host, SOURCES, VERSION, timestamp};
-use crate::harness::baseline::overhead;
-use crate::harness::records::{Ending, Record, SCHEMA_VERSION, Skipped, one_line};
+use crate::ground::size::Budget;
+use crate::harness::baseline::{Baseline, overhead};
+use crate::harness::records::{Ending, Record, SCHEMA_VERSION, Skipped, limits, one_line};
 
 /// What all runs of a command have in common.
 #[derive(Clone, Debug)]
@@ -38,6 +40,12 @@ pub struct Conditions {
 }
 
 impl Conditions {
+    /// The limits of a row, as the command line has them.
+    pub fn limits_in_words(&self) -> String {
+        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
+        limits(seconds(self.limits.time), seconds(self.cpu_limit), self.memory_limit_bytes)
+    }
+
     /// Everything that decides a row, as text.
     pub fn key(&self, run: &Run, budget: &RunBudget) -> String {
         let Self { limits, memory_limit_bytes, cpu_limit, .. } = self;
@@ -172,14 +180,21 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         peak_rss_bytes: outcome.peak_rss_bytes,
         ..blank(run, budget, conditions)
     };
+    let foreign = !run.command.is_empty();
+    // Of a program, what follows a line that is no message is not believed.
+    let whole = if foreign { outcome.heard.whole() } else { usize::MAX };
+    let mut last = None;
     let Heard { messages, mut traces, mut incumbents, .. } = outcome.heard;
-    for message in messages {
+    for message in messages.into_iter().take(whole) {
         match message {
             Message::Answer(answer) if answer.index >= budgets.len() => {
                 let words = format!("{} answers budget {} of {}", run.who(), answer.index, budgets.len());
                 otherwise = Some((Ending::Ran(Termination::Error), words));
             }
-            Message::Answer(answer) => drop(answers.insert(answer.index, checked(run, *answer))),
+            Message::Answer(answer) => {
+                last = Some(answer.index);
+                answers.insert(answer.index, *answer);
+            }
             Message::Skipped { reason } => otherwise = Some((Ending::Skipped(Skipped::Skipped), reason)),
             Message::Failed { message } => {
                 let starved = child::starved(&message);
@@ -190,12 +205,27 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         }
     }
     let given: Vec<f64> = answers.values().filter_map(|answer| answer.given_after).collect();
+    // A program that goes wrong fails a row: that of its last answer, where all budgets are answered.
+    let wrong = matches!(otherwise, Some((Ending::Ran(Termination::Error), _)));
+    let broken = last.filter(|_| foreign && wrong && answers.len() == budgets.len());
     let (ending, words) =
         otherwise.unwrap_or((Ending::Ran(Termination::Error), format!("{} gave no answer", run.who())));
     let attempt = |(index, budget): (usize, &RunBudget)| {
-        let trace = since_begun(traces.remove(&index).unwrap_or_default(), &given);
-        if let Some(answer) = answers.remove(&index) {
-            return Attempt::Done(Row { trace, ..answered(run, budget, answer, template(budget)) });
+        let answer = answers.remove(&index);
+        let trace = traces.remove(&index).unwrap_or_default();
+        let refused = answer.as_ref().and_then(program::refused);
+        let refused = refused.or_else(|| program::impossible(answer.as_ref(), &trace, outcome.wall_seconds));
+        if let Some(note) = refused.filter(|_| foreign) {
+            let answer = AnswerDocument { note, ..cut_short(index, Termination::Error, None, &[]) };
+            return Attempt::Done(answered(run, budget, answer, template(budget)));
+        }
+        let trace = since_begun(trace, &given);
+        if let Some(answer) = answer {
+            let mut row = Row { trace, ..answered(run, budget, answer, template(budget)) };
+            if broken == Some(index) && !row.record.is_error() {
+                row.record = Record { termination: ending, error: one_line(&words), ..row.record };
+            }
+            return Attempt::Done(row);
         }
         let Ending::Ran(termination) = ending else {
             let record = Record { termination: ending, note: one_line(&words), ..template(budget) };
@@ -207,14 +237,6 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
     };
     budgets.iter().enumerate().map(attempt).collect()
-}
-
-/// An answer; of a program that says what it cannot know, an error.
-fn checked(run: &Run, answer: AnswerDocument) -> AnswerDocument {
-    match program::refused(&answer).filter(|_| !run.command.is_empty()) {
-        Some(note) => AnswerDocument { note, ..cut_short(answer.index, Termination::Error, None, &[]) },
-        None => answer,
-    }
 }
 
 /// A trace that counts from when the method turned to its budget: after the last answer to another one that was
@@ -253,33 +275,81 @@ fn cut_short(
 
 fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Record) -> Row {
     let claim = answer.claim.unwrap_or(template.claim);
-    let Verdict { termination, simulation, class, error } = judge(&run.subject.instance, budget.bytes, claim, &answer);
+    let verdict = judge(&run.subject.instance, budget.bytes, claim, &answer);
     // Nothing is known of what a bound without a claim holds for: that of a worker that was stopped before it said so.
     let bounds = claim.strength != Strength::Heuristic;
-    let baseline = run.subject.baseline;
-    let time = simulation.as_ref().map(|simulation| simulation.time);
     // What a method says of its own failure is the error.
-    let failed = termination == Termination::Error && error.is_empty();
-    let error = if failed { &answer.note } else { &error };
+    let failed = verdict.termination == Termination::Error && verdict.error.is_empty();
+    let error = if failed { &answer.note } else { &verdict.error };
     let record = Record {
-        termination: Ending::Ran(termination),
+        termination: Ending::Ran(verdict.termination),
         claim,
-        schedule_class: class,
         claimed_time: answer.claimed_time,
         claimed_peak: answer.claimed_peak_bytes,
-        simulated_time: time,
-        simulated_peak: simulation.as_ref().map(|simulation| simulation.peak_bytes),
-        overhead: time.and_then(|time| overhead(time, baseline.time)),
-        overhead_default: time.and_then(|time| overhead(time, baseline.default_time)),
         lower_bound: answer.lower_bound.filter(|_| bounds),
-        recomputations: simulation.as_ref().map(remat_core::Simulation::recomputations),
         build_seconds: answer.build_seconds,
         solve_seconds: answer.solve_seconds,
         note: one_line(&answer.note),
         error: one_line(error),
-        ..template
+        ..simulated(run.subject.baseline, &verdict, template)
     };
-    Row { record, schedule: answer.schedule.filter(|_| simulation.is_some()), trace: vec![] }
+    Row { record, schedule: answer.schedule.filter(|_| verdict.simulation.is_some()), trace: vec![] }
+}
+
+/// A row with the columns that the simulator decides.
+fn simulated(baseline: Baseline, verdict: &Verdict, row: Record) -> Record {
+    let simulation = verdict.simulation.as_ref();
+    let time = simulation.map(|simulation| simulation.time);
+    Record {
+        schedule_class: verdict.class,
+        simulated_time: time,
+        simulated_peak: simulation.map(|simulation| simulation.peak_bytes),
+        overhead: time.and_then(|time| overhead(time, baseline.time)),
+        overhead_default: time.and_then(|time| overhead(time, baseline.default_time)),
+        recomputations: simulation.map(remat_core::Simulation::recomputations),
+        ..row
+    }
+}
+
+/// A row with every column that follows from the instance and the schedule made anew, and what is wrong with its answer.
+///
+/// # Errors
+/// Store-all is impossible on the instance, or the budget is none.
+pub fn judged(
+    instance: &Instance,
+    row: &Record,
+    schedule: Option<ScheduleDocument>,
+) -> Result<(Record, String), String> {
+    let baseline =
+        Baseline::new(instance).map_err(|error| format!("store-all is illegal on this instance: {error}"))?;
+    let budget_size = if row.budget.is_empty() {
+        None
+    } else {
+        let budget: Budget = row.budget.parse().map_err(|error| format!("budget: {error}"))?;
+        budget.resolve(baseline.peak_bytes)
+    };
+    let row = Record { budget_size, ..about(instance, baseline, row.clone()) };
+    let Ending::Ran(termination) = row.termination else { return Ok((row, String::new())) };
+    let verdict = judge(instance, budget_size, row.claim, &kept_answer(&row, termination, schedule));
+    Ok((simulated(baseline, &verdict, row), verdict.error))
+}
+
+/// The answer that a row was made from.
+fn kept_answer(record: &Record, termination: Termination, schedule: Option<ScheduleDocument>) -> AnswerDocument {
+    AnswerDocument {
+        index: 0,
+        termination,
+        schedule,
+        claimed_time: record.claimed_time,
+        claimed_peak_bytes: record.claimed_peak,
+        lower_bound: record.lower_bound,
+        claim: Some(record.claim),
+        build_seconds: record.build_seconds,
+        solve_seconds: record.solve_seconds,
+        note: record.note.clone(),
+        given_after: None,
+        used: None,
+    }
 }
 
 /// A row that was kept, judged again as if it had just been computed; nothing where the judge says otherwise than
@@ -305,20 +375,7 @@ pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) 
             Row { record, schedule: None, trace }
         }
         Ending::Ran(termination) => {
-            let answer = AnswerDocument {
-                index: 0,
-                termination,
-                schedule,
-                claimed_time: record.claimed_time,
-                claimed_peak_bytes: record.claimed_peak,
-                lower_bound: record.lower_bound,
-                claim: Some(record.claim),
-                build_seconds: record.build_seconds,
-                solve_seconds: record.solve_seconds,
-                note: record.note.clone(),
-                given_after: None,
-                used: None,
-            };
+            let answer = kept_answer(&record, termination, schedule);
             let mut row = Row { trace, ..answered(run, budget, answer, template) };
             // The words of a worker's death are its own.
             if row.record.error.is_empty() {
@@ -345,19 +402,18 @@ pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) 
 /// A row without results.
 fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
     let instance = &run.subject.instance;
-    let about = run.method.about();
-    let budgeted = about.budgets == BudgetUse::Used;
-    Record {
+    let budgeted = run.method.about().budgets == BudgetUse::Used;
+    let row = Record {
         schema_version: SCHEMA_VERSION,
         suite: run.suite.clone(),
-        instance: instance.name().into(),
-        instance_hash: instance.hash().to_string(),
-        batch_size: instance.provenance().batch_size,
-        times: instance.provenance().times.kind().into(),
+        instance: String::new(),
+        instance_hash: String::new(),
+        batch_size: None,
+        times: String::new(),
         time_unit: instance.units().time,
         memory_unit: instance.units().memory,
-        store_all_time: run.subject.baseline.time,
-        store_all_peak: run.subject.baseline.peak_bytes,
+        store_all_time: 0,
+        store_all_peak: 0,
         method: run.method.id().into(),
         parameters: run.parameters.to_string(),
         claim: run.method.claim(&run.parameters),
@@ -391,5 +447,21 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         git_revision: conditions.host.git_revision.clone(),
         host: conditions.host.name.clone(),
         timestamp: timestamp(),
+    };
+    about(instance, run.subject.baseline, row)
+}
+
+/// A row with the columns that the instance decides.
+fn about(instance: &Instance, baseline: Baseline, row: Record) -> Record {
+    Record {
+        instance: instance.name().into(),
+        instance_hash: instance.hash().to_string(),
+        batch_size: instance.provenance().batch_size,
+        times: instance.provenance().times.kind().into(),
+        time_unit: instance.units().time,
+        memory_unit: instance.units().memory,
+        store_all_time: baseline.time,
+        store_all_peak: baseline.peak_bytes,
+        ..row
     }
 }

@@ -1,6 +1,6 @@
 //! What a suite amounts to: one [`Run`] per instance, method and parameters, with all its budgets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -192,6 +192,12 @@ pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result
         }
     }
     names_differ(&runs)?;
+    // Asked for twice is asked for once.
+    let mut seen = HashSet::new();
+    runs.retain(|run| {
+        let Run { subject, method, parameters, seed, .. } = run;
+        seen.insert((subject.path.clone(), method.id(), parameters.to_string(), *seed))
+    });
     Ok(runs)
 }
 

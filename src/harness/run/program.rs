@@ -20,7 +20,7 @@ use remat_formulations::{
 };
 use serde::Serialize;
 
-use super::job::{AnswerDocument, Job};
+use super::job::{AnswerDocument, Job, Point};
 
 /// Version of what programs read and write.
 pub const VERSION: u32 = 1;
@@ -109,6 +109,18 @@ pub fn refused(answer: &AnswerDocument) -> Option<String> {
              limit, without claim and lower_bound, found {word}"
         )
     })
+}
+
+/// A number of seconds that cannot be, where the program ran for so many.
+pub fn impossible(answer: Option<&AnswerDocument>, trace: &[Point], ran: f64) -> Option<String> {
+    let of_answer =
+        |answer: &AnswerDocument| [("build_seconds", answer.build_seconds), ("solve_seconds", answer.solve_seconds)];
+    let figures = answer.into_iter().flat_map(of_answer);
+    let figures = figures.chain(trace.iter().map(|point| ("the seconds of its progress", Some(point.seconds))));
+    let (name, seconds) = figures
+        .filter_map(|(name, seconds)| Some((name, seconds?)))
+        .find(|(_, seconds)| !(0.0..=ran).contains(seconds))?;
+    Some(format!("a number of seconds cannot be: {name} is {seconds:?}, and the program ran from 0 to {ran:.3} s"))
 }
 
 /// A program as what the harness asks of every method.

@@ -40,6 +40,7 @@ impl Session {
             solvers: solvers(),
             crates: crates(),
             instances,
+            planned: None,
         }
     }
 }

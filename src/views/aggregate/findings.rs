@@ -11,6 +11,7 @@ use super::arena::{Arena, Contestant, Outcome};
 use super::digest::{Cell, Digest, Group, Row};
 use super::measures::shifted_geometric_mean;
 use super::seconds;
+use crate::harness::baseline::overhead;
 
 /// How near to the best known schedules planning is priced: within these parts of their time.
 const WITHIN: [f64; 3] = [0.1, 0.03, 0.01];
@@ -63,8 +64,8 @@ fn together(arena: &Arena) -> Option<String> {
         cases += usize::from(own.time.is_some() || best.is_some());
         match (own.time, best) {
             (Some(time), Some((least, who))) if !proves(least, time) => {
-                let loss = time as f64 / least.max(1) as f64 - 1.0;
-                if worst.as_ref().is_none_or(|(most, _)| loss > *most) {
+                let loss = overhead(time, least).unwrap_or_default();
+                if loss > 0.0 && worst.as_ref().is_none_or(|(most, _)| loss > *most) {
                     worst = Some((loss, format!("{} at {}, to {who}", case.instance, case.budget)));
                 }
             }
@@ -91,7 +92,8 @@ fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
     let saved = |fewer: &dyn Fn(usize, &Outcome) -> bool, more: &dyn Fn(usize, &Outcome) -> bool| {
         let at_budget = |cases: &Vec<usize>| {
             let pair = |&case: &usize| Some((fastest(arena, group, case, fewer)?, fastest(arena, group, case, more)?));
-            let ratios: Vec<f64> = cases.iter().filter_map(pair).map(|(from, to)| to as f64 / from as f64).collect();
+            let pairs = cases.iter().filter_map(pair).filter(|&(from, _)| from > 0);
+            let ratios: Vec<f64> = pairs.map(|(from, to)| to as f64 / from as f64).collect();
             let mean = shifted_geometric_mean(&ratios, 0.0)?;
             Some(format!("{:.1}", 100.0 * (1.0 - mean)))
         };
@@ -149,11 +151,12 @@ fn fastest(arena: &Arena, group: &Group, case: usize, within: &dyn Fn(usize, &Ou
 
 /// The quickest method that comes within some parts of the best, over all counted cases.
 fn planning(arena: &Arena, group: &Group) -> Option<String> {
-    let cases: Vec<usize> = group.counted.iter().flatten().copied().collect();
+    let takes_time = |&case: &usize| fastest(arena, group, case, &|_, _| true) != Some(0);
+    let cases: Vec<usize> = group.counted.iter().flatten().copied().filter(takes_time).collect();
     let loss = |row: &Row| {
         let ratio = |&case: &usize| {
             let time = arena.outcomes[row.contestant][case].as_ref()?.time?;
-            Some(time as f64 / fastest(arena, group, case, &|_, _| true)?.max(1) as f64)
+            Some(time as f64 / fastest(arena, group, case, &|_, _| true)? as f64)
         };
         let ratios: Vec<f64> = cases.iter().map(ratio).collect::<Option<_>>()?;
         Some(shifted_geometric_mean(&ratios, 0.0)? - 1.0)
@@ -235,6 +238,13 @@ mod tests {
             )
         );
         assert_eq!(together(&table(&[("auto", [Some(110); 4])])), None);
+    }
+
+    #[test]
+    fn of_networks_that_take_no_time_no_part_is_said() {
+        let arena = table(&[("revolve", [Some(0); 4]), ("checkmate-ilp", [Some(0); 4]), ("auto", [Some(0); 4])]);
+        let text = sentences(&arena, &Digest::new(&arena)).join("\n");
+        assert!(!text.contains("NaN") && !text.contains("-100") && !text.contains("saves"), "{text}");
     }
 
     #[test]
