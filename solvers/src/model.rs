@@ -75,6 +75,32 @@ impl RowBlock {
         let range = position_of(self.starts[row])..position_of(self.starts[row + 1]);
         self.columns[range.clone()].iter().zip(&self.values[range]).map(|(&c, &v)| (Column(c.cast_unsigned()), v))
     }
+    /// For rows whose greatest activity a whole point exceeds, by however little: not everything that makes it do so, of binary
+    /// columns. To see that takes no sums that are nearly equal. None for a row where `point`, of which `whole` is the rounded
+    /// one, does not exceed that.
+    #[must_use]
+    pub fn covers(&self, whole: &[f64], point: &[f64]) -> Self {
+        let mut covers = Self::default();
+        for row in 0..self.len() {
+            let activity: f64 = self.terms(row).map(|(column, factor)| factor * whole[column.index()]).sum();
+            let mut over = activity - self.upper[row];
+            let raises = |&(column, factor): &(Column, f64)| (whole[column.index()] >= 0.5) == (factor > 0.0);
+            let mut raising: Vec<(Column, f64)> = self.terms(row).filter(raises).collect();
+            raising.sort_by(|left, right| left.1.abs().total_cmp(&right.1.abs()));
+            // Without the small ones it is exceeded as well.
+            raising.retain(|&(_, factor)| {
+                let spare = factor.abs() < over;
+                over -= if spare { factor.abs() } else { 0.0 };
+                !spare
+            });
+            let most = raising.iter().filter(|term| term.1 > 0.0).count() as f64 - 1.0;
+            let signs = || raising.iter().map(|&(column, factor)| (column, factor.signum()));
+            if signs().map(|(column, sign)| sign * point[column.index()]).sum::<f64>() > most + 0.5 {
+                covers.push(f64::NEG_INFINITY, most, signs());
+            }
+        }
+        covers
+    }
     /// Appends all rows of another block.
     pub fn append(&mut self, other: &Self) {
         for row in 0..other.len() {

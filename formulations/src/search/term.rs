@@ -108,24 +108,48 @@ impl Sum {
     }
 }
 
-/// Powers of two that memory and time are divided by: exact, and budget and costs become about 10^4,
-/// against which a tolerance of 10^-6 is a byte in ten gigabytes.
+/// Powers of two that memory and time are divided by: exact, and budget and costs become about 10^4.
+///
+/// Bytes are counted in whole units, of which the largest memory of interest has 2^[`GRAIN`] at most, and rounded down: a
+/// model is a relaxation by less than a unit for each of its terms. In exact bytes a solver can take columns that are whole
+/// within its tolerance for a solution that exceeds the budget by a few bytes, find that it does, and drop the schedules
+/// beside it too: a false proof. Between two sums of units there is more than that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Divisor of bytes.
     pub memory: f64,
     /// Divisor of times.
     pub time: f64,
+    /// Bytes of a unit.
+    unit: u64,
 }
+
+/// Binary digits of the largest memory, in units: a unit is 64 times what a tolerance of 10^-8 is of it.
+const GRAIN: u32 = 20;
 
 impl Scale {
     /// For a memory and a time that are the largest of interest.
     pub fn new(memory: u64, time: u64) -> Self {
-        Self { memory: divisor(memory), time: divisor(time) }
+        let unit = 1 << (u64::BITS - memory.leading_zeros()).saturating_sub(GRAIN);
+        Self { memory: divisor(memory), time: divisor(time), unit }
     }
-    /// Bytes, scaled.
+    /// The same with units of one byte.
+    #[must_use]
+    pub fn exact(self) -> Self {
+        Self { unit: 1, ..self }
+    }
+    /// By how much sums of units may exceed another for rounding, scaled.
+    pub fn rounding(self) -> f64 {
+        (self.unit as f64 / self.memory / 2.0).min(1e-5)
+    }
+    /// Bytes, in whole units, scaled.
     pub fn bytes(self, bytes: u64) -> f64 {
-        bytes as f64 / self.memory
+        (bytes / self.unit * self.unit) as f64 / self.memory
+    }
+    /// A difference of bytes, in whole units, scaled.
+    pub fn difference(self, bytes: i128) -> f64 {
+        let unit = i128::from(self.unit);
+        (bytes.div_euclid(unit) * unit) as f64 / self.memory
     }
     /// A duration, scaled.
     pub fn duration(self, time: u64) -> f64 {

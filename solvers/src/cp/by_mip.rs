@@ -9,7 +9,7 @@ use crate::backend::{Backend, SolverError};
 use crate::cp::backend::{CpBackend, CpCapability, judge_hint};
 use crate::cp::model::{CpModel, Event, Interval, Literal, Rule, Variable};
 use crate::cp::request::{CpOutcome, CpRequest, HintVerdict};
-use crate::model::{Column, Kind, Model};
+use crate::model::{Column, Kind, Model, RowBlock};
 use crate::outcome::{Outcome, Stop};
 use crate::request::Request;
 
@@ -45,22 +45,29 @@ impl CpBackend for ByMip {
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
         let began = Instant::now();
         let (hint, verdict) = judge_hint(model, request);
-        let rows = Rows::of(model);
+        let mut rows = Rows::of(model);
         // Columns beyond the model's own have no value in a hint: only models without them can start.
         let start: Option<Vec<f64>> = matches!(verdict, HintVerdict::Solution { .. })
             .then(|| hint.iter().flatten().map(|&value| value as f64).collect())
             .filter(|start: &Vec<f64>| start.len() == rows.model.columns());
-        let mut asked = Request {
-            time: request.time.map(|time| time.saturating_sub(began.elapsed()).max(Duration::from_millis(1))),
-            threads: request.threads,
-            seed: request.seed,
-            start: start.as_deref(),
-            interrupt: request.interrupt,
-            absolute_gap: 0.5 * rows.unit.min(1.0),
-            ..Request::default()
-        };
-        let outcome = self.solver.solve(&rows.model, &mut asked)?;
-        Ok(translate(model, &rows, hint, verdict, outcome, began.elapsed()))
+        loop {
+            let mut asked = Request {
+                time: request.time.map(|time| time.saturating_sub(began.elapsed()).max(Duration::from_millis(1))),
+                threads: request.threads,
+                seed: request.seed,
+                start: start.as_deref(),
+                interrupt: request.interrupt,
+                absolute_gap: 0.5 * rows.unit.min(1.0),
+                ..Request::default()
+            };
+            let outcome = self.solver.solve(&rows.model, &mut asked)?;
+            let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
+            let covers = outcome.incumbent.as_ref().filter(|_| solved).map(|point| rows.broken(point));
+            match covers.filter(|covers| !covers.is_empty()) {
+                Some(covers) => rows.model.rows.append(&covers),
+                None => return Ok(translate(model, &rows, hint, verdict, outcome, began.elapsed())),
+            }
+        }
     }
 }
 
@@ -83,9 +90,9 @@ fn translate(
     let mut stop = outcome.stop;
     let mut raw_status = outcome.raw_status;
     if let Some(what) = broken {
-        // Within the solver's tolerance, but not a solution in whole numbers.
+        // A solution of the coarser rows, and none in whole numbers: what is proved is a bound.
         raw_status = format!("{raw_status}, but {what}");
-        stop = Stop::Error;
+        stop = if stop == Stop::Optimal { Stop::GapReached } else { stop };
     }
     let worth = values.as_ref().map_or(i64::MAX, |values| model.objective_of(values));
     if let HintVerdict::Solution { objective } = verdict
@@ -103,7 +110,7 @@ fn translate(
         _ => outcome.dual_bound.filter(|bound| bound.is_finite()).map(proved),
     };
     CpOutcome {
-        stop: if stop == Stop::GapReached && bound == objective { Stop::Optimal } else { stop },
+        stop: if stop == Stop::GapReached && bound.is_some() && bound == objective { Stop::Optimal } else { stop },
         values,
         objective,
         bound,
@@ -150,17 +157,22 @@ impl Sum {
     }
 }
 
+/// The largest factor of a row, in units to which factors are rounded: a unit is 64 times what 10^-8 is of it.
+const GRAIN: f64 = 1_048_576.0;
+
 /// The rows of a constraint program.
 struct Rows<'a> {
     source: &'a CpModel,
     model: Model,
     /// What one unit of the objective became.
     unit: f64,
+    /// Rows of binary columns that are rounded in the model, as they are.
+    exact: RowBlock,
 }
 
 impl<'a> Rows<'a> {
     fn of(source: &'a CpModel) -> Self {
-        let mut rows = Self { source, model: Model::default(), unit: 1.0 };
+        let mut rows = Self { source, model: Model::default(), unit: 1.0, exact: RowBlock::default() };
         for &(lower, upper) in &source.domains {
             rows.model.column(lower as f64, upper as f64, 0.0, Kind::Integer);
         }
@@ -208,16 +220,44 @@ impl<'a> Rows<'a> {
 
     fn at_least(&mut self, sum: Sum, lower: f64) {
         let mut sum = sum.merged();
-        // Large bytes are scaled like large costs.
+        // Large bytes are scaled like large costs, and rounded, so that sums differ by more than what a solver takes for whole.
         let largest = sum.terms.iter().map(|(_, factor)| factor.abs()).fold(0.0, f64::max);
-        let mut scale = 1.0;
+        let (mut scale, mut unit) = (1.0, 1.0);
         while largest * scale > 16_384.0 {
             scale /= 2.0;
         }
-        for (_, factor) in &mut sum.terms {
-            *factor *= scale;
+        while largest / unit > GRAIN {
+            unit *= 2.0;
         }
-        self.model.at_least((lower - sum.constant) * scale, sum.terms);
+        let columns =
+            || sum.terms.iter().map(|(column, _)| (self.model.lower[column.index()], self.model.upper[column.index()]));
+        if columns().any(|(lower, _)| lower < 0.0) {
+            unit = 1.0;
+        }
+        if unit > 1.0 && columns().all(|(_, upper)| upper <= 1.0) {
+            let terms = sum.terms.iter().map(|&(column, factor)| (column, -factor));
+            self.exact.push(f64::NEG_INFINITY, sum.constant - lower, terms);
+        }
+        // Upwards: the row becomes weaker.
+        let rounded = |bytes: f64| (bytes / unit).ceil() * unit * scale;
+        for (_, factor) in &mut sum.terms {
+            *factor = rounded(*factor);
+        }
+        self.model.at_least(rounded(lower - sum.constant), sum.terms);
+    }
+
+    /// Rows against a point of the rounded model that is none of the exact one.
+    fn broken(&self, point: &[f64]) -> RowBlock {
+        let whole: Vec<f64> = point.iter().map(|value| value.round()).collect();
+        let over = (0..self.exact.len()).filter(|&row| {
+            let terms = self.exact.terms(row);
+            terms.map(|(column, factor)| factor * whole[column.index()]).sum::<f64>() > self.exact.upper[row]
+        });
+        let mut rows = RowBlock::default();
+        for row in over {
+            rows.push(f64::NEG_INFINITY, self.exact.upper[row], self.exact.terms(row));
+        }
+        rows.covers(&whole, point)
     }
 
     /// Least and greatest value of a sum over the domains.

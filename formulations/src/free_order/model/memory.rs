@@ -6,8 +6,8 @@ use super::Intervals;
 use crate::free_order::graph::Way;
 use crate::search::term::{Sum, Term};
 
-/// Largest violation of a memory row that counts as none, in scaled units.
-const TOLERANCE: f64 = 1e-5;
+/// Less of a run than this is none.
+const NONE: f64 = 1e-5;
 
 /// By how much a tensor is there during the first runs of the path, from one position on until before another.
 pub(super) struct Piece {
@@ -115,7 +115,7 @@ impl<'g> Intervals<'g> {
             let makes = way.makes.iter().filter(|made| way.reads.binary_search(made).is_err());
             let touched: f64 = way.reads.iter().chain(makes).map(|&tensor| there(tensor)).sum();
             let memory = all - touched + self.scale.bytes(way.touched_bytes) * run;
-            (run > TOLERANCE && memory > self.room + TOLERANCE).then_some(Over { inside, way: index, memory })
+            (run > NONE && memory > self.room() + self.scale.rounding()).then_some(Over { inside, way: index, memory })
         })
     }
 
@@ -160,6 +160,22 @@ impl<'g> Intervals<'g> {
         over
     }
 
+    /// Rows against whole vectors that are over the budget by less than a unit for each tensor.
+    pub(super) fn over_by_bytes(&mut self, values: &[f64]) -> RowBlock {
+        let whole: Vec<f64> = values.iter().map(|value| value.round()).collect();
+        let exact = self.scale.exact();
+        let units = std::mem::replace(&mut self.scale, exact);
+        let mut rows = self.over_memory(&whole);
+        for (interval, &point) in self.points.iter().enumerate() {
+            let sum = self.memory(interval, self.graph.path[point]);
+            if sum.value(&whole) > self.room() + self.scale.rounding() {
+                rows.push(f64::NEG_INFINITY, self.room() - sum.constant, sum.terms);
+            }
+        }
+        self.scale = units;
+        rows.covers(&whole, values)
+    }
+
     /// The memory rows that a vector violates: of each interval the worst of either kind.
     pub(super) fn over_memory(&self, values: &[f64]) -> RowBlock {
         let mut rows = RowBlock::default();
@@ -167,7 +183,7 @@ impl<'g> Intervals<'g> {
             for over in [self.steps_over(interval, values), self.runs_over(interval, values)] {
                 if let Some(worst) = over.iter().max_by(|left, right| left.memory.total_cmp(&right.memory)) {
                     let sum = self.memory_inside(interval, worst.inside, worst.way);
-                    rows.push(f64::NEG_INFINITY, self.room - sum.constant, sum.terms);
+                    rows.push(f64::NEG_INFINITY, self.room() - sum.constant, sum.terms);
                 }
             }
         }

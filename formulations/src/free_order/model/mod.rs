@@ -25,8 +25,8 @@ pub struct Intervals<'g> {
     pub points: Vec<usize>,
     model: Model,
     scale: Scale,
-    /// Bytes beside fixed ones and inputs, scaled.
-    room: f64,
+    /// Bytes beside fixed ones and inputs. These alone may exceed the budget.
+    room: i128,
     /// By operator, the intervals in which it may run and that may be of use.
     spans: Vec<Option<(usize, usize)>>,
     /// By operator, the interval of its first run where that is the same in all schedules, and that run.
@@ -61,8 +61,7 @@ impl<'g> Intervals<'g> {
             graph,
             model: Model::default(),
             scale,
-            // Signed: fixed bytes alone may exceed the budget.
-            room: scale.bytes(room) - scale.bytes(graph.base_bytes.saturating_sub(budget)),
+            room: i128::from(budget) - i128::from(graph.base_bytes),
             homes: homes(graph, &points),
             points,
             own: vec![Vec::new(); graph.nodes.len()],
@@ -291,7 +290,12 @@ impl<'g> Intervals<'g> {
             }
         }
         let memory = self.memory(interval, end);
-        self.model.at_most(self.room - memory.constant, memory.terms);
+        self.model.at_most(self.room() - memory.constant, memory.terms);
+    }
+
+    /// What the budget leaves beside what is always there, scaled.
+    fn room(&self) -> f64 {
+        self.scale.difference(self.room)
     }
 
     /// Memory during the first run that ends an interval.
@@ -299,7 +303,7 @@ impl<'g> Intervals<'g> {
         let tensors = self.graph.tensors.iter().zip(&self.there[interval]);
         let mut sum = Sum::of(tensors.map(|(tensor, &there)| (self.scale.bytes(tensor.bytes), there)));
         for (way, &own) in self.first_ways(end) {
-            sum.add(way.beside as f64 / self.scale.memory, own);
+            sum.add(self.scale.difference(way.beside), own);
         }
         sum.merge();
         sum
@@ -386,6 +390,9 @@ impl Relaxation for Intervals<'_> {
         if pass == Pass::Relaxed {
             let paths = paths(self.graph);
             rows.append(&paths.violated(self.intervals(), |interval| self.section(&paths, interval), point));
+        }
+        if pass == Pass::Whole && rows.is_empty() {
+            rows = self.over_by_bytes(point);
         }
         self.model.rows.append(&rows);
         rows

@@ -8,8 +8,6 @@ use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
 use crate::staged::graph::Way;
 
-/// Largest violation of a memory row that counts as none, in scaled units.
-const TOLERANCE: f64 = 1e-5;
 /// So many violated rows of either kind are taken from a block at a time.
 const ALIKE: usize = 3;
 
@@ -32,15 +30,15 @@ fn push(pieces: &mut Vec<Piece>, value: usize, from: usize, until: usize, there:
 
 impl Linear<'_> {
     /// When each value is there in a stage, and the memory of those that are all the time.
-    pub(super) fn lives_in(&mut self, block: usize) -> (Vec<Piece>, f64) {
+    pub(super) fn lives_in(&mut self, block: usize) -> (Vec<Piece>, u64) {
         let graph = self.graph;
         let stage = self.blocks[block].first;
-        let (mut pieces, mut always) = (Vec::new(), 0.0);
+        let (mut pieces, mut always) = (Vec::new(), 0);
         for (at, value) in graph.values.iter().enumerate().filter(|(_, value)| value.producer <= stage) {
             match (self.keep[block][at], self.keep[block + 1][at]) {
                 (Term::Zero, _) if !self.may_run(block, value.producer) => continue,
                 (Term::One, Term::One) => {
-                    always += self.bytes(at);
+                    always += value.bytes;
                     continue;
                 }
                 _ => {}
@@ -163,7 +161,7 @@ impl Linear<'_> {
     fn memory(&self, block: usize, place: usize) -> Sum {
         let mut sum = self.transient(block, place);
         let (pieces, always) = &self.pieces[block];
-        sum.constant += always;
+        sum.constant += self.scale.bytes(*always);
         for piece in pieces.iter().filter(|piece| (piece.from..piece.until).contains(&place)) {
             sum = sum.plus(self.bytes(piece.value), &piece.there);
         }
@@ -182,7 +180,7 @@ impl Linear<'_> {
             changes[piece.from - base] += memory;
             changes[piece.until - base] -= memory;
         }
-        let mut there = *always;
+        let mut there = self.scale.bytes(*always);
         let places = (base..=last).filter_map(|place| {
             there += changes[place - base];
             let memory = || there + self.transient(block, place).value(point);
@@ -233,12 +231,12 @@ impl Linear<'_> {
         let mut rows = RowBlock::default();
         for block in (0..self.blocks.len()).filter(|&block| self.is_open(block)) {
             let worst = |mut steps: Vec<(usize, f64)>, most: usize| {
-                steps.retain(|step| step.1 > self.capacity + TOLERANCE);
+                steps.retain(|step| step.1 > self.capacity() + self.scale.rounding());
                 steps.sort_by(|left, right| right.1.total_cmp(&left.1));
                 steps.truncate(most);
                 steps
             };
-            let mut push = |sum: Sum| rows.push(f64::NEG_INFINITY, self.capacity - sum.constant, sum.terms);
+            let mut push = |sum: Sum| rows.push(f64::NEG_INFINITY, self.capacity() - sum.constant, sum.terms);
             let single = self.is_single(block);
             for (place, _) in worst(self.memory_values(block, point), if single { 1 } else { ALIKE }) {
                 push(self.memory(block, place));
@@ -261,7 +259,9 @@ impl Linear<'_> {
     pub fn has_hopeless_row(&self) -> bool {
         // All that depends on a column adds memory.
         let nothing = vec![0.0; self.model.columns()];
-        let over = |block| self.memory_values(block, &nothing).iter().any(|place| place.1 > self.capacity + TOLERANCE);
+        let over = |block| {
+            self.memory_values(block, &nothing).iter().any(|place| place.1 > self.capacity() + self.scale.rounding())
+        };
         let rows = &self.model.rows;
         (0..rows.len()).any(|row| rows.upper[row] < 0.0 && rows.terms(row).next().is_none())
             || self.open_stages().into_iter().any(over)
@@ -276,13 +276,13 @@ impl Linear<'_> {
             for place in (0..=stage).filter(|&place| self.may_run(block, place)).collect::<Vec<_>>() {
                 let meaning = Meaning::Memory { stage, position: place };
                 self.meanings.push(meaning);
-                let column = self.model.column(0.0, self.capacity, 0.0, Kind::Continuous);
+                let column = self.model.column(0.0, self.capacity(), 0.0, Kind::Continuous);
                 self.measured.push((column, block, place));
                 let mut sum = Sum::of([(-1.0, Term::Column(column))]);
                 let (pieces, always) = &self.pieces[block];
                 match before {
                     Some((_, before)) => sum.add(1.0, before),
-                    None => sum.constant += always,
+                    None => sum.constant += self.scale.bytes(*always),
                 }
                 let was = |piece: &Piece| before.is_some_and(|(at, _)| (piece.from..piece.until).contains(&at));
                 for piece in pieces {
@@ -296,11 +296,29 @@ impl Linear<'_> {
                 self.model.equal(-sum.constant, sum.terms);
                 let transient = self.transient(block, place);
                 if !transient.is_nothing() {
-                    self.row(transient.plus(1.0, &Sum::of([(1.0, Term::Column(column))])), self.capacity);
+                    self.row(transient.plus(1.0, &Sum::of([(1.0, Term::Column(column))])), self.capacity());
                 }
                 before = Some((place, Term::Column(column)));
             }
         }
+    }
+
+    /// What the budget leaves, scaled.
+    fn capacity(&self) -> f64 {
+        self.scale.bytes(self.room)
+    }
+
+    /// Rows against whole points that are over the budget by less than a unit for each value.
+    pub(super) fn over_by_bytes(&mut self, point: &[f64]) -> RowBlock {
+        let mut whole: Vec<f64> = point.iter().map(|value| value.round()).collect();
+        for (column, sums) in &self.largest {
+            whole[column.index()] = sums.iter().map(|sum| sum.value(&whole)).fold(0.0, f64::max);
+        }
+        let exact = self.scale.exact();
+        let units = std::mem::replace(&mut self.scale, exact);
+        let rows = self.violated(&whole).covers(&whole, point);
+        self.scale = units;
+        rows
     }
 
     /// Columns of memory in a point whose other columns are set.

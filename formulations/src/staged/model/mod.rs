@@ -49,7 +49,8 @@ pub struct Linear<'a> {
     /// For each block, its time beyond that of its first runs, each the fastest way.
     pub costs: Vec<Sum>,
     scale: Scale,
-    capacity: f64,
+    /// Bytes that the budget leaves.
+    room: u64,
     /// Time of which the objective knows nothing.
     fixed: u64,
     /// S\[k,a\]: value a is kept into block k (one row more, for the end); nothing between stages that are settled.
@@ -59,7 +60,7 @@ pub struct Linear<'a> {
     /// R\[k,i,w\]: operator i runs again in block k by way w.
     again: Vec<Vec<Vec<Term>>>,
     /// By block, what is there from when until when, and the memory of what is there all the time.
-    pieces: Vec<(Vec<Piece>, f64)>,
+    pieces: Vec<(Vec<Piece>, u64)>,
     /// By longer block and value, what is there when the last stage begins, or whenever it was not made again before.
     idle: Vec<Vec<Sum>>,
     /// By stage, what is certain where nothing at its ends is open.
@@ -119,7 +120,7 @@ impl<'a> Linear<'a> {
             costs: vec![Sum::default(); blocks.len()],
             blocks,
             scale,
-            capacity: scale.bytes(room),
+            room,
             fixed: graph.least_time(),
             keep: Vec::new(),
             own: vec![Vec::new(); graph.len()],
@@ -367,6 +368,9 @@ impl separation::Relaxation for Linear<'_> {
         if pass == separation::Pass::Relaxed && self.settled.iter().all(Option::is_none) {
             let paths = paths::paths(self.graph);
             rows.append(&paths.violated(self.blocks.len(), |block| self.section(&paths, block), point));
+        }
+        if pass == separation::Pass::Whole && rows.is_empty() {
+            rows = self.over_by_bytes(point);
         }
         self.model.rows.append(&rows);
         rows
