@@ -99,7 +99,7 @@ class Machine:
             self._runs: dict[tuple[int, str], Callable[[], None]] = {}
             self._steps = [self._bound(index, step) for index, step in enumerate(plan.steps)]
             self._loss = self.values.getter(trace.capture.loss)
-            self._gradients = {name: self.values.getter(node) for node, name in trace.capture.gradients.items()}
+            self._gradients = {name: self.values.getter(node) for name, node in trace.capture.gradients.items()}
             self._late = [(buffer, self.values.fresh(node)) for node, buffer in late]
 
     @property
@@ -127,22 +127,16 @@ class Machine:
     def _state(
         self, placeholders: dict[fx.Node, torch.Tensor]
     ) -> tuple[dict[fx.Node, list[tuple[int, torch.Tensor]]], list[tuple[fx.Node, torch.Tensor]]]:
-        """New values of buffers come out in the order of the buffers; each is made by a node that reads its own."""
+        """New values of buffers: with the node that makes them, or after the iteration."""
         by_node: dict[fx.Node, list[tuple[int, torch.Tensor]]] = {}
         late: list[tuple[fx.Node, torch.Tensor]] = []
         made_by = {operator.node for operator in self.trace.operators}
-        open_buffers = list(self.trace.capture.buffers)
-        for node in self.trace.capture.new_state:
+        for node, buffer in self.trace.capture.new_state:
             owner = self.values.of(node)
-            while open_buffers and open_buffers[0] not in owner.node.all_input_nodes:
-                open_buffers.pop(0)
-            if not open_buffers:
-                raise ProfilerError(f"cannot tell which buffer '{node.name}' of the graph is the new value of")
-            buffer = placeholders[open_buffers.pop(0)]
             if owner.node in made_by and owner.index is not None:
-                by_node.setdefault(owner.node, []).append((owner.index, buffer))
+                by_node.setdefault(owner.node, []).append((owner.index, placeholders[buffer]))
             else:
-                late.append((node, buffer))
+                late.append((node, placeholders[buffer]))
         return by_node, late
 
     def _bound(self, index: int, step: Step) -> Callable[[], None]:
@@ -279,12 +273,13 @@ class Machine:
         self.held.clear()
         try:
             self._take(inputs)
+            late = [(buffer, new().clone()) for buffer, new in self._late]  # of buffers as they are now
             self._prepare_random()
             self._execute(stamps if account is None else _Bookkeeper(self, account))
             if stamps is not None:
                 stamps.mark()
-            for buffer, new in self._late:
-                buffer.copy_(new())
+            for buffer, new in late:
+                buffer.copy_(new)
             return Result(self._present(self._loss), self._present_all())
         finally:
             self.held.clear()
