@@ -20,7 +20,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from remat_profiler.documents import Instance, fixed_bytes
 
 from . import planner, store
-from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
+from .apply import Graphs, keep_what_is_overwritten, kept_at_the_cut, order_of_set, scheduled, tagged
 from .arena import Arena
 from .budget import Budget
 from .costs import MODELS, Costs, Workspaces, costs_for, without_fakes
@@ -39,7 +39,7 @@ _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 _CHANNELS_LAST_GAIN = 0.05
 # The part of a budget that is left to rests of blocks on a GPU.
 _RESTS = 0.01
-_FORMAT = 7
+_FORMAT = 8
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,7 @@ class Partitioner:
         self.forward_outputs = num_fwd_outputs
 
         def stock() -> Graphs:
+            keep_what_is_overwritten(module)
             return min_cut_rematerialization_partition(
                 module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
                 static_lifetime_input_indices=list(static_lifetime_input_indices or ()), **options)

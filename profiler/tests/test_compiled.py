@@ -273,6 +273,56 @@ def test_compiled_dropout_repeats_its_numbers_from_the_seed():
     assert worst(expected, found) < 1e-5
 
 
+class _Average(nn.Module):
+    """Scales by a buffer, a copy of which the backward pass reads, and then writes to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest = nn.Linear(64, 64), mlp(depth=4)[0]
+        self.register_buffer("scale", torch.full((64,), 1.5))
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x)) * self.scale.clone()
+        with torch.no_grad():
+            self.scale.mul_(0.5).add_(h.mean(0))
+        return self.rest(h)
+
+
+@pytest.mark.parametrize(("apply", "budget"), [("schedule", "85%"), ("sets", "90%"), ("schedule", "5%")])
+def test_what_the_backward_pass_reads_of_an_overwritten_buffer_is_kept(apply, budget):
+    net, inputs, loss = _Average(), (torch.randn(256, 64),), lambda y: y.square().mean()
+    step = rematplan.compile(net, budget=budget, cost="flops", seconds=SECONDS, apply=apply)
+    with warnings.catch_warnings():  # 5 % are too little: PyTorch's own partitioner
+        warnings.simplefilter("ignore", PlanWarning)
+        found = iteration(net, inputs, loss, step)
+    assert worst(iteration(net, inputs, loss), found) < 1e-5
+    assert step._rematplan.plans[0].status == ("stock" if budget == "5%" else "planned")
+
+
+@torch.library.custom_op("rematplan_tests::noise", mutates_args=())
+def noise(x: torch.Tensor) -> torch.Tensor:
+    return torch.rand_like(x)
+
+
+noise.register_fake(torch.empty_like)
+
+
+class _Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(6))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) * noise(x.detach())
+        return x
+
+
+def test_operators_of_the_user_are_not_repeated():
+    (plan,) = check_bits(_Noisy(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="80%")
+    assert not any("noise" in name for name in plan.again)
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
