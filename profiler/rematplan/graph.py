@@ -6,10 +6,10 @@ readers take in. Free nodes are made anew wherever they are read, so they occupy
 a unit, or an input of the graph; `leaves` says which ones a node reads through free nodes.
 
 Which pointwise values are tensors (`fuse`): those that leave the graph, those that an operator reads which is neither
-pointwise nor a reduction, those that the backward pass reads of an input that the forward pass writes to, those with several readers that are computed from several large tensors, those narrower than
-what they are computed from if the other pass reads them, and tables of costly functions (the cosines of rotary embeddings)
-that are read many times over. This file knows fx graphs and ATen's schemas, and must not know of instances, costs or
-schedules.
+pointwise nor a reduction, those that the backward pass reads of an input which the forward pass overwrites, those with
+several readers that are computed from several large tensors, those narrower than what they are computed from if the other
+pass reads them, and tables of costly functions (the cosines of rotary embeddings) that are read many times over. This file
+knows fx graphs and ATen's schemas, and must not know of instances, costs or schedules.
 """
 
 from __future__ import annotations

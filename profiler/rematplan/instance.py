@@ -102,10 +102,10 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
 
 
 def layout_copies(joint: Joint) -> int:
-    """Bytes of the copies that inductor makes where it turns convolutions channels-last, all of which count all the time: of
-    their weights (before the first operator, kept for the backward pass), of the inputs of the graph that they read, and of
-    one gradient of a weight, which is turned back. Weights of one pixel or one channel are as they were."""
-    convolutions = [unit for unit in joint.units if schema_name(unit.node) == "aten::convolution"]
+    """Bytes of the copies that inductor makes where it turns convolutions (of two dimensions) channels-last, all of which count
+    all the time: of their weights (before the first operator, kept for the backward pass), of the inputs of the graph that
+    they read, and of one gradient of a weight, which is turned back. Weights of one pixel or one channel are as they were."""
+    convolutions = [unit for unit in joint.units if schema_name(unit.node) == "aten::convolution" and unit.node.meta["val"].dim() == 4]
     weights = {weight for unit in convolutions
                if isinstance(weight := unit.node.args[1], fx.Node) and weight in joint.static and _is_turned(weight.meta["val"])}
     images = {tensor for unit in convolutions for tensor in unit.reads if tensor[0] in joint.primals and tensor[0] not in joint.static}

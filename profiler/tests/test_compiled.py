@@ -191,6 +191,13 @@ def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_plann
     assert executed >= plan.peak_bytes * (0.9 if channels_last else 0.99), (executed, plan.peak_bytes, plan.budget_bytes)
 
 
+def test_a_compiled_network_of_volumes_which_inductor_does_not_turn_takes_the_peak_that_was_planned():
+    net = nn.Sequential(*(part for _ in range(4) for part in (nn.Conv3d(8, 8, 3, padding=1), nn.ReLU())))
+    step = rematplan.compile(lambda x: net(x).square().mean(), budget="2000KB", cost="flops", seconds=SECONDS)
+    plan, executed = peaks_of(net, step, torch.randn(4, 8, 12, 12, 12))
+    assert not plan.channels_last and executed <= plan.budget_bytes, (executed, plan.peak_bytes, plan.budget_bytes)
+
+
 class _Turned(torch.nn.Module):
     """Layers that turn pairs by angles of their place, as rotary embeddings do."""
 
