@@ -129,6 +129,9 @@ class Partitioner:
         # What the graphs allocate in, if anything; and how many results of the latest forward pass are the caller's.
         self.arena: Arena | None = None
         self.forward_outputs = 0
+        # The compilation that runs, and where the plans begin that are still in use.
+        self._compilation: object = None
+        self._begin = 0
 
     def __call__(self, module: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int,
                  static_lifetime_input_indices: Sequence[int] | None = None, **options: Any) -> Graphs:
@@ -142,6 +145,7 @@ class Partitioner:
                 static_lifetime_input_indices=list(static_lifetime_input_indices or ()), **options)
 
         frame = _frame()
+        self._note_compilation(frame)
         try:
             joint, plan = self._planned(module, static_lifetime_input_indices or (), frame)
             graphs = self._applied(joint, plan, stock)
@@ -243,12 +247,20 @@ class Partitioner:
                 return merged, solution
         raise refused[0]
 
+    def _note_compilation(self, frame: tuple[int, int]) -> None:
+        """Code that is compiled as often as before was forgotten by the compiler, with all that came before it."""
+        compilation = torch._guards.CompileContext.try_get()
+        if compilation is not self._compilation:
+            self._compilation = compilation
+            if any(plan.frame == frame for plan in self.plans[self._begin:]):
+                self._begin = len(self.plans)
+
     def _share(self, budget: int, frame: tuple[int, int]) -> int:
         """Bytes that are left where other graphs of the same iteration (graph breaks, parts of DDP) came before."""
         if self.settings.budget.bytes is None:
             return budget
         latest: dict[tuple[int, int, int], GraphPlan] = {}
-        for index, plan in enumerate(self.plans):
+        for index, plan in enumerate(self.plans[self._begin:]):
             if plan.frame[0] == frame[0] and plan.frame != frame:
                 continue  # the same code compiled for other shapes: not there at the same time
             same = plan.frame == frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from .partition import GraphPlan, Partitioner
 
 Loss = Callable[[Any], torch.Tensor]
 _WARM_UP, _SAMPLES = 2, 7
+_NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,9 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
     def iteration(*arguments: Any) -> torch.Tensor:
         return loss(model(*arguments))
 
+    # The compiler would take sizes that an earlier plan had otherwise for dynamic ones.
+    iteration.__code__ = iteration.__code__.replace(co_name=f"iteration_{next(_NUMBERS)}")
+
     def stop(found: GraphPlan) -> None:
         raise _Found(found)
 
@@ -142,14 +147,11 @@ class _Found(BaseException):
 
 
 def _captured(iteration: Callable[..., torch.Tensor], inputs: tuple[Any, ...], partitioner: Partitioner, backend: str) -> GraphPlan:
-    torch._dynamo.reset()
     compiled, _ = compiled_by(iteration, partitioner, backend, fullgraph=True)
     try:
         compiled(*inputs)
     except _Found as found:
         return found.plan
-    finally:
-        torch._dynamo.reset()
     raise PlanError("nothing was compiled for training: does the loss depend on a parameter, and is gradient mode on?")
 
 

@@ -90,6 +90,18 @@ def test_several_graphs_share_a_budget_in_bytes_and_say_so():
     assert second.budget_bytes == 500_000_000 - first.saved_bytes - first.fixed_bytes
 
 
+def test_a_plan_that_is_made_meanwhile_or_a_compiler_that_forgets_takes_nothing_of_a_budget_in_bytes():
+    net, inputs, loss = mlp()
+    step = planned(net, budget="1000KB")
+    iteration(net, inputs, loss, step)
+    rematplan.plan(net, (torch.randn(128, 64),), loss=loss, budget="90%", cost="flops", seconds=SECONDS, backend="eager")
+    iteration(net, inputs, loss, step)
+    assert len(step._rematplan.plans) == 1, "what was compiled is still there"
+    torch._dynamo.reset()
+    iteration(net, inputs, loss, step)
+    assert [plan.budget_bytes for plan in step._rematplan.plans] == [1_000_000, 1_000_000]
+
+
 class Several(nn.Module):
     """Several inputs of any kind, several outputs, one of them a view of an input."""
 
