@@ -338,3 +338,26 @@ def test_an_example_has_a_tuple_of_tensors_without_gradients(tmp_path):
     example = Example(squares, (torch.randn(5, 6, requires_grad=True),))
     with pytest.raises(ProfilerError, match="input of the Example requires a gradient"):
         trace_module(Bare(), 5, (6,), tmp_path / "bare.json", device="model:v100", example=example)
+
+
+def random_first(instance):
+    """Store-all, but what draws without reading anything comes first."""
+    (early,) = [op["id"] for op in instance["operators"] if op.get("random") and not op["inputs"]]
+    schedule = store_all(instance)
+    (step,) = [step for step in schedule["steps"] if step.get("compute") == early]
+    return schedule | {"steps": [step, *(other for other in schedule["steps"] if other is not step)]}
+
+
+@pytest.mark.parametrize("draw", [nn.functional.dropout, nn.functional.rrelu])
+def test_random_numbers_in_another_order_are_those_of_plain_training_or_refused(draw, tmp_path):
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: draw(h, training=True) * torch.rand(h.shape))
+    step, x = scheduled(module, tmp_path, make=random_first)
+    torch.manual_seed(3)
+    expected = squares(module, x).item()
+    torch.manual_seed(3)
+    if draw is nn.functional.dropout:
+        assert step(x).item() == pytest.approx(expected)
+    else:
+        with pytest.raises(ProfilerError, match="draws as many random numbers as its operands say"):
+            step(x)

@@ -87,6 +87,8 @@ class Machine:
     def __init__(self, plan: Plan, trace: TracedIteration, module: nn.Module, device: torch.device) -> None:
         self.plan, self.trace, self.module, self.device = plan, trace, module, device
         self.random_states: dict[int, torch.Tensor] = {}
+        # What random operators must leave of the generator where their order is another one than the framework's.
+        self._random_ends: dict[int, torch.Tensor] = {}
         self._copied: set[int] = set()
         with torch.no_grad():
             placeholders = self._placeholders()
@@ -227,6 +229,10 @@ class Machine:
             before = self._generator_state()
             self._set_generator_state(state)
             made = run()
+            end = self._random_ends.pop(id, None)
+            if end is not None and not torch.equal(end, self._generator_state()):
+                raise IllegalStep(f"operator {id} ({self.library.entries[id]['name']}) draws as many random numbers as its operands say, "
+                                  "so that random operators cannot run in another order than the framework's: use a schedule that keeps it")
             self._set_generator_state(before)
             return made
 
@@ -249,11 +255,10 @@ class Machine:
         first = list(dict.fromkeys(operator for operator in runs if operator in random))
         if first == sorted(first):
             return
-        states = {}
         for operator in sorted(random):
-            states[operator] = self._generator_state()
+            self.random_states[operator] = self._generator_state()
             self._draw(self.library.operators[operator].node)
-        self.random_states.update(states)
+            self._random_ends[operator] = self._generator_state()
 
     def _draw(self, node: fx.Node) -> None:
         """Runs an operator for the numbers that it draws; its operands' memory is taken again at once."""
@@ -261,7 +266,7 @@ class Machine:
             if not isinstance(value, fx.Node):
                 return self.device if isinstance(value, torch.device) else value
             fake = value.meta["val"]
-            return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=self.device).fill_(0)
+            return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=self.device).fill_(1)
 
         node.target(*map(made_up, node.args), **{name: made_up(value) for name, value in node.kwargs.items()})
 
@@ -285,6 +290,7 @@ class Machine:
             self.held.clear()
             self.host.clear()
             self.random_states.clear()
+            self._random_ends.clear()
 
     def _take(self, inputs: tuple[torch.Tensor, ...]) -> None:
         for (id, _), tensor in zip(self._inputs, inputs, strict=True):
