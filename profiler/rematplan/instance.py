@@ -3,7 +3,8 @@
 The end of the forward pass is an operator, too: it reads what must be there then (outputs, new values of buffers),
 and makes the tangents, from which the gradients are computed. So a schedule cuts itself into the two passes, and a
 method that knows nothing of passes keeps them apart. Parameters and buffers are fixed bytes; other inputs stay
-resident, since the caller holds them; tangents are freed after their last use, as compiled graphs free them.
+resident, since the caller holds them, and so do outputs, which are made once (freed and made again, they would still be
+there). Tangents are freed after their last use, as compiled graphs free them.
 """
 
 from __future__ import annotations
@@ -81,8 +82,9 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
     for unit in joint.units:
         if unit.index == ids.cut:
             cut()
+        again = unit.repeatable and kinds.outputs.isdisjoint(unit.makes)
         operator(ids.of(unit.index), unit.name, str(unit.node.target), "forward" if unit.forward else "backward",
-                 unit.reads, unit.makes, unit.repeatable, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
+                 unit.reads, unit.makes, again, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
     if ids.cut == len(joint.units):
         cut()
     measured: Origin = {"kind": "measured", "samples": 1, "statistic": "peak"}

@@ -1,7 +1,9 @@
 """Compiled training with a plan comes to what plain training comes to, within the budget."""
 
 import copy
+import json
 import re
+import sys
 import warnings
 from dataclasses import replace
 
@@ -13,6 +15,7 @@ from torch import nn
 import rematplan
 from rematplan import PlanError, PlanWarning, networks, planner
 from rematplan.graph import Joint
+from rematplan.room import Steps
 
 from .planning import bit_equal, iteration, mlp, residual, transformer, worst
 from .replaying import required_bench
@@ -352,7 +355,6 @@ def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path)
     plan.save(tmp_path)
     plan.draw(tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").read_text().startswith("<svg")
-    import json
     import subprocess
 
     said = subprocess.run([required_bench(), "verify", tmp_path / "instance.json", tmp_path / "schedule.json", "--format", "json"],
@@ -378,13 +380,22 @@ def test_plans_are_kept_on_disk_for_the_same_graph_and_budget(monkeypatch, tmp_p
     assert found(mlp()[0], "60%").cached, "another network of the same shape"
     assert not found(net, "65%").cached
     assert not found(mlp(depth=7)[0], "60%").cached
-    for file in (tmp_path / "plans").iterdir():
-        file.write_text("{broken")
-    assert not found(net, "60%").cached
+    cached = found(net, "60%")
+    assert max(Steps(cached.instance, cached.operators).memory) == cached.peak_bytes, "what forward gives stays with the caller"
+    (file,) = [file for file in (tmp_path / "plans").iterdir() if json.loads(file.read_text())["operators"] == cached.operators]
+    good = json.loads(file.read_text())
+    for broken in ("{broken", "[]", *(json.dumps(good | change) for change in (
+            {"operators": "abc"}, {"operators": [[1]]}, {"operators": good["operators"][::-1]}, {"operators": good["operators"] * 2},
+            {"peak_bytes": 1}, {"time_ns": None}, {"note": [], "peak_bytes": "12"}))):
+        file.write_text(broken)
+        assert not found(net, "60%").cached, broken
+        assert found(net, "60%").cached, "planned anew and kept"
 
 
 def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compile():
     net, inputs, loss = mlp()
+    with pytest.raises(PlanError, match="give a tuple"):
+        rematplan.plan(net, inputs[0], loss=loss, budget="50%")
     with pytest.raises(PlanError, match="no plan within"):
         rematplan.plan(net, inputs, loss=loss, budget="5%", cost="flops", seconds=SECONDS, backend="eager")
     step = planned(net, budget="5%")
@@ -396,11 +407,28 @@ def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compil
 
 def test_without_the_planner_training_goes_on_and_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
-    monkeypatch.setenv("REMAT_BENCH", str(tmp_path / "nothing"))
     net, inputs, loss = mlp()
-    with pytest.warns(PlanWarning, match="REMAT_BENCH names no program"):
-        found = iteration(net, inputs, loss, planned(net))
-    assert bit_equal(iteration(net, inputs, loss), found) == []
+    for named, words in ((tmp_path / "nothing", "REMAT_BENCH names no program"), (tmp_path, "REMAT_BENCH names no program"),
+                         (sys.executable, "is not the planner")):
+        torch._dynamo.reset()
+        monkeypatch.setenv("REMAT_BENCH", str(named))
+        with pytest.warns(PlanWarning, match=words):
+            found = iteration(net, inputs, loss, planned(net))
+        assert bit_equal(iteration(net, inputs, loss), found) == []
+
+
+def test_a_replay_leaves_module_gradients_and_random_numbers_as_they_were():
+    net = _Average()
+    net.register_buffer("scale", net.scale, persistent=False)
+    net.rest.append(nn.Dropout(0.1))
+    inputs, loss = (torch.randn(256, 64),), lambda y: y.square().mean()
+    plan = rematplan.plan(net, inputs, loss=loss, budget="80%", cost="flops", seconds=SECONDS, backend="eager")
+    loss(net(*inputs)).backward()
+    before = {name: tensor.clone() for name, tensor in net.named_buffers()} | {name: p.grad.clone() for name, p in net.named_parameters()}
+    random = torch.get_rng_state()
+    assert plan.replay().difference == 0
+    after = dict(net.named_buffers()) | {name: p.grad for name, p in net.named_parameters()}
+    assert bit_equal(before, after) == [] and torch.equal(random, torch.get_rng_state())
 
 
 class FullyShardedDataParallel(nn.Linear):
@@ -412,7 +440,8 @@ def test_what_plans_do_not_work_with_is_refused_with_the_reason():
         planned(nn.Sequential(FullyShardedDataParallel(2, 2)))
     for wrong, words in (({"budget": "lots"}, "bad budget 'lots'"), ({"budget": 0}, "bad budget"),
                          ({"cost": "guess"}, "unknown cost model"), ({"apply": "magic"}, "unknown way"),
-                         ({"backend": "tpu"}, "unknown backend"), ({"seconds": 0}, "needs time")):
+                         ({"budget": "0.5"}, "bad budget"), ({"backend": "tpu"}, "unknown backend"),
+                         *(({"seconds": seconds}, "needs time") for seconds in (0, float("inf"), 1e9, "5"))):
         with pytest.raises(PlanError, match=words):
             planned(mlp()[0], **wrong)
 
