@@ -222,6 +222,12 @@ def _refuse(module: torch.fx.GraphModule) -> None:
         if isinstance(constant, torch.Tensor) and constant.requires_grad:
             raise ProfilerError(f"the iteration reads a tensor of shape {list(constant.shape)} that requires a gradient and is no "
                                 "parameter of the module (of the loss?): make it one, or detach() it")
+        made = node.meta.get("val")
+        if isinstance(made, torch.Tensor) and made.layout != torch.strided:
+            raise ProfilerError(f"'{node.name}' is sparse, and instances are of dense tensors: give nn.Embedding sparse=False")
+        if "mkldnn_rnn_layer" in str(node.target):
+            raise ProfilerError("an nn.LSTM runs as one operator of oneDNN, which does not run on its own: trace inside of "
+                                "torch.backends.mkldnn.flags(enabled=False)")
 
 
 def capture_for(request: Request, devices: list[str]) -> Capture:
