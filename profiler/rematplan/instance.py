@@ -3,8 +3,9 @@
 The end of the forward pass is an operator, too: it reads what must be there then (outputs, new values of buffers),
 and makes the tangents, from which the gradients are computed. So a schedule cuts itself into the two passes, and a
 method that knows nothing of passes keeps them apart. Parameters and buffers are fixed bytes; other inputs stay
-resident, since the caller holds them, and so do outputs, which are made once (freed and made again, they would still be
-there). Tangents are freed after their last use, as compiled graphs free them.
+resident, since the caller holds them. So do outputs, which are made once: freed and made again, they would still be there.
+(A batch norm, whose new statistics are outputs beside its result, may run again.) Tangents are freed after their last use, as
+compiled graphs free them.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
     for unit in joint.units:
         if unit.index == ids.cut:
             cut()
-        again = unit.repeatable and kinds.outputs.isdisjoint(unit.makes)
+        again = unit.repeatable and not kinds.outputs.issuperset(unit.makes)
         operator(ids.of(unit.index), unit.name, str(unit.node.target), "forward" if unit.forward else "backward",
                  unit.reads, unit.makes, again, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
     if ids.cut == len(joint.units):

@@ -99,8 +99,11 @@ def _known(file: Path, instance: Instance, kept: Solution, budget_bytes: int) ->
     try:
         order: list[int] = found["operators"]
         steps, runs = Steps(instance, order), Counter(order)
-        solution = _solution(order, steps.time, max(steps.memory), kept, budget_bytes, str(found["note"]))
-        right = (found["time_ns"], found["peak_bytes"]) == (solution.time_ns, solution.peak_bytes)
+        solution = _solution(order, steps.time, found["peak_bytes"], kept, budget_bytes, str(found["note"]))
+        again = {tensor for entry in instance["operators"] if runs[entry["id"]] > 1 for tensor in entry["outputs"]}
+        # Outputs that are made again the planner frees between, and `Steps` does not.
+        freed = sum(entry["bytes"] for entry in instance["tensors"] if entry["kind"] == "output" and entry["id"] in again)
+        right = found["time_ns"] == steps.time and max(steps.memory) - freed <= solution.peak_bytes <= max(steps.memory)
     except (TypeError, LookupError, ValueError, AttributeError, PlanError):
         return None
     legal = all(runs[entry["id"]] == 1 or entry["recomputable"] and runs[entry["id"]] for entry in instance["operators"])

@@ -278,7 +278,7 @@ class Machine:
         self.held.clear()
         try:
             self._take(inputs)
-            late = [(buffer, new().clone()) for buffer, new in self._late]  # of buffers as they are now
+            late = [(buffer, new()) for buffer, new in self._late]  # of buffers as they are now
             self._prepare_random()
             self._execute(stamps if account is None else _Bookkeeper(self, account))
             if stamps is not None:

@@ -132,8 +132,9 @@ class Values:
         return get
 
     def fresh(self, node: fx.Node) -> Getter:
-        """The value of a node that depends on parameters and buffers only, found anew each time."""
-        return lambda: self._anew(node, {})
+        """The value of a node that depends on parameters and buffers only, found anew each time; a copy of what is one of them."""
+        copied = self.of(node).node in self.placeholders
+        return lambda: self._anew(node, {}).clone() if copied else self._anew(node, {})
 
     def _anew(self, node: fx.Node, found: dict[fx.Node, Any]) -> Any:
         """Reads neither tensors of the instance nor constants that were kept."""
