@@ -225,6 +225,9 @@ def _refuse(module: torch.fx.GraphModule) -> None:
         made = node.meta.get("val")
         if isinstance(made, torch.Tensor) and made.layout != torch.strided:
             raise ProfilerError(f"'{node.name}' is sparse, and instances are of dense tensors: give nn.Embedding sparse=False")
+        if str(node.target) == "with_effects":
+            raise ProfilerError(f"forward runs {node.args[1]}, which has an effect besides its result: leave it out "
+                                "(linalg.cholesky_ex in place of cholesky, say)")
         if "mkldnn_rnn_layer" in str(node.target):
             raise ProfilerError("an nn.LSTM runs as one operator of oneDNN, which does not run on its own: trace inside of "
                                 "torch.backends.mkldnn.flags(enabled=False)")

@@ -46,7 +46,7 @@ def version() -> str:
     """Of the planner; a plan of another version is another plan."""
     path = binary()
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=_GRACE_SECONDS).stdout
+        said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True, timeout=_GRACE_SECONDS).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise PlanError(f"the planner {path} does not run: {error}") from error
     if not said.startswith("bench "):

@@ -319,6 +319,7 @@ UNTRACEABLE = {
         lambda: Bare(lambda self, h: self.norm.running_mean.clone() * self.norm(h), norm=nn.BatchNorm1d(6)), squares),
     "reads the buffer 'norm.running_mean', which batch norm updates": (
         lambda: Bare(lambda self, h: self.norm(h) * self.norm.running_mean.clone(), norm=nn.BatchNorm1d(6)), squares),
+    "_linalg_check_errors.*has an effect": (lambda: Bare(lambda self, h: torch.linalg.cholesky(h.T @ h + torch.eye(6))[:5] * h), squares),
     "is sparse, and instances are of dense tensors": (
         lambda: Bare(lambda self, h: h + self.words(h.argmax(1)), words=nn.Embedding(6, 6, sparse=True)), squares),
     "requires a gradient and is no parameter": (Bare, lambda net, x: CRITERION(net(x)).square().mean()),
