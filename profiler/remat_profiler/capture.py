@@ -22,6 +22,7 @@ import torch.fx.traceback as fx_traceback
 from functorch.compile import aot_function
 from torch import nn
 from torch._C import DispatchKey
+from torch._functorch._aot_autograd.functional_utils import has_data_mutation
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .errors import ProfilerError
@@ -41,8 +42,10 @@ class Capture:
     inputs: dict[torch.fx.Node, str]
     tangents: list[torch.fx.Node]
     loss: torch.fx.Node
-    new_state: list[torch.fx.Node]
-    gradients: dict[torch.fx.Node, str]
+    # New values of buffers, each with the buffer.
+    new_state: list[tuple[torch.fx.Node, torch.fx.Node]]
+    # By the parameter's name: several parameters may have one gradient.
+    gradients: dict[str, torch.fx.Node]
     leaf_modules: set[str]
     trace_device: str
     notes: list[str] = field(default_factory=list)
@@ -64,6 +67,10 @@ class Example:
     loss: Callable[..., torch.Tensor]
     inputs: tuple[torch.Tensor, ...]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.inputs, (tuple, list)) or not all(isinstance(value, torch.Tensor) for value in self.inputs):
+            raise ProfilerError("the inputs of an Example are a tuple of tensors: Example(loss, (x,))")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -81,16 +88,27 @@ class TrainingStep(nn.Module):
     def __init__(self, model: nn.Module, loss: Callable[..., torch.Tensor] | None = None) -> None:
         super().__init__()
         self.model, self.loss = model, loss or training_loss
+        # Buffers and other tensors that the latest forward pass wrote to, in the order of named parameters, named buffers, inputs.
+        self.written: list[str] = []
         _mark_modules(model)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor]:
         """The loss, as a tuple."""
+        there = self._tensors(inputs)
         with _marked(module=""):
             loss = self.loss(self.model, *inputs)
             if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
                 raise ProfilerError("the loss must be a tensor of one element")
+        replaced = [name for name, tensor in self._tensors(inputs).items() if tensor is not there.get(name)]
+        if replaced:
+            raise ProfilerError(f"buffer '{replaced[0]}' is replaced in forward: write to it instead, with copy_")
+        self.written = [name for name, tensor in there.items() if has_data_mutation(tensor)]
         _mark_autograd(loss)
         return (loss,)
+
+    def _tensors(self, inputs: tuple[torch.Tensor, ...]) -> dict[str, torch.Tensor]:
+        return {name.removeprefix(MODEL + "."): tensor for name, tensor in (*self.named_parameters(), *self.named_buffers())} | {
+            f"input {index}": tensor for index, tensor in enumerate(inputs)}
 
 
 def training_loss(model: nn.Module, images: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
@@ -120,7 +138,7 @@ def capture(request: Request, device: str) -> Capture:
     model = _built(request.build, mode, device)
     with mode, _quiet(), _native_upsampling():
         example = request.example
-        step = TrainingStep(model, None if example is None else example.loss).train()
+        step = TrainingStep(model, None if example is None else example.loss)
         if example is None:
             images = torch.zeros(request.batch, *request.shape, dtype=_input_dtype(model), device=device)
             further = {name: torch.zeros(request.batch, *shape, dtype=dtype, device=device)
@@ -130,6 +148,8 @@ def capture(request: Request, device: str) -> Capture:
             inputs: tuple[torch.Tensor, ...] = (images, *further.values(), labels)
             names = ["tokens" if _takes_tokens(model) else "images", *further, "labels"]
         else:
+            if any(tensor.requires_grad for tensor in example.inputs):
+                raise ProfilerError("an input of the Example requires a gradient, and only parameters get one: detach() it")
             inputs = tuple(mode.from_tensor(tensor.detach()).to(device) for tensor in example.inputs)
             names = [f"input{index}" for index in range(len(inputs))]
         with fx_traceback.preserve_node_meta():
@@ -142,7 +162,7 @@ def _joint_graph(step: TrainingStep, inputs: tuple[torch.Tensor, ...]) -> _Joint
         raise _JointGraph(graph_module, num_fwd_outputs)
 
     def never(_graph_module: object, _inputs: object) -> NoReturn:
-        raise AssertionError("the partition function comes before the compilers")
+        raise ProfilerError("there is no gradient: the loss depends on no parameter that requires one (all frozen, or detached?)")
 
     state = dict(step.named_parameters()) | dict(step.named_buffers())
 
@@ -164,6 +184,7 @@ def _describe(joint: _JointGraph, step: TrainingStep, inputs: list[str], device:
     """Names inputs and outputs: parameters, buffers and inputs come in this order, then tangents;
     mutated buffers and the loss come out, then one gradient (or None) for each input."""
     graph = joint.graph_module.graph
+    _refuse(joint.graph_module)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     parameters = [name.removeprefix(MODEL + ".") for name, _ in step.named_parameters()]
     buffers = [name.removeprefix(MODEL + ".") for name, _ in step.named_buffers()]
@@ -173,7 +194,12 @@ def _describe(joint: _JointGraph, step: TrainingStep, inputs: list[str], device:
     first_input = len(parameters) + len(buffers)
     (outputs,) = next(node for node in graph.nodes if node.op == "output").args
     forward, gradients = outputs[: joint.forward_outputs], outputs[joint.forward_outputs :]
-    if len(gradients) != len(names) or len(tangents) != 1:
+    unwritable = [name for name in step.written if name not in buffers]
+    if unwritable:
+        raise ProfilerError(f"forward writes to '{unwritable[0]}' in place, and may write to buffers only")
+    if len(tangents) > 1 and step.written:
+        raise ProfilerError(f"forward writes what carries a gradient into the buffer '{step.written[0]}': detach() it")
+    if len(gradients) != len(names) or len(tangents) != 1 or len(forward) != len(step.written) + 1:
         raise ProfilerError("this torch build orders the joint graph in a way that is not known here")
     return Capture(
         graph_module=joint.graph_module,
@@ -182,11 +208,29 @@ def _describe(joint: _JointGraph, step: TrainingStep, inputs: list[str], device:
         inputs=dict(by_name[first_input:]),
         tangents=tangents,
         loss=forward[-1],
-        new_state=list(forward[:-1]),
-        gradients={node: name for node, name in zip(gradients, names) if node is not None},
+        new_state=[(node, primals[names.index(name)]) for node, name in zip(forward, step.written)],
+        gradients={name: node for node, name in zip(gradients, names) if node is not None},
         leaf_modules={n for n, module in step.model.named_modules() if not list(module.children())},
         trace_device=device,
     )
+
+
+def _refuse(module: torch.fx.GraphModule) -> None:
+    """Raises for what would be run or differentiated wrongly."""
+    for node in module.graph.nodes:
+        constant = getattr(module, node.target) if node.op == "get_attr" else None
+        if isinstance(constant, torch.Tensor) and constant.requires_grad:
+            raise ProfilerError(f"the iteration reads a tensor of shape {list(constant.shape)} that requires a gradient and is no "
+                                "parameter of the module (of the loss?): make it one, or detach() it")
+        made = node.meta.get("val")
+        if isinstance(made, torch.Tensor) and made.layout != torch.strided:
+            raise ProfilerError(f"'{node.name}' is sparse, and instances are of dense tensors: give nn.Embedding sparse=False")
+        if str(node.target) == "with_effects":
+            raise ProfilerError(f"forward runs {node.args[1]}, which has an effect besides its result: leave it out "
+                                "(linalg.cholesky_ex in place of cholesky, say)")
+        if "mkldnn_rnn_layer" in str(node.target):
+            raise ProfilerError("an nn.LSTM runs as one operator of oneDNN, which does not run on its own: trace inside of "
+                                "torch.backends.mkldnn.flags(enabled=False)")
 
 
 def capture_for(request: Request, devices: list[str]) -> Capture:

@@ -98,8 +98,8 @@ class _Assembly:
         self.of = Storages(self.graph).of
         self.position = {node: index for index, node in enumerate(self.graph.nodes)}
         self.loss = self.of(capture.loss)
-        self.gradients = {self.of(node): name for node, name in capture.gradients.items()}
-        self.state = {self.of(node) for node in capture.new_state}
+        self.gradients = {self.of(node): name for name, node in capture.gradients.items()}
+        self.state = {value for node, _ in capture.new_state if (value := self.of(node)).index is not None}
         constants = [node for node in self.graph.nodes if node.op == "get_attr"]
         self.constant_bytes = sum(self._constant_nbytes(node) for node in constants)
         self.fixed = {Value(node) for node in [*capture.parameters, *capture.buffers, *constants]}
@@ -111,6 +111,7 @@ class _Assembly:
         self._find_constants()
         self._make_storages()
         self._make_operators()
+        self._check_state()
         self._link_backward()
         Namer(self.capture).name(self.operators, self.storages, self.gradients)
         parameters = sum(Value(node).nbytes for node in self.capture.parameters)
@@ -158,7 +159,8 @@ class _Assembly:
     def _find_constants(self) -> None:
         """Forward operators that depend on no input and no parameter make the same in every iteration:
         what the others read of them is kept like a buffer."""
-        known = {Value(node) for node in [*self.capture.buffers, *self.literals]}
+        written = {buffer for _, buffer in self.capture.new_state}
+        known = {Value(node) for node in [*self.capture.buffers, *self.literals] if node not in written}
         known |= {Value(node) for node in self.graph.nodes if node.op == "get_attr"}
         last_forward = self.position[self.loss.node]
         constant = set()
@@ -231,6 +233,23 @@ class _Assembly:
             self.operators.append(operator)
             self.operator_of[node] = operator
 
+    def _check_state(self) -> None:
+        """New values of buffers come out of an operator beside its result, or of parameters and buffers alone."""
+        plain = {*self.capture.parameters, *self.capture.buffers}
+        for node in self.graph.nodes:
+            if node.op == "get_attr" or node.op == "call_function" and plain.issuperset(node.all_input_nodes) and not _is_random(node):
+                plain.add(node)
+        read = {self.of(operand) for node in self.live if "batch_norm" not in schema_name(node) for _, operand in read_operands(node)}
+        for node, buffer in self.capture.new_state:
+            value = self.of(node)
+            beside = value.node in self.operator_of and value.index is not None
+            if beside and not read.isdisjoint({Value(buffer), value}):
+                raise ProfilerError(f"forward reads the buffer '{self.capture.buffers[buffer]}', which batch norm updates when the "
+                                    "schedule runs it: read it between iterations")
+            if not beside and node not in plain:
+                raise ProfilerError(f"forward updates the buffer '{self.capture.buffers[buffer]}' from activations, which of all operators "
+                                    "only batch norm may do (and only if the loss needs its result): update it between iterations")
+
     def _phase(self, node: fx.Node) -> str:
         if node not in self.forward:
             return "backward"
@@ -265,7 +284,7 @@ class _Assembly:
 
 
 def _is_random(node: fx.Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in node.target.tags
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def _is_stateful(node: fx.Node) -> bool:

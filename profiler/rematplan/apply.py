@@ -212,6 +212,17 @@ def tagged(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room
     return stock()
 
 
+def keep_what_is_overwritten(module: fx.GraphModule) -> None:
+    """Tells PyTorch's partitioner to save what is computed of an input that is written to: it would compute it anew, from the new value."""
+    written = {node.args[0] for node in module.graph.nodes if is_call(node) and is_mutation(node)}
+    for node in module.graph.nodes:
+        if is_call(node) and not is_mutation(node) and not written.isdisjoint(node.all_input_nodes):
+            if is_view(node):
+                written.add(node)
+            else:
+                node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+
 def kept_at_the_cut(joint: Joint, before: Sequence[int], after: Sequence[int]) -> set[int]:
     """Units of which the backward pass reads something made before the cut."""
     made_again: set[int] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -29,8 +30,9 @@ class Budget:
         if match and float(match[1]) > 0:
             if match[2] == "%":
                 return cls(fraction=float(match[1]) / 100)
-            if match[2].upper() in _UNITS:
-                return cls(bytes=int(float(match[1]) * _UNITS[match[2].upper()]))
+            size = float(match[1]) * _UNITS.get(match[2].upper(), 0)
+            if 1 <= size < math.inf:
+                return cls(bytes=int(size))
         raise PlanError(f"bad budget {text!r}: expected a share of the peak ('60%') or a size ('8GiB', '500MB')")
 
     def resolve(self, plain_peak: int) -> int:

@@ -25,7 +25,7 @@ from .partition import GraphPlan, Partitioner, Settings
 from .store import digest
 
 BACKENDS = ("inductor", "eager")
-_PACKING_SECONDS = 10.0
+_PACKING_SECONDS, _MOST_SECONDS = 10.0, 86400
 # The partitioners of this process, the latest last; `explain` speaks of them.
 _KNOWN: list[weakref.ref[Partitioner]] = []
 
@@ -56,8 +56,8 @@ def settings(budget: str | int | Budget, cost: str, apply: str, seconds: float, 
     """The settings that the arguments make; `eager` fuses nothing."""
     if backend not in BACKENDS:
         raise PlanError(f"unknown backend {backend!r}: expected one of {', '.join(BACKENDS)}")
-    if not seconds > 0:
-        raise PlanError(f"the planner needs time: seconds={seconds!r} is not above 0")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= _MOST_SECONDS:
+        raise PlanError(f"the planner needs time: seconds={seconds!r} is no number above 0 (and at most a day, {_MOST_SECONDS})")
     return Settings(Budget.parse(budget), cost, apply, float(seconds), fuse=backend == "inductor")
 
 

@@ -32,7 +32,6 @@ MODELS = ("roofline", "flops", "measured")
 # Of PyTorch's allocator on a GPU: what segments of one block are multiples of, from which size on, and what is not split off.
 _SEGMENT, _OWN_SEGMENT, _LEAST_REST = 2 << 20, 10 << 20, 1 << 20
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
-_LAYOUTS = {4: torch.channels_last, 5: torch.channels_last_3d}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
 _SAMPLES = 7
 
@@ -172,7 +171,8 @@ def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = Fal
                 return hint(fake)
             shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
             zeros = torch.empty_strided(shape, stride, dtype=fake.dtype, device=device if fake.dim() else fake.device).zero_()
-            return zeros.contiguous(memory_format=_LAYOUTS[len(shape)]) if channels_last and len(shape) in _LAYOUTS else zeros
+            # Inductor turns convolutions of two dimensions, no others.
+            return zeros.contiguous(memory_format=torch.channels_last) if channels_last and len(shape) == 4 else zeros
         return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
 
     arguments, named, target = [real(value) for value in node.args], {k: real(v) for k, v in node.kwargs.items()}, node.target

@@ -6,10 +6,10 @@ readers take in. Free nodes are made anew wherever they are read, so they occupy
 a unit, or an input of the graph; `leaves` says which ones a node reads through free nodes.
 
 Which pointwise values are tensors (`fuse`): those that leave the graph, those that an operator reads which is neither
-pointwise nor a reduction, those with several readers that are computed from several large tensors, those narrower than
-what they are computed from if the other pass reads them, and tables of costly functions (the cosines of rotary embeddings)
-that are read many times over. This file knows fx graphs and ATen's schemas, and must not know of instances, costs or
-schedules.
+pointwise nor a reduction, those that the backward pass reads of an input which the forward pass overwrites, those with
+several readers that are computed from several large tensors, those narrower than what they are computed from if the other
+pass reads them, and tables of costly functions (the cosines of rotary embeddings) that are read many times over. This file
+knows fx graphs and ATen's schemas, and must not know of instances, costs or schedules.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _POINTWISE = {"prims::convert_element_type", "aten::_to_copy", "aten::where", "a
 _COSTLY = {"sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "exp", "exp2", "expm1",
            "log", "log2", "log10", "log1p", "erf", "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "pow"}
 _LOOKS = 4
+# Whose operators do the same whenever they are run, but for those that say otherwise. Nothing is known of operators of the user's own.
+_PURE = {"aten", "prims", "rematplan"}
 _COLLECTIVES = ("_c10d_functional", "c10d_functional", "c10d", "fsdp")
 BATCH_NORM = "aten::_native_batch_norm_legit_functional"
 BATCH_NORM_BACKWARD = "aten::native_batch_norm_backward"
@@ -66,6 +68,11 @@ def is_view(node: fx.Node) -> bool:
     return bool(returns) and all(r.alias_info is not None and not r.alias_info.is_write for r in returns)
 
 
+def is_pure(node: fx.Node) -> bool:
+    """Whether a second run is known to come to the same, if it is not random."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _PURE
+
+
 def is_random(node: fx.Node) -> bool:
     """Whether it moves a generator: a second run would draw other numbers."""
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
@@ -78,7 +85,7 @@ def is_mutation(node: fx.Node) -> bool:
 
 def is_pointwise(node: fx.Node) -> bool:
     """Whether a compiler can compute it where it is read."""
-    if not isinstance(node.target, torch._ops.OpOverload) or is_random(node) or is_mutation(node):
+    if not is_pure(node) or is_random(node) or is_mutation(node):
         return False
     name = schema_name(node)
     return name in _POINTWISE or torch.Tag.pointwise in node.target.tags
@@ -217,13 +224,19 @@ class Joint:
             if not is_call(node) or node in self.free or not is_pointwise(node) or node in leaving:
                 continue
             readers = list(self._readers(node))
-            if not all(is_pointwise(reader) or is_reduction(reader) for reader in readers) or self._worth_keeping(node, readers):
+            if not all(is_pointwise(reader) or is_reduction(reader) for reader in readers) or (
+                    self._worth_keeping(node, readers) or self._is_overwritten(node, readers)):
                 continue
             if schema_name(node).partition("::")[2] in _COSTLY or any(self._shows(operand, costly) for operand in node.all_input_nodes):
                 if self._looks(readers) >= _LOOKS * _elements(node):
                     continue
                 costly.add(node)
             self.free.add(node)
+
+    def _is_overwritten(self, node: fx.Node, readers: list[fx.Node]) -> bool:
+        """Whether the backward pass, where it computed the value anew, would find what the forward pass has written meanwhile."""
+        behind = any(reader not in self.forward_nodes for reader in readers)
+        return behind and any(leaf[0] in self.mutated for operand in node.all_input_nodes for leaf in self.leaves(operand))
 
     def _shows(self, node: fx.Node, inlined: set[fx.Node]) -> bool:
         return not inlined.isdisjoint(self.looked_at(node))
@@ -300,7 +313,7 @@ class Joint:
                 todo += source.all_input_nodes
         reads = dict.fromkeys(leaf for operand in node.all_input_nodes for leaf in self.leaves(operand))
         makes = tuple((node, i) for i, tensor in enumerate(tensors_of(node)) if tensor is not None)
-        known = isinstance(node.target, torch._ops.OpOverload) and (self.repeat_batch_norm or schema_name(node) != BATCH_NORM)
+        known = is_pure(node) and (self.repeat_batch_norm or schema_name(node) != BATCH_NORM)
         reads_mutated = any(leaf[0] in self.mutated for leaf in reads)
         repeatable = node not in self.late and known and not is_random(node) and not reads_mutated
         return Unit(index, node, node in self.forward_nodes, tuple(reads), makes,

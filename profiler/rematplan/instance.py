@@ -3,7 +3,9 @@
 The end of the forward pass is an operator, too: it reads what must be there then (outputs, new values of buffers),
 and makes the tangents, from which the gradients are computed. So a schedule cuts itself into the two passes, and a
 method that knows nothing of passes keeps them apart. Parameters and buffers are fixed bytes; other inputs stay
-resident, since the caller holds them; tangents are freed after their last use, as compiled graphs free them.
+resident, since the caller holds them. So do outputs, which are made once: freed and made again, they would still be there.
+(A batch norm, whose new statistics are outputs beside its result, may run again.) Tangents are freed after their last use, as
+compiled graphs free them.
 """
 
 from __future__ import annotations
@@ -81,8 +83,9 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
     for unit in joint.units:
         if unit.index == ids.cut:
             cut()
+        again = unit.repeatable and not kinds.outputs.issuperset(unit.makes)
         operator(ids.of(unit.index), unit.name, str(unit.node.target), "forward" if unit.forward else "backward",
-                 unit.reads, unit.makes, unit.repeatable, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
+                 unit.reads, unit.makes, again, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
     if ids.cut == len(joint.units):
         cut()
     measured: Origin = {"kind": "measured", "samples": 1, "statistic": "peak"}
@@ -102,10 +105,10 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
 
 
 def layout_copies(joint: Joint) -> int:
-    """Bytes of the copies that inductor makes where it turns convolutions channels-last, all of which count all the time: of
-    their weights (before the first operator, kept for the backward pass), of the inputs of the graph that they read, and of
-    one gradient of a weight, which is turned back. Weights of one pixel or one channel are as they were."""
-    convolutions = [unit for unit in joint.units if schema_name(unit.node) == "aten::convolution"]
+    """Bytes of the copies that inductor makes where it turns convolutions (of two dimensions) channels-last, all of which count
+    all the time: of their weights (before the first operator, kept for the backward pass), of the inputs of the graph that
+    they read, and of one gradient of a weight, which is turned back. Weights of one pixel or one channel are as they were."""
+    convolutions = [unit for unit in joint.units if schema_name(unit.node) == "aten::convolution" and unit.node.meta["val"].dim() == 4]
     weights = {weight for unit in convolutions
                if isinstance(weight := unit.node.args[1], fx.Node) and weight in joint.static and _is_turned(weight.meta["val"])}
     images = {tensor for unit in convolutions for tensor in unit.reads if tensor[0] in joint.primals and tensor[0] not in joint.static}

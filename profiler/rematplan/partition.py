@@ -20,7 +20,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from remat_profiler.documents import Instance, fixed_bytes
 
 from . import planner, store
-from .apply import Graphs, kept_at_the_cut, order_of_set, scheduled, tagged
+from .apply import Graphs, keep_what_is_overwritten, kept_at_the_cut, order_of_set, scheduled, tagged
 from .arena import Arena
 from .budget import Budget
 from .costs import MODELS, Costs, Workspaces, costs_for, without_fakes
@@ -39,7 +39,7 @@ _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 _CHANNELS_LAST_GAIN = 0.05
 # The part of a budget that is left to rests of blocks on a GPU.
 _RESTS = 0.01
-_FORMAT = 7
+_FORMAT = 8
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,9 @@ class Partitioner:
         # What the graphs allocate in, if anything; and how many results of the latest forward pass are the caller's.
         self.arena: Arena | None = None
         self.forward_outputs = 0
+        # The compilation that runs, and where the plans begin that are still in use.
+        self._compilation: object = None
+        self._begin = 0
 
     def __call__(self, module: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int,
                  static_lifetime_input_indices: Sequence[int] | None = None, **options: Any) -> Graphs:
@@ -136,11 +139,13 @@ class Partitioner:
         self.forward_outputs = num_fwd_outputs
 
         def stock() -> Graphs:
+            keep_what_is_overwritten(module)
             return min_cut_rematerialization_partition(
                 module, joint_inputs, num_fwd_outputs=num_fwd_outputs,
                 static_lifetime_input_indices=list(static_lifetime_input_indices or ()), **options)
 
         frame = _frame()
+        self._note_compilation(frame)
         try:
             joint, plan = self._planned(module, static_lifetime_input_indices or (), frame)
             graphs = self._applied(joint, plan, stock)
@@ -242,12 +247,20 @@ class Partitioner:
                 return merged, solution
         raise refused[0]
 
+    def _note_compilation(self, frame: tuple[int, int]) -> None:
+        """Code that is compiled as often as before was forgotten by the compiler, with all that came before it."""
+        compilation = torch._guards.CompileContext.try_get()
+        if compilation is not self._compilation:
+            self._compilation = compilation
+            if any(plan.frame == frame for plan in self.plans[self._begin:]):
+                self._begin = len(self.plans)
+
     def _share(self, budget: int, frame: tuple[int, int]) -> int:
         """Bytes that are left where other graphs of the same iteration (graph breaks, parts of DDP) came before."""
         if self.settings.budget.bytes is None:
             return budget
         latest: dict[tuple[int, int, int], GraphPlan] = {}
-        for index, plan in enumerate(self.plans):
+        for index, plan in enumerate(self.plans[self._begin:]):
             if plan.frame[0] == frame[0] and plan.frame != frame:
                 continue  # the same code compiled for other shapes: not there at the same time
             same = plan.frame == frame

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from remat_profiler import check
@@ -23,6 +23,7 @@ from remat_profiler.documents import Instance
 from . import store
 from .errors import PlanError
 from .instance import Ids
+from .room import Steps
 
 _GRACE_SECONDS = 30
 
@@ -31,7 +32,7 @@ def binary() -> Path:
     """Where `bench` is."""
     named = os.environ.get("REMAT_BENCH")
     if named:
-        if not os.access(named, os.X_OK):
+        if not (Path(named).is_file() and os.access(named, os.X_OK)):
             raise PlanError(f"REMAT_BENCH names no program: {named}")
         return Path(named)
     beside = Path(__file__).parent / "bin" / "bench"
@@ -45,9 +46,11 @@ def version() -> str:
     """Of the planner; a plan of another version is another plan."""
     path = binary()
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, timeout=_GRACE_SECONDS).stdout
+        said = subprocess.run([str(path), "--version"], capture_output=True, text=True, check=True, timeout=_GRACE_SECONDS).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise PlanError(f"the planner {path} does not run: {error}") from error
+    if not said.startswith("bench "):
+        raise PlanError(f"{path} is not the planner: asked for its version, `bench` says its name (does REMAT_BENCH name another program?)")
     return said.strip()
 
 
@@ -79,7 +82,7 @@ def solve(instance: Instance, budget_bytes: int, seconds: float, key: str) -> So
     if kept.peak_bytes <= budget_bytes:
         return Solution(**(asdict(kept) | {"budget_bytes": budget_bytes}))
     file = store.folder("plans") / f"{key}.json"
-    known = _known(file, instance, budget_bytes)
+    known = _known(file, instance, kept, budget_bytes)
     if known is not None:
         return known
     with tempfile.TemporaryDirectory(prefix="rematplan-") as scratch:
@@ -88,17 +91,28 @@ def solve(instance: Instance, budget_bytes: int, seconds: float, key: str) -> So
     return solution
 
 
-def _known(file: Path, instance: Instance, budget_bytes: int) -> Solution | None:
-    """A kept plan, if it still is one: a damaged file is as good as none."""
+def _known(file: Path, instance: Instance, kept: Solution, budget_bytes: int) -> Solution | None:
+    """A plan from the disk, if it is one of this instance: what is damaged is made anew."""
     found = store.read(file)
     if not isinstance(found, dict):
         return None
     try:
-        solution = Solution(**(found | {"again": {int(k): v for k, v in found["again"].items()}, "cached": True}))
-    except (TypeError, KeyError, ValueError, AttributeError):
+        order: list[int] = found["operators"]
+        steps, runs = Steps(instance, order), Counter(order)
+        solution = _solution(order, steps.time, found["peak_bytes"], kept, budget_bytes, str(found["note"]))
+        again = {tensor for entry in instance["operators"] if runs[entry["id"]] > 1 for tensor in entry["outputs"]}
+        # Outputs that are made again the planner frees between, and `Steps` does not.
+        freed = sum(entry["bytes"] for entry in instance["tensors"] if entry["kind"] == "output" and entry["id"] in again)
+        right = found["time_ns"] == steps.time and max(steps.memory) - freed <= solution.peak_bytes <= max(steps.memory)
+    except (TypeError, LookupError, ValueError, AttributeError, PlanError):
         return None
-    fits = set(solution.operators) == set(instance["order"]) and solution.peak_bytes <= budget_bytes
-    return solution if fits else None
+    legal = all(runs[entry["id"]] == 1 or entry["recomputable"] and runs[entry["id"]] for entry in instance["operators"])
+    return replace(solution, cached=True) if right and legal and solution.peak_bytes <= budget_bytes else None
+
+
+def _solution(order: list[int], time: int, peak: int, kept: Solution, budget_bytes: int, note: str) -> Solution:
+    again = {operator: times - 1 for operator, times in sorted(Counter(order).items()) if times > 1}
+    return Solution(order, time, peak, kept.time_ns, kept.peak_bytes, budget_bytes, note, again=again)
 
 
 def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, scratch: Path) -> Solution:
@@ -111,9 +125,7 @@ def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, 
     except _Unsolved as error:
         raise PlanError(f"no plan within {budget_bytes} bytes (keeping everything needs {kept.peak_bytes}): {error}") from error
     steps = [step["compute"] for step in json.loads(answer.read_text(encoding="utf-8"))["steps"] if "compute" in step]
-    runs = Counter(steps)
-    return Solution(steps, record["simulated_time"], record["simulated_peak"], kept.time_ns, kept.peak_bytes, budget_bytes,
-                    record["note"], again={operator: times - 1 for operator, times in sorted(runs.items()) if times > 1})
+    return _solution(steps, record["simulated_time"], record["simulated_peak"], kept, budget_bytes, record["note"])
 
 
 class _Unsolved(PlanError):
@@ -145,6 +157,7 @@ def pack(buffers: Sequence[tuple[int, int, int]], alignment: int, seconds: float
 
 
 def _said(command: list[str], seconds: float) -> str:
+    version()  # or the words of another program would be taken for the planner's
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=2 * seconds + _GRACE_SECONDS)
     except subprocess.TimeoutExpired as error:

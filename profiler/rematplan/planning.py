@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import itertools
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from .partition import GraphPlan, Partitioner
 
 Loss = Callable[[Any], torch.Tensor]
 _WARM_UP, _SAMPLES = 2, 7
+_NUMBERS = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,16 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
     captured in one graph.
     """
     refuse(model)
+    if isinstance(example_inputs, torch.Tensor):
+        raise PlanError("example_inputs is one tensor, and its rows would be the arguments: give a tuple, (x,)")
     inputs = tuple(example_inputs)
     chosen = settings(budget, cost, apply, seconds, backend)
 
     def iteration(*arguments: Any) -> torch.Tensor:
         return loss(model(*arguments))
+
+    # The compiler would take sizes that an earlier plan had otherwise for dynamic ones.
+    iteration.__code__ = iteration.__code__.replace(co_name=f"iteration_{next(_NUMBERS)}")
 
     def stop(found: GraphPlan) -> None:
         raise _Found(found)
@@ -113,24 +121,37 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
             return once
 
         compiled, _ = compiled_by(iteration, Partitioner(chosen), backend, fullgraph=True)
-        state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         gradients = []
         for run in (iteration, compiled):
-            torch.manual_seed(0)
-            step(run)()
-            gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
-            model.load_state_dict(state)
+            with _undone(model):
+                torch.manual_seed(0)
+                step(run)()
+                gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
         largest = max((g.abs().max().item() for g in gradients[0].values()), default=0.0) or 1.0
         difference = max(((g - gradients[1][name]).abs().max().item() / largest for name, g in gradients[0].items()), default=0.0)
         def drop() -> None:
             model.zero_grad(set_to_none=True)
 
-        measured = executed(step(iteration), before=drop), executed(step(compiled), before=drop)
-        model.zero_grad(set_to_none=True)
-        model.load_state_dict(state)
-        return *measured, difference
+        with _undone(model):
+            return executed(step(iteration), before=drop), executed(step(compiled), before=drop), difference
 
     return Plan(found, str(chosen.budget), replay)
+
+
+@contextlib.contextmanager
+def _undone(model: nn.Module) -> Iterator[None]:
+    """Buffers, gradients and random numbers are afterwards what they were before."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, buffer in model.named_buffers():
+                    buffer.copy_(buffers[name])
+            for parameter, gradient in gradients:
+                parameter.grad = gradient
 
 
 class _Found(BaseException):
@@ -142,14 +163,11 @@ class _Found(BaseException):
 
 
 def _captured(iteration: Callable[..., torch.Tensor], inputs: tuple[Any, ...], partitioner: Partitioner, backend: str) -> GraphPlan:
-    torch._dynamo.reset()
     compiled, _ = compiled_by(iteration, partitioner, backend, fullgraph=True)
     try:
         compiled(*inputs)
     except _Found as found:
         return found.plan
-    finally:
-        torch._dynamo.reset()
     raise PlanError("nothing was compiled for training: does the loss depend on a parameter, and is gradient mode on?")
 
 

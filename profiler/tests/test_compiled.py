@@ -1,7 +1,9 @@
 """Compiled training with a plan comes to what plain training comes to, within the budget."""
 
 import copy
+import json
 import re
+import sys
 import warnings
 from dataclasses import replace
 
@@ -13,6 +15,7 @@ from torch import nn
 import rematplan
 from rematplan import PlanError, PlanWarning, networks, planner
 from rematplan.graph import Joint
+from rematplan.room import Steps
 
 from .planning import bit_equal, iteration, mlp, residual, transformer, worst
 from .replaying import required_bench
@@ -88,6 +91,18 @@ def test_several_graphs_share_a_budget_in_bytes_and_say_so():
     assert bit_equal(iteration(net, inputs, loss), found) == []
     first, second = step._rematplan.plans
     assert second.budget_bytes == 500_000_000 - first.saved_bytes - first.fixed_bytes
+
+
+def test_a_plan_that_is_made_meanwhile_or_a_compiler_that_forgets_takes_nothing_of_a_budget_in_bytes():
+    net, inputs, loss = mlp()
+    step = planned(net, budget="1000KB")
+    iteration(net, inputs, loss, step)
+    rematplan.plan(net, (torch.randn(128, 64),), loss=loss, budget="90%", cost="flops", seconds=SECONDS, backend="eager")
+    iteration(net, inputs, loss, step)
+    assert len(step._rematplan.plans) == 1, "what was compiled is still there"
+    torch._dynamo.reset()
+    iteration(net, inputs, loss, step)
+    assert [plan.budget_bytes for plan in step._rematplan.plans] == [1_000_000, 1_000_000]
 
 
 class Several(nn.Module):
@@ -191,6 +206,13 @@ def test_a_compiled_network_with_skips_and_pooling_takes_the_peak_that_was_plann
     assert executed >= plan.peak_bytes * (0.9 if channels_last else 0.99), (executed, plan.peak_bytes, plan.budget_bytes)
 
 
+def test_a_compiled_network_of_volumes_which_inductor_does_not_turn_takes_the_peak_that_was_planned():
+    net = nn.Sequential(*(part for _ in range(4) for part in (nn.Conv3d(8, 8, 3, padding=1), nn.ReLU())))
+    step = rematplan.compile(lambda x: net(x).square().mean(), budget="2000KB", cost="flops", seconds=SECONDS)
+    plan, executed = peaks_of(net, step, torch.randn(4, 8, 12, 12, 12))
+    assert not plan.channels_last and executed <= plan.budget_bytes, (executed, plan.peak_bytes, plan.budget_bytes)
+
+
 class _Turned(torch.nn.Module):
     """Layers that turn pairs by angles of their place, as rotary embeddings do."""
 
@@ -273,6 +295,56 @@ def test_compiled_dropout_repeats_its_numbers_from_the_seed():
     assert worst(expected, found) < 1e-5
 
 
+class _Average(nn.Module):
+    """Scales by a buffer, a copy of which the backward pass reads, and then writes to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest = nn.Linear(64, 64), mlp(depth=4)[0]
+        self.register_buffer("scale", torch.full((64,), 1.5))
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x)) * self.scale.clone()
+        with torch.no_grad():
+            self.scale.mul_(0.5).add_(h.mean(0))
+        return self.rest(h)
+
+
+@pytest.mark.parametrize(("apply", "budget"), [("schedule", "85%"), ("sets", "90%"), ("schedule", "5%")])
+def test_what_the_backward_pass_reads_of_an_overwritten_buffer_is_kept(apply, budget):
+    net, inputs, loss = _Average(), (torch.randn(256, 64),), lambda y: y.square().mean()
+    step = rematplan.compile(net, budget=budget, cost="flops", seconds=SECONDS, apply=apply)
+    with warnings.catch_warnings():  # 5 % are too little: PyTorch's own partitioner
+        warnings.simplefilter("ignore", PlanWarning)
+        found = iteration(net, inputs, loss, step)
+    assert worst(iteration(net, inputs, loss), found) < 1e-5
+    assert step._rematplan.plans[0].status == ("stock" if budget == "5%" else "planned")
+
+
+@torch.library.custom_op("rematplan_tests::noise", mutates_args=())
+def noise(x: torch.Tensor) -> torch.Tensor:
+    return torch.rand_like(x)
+
+
+noise.register_fake(torch.empty_like)
+
+
+class _Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(6))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) * noise(x.detach())
+        return x
+
+
+def test_operators_of_the_user_are_not_repeated():
+    (plan,) = check_bits(_Noisy(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="80%")
+    assert not any("noise" in name for name in plan.again)
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
@@ -283,7 +355,6 @@ def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path)
     plan.save(tmp_path)
     plan.draw(tmp_path / "plan.svg")
     assert (tmp_path / "plan.svg").read_text().startswith("<svg")
-    import json
     import subprocess
 
     said = subprocess.run([required_bench(), "verify", tmp_path / "instance.json", tmp_path / "schedule.json", "--format", "json"],
@@ -309,13 +380,22 @@ def test_plans_are_kept_on_disk_for_the_same_graph_and_budget(monkeypatch, tmp_p
     assert found(mlp()[0], "60%").cached, "another network of the same shape"
     assert not found(net, "65%").cached
     assert not found(mlp(depth=7)[0], "60%").cached
-    for file in (tmp_path / "plans").iterdir():
-        file.write_text("{broken")
-    assert not found(net, "60%").cached
+    cached = found(net, "60%")
+    assert max(Steps(cached.instance, cached.operators).memory) == cached.peak_bytes, "what forward gives stays with the caller"
+    (file,) = [file for file in (tmp_path / "plans").iterdir() if json.loads(file.read_text())["operators"] == cached.operators]
+    good = json.loads(file.read_text())
+    for broken in ("{broken", "[]", *(json.dumps(good | change) for change in (
+            {"operators": "abc"}, {"operators": [[1]]}, {"operators": good["operators"][::-1]}, {"operators": good["operators"] * 2},
+            {"peak_bytes": 1}, {"time_ns": None}, {"note": [], "peak_bytes": "12"}))):
+        file.write_text(broken)
+        assert not found(net, "60%").cached, broken
+        assert found(net, "60%").cached, "planned anew and kept"
 
 
 def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compile():
     net, inputs, loss = mlp()
+    with pytest.raises(PlanError, match="give a tuple"):
+        rematplan.plan(net, inputs[0], loss=loss, budget="50%")
     with pytest.raises(PlanError, match="no plan within"):
         rematplan.plan(net, inputs, loss=loss, budget="5%", cost="flops", seconds=SECONDS, backend="eager")
     step = planned(net, budget="5%")
@@ -327,11 +407,28 @@ def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compil
 
 def test_without_the_planner_training_goes_on_and_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
-    monkeypatch.setenv("REMAT_BENCH", str(tmp_path / "nothing"))
     net, inputs, loss = mlp()
-    with pytest.warns(PlanWarning, match="REMAT_BENCH names no program"):
-        found = iteration(net, inputs, loss, planned(net))
-    assert bit_equal(iteration(net, inputs, loss), found) == []
+    for named, words in ((tmp_path / "nothing", "REMAT_BENCH names no program"), (tmp_path, "REMAT_BENCH names no program"),
+                         (sys.executable, "is not the planner")):
+        torch._dynamo.reset()
+        monkeypatch.setenv("REMAT_BENCH", str(named))
+        with pytest.warns(PlanWarning, match=words):
+            found = iteration(net, inputs, loss, planned(net))
+        assert bit_equal(iteration(net, inputs, loss), found) == []
+
+
+def test_a_replay_leaves_module_gradients_and_random_numbers_as_they_were():
+    net = _Average()
+    net.register_buffer("scale", net.scale, persistent=False)
+    net.rest.append(nn.Dropout(0.1))
+    inputs, loss = (torch.randn(256, 64),), lambda y: y.square().mean()
+    plan = rematplan.plan(net, inputs, loss=loss, budget="80%", cost="flops", seconds=SECONDS, backend="eager")
+    loss(net(*inputs)).backward()
+    before = {name: tensor.clone() for name, tensor in net.named_buffers()} | {name: p.grad.clone() for name, p in net.named_parameters()}
+    random = torch.get_rng_state()
+    assert plan.replay().difference == 0
+    after = dict(net.named_buffers()) | {name: p.grad for name, p in net.named_parameters()}
+    assert bit_equal(before, after) == [] and torch.equal(random, torch.get_rng_state())
 
 
 class FullyShardedDataParallel(nn.Linear):
@@ -343,7 +440,8 @@ def test_what_plans_do_not_work_with_is_refused_with_the_reason():
         planned(nn.Sequential(FullyShardedDataParallel(2, 2)))
     for wrong, words in (({"budget": "lots"}, "bad budget 'lots'"), ({"budget": 0}, "bad budget"),
                          ({"cost": "guess"}, "unknown cost model"), ({"apply": "magic"}, "unknown way"),
-                         ({"backend": "tpu"}, "unknown backend"), ({"seconds": 0}, "needs time")):
+                         ({"budget": "0.5"}, "bad budget"), ({"backend": "tpu"}, "unknown backend"),
+                         *(({"seconds": seconds}, "needs time") for seconds in (0, float("inf"), 1e9, "5"))):
         with pytest.raises(PlanError, match=words):
             planned(mlp()[0], **wrong)
 

@@ -10,6 +10,7 @@ import torch
 from remat_profiler.costs import cost_source, devices, measure, roofline
 from remat_profiler.costs.work import Work, work_of
 from remat_profiler.errors import ProfilerError
+from remat_profiler.job import Job, traced_with
 
 from .conftest import document_of, trace_of
 
@@ -152,3 +153,13 @@ def test_the_interquartile_range_is_that_of_the_samples():
 def test_unknown_devices_are_named(device):
     with pytest.raises(ProfilerError, match="unknown"):
         cost_source(device, 1)
+
+
+@pytest.mark.parametrize("draw", [torch.bernoulli, torch.poisson, lambda p: torch.normal(p, p), lambda p: torch.multinomial(p, 4)])
+def test_random_operators_are_measured_with_probabilities(draw):
+    class Drawing(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * draw(x.detach().sigmoid())
+
+    made = document_of(traced_with(Job("python:drawing", 4, (4,), "cpu", "cpu"), lambda: Drawing(4, 4)), "cpu", repeats=1)
+    assert [op["random"] for op in made["operators"] if op.get("random")] == [True]

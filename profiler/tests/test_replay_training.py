@@ -190,3 +190,177 @@ def test_an_instance_from_when_views_were_copies_is_refused_with_the_reason(tmp_
     instance["operators"][0]["op_type"] = "aten.relu"
     with pytest.raises(ProfilerError, match="trace it again with this version of torch"):
         Scheduled(module, instance, store_all(instance))
+
+
+class Bare(nn.Module):
+    """Two layers, and between them what a test asks for."""
+
+    def __init__(self, between=lambda self, h: h, **more):
+        super().__init__()
+        self.first, self.last, self.between = nn.Linear(6, 6), nn.Linear(6, 3), between
+        for name, value in more.items():
+            setattr(self, name, value) if isinstance(value, (nn.Module, nn.Parameter)) else self.register_buffer(name, value)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.between(self, self.first(x))))
+
+
+def squares(net, x):
+    return net(x).square().mean()
+
+
+def scheduled(module, path, loss=squares, make=store_all):
+    """The module with a schedule, and its inputs."""
+    torch.set_num_threads(1)
+    example = Example(loss, (torch.randn(5, 6),))
+    trace_module(module, 5, (6,), path / "bare.json", device="model:v100", trace_device="cpu", example=example)
+    instance = plan.read_document(path / "bare.json", "instance")
+    return Scheduled(module, instance, make(instance), example=example), *example.inputs
+
+
+def outcome(module, run):
+    """Loss, gradients and buffers of two iterations."""
+    state, found = copy.deepcopy(module.state_dict()), []
+    for _ in range(2):
+        module.zero_grad()
+        torch.manual_seed(3)
+        loss = run()
+        loss.backward()
+        found += [loss.detach(), *(p.grad for p in module.parameters()), *(b.clone() for b in module.buffers())]
+    module.load_state_dict(state)
+    return found
+
+
+def frozen_norm():
+    norm = nn.BatchNorm1d(6).eval()
+    norm.running_mean.fill_(0.5)
+    return Bare(lambda self, h: self.norm(h), norm=norm)
+
+
+def remembering(self, h):
+    with torch.no_grad():
+        self.count += 1
+        self.total += self.count
+        self.earlier.copy_(self.norm.running_mean)
+    return self.norm(h) * (self.total - self.count).cos()
+
+
+BARE = {
+    "parameters with one gradient": lambda: Bare(
+        lambda self, h: h @ (self.a + self.b), a=nn.Parameter(torch.randn(6, 6)), b=nn.Parameter(torch.zeros(6, 6))),
+    "a gradient that is one number": lambda: Bare(lambda self, h: h.mean() + self.a.sum() + h.new_zeros(6), a=nn.Parameter(torch.randn(6))),
+    "a frozen batch norm": frozen_norm,
+    "a weight with a norm that is kept": lambda: Bare(
+        lambda self, h: self.more(h), more=nn.utils.parametrizations.spectral_norm(nn.Linear(6, 6))),
+    "buffers that read each other": lambda: Bare(
+        remembering, norm=nn.BatchNorm1d(6), count=torch.zeros(()), total=torch.zeros(()), earlier=torch.ones(6)),
+}
+
+
+@pytest.mark.parametrize("make", [store_all, recomputing])
+@pytest.mark.parametrize("name", BARE)
+def test_gradients_and_buffers_of_a_schedule_are_those_of_plain_training(name, make, tmp_path):
+    torch.manual_seed(0)
+    module = BARE[name]()
+    step, x = scheduled(module, tmp_path, make=make)
+    expected, found = outcome(module, lambda: squares(module, x)), outcome(module, lambda: step(x))
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(expected, found, strict=True))
+
+
+def test_a_module_that_is_not_as_it_was_traced_is_refused(tmp_path):
+    module = Bare(lambda self, h: self.drop(self.norm(h)), drop=nn.Dropout(0.5), norm=nn.BatchNorm1d(6))
+    module.first.requires_grad_(False)
+    step, x = scheduled(module, tmp_path)
+    for change, back, words in (
+            (lambda: module.norm.eval(), lambda: module.norm.train(), "'norm.training' of the module is False, and was True"),
+            (lambda: setattr(module.drop, "p", 0.0), lambda: setattr(module.drop, "p", 0.5), "'drop.p' of the module is 0.0, and was 0.5"),
+            (lambda: module.first.requires_grad_(True), lambda: module.first.requires_grad_(False), "'first.weight' was frozen")):
+        change()
+        with pytest.raises(ProfilerError, match=words):
+            step(x)
+        back()
+    with pytest.raises(ProfilerError, match="input0 requires a gradient"):
+        step(x.clone().requires_grad_())
+    with torch.no_grad(), pytest.raises(ProfilerError, match="they are off here"):
+        step(x)
+    step(x).backward()
+    assert module.last.weight.grad is not None
+
+
+def test_a_buffer_that_is_written_between_iterations_is_read_anew(tmp_path):
+    module = Bare(lambda self, h: h * self.scale.exp(), scale=torch.ones(6))
+    step, x = scheduled(module, tmp_path)
+    for value in (1.0, 0.5):
+        module.scale.fill_(value)
+        assert step(x).item() == pytest.approx(squares(module, x).item())
+
+
+def replacing(self, h):
+    self.seen = 0.9 * self.seen + h.detach().mean(0)
+    return h - self.seen
+
+
+def writing(name, value):
+    def between(self, h):
+        with torch.no_grad():
+            getattr(self, name).copy_(value(h))
+        return h
+    return between
+
+
+CRITERION = nn.Linear(3, 1)
+UNTRACEABLE = {
+    "buffer 'seen' is replaced in forward": (lambda: Bare(replacing, seen=torch.zeros(6)), squares),
+    "updates the buffer 'seen' from activations": (lambda: Bare(writing("seen", lambda h: h.mean(0)), seen=torch.zeros(6)), squares),
+    "writes to 'scale' in place": (lambda: Bare(writing("scale", lambda h: h.mean(0)), scale=nn.Parameter(torch.ones(6))), squares),
+    "carries a gradient into the buffer 'seen'": (
+        lambda: Bare(lambda self, h: self.seen.add_(h.mean(0)) + h, seen=torch.zeros(6)), squares),
+    "reads the buffer 'norm.running_mean'": (
+        lambda: Bare(lambda self, h: self.norm.running_mean.clone() * self.norm(h), norm=nn.BatchNorm1d(6)), squares),
+    "reads the buffer 'norm.running_mean', which batch norm updates": (
+        lambda: Bare(lambda self, h: self.norm(h) * self.norm.running_mean.clone(), norm=nn.BatchNorm1d(6)), squares),
+    "_linalg_check_errors.*has an effect": (lambda: Bare(lambda self, h: torch.linalg.cholesky(h.T @ h + torch.eye(6))[:5] * h), squares),
+    "is sparse, and instances are of dense tensors": (
+        lambda: Bare(lambda self, h: h + self.words(h.argmax(1)), words=nn.Embedding(6, 6, sparse=True)), squares),
+    "requires a gradient and is no parameter": (Bare, lambda net, x: CRITERION(net(x)).square().mean()),
+    "depends on no parameter": (Bare, lambda net, x: net(x).detach().sum()),
+    "depends on no parameter that": (lambda: Bare().requires_grad_(False), squares),
+}
+
+
+@pytest.mark.parametrize("words", UNTRACEABLE)
+def test_what_a_schedule_would_not_train_is_refused_when_it_is_traced(words, tmp_path):
+    make, loss = UNTRACEABLE[words]
+    with pytest.raises(ProfilerError, match=words):
+        scheduled(make(), tmp_path, loss)
+
+
+def test_an_example_has_a_tuple_of_tensors_without_gradients(tmp_path):
+    with pytest.raises(ProfilerError, match="a tuple of tensors"):
+        Example(squares, torch.randn(5, 6))
+    example = Example(squares, (torch.randn(5, 6, requires_grad=True),))
+    with pytest.raises(ProfilerError, match="input of the Example requires a gradient"):
+        trace_module(Bare(), 5, (6,), tmp_path / "bare.json", device="model:v100", example=example)
+
+
+def random_first(instance):
+    """Store-all, but what draws without reading anything comes first."""
+    (early,) = [op["id"] for op in instance["operators"] if op.get("random") and not op["inputs"]]
+    schedule = store_all(instance)
+    (step,) = [step for step in schedule["steps"] if step.get("compute") == early]
+    return schedule | {"steps": [step, *(other for other in schedule["steps"] if other is not step)]}
+
+
+@pytest.mark.parametrize("draw", [nn.functional.dropout, nn.functional.rrelu])
+def test_random_numbers_in_another_order_are_those_of_plain_training_or_refused(draw, tmp_path):
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: draw(h, training=True) * torch.rand(h.shape))
+    step, x = scheduled(module, tmp_path, make=random_first)
+    torch.manual_seed(3)
+    expected = squares(module, x).item()
+    torch.manual_seed(3)
+    if draw is nn.functional.dropout:
+        assert step(x).item() == pytest.approx(expected)
+    else:
+        with pytest.raises(ProfilerError, match="draws as many random numbers as its operands say"):
+            step(x)

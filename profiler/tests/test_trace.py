@@ -210,6 +210,26 @@ def test_a_network_without_logits_is_refused():
         trace_of("torchvision:resnet18", 1, (4, 32, 32))
 
 
+def test_an_lstm_is_refused_where_it_is_one_operator_and_traced_where_it_is_several():
+    class Recurrent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm, self.last = torch.nn.LSTM(4, 4, batch_first=True), torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(self.lstm(x)[0][:, -1])
+
+    wanted, threads = Job("python:recurrent", 2, (5, 4), "model:v100", "cpu"), torch.get_num_threads()
+    torch.set_num_threads(2)  # with one torch does not ask oneDNN
+    try:
+        with pytest.raises(ProfilerError, match="nn.LSTM runs as one operator of oneDNN"):
+            traced_with(wanted, Recurrent)
+        with torch.backends.mkldnn.flags(enabled=False):
+            assert check.problems(document_of(traced_with(wanted, Recurrent))) == []
+    finally:
+        torch.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("model,shape", [
     ("torchvision:vgg11", (3, 64, 64)), ("torchvision:mobilenet_v2", (3, 64, 64)),
     ("torchvision:googlenet", (3, 64, 64)), ("torchvision:vit_b_16", (3, 224, 224)),

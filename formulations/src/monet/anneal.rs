@@ -309,6 +309,9 @@ impl<'a, G: Grid> Search<'a, G> {
     /// A column and an interval of stages in which it is kept throughout, or nowhere.
     fn interval(&mut self) -> Option<(usize, usize, usize)> {
         let (grid, stages) = (self.grid, self.grid.stages());
+        if stages < 2 {
+            return None;
+        }
         let free = |stage: usize, column: usize| stage <= stages && grid.forced(stage, column).is_none();
         // Half of the moves are about something that runs again.
         let again = self.random.unit() < 0.5;

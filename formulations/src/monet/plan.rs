@@ -53,7 +53,7 @@ impl Plan {
                 true
             });
             runs.reverse();
-            if illegal {
+            if illegal || runs.last().is_none_or(|run| run.0 != stage) {
                 return None;
             }
             kept[stage] = needed;
@@ -215,7 +215,7 @@ pub fn through(graph: &Graph, stage: usize, now: &[bool], next: &[bool], capacit
         }
         match Passage::new(graph, begins, now, next, way) {
             Ok(passage) => {
-                let pass = passage.plan(now, next, capacity);
+                let Some(pass) = passage.plan(now, next, capacity) else { continue };
                 widest = widest.max(pass.widest);
                 let rank = |pass: &Pass| (pass.peak.saturating_sub(capacity), pass.time);
                 if best.as_ref().is_none_or(|best| rank(&pass) < rank(best)) {
@@ -292,8 +292,9 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// The fastest ways that fit among those that make what is required and read nothing else.
-    fn plan(&self, now: &[bool], next: &[bool], capacity: u64) -> Pass {
+    /// The fastest ways that fit among those that make what is required and read nothing else; none where the stage's own
+    /// operator cannot run, or what is kept is not there: something was overwritten before.
+    fn plan(&self, now: &[bool], next: &[bool], capacity: u64) -> Option<Pass> {
         let graph = self.graph;
         let mut walk = Walk::new(graph, self.bytes, now, next);
         // Until the ways are known, whoever may read a value does.
@@ -321,8 +322,12 @@ impl<'a> Passage<'a> {
             runs.push((position, at));
             walk.run(position, way);
         }
+        let is_whole = runs.last().is_some_and(|run| run.0 == self.stage);
+        if !is_whole || next.iter().zip(&walk.there).any(|(&next, &there)| next && !there) {
+            return None;
+        }
         let pass = pass(graph, (self.stage, self.bytes), now, next, runs);
-        Pass { widest: widest.max(pass.peak), ..pass }
+        Some(Pass { widest: widest.max(pass.peak), ..pass })
     }
 
     fn suits(&self, way: &Way, makes: &[usize]) -> bool {

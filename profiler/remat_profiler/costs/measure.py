@@ -33,6 +33,9 @@ from ..errors import ProfilerError
 from . import Call, Cost, Description
 
 WARM_UP = 2
+# Random operators whose operands are probabilities, rates or deviations.
+_POSITIVE = {"aten::bernoulli", "aten::binomial", "aten::multinomial", "aten::normal", "aten::poisson", "aten::_sample_dirichlet",
+             "aten::_standard_gamma"}
 
 
 class Measured:
@@ -235,10 +238,12 @@ def _index_bound(node: fx.Node) -> int | None:
 
 
 def _make_consistent(node: fx.Node, arguments: list[object]) -> None:
-    """Operands that only make sense together: the indices of a max-pool come from its forward."""
+    """Operands that only make sense together, the indices of a max-pool from its forward; and probabilities, between 0 and 1."""
     if schema_name(node) == "aten::max_pool2d_with_indices_backward":
         window = arguments[2:7]
         _, arguments[7] = torch.ops.aten.max_pool2d_with_indices.default(arguments[1], *window)
+    if schema_name(node) in _POSITIVE:
+        arguments[:] = [value.sigmoid() if isinstance(value, torch.Tensor) else value for value in arguments]
 
 
 def _key(node: fx.Node) -> str:

@@ -60,7 +60,7 @@ def builder(model: str) -> Callable[[], nn.Module]:
     family = FAMILIES[family_name]
     if name not in family.names():
         raise ProfilerError(f"unknown model '{model}': '{family_name}' has no '{name}' (see --list)")
-    return lambda: family.build(name)
+    return lambda: family.build(name).train()
 
 
 def _own(model: str, module: str, function: str) -> Callable[[], nn.Module]:

@@ -70,7 +70,7 @@ def measured(bench: Bench, text: str) -> Record:
 
 def _plain(module: nn.Module, options: dict[str, str]) -> tuple[Loss, list[str]]:
     _known(options)
-    return lambda *inputs: training_loss(module.train(), *inputs), []
+    return lambda *inputs: training_loss(module, *inputs), []
 
 
 def checkpointed(module: nn.Sequential, segments: int) -> nn.Module:
@@ -97,7 +97,7 @@ def _sequential(module: nn.Module, options: dict[str, str]) -> tuple[Loss, list[
     wrapped = checkpointed(module, segments)
     notes = ["checkpoint_sequential updates running statistics once more when it recomputes: those buffers differ"]
     has_norm = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())
-    return lambda *inputs: training_loss(wrapped.train(), *inputs), notes * has_norm
+    return lambda *inputs: training_loss(wrapped, *inputs), notes * has_norm
 
 
 def _compiled(module: nn.Module, options: dict[str, str]) -> tuple[Loss, list[str]]:
@@ -106,7 +106,7 @@ def _compiled(module: nn.Module, options: dict[str, str]) -> tuple[Loss, list[st
     torch.compiler.reset()
     # Its own random numbers would drop other elements than the framework does.
     inductor.fallback_random = True
-    compiled = torch.compile(module.train(), backend=backend)
+    compiled = torch.compile(module, backend=backend)
     return lambda *inputs: training_loss(compiled, *inputs), [
         f"torch.compile with backend {backend}: the loss runs outside of it",
         "activation_memory_budget is a fraction of what the compiler would save, not of the peak",

@@ -87,6 +87,8 @@ class Machine:
     def __init__(self, plan: Plan, trace: TracedIteration, module: nn.Module, device: torch.device) -> None:
         self.plan, self.trace, self.module, self.device = plan, trace, module, device
         self.random_states: dict[int, torch.Tensor] = {}
+        # What random operators must leave of the generator where their order is another one than the framework's.
+        self._random_ends: dict[int, torch.Tensor] = {}
         self._copied: set[int] = set()
         with torch.no_grad():
             placeholders = self._placeholders()
@@ -99,7 +101,7 @@ class Machine:
             self._runs: dict[tuple[int, str], Callable[[], None]] = {}
             self._steps = [self._bound(index, step) for index, step in enumerate(plan.steps)]
             self._loss = self.values.getter(trace.capture.loss)
-            self._gradients = {name: self.values.getter(node) for node, name in trace.capture.gradients.items()}
+            self._gradients = {name: self.values.getter(node) for name, node in trace.capture.gradients.items()}
             self._late = [(buffer, self.values.fresh(node)) for node, buffer in late]
 
     @property
@@ -127,22 +129,16 @@ class Machine:
     def _state(
         self, placeholders: dict[fx.Node, torch.Tensor]
     ) -> tuple[dict[fx.Node, list[tuple[int, torch.Tensor]]], list[tuple[fx.Node, torch.Tensor]]]:
-        """New values of buffers come out in the order of the buffers; each is made by a node that reads its own."""
+        """New values of buffers: with the node that makes them, or after the iteration."""
         by_node: dict[fx.Node, list[tuple[int, torch.Tensor]]] = {}
         late: list[tuple[fx.Node, torch.Tensor]] = []
         made_by = {operator.node for operator in self.trace.operators}
-        open_buffers = list(self.trace.capture.buffers)
-        for node in self.trace.capture.new_state:
+        for node, buffer in self.trace.capture.new_state:
             owner = self.values.of(node)
-            while open_buffers and open_buffers[0] not in owner.node.all_input_nodes:
-                open_buffers.pop(0)
-            if not open_buffers:
-                raise ProfilerError(f"cannot tell which buffer '{node.name}' of the graph is the new value of")
-            buffer = placeholders[open_buffers.pop(0)]
             if owner.node in made_by and owner.index is not None:
-                by_node.setdefault(owner.node, []).append((owner.index, buffer))
+                by_node.setdefault(owner.node, []).append((owner.index, placeholders[buffer]))
             else:
-                late.append((node, buffer))
+                late.append((node, placeholders[buffer]))
         return by_node, late
 
     def _bound(self, index: int, step: Step) -> Callable[[], None]:
@@ -233,6 +229,10 @@ class Machine:
             before = self._generator_state()
             self._set_generator_state(state)
             made = run()
+            end = self._random_ends.pop(id, None)
+            if end is not None and not torch.equal(end, self._generator_state()):
+                raise IllegalStep(f"operator {id} ({self.library.entries[id]['name']}) draws as many random numbers as its operands say, "
+                                  "so that random operators cannot run in another order than the framework's: use a schedule that keeps it")
             self._set_generator_state(before)
             return made
 
@@ -255,11 +255,10 @@ class Machine:
         first = list(dict.fromkeys(operator for operator in runs if operator in random))
         if first == sorted(first):
             return
-        states = {}
         for operator in sorted(random):
-            states[operator] = self._generator_state()
+            self.random_states[operator] = self._generator_state()
             self._draw(self.library.operators[operator].node)
-        self.random_states.update(states)
+            self._random_ends[operator] = self._generator_state()
 
     def _draw(self, node: fx.Node) -> None:
         """Runs an operator for the numbers that it draws; its operands' memory is taken again at once."""
@@ -267,7 +266,7 @@ class Machine:
             if not isinstance(value, fx.Node):
                 return self.device if isinstance(value, torch.device) else value
             fake = value.meta["val"]
-            return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=self.device).fill_(0)
+            return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=self.device).fill_(1)
 
         node.target(*map(made_up, node.args), **{name: made_up(value) for name, value in node.kwargs.items()})
 
@@ -279,17 +278,19 @@ class Machine:
         self.held.clear()
         try:
             self._take(inputs)
+            late = [(buffer, new()) for buffer, new in self._late]  # of buffers as they are now
             self._prepare_random()
             self._execute(stamps if account is None else _Bookkeeper(self, account))
             if stamps is not None:
                 stamps.mark()
-            for buffer, new in self._late:
-                buffer.copy_(new())
+            for buffer, new in late:
+                buffer.copy_(new)
             return Result(self._present(self._loss), self._present_all())
         finally:
             self.held.clear()
             self.host.clear()
             self.random_states.clear()
+            self._random_ends.clear()
 
     def _take(self, inputs: tuple[torch.Tensor, ...]) -> None:
         for (id, _), tensor in zip(self._inputs, inputs, strict=True):

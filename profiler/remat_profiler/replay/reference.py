@@ -82,7 +82,6 @@ def _bound(trace: TracedIteration, node: torch.fx.Node) -> int:
 
 def framework_iteration(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Result:
     """Forward, loss, backward as anybody would write it; gradients are left in `.grad` and given back."""
-    module.train()
     module.zero_grad(set_to_none=True)
     loss = training_loss(module, *inputs)
     loss.backward()

@@ -38,15 +38,23 @@ class Scheduled(nn.Module):
         steps = read_document(Path(schedule), "schedule") if isinstance(schedule, (str, Path)) else schedule
         self._plan = plan(read, steps)
         self._trace = agreement.retrace(read, lambda: traceable_copy(module), example)
+        self._settings, trained = _settings(module), {name for name, p in module.named_parameters() if p.requires_grad}
+        # Parameters that are read and have no gradient in the schedule.
+        self._frozen = {name for node, name in self._trace.capture.parameters.items() if node.users} - trained
         self._machine: Machine | None = None
         self._tensors: list[int] = []
+        self._constant = set(self._trace.capture.buffers.values()) - {
+            self._trace.capture.buffers[buffer] for _, buffer in self._trace.capture.new_state}
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         """The loss; its backward hands out the gradients. Without gradients (`no_grad`) an iteration makes no sense."""
         if not self.training:
             raise ProfilerError("Scheduled runs training iterations only: call .train(), or use .module to evaluate")
-        self._check(inputs)
+        if not torch.is_grad_enabled():
+            raise ProfilerError("Scheduled finds gradients, and they are off here (no_grad): use .module to evaluate")
         parameters = dict(self.module.named_parameters())
+        self._check(inputs)
+        self._check_module(parameters)
         return _Iteration.apply(self._ready(), inputs, list(parameters), *parameters.values())
 
     def _check(self, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -58,11 +66,27 @@ class Scheduled(nn.Module):
                 name = self._trace.capture.inputs[node]
                 raise ProfilerError(f"{name}: the schedule is for {fake.dtype} of shape {list(fake.shape)}, "
                                     f"not {tensor.dtype} of {list(tensor.shape)}")
+            if tensor.requires_grad:
+                raise ProfilerError(f"{self._trace.capture.inputs[node]} requires a gradient, and a schedule has those of parameters only: "
+                                    "detach() it")
+
+    def _check_module(self, parameters: dict[str, nn.Parameter]) -> None:
+        now = _settings(self.module)
+        changed = [name for name in now.keys() | self._settings.keys() if now.get(name) != self._settings.get(name)]
+        if changed:
+            name = min(changed)
+            raise ProfilerError(f"'{name}' of the module is {now.get(name)}, and was {self._settings.get(name)} when it was traced: "
+                                "set it back, or trace it again")
+        thawed = [name for name in parameters if name in self._frozen and parameters[name].requires_grad]
+        if thawed:
+            raise ProfilerError(f"'{thawed[0]}' was frozen when the module was traced, and has no gradient in the schedule: trace it again")
 
     def _ready(self) -> Machine:
-        """The machine, bound anew when `.to(...)` or a loaded state has replaced tensors of the module."""
+        """The machine, bound anew when `.to(...)` or a loaded state has replaced tensors of the module, or somebody wrote to a buffer:
+        it keeps what is computed from buffers alone."""
         tensors = [*self.module.parameters(), *self.module.buffers()]
         there = [tensor.untyped_storage().data_ptr() for tensor in tensors]
+        there += [buffer._version for name, buffer in self.module.named_buffers() if name in self._constant]
         if self._machine is None or there != self._tensors:
             device = next(iter(tensors)).device
             self._machine, self._tensors = Machine(self._plan, self._trace, self.module, device), there
@@ -80,7 +104,7 @@ class _Iteration(torch.autograd.Function):
         if result.loss is None:
             raise ProfilerError("the schedule does not keep the loss")
         missing = [name for name, p in zip(names, parameters) if p.requires_grad and name not in result.gradients
-                   and name in machine.trace.capture.gradients.values()]
+                   and name in machine.trace.capture.gradients]
         if missing:
             raise ProfilerError(f"the schedule does not keep the gradient of {missing[0]}")
         context.gradients = [result.gradients.get(name) for name in names]
@@ -92,7 +116,18 @@ class _Iteration(torch.autograd.Function):
         gradients, context.gradients = context.gradients, None
         if gradients is None:
             raise ProfilerError("the gradients of this iteration were handed out already: call the module again")
-        return None, None, None, *[None if gradient is None else gradient.mul_(scale) for gradient in gradients]
+        for index, gradient in enumerate(gradients):  # one after the other: never all of them twice
+            if gradient is not None:
+                gradients[index] = gradient * scale
+        return None, None, None, *gradients
+
+
+def _settings(module: nn.Module) -> dict[str, object]:
+    """What a trace takes for constant: whether each module trains, and numbers and the like of torch's own modules (rates, strides)."""
+    return {
+        f"{path}.{name}".lstrip("."): value for path, part in module.named_modules() for name, value in vars(part).items()
+        if name == "training" or type(part).__module__.startswith("torch.nn.") and isinstance(value, (bool, int, float, str, tuple))
+    }
 
 
 def traceable_copy(module: nn.Module) -> nn.Module:

@@ -17,9 +17,10 @@ def trace_module(module: nn.Module, batch: int, shape: tuple[int, ...], output: 
     """Writes the instance of a module's training iteration, and returns a summary for people.
 
     `shape` is that of one sample; `device` as that of `remat-profiler trace` (measured on `cpu` or `cuda`, or
-    modelled); `options` are further fields of `remat_profiler.job.Job` (`alternatives=True`, say). The module
-    returns logits, or has `takes_tokens = True` and reads integers; the loss is their cross-entropy. With an
-    `example` loss and inputs are the user's, and `batch` and `shape` only describe the first of them.
+    modelled); `options` are further fields of `remat_profiler.job.Job` (`alternatives=True`, say). The module is traced
+    as it is, parts in `eval()` (a frozen batch norm) too. It returns logits, or has `takes_tokens = True` and reads
+    integers; the loss is their cross-entropy. With an `example` loss and inputs are the user's, and `batch` and `shape`
+    only describe the first of them.
     """
     wanted = Job(name or f"python:{type(module).__name__}", batch, tuple(shape), device, **options)
     return run(wanted, Path(output), trace=traced_with(wanted, lambda: traceable_copy(module), example))

@@ -132,8 +132,24 @@ class Values:
         return get
 
     def fresh(self, node: fx.Node) -> Getter:
-        """The value of a node that depends on parameters and buffers only, found anew each time."""
-        return lambda: self._evaluate(node)
+        """The value of a node that depends on parameters and buffers only, found anew each time; a copy of what is one of them."""
+        copied = self.of(node).node in self.placeholders
+        return lambda: self._anew(node, {}).clone() if copied else self._anew(node, {})
+
+    def _anew(self, node: fx.Node, found: dict[fx.Node, Any]) -> Any:
+        """Reads neither tensors of the instance nor constants that were kept."""
+        def operand(value: object) -> object:
+            if isinstance(value, fx.Node):
+                return self._anew(value, found)
+            return self.device if isinstance(value, torch.device) else value
+
+        if node not in found:
+            if node.op == "call_function":
+                arguments, keywords = fx.node.map_aggregate((node.args, node.kwargs), operand)
+                found[node] = node.target(*arguments, **keywords)
+            else:
+                found[node] = self._evaluate(node)
+        return found[node]
 
     def _constant(self, node: fx.Node) -> torch.Tensor:
         """A value of no tensor of the instance: found once and kept."""
