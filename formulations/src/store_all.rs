@@ -17,9 +17,9 @@ use crate::{setting, settings};
 /// None: the instance's order, each operator once, each tensor freed right after its last read.
 ///
 /// # Claim
-/// Baseline. With `implementations=fastest` no schedule of the instance can be faster unless it uses
-/// in-place implementations; every overhead in the tables is relative to this one. With
-/// `implementations=default` it is what the framework itself runs.
+/// Baseline. With `implementations=fastest` each operator has the fastest implementation that fits those after it, none in
+/// place; every overhead in the tables is relative to this one. A schedule can be faster that runs in place, saves less, or
+/// leaves out what nobody reads. With `implementations=default` it is what the framework itself runs.
 ///
 /// # Size
 /// O(reads).

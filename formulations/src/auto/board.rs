@@ -8,6 +8,7 @@ use remat_core::instance::OperatorId;
 use remat_core::plan::Plan;
 use remat_core::{Instance, Schedule, simulate};
 
+use crate::free_order::graph::Graph;
 use crate::method::claim::Strength;
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
@@ -58,6 +59,8 @@ pub struct Board<'a> {
     began: Instant,
     /// Time of store-all with the fastest implementations.
     base: u64,
+    /// A time that no schedule undercuts.
+    least: u64,
     best: Mutex<Option<Best>>,
     proved: Mutex<Vec<Proved>>,
     tried: Mutex<Vec<(String, String)>>,
@@ -79,6 +82,7 @@ impl<'a> Board<'a> {
             budget,
             began: Instant::now(),
             base: Plan::fastest(context.instance).store_all(context.instance).into_iter().map(time).sum(),
+            least: Graph::new(context.instance).least_time(),
             best: Mutex::default(),
             proved: Mutex::default(),
             tried: Mutex::default(),
@@ -107,14 +111,14 @@ impl<'a> Board<'a> {
     fn wants_more(&self, role: Role) -> bool {
         let open = match role {
             Role::Heuristic | Role::Search => !self.is_settled() && !self.outdone.load(Ordering::Relaxed),
-            Role::Afterwards | Role::Bound => !self.has_base() && !self.certain.load(Ordering::Relaxed),
+            Role::Afterwards | Role::Bound => !self.has_least() && !self.certain.load(Ordering::Relaxed),
         };
         open && self.context.reporter.wants_more(self.index)
     }
 
-    /// Whether the best schedule takes the time of store-all with the fastest implementations, the least of all schedules.
-    fn has_base(&self) -> bool {
-        lock(&self.best).as_ref().is_some_and(|best| best.claimed.time <= self.base)
+    /// Whether the best schedule takes no more than each operator once that has to run, the fastest way.
+    fn has_least(&self) -> bool {
+        lock(&self.best).as_ref().is_some_and(|best| best.claimed.time <= self.least)
     }
 
     /// A time as an overhead over store-all; as it is where store-all takes none.

@@ -55,9 +55,9 @@ use crate::{setting, settings};
 ///   published model. All four have the same optimum, which is tested.
 ///
 /// # Claim
-/// Optimal among schedules in such stages with one implementation per operator, within the solver's
-/// tolerances (10^-6 relative to the scaled rows; the gap is a parameter). Any schedule that runs each
-/// stage's operators in order and at most once is such a schedule.
+/// Optimal among schedules in such stages with one implementation per operator, within 10^-6 of the time. Any schedule
+/// that runs each stage's operators in order and at most once is such a schedule. `strategy=plain` counts memory in units of
+/// 2^-20 of the budget, rounded down: where its solution exceeds the budget by less than that, it has a bound alone.
 ///
 /// # Reference
 /// Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization", `MLSys`

@@ -68,7 +68,7 @@ use crate::{setting, settings};
 /// # Claim
 /// Optimal among schedules in such stages with at most C runs of each operator and one implementation
 /// per operator, when it says so; `infeasible` is proved for that class. With `solver=cp-sat` in exact
-/// integers, with `solver=embedded` within the tolerances of HiGHS, whose answers are checked.
+/// integers, with `solver=embedded` in floating point, whose answers are checked.
 ///
 /// # Reference
 /// Bartan et al., "Moccasin: Efficient Tensor Rematerialization for Neural Networks", ICML 2023.
