@@ -56,16 +56,26 @@ pub enum NoChain {
         /// Why not.
         reason: &'static str,
     },
+    /// Chain methods keep what they have made.
+    #[error("operator {0} has no implementation that is out of place")]
+    InPlace(String),
 }
 
 impl ChainView {
     /// Cuts an instance.
     ///
     /// # Errors
-    /// The instance has no forward operator, or one that may run only once.
+    /// The instance has no forward operator, or one that may run only once, or an operator that runs in place only.
     pub fn new(instance: &Instance) -> Result<Self, NoChain> {
         let plan = Plan::fastest(instance);
         let stages = cut::stages(instance, &plan)?;
+        let overwrites = |id: &OperatorId| {
+            let operator = instance.operator(*id);
+            operator.implementations[plan.saving[id.index()]].in_place.is_some()
+        };
+        if let Some(id) = instance.operator_ids().find(overwrites) {
+            return Err(NoChain::InPlace(instance.operator(id).name.clone()));
+        }
         recomputable(instance, &plan, &stages)?;
         Ok(Self::of(instance, plan, stages))
     }
