@@ -110,7 +110,7 @@ impl Sum {
 
 /// Powers of two that memory and time are divided by: exact, and budget and costs become about 10^4.
 ///
-/// Bytes are counted in whole units, of which the largest memory of interest has 2^[`GRAIN`] at most, and rounded down: a
+/// Bytes are counted in whole units, of which the largest memory of interest has 2^20 at most, and rounded down: a
 /// model is a relaxation by less than a unit for each of its terms. In exact bytes a solver can take columns that are whole
 /// within its tolerance for a solution that exceeds the budget by a few bytes, find that it does, and drop the schedules
 /// beside it too: a false proof. Between two sums of units there is more than that.
