@@ -27,7 +27,7 @@ pub struct Request<'a> {
     pub relative_gap: f64,
     /// Absolute gap at which to stop.
     pub absolute_gap: f64,
-    /// Largest violation of a row or bound, and largest distance of an integer from a whole number.
+    /// Largest violation of a row or bound.
     pub tolerance: f64,
     /// Threads.
     pub threads: usize,
@@ -94,6 +94,12 @@ impl Default for Request<'_> {
 }
 
 impl Request<'_> {
+    /// How far a column may be from a whole number that counts as one. Branch and bound closes a node whose columns all count,
+    /// also where they are no solution once they are whole: models must not tell sums apart that differ by so little.
+    pub fn integrality(&self) -> f64 {
+        self.tolerance.min(1e-8)
+    }
+
     /// The same with another start and another observer.
     pub fn but_for<'b>(&self, start: Option<&'b [f64]>, observer: Option<Observer<'b>>) -> Request<'b>
     where

@@ -159,7 +159,7 @@ fn load(model: &Model, request: &Request<'_>, time: Option<Duration>) -> raw::Mo
     set(&mut cbc, "ratioGap", &request.relative_gap.to_string());
     set(&mut cbc, "allowableGap", &request.absolute_gap.to_string());
     set(&mut cbc, "primalTolerance", &request.tolerance.to_string());
-    set(&mut cbc, "integerTolerance", &request.tolerance.to_string());
+    set(&mut cbc, "integerTolerance", &request.integrality().to_string());
     set(&mut cbc, "threads", &if request.threads > 1 { request.threads } else { 0 }.to_string());
     set(&mut cbc, "randomCbcSeed", &(request.seed & 0x7fff_ffff).to_string());
     cbc

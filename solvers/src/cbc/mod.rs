@@ -134,7 +134,7 @@ fn options(request: &Request<'_>) -> Vec<(&'static str, String)> {
         ("ratioGap", request.relative_gap.to_string()),
         ("allowableGap", request.absolute_gap.to_string()),
         ("primalTolerance", request.tolerance.to_string()),
-        ("integerTolerance", request.tolerance.to_string()),
+        ("integerTolerance", request.integrality().to_string()),
         ("threads", if request.threads > 1 { request.threads } else { 0 }.to_string()),
         ("randomCbcSeed", (request.seed & 0x7fff_ffff).to_string()),
     ];

@@ -59,10 +59,6 @@ struct HighsSession {
     model: Model,
 }
 
-/// How far a column may be from a whole number that counts as one. A node whose columns all count is closed, also where they
-/// are no solution once they are whole: models must not tell sums apart that differ by so little.
-const WHOLE: f64 = 1e-8;
-
 /// The step of presolve that enumerates solutions of single rows, as a bit of those that are left out. After what it fixes HiGHS
 /// up to 1.15 may lose rows that say "one of these", and called a feasible model infeasible (its issue 3216).
 const ENUMERATION: u64 = 1 << 16;
@@ -92,7 +88,7 @@ impl HighsSession {
         handle.set_double("mip_rel_gap", request.relative_gap)?;
         handle.set_double("mip_abs_gap", request.absolute_gap)?;
         handle.set_double("primal_feasibility_tolerance", request.tolerance)?;
-        handle.set_double("mip_feasibility_tolerance", request.tolerance.min(WHOLE))?;
+        handle.set_double("mip_feasibility_tolerance", request.integrality())?;
         handle.set_int("threads", request.threads as u64)?;
         handle.set_text("parallel", if request.threads > 1 { "on" } else { "off" })?;
         handle.set_int("random_seed", request.seed & 0x7fff_ffff)?;
