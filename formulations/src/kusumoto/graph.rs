@@ -7,6 +7,7 @@ use remat_core::instance::{Instance, OperatorId, TensorId};
 use remat_core::plan::Plan;
 
 use crate::method::SkipReason;
+use crate::store_all::out_of_place;
 
 /// Most forward operators: each has a set of others, a bit for each.
 pub const MOST_NODES: usize = 20_000;
@@ -76,7 +77,7 @@ impl Graph {
     /// Reads an instance.
     ///
     /// # Errors
-    /// An operator may not be recomputed, or the backward pass does not follow the forward graph.
+    /// An operator may not be recomputed, or runs in place only, or the backward pass does not follow the forward graph.
     pub fn new(instance: &Instance) -> Result<Self, SkipReason> {
         Builder::new(instance)?.build()
     }
@@ -118,6 +119,7 @@ struct Builder<'a> {
 impl<'a> Builder<'a> {
     fn new(instance: &'a Instance) -> Result<Self, SkipReason> {
         let plan = Plan::fastest(instance);
+        out_of_place(instance, &plan)?;
         let mut node_of = vec![None; instance.operators().len()];
         let mut backward_of = vec![None; instance.operators().len()];
         let mut nodes = Vec::new();

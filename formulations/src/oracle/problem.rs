@@ -175,9 +175,6 @@ impl<'a> Problem<'a> {
         if must {
             self.must |= bit;
         }
-        if must || !operator.recomputable || self.rules.copies.is_some() {
-            self.tracked |= bit;
-        }
         let set = |ids: &mut dyn Iterator<Item = TensorId>| ids.fold(0, |set, id| set | bits[id.index()]);
         let run = |implementation: usize| {
             let way = &operator.implementations[implementation];
@@ -198,6 +195,9 @@ impl<'a> Problem<'a> {
             Some((first, again)) => (vec![run(first)], again.map(run).into_iter().collect()),
             None => (ways(false), if operator.recomputable { ways(operator.updates_state) } else { Vec::new() }),
         };
+        if must || again.is_empty() || self.rules.copies.is_some() {
+            self.tracked |= bit;
+        }
         self.first.push(first);
         self.again.push(again);
     }

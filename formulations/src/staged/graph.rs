@@ -98,8 +98,8 @@ pub fn allowed(instance: &Instance, modes: Modes) -> Vec<Vec<bool>> {
     let of = |(at, operator): (usize, &remat_core::instance::Operator)| {
         let bases = [Some(plan.saving[at]), plan.saving_again[at]];
         let allowed = |(position, way): (usize, &remat_core::instance::Implementation)| {
-            let forward = operator.phase.is_forward();
-            if forward && way.in_place.is_some() && !modes.in_place {
+            let (forward, is_base) = (operator.phase.is_forward(), bases.contains(&Some(position)));
+            if forward && way.in_place.is_some() && !modes.in_place && !is_base {
                 return false;
             }
             let like = |base: usize| {
@@ -108,7 +108,7 @@ pub fn allowed(instance: &Instance, modes: Modes) -> Vec<Vec<bool>> {
                 way.reads == base.reads && way.saves == base.saves && in_place
             };
             let special = !way.saves.is_empty() || way.reads.iter().any(extra);
-            all || bases.contains(&Some(position))
+            all || is_base
                 || (bases.iter().flatten().any(|&base| like(base)) && (modes.algorithms || way.in_place.is_some()))
                 || (special && modes.intermediates)
                 || (!special && modes.outputs && !forward)

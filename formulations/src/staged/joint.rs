@@ -9,7 +9,7 @@ use remat_core::{Instance, OperatorId};
 
 use crate::method::SkipReason;
 use crate::staged::graph::Graph;
-use crate::store_all::store_all;
+use crate::store_all::{out_of_place, store_all};
 
 /// Forward and backward pass as one directed acyclic graph, in a fixed order.
 #[derive(Clone, Debug)]
@@ -104,18 +104,8 @@ impl Joint {
     /// The instance cannot be run with one implementation per operator, or an operator runs in place only: here each value
     /// has a buffer of its own.
     pub fn new(instance: &Instance) -> Result<Self, SkipReason> {
-        let joint = Self::of_fastest(instance)?;
-        for &JointOperator { id, ref first, ref again, .. } in &joint.operators {
-            let operator = instance.operator(id);
-            let mut runs = std::iter::once(first).chain(again);
-            if runs.any(|run| operator.implementations[run.implementation].in_place.is_some()) {
-                return Err(SkipReason(format!(
-                    "operator {} has no implementation that is out of place",
-                    operator.name
-                )));
-            }
-        }
-        Ok(joint)
+        out_of_place(instance, &Plan::fastest(instance))?;
+        Self::of_fastest(instance)
     }
 
     /// The same, some of them in place where there are no others.
