@@ -69,12 +69,8 @@ impl ChainView {
     pub fn new(instance: &Instance) -> Result<Self, NoChain> {
         let plan = Plan::fastest(instance);
         let stages = cut::stages(instance, &plan)?;
-        let overwrites = |id: &OperatorId| {
-            let operator = instance.operator(*id);
-            operator.implementations[plan.saving[id.index()]].in_place.is_some()
-        };
-        if let Some(id) = instance.operator_ids().find(overwrites) {
-            return Err(NoChain::InPlace(instance.operator(id).name.clone()));
+        if let Some(operator) = plan.in_place_only(instance) {
+            return Err(NoChain::InPlace(operator.name.clone()));
         }
         recomputable(instance, &plan, &stages)?;
         Ok(Self::of(instance, plan, stages))

@@ -92,6 +92,12 @@ impl Plan {
         again.unwrap_or(first)
     }
 
+    /// The first operator that can run in place only, so that its default is all there is.
+    pub fn in_place_only<'a>(&self, instance: &'a Instance) -> Option<&'a Operator> {
+        let mut operators = instance.operators().iter().zip(&self.saving);
+        operators.find(|&(operator, &way)| operator.implementations[way].in_place.is_some()).map(|found| found.0)
+    }
+
     /// Every operator once, in the instance's order, saving all that is read later.
     pub fn store_all(&self, instance: &Instance) -> Vec<(OperatorId, usize)> {
         instance.order().iter().map(|&id| (id, self.saving[id.index()])).collect()

@@ -86,12 +86,6 @@ pub fn store_all(instance: &Instance, plan: &Plan) -> Result<Schedule, SkipReaso
 /// # Errors
 /// Some operator can run in place only.
 pub fn out_of_place(instance: &Instance, plan: &Plan) -> Result<(), SkipReason> {
-    for id in instance.operator_ids() {
-        let (operator, at) = (instance.operator(id), id.index());
-        let mut chosen = [Some(plan.saving[at]), Some(plan.passing[at]), plan.saving_again[at]].into_iter().flatten();
-        if chosen.any(|way| operator.implementations[way].in_place.is_some()) {
-            return Err(SkipReason(format!("operator {} has no implementation that is out of place", operator.name)));
-        }
-    }
-    Ok(())
+    let reason = |name| SkipReason(format!("operator {name} has no implementation that is out of place"));
+    plan.in_place_only(instance).map_or(Ok(()), |operator| Err(reason(&operator.name)))
 }

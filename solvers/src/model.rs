@@ -84,6 +84,9 @@ impl RowBlock {
         for row in 0..self.len() {
             let activity: f64 = self.terms(row).map(|(column, factor)| factor * whole[column.index()]).sum();
             let mut over = activity - self.upper[row];
+            if over <= 0.0 {
+                continue;
+            }
             let raises = |&(column, factor): &(Column, f64)| (whole[column.index()] >= 0.5) == (factor > 0.0);
             let mut raising: Vec<(Column, f64)> = self.terms(row).filter(raises).collect();
             raising.sort_by(|left, right| left.1.abs().total_cmp(&right.1.abs()));

@@ -249,15 +249,7 @@ impl<'a> Rows<'a> {
     /// Rows against a point of the rounded model that is none of the exact one.
     fn broken(&self, point: &[f64]) -> RowBlock {
         let whole: Vec<f64> = point.iter().map(|value| value.round()).collect();
-        let over = (0..self.exact.len()).filter(|&row| {
-            let terms = self.exact.terms(row);
-            terms.map(|(column, factor)| factor * whole[column.index()]).sum::<f64>() > self.exact.upper[row]
-        });
-        let mut rows = RowBlock::default();
-        for row in over {
-            rows.push(f64::NEG_INFINITY, self.exact.upper[row], self.exact.terms(row));
-        }
-        rows.covers(&whole, point)
+        self.exact.covers(&whole, point)
     }
 
     /// Least and greatest value of a sum over the domains.
