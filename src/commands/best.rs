@@ -11,7 +11,7 @@ use crate::ground::format::Format;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::text::count;
-use crate::harness::best::{self, Campaign, Changes, Proofs};
+use crate::harness::best::{self, Campaign, Changes, Proofs, Trial};
 use crate::harness::records::Existing;
 use crate::harness::run::interrupts;
 use crate::harness::run::plan::Overrides;
@@ -40,7 +40,8 @@ Examples:
   bench best --instance 'resnet*'
   bench best --campaign results/library --time 60
   bench best --update results/resnet
-  bench best --check";
+  bench best --check
+  bench best --check --time 20000 --jobs 2";
 
 /// Arguments of `bench best`.
 #[derive(Debug, Args)]
@@ -52,14 +53,14 @@ pub struct Arguments {
     /// Work on what is open, with rows in this folder, and take over what is better
     #[arg(long, value_name = "DIR", group = "action")]
     campaign: Option<PathBuf>,
-    /// Simulate every schedule again, hold all values against each other, and try a random sample of the proofs again
+    /// Simulate every schedule again, hold all values against each other, and try proofs again, drawn at random
     #[arg(long, group = "action")]
     check: bool,
     /// With --campaign, wall seconds of each run [default: the suite's]; with --check, of all proofs that are tried [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, requires = "action", conflicts_with = "update")]
     time: Option<Duration>,
-    /// With --campaign, runs at the same time [default: the suite's]
-    #[arg(long, value_name = "N", value_parser = positive, requires = "campaign")]
+    /// With --campaign, runs at the same time [default: the suite's]; with --check, proofs, which share the cores [default: 1]
+    #[arg(long, value_name = "N", value_parser = positive, requires = "action", conflicts_with = "update")]
     jobs: Option<usize>,
     /// With --check, seed of the sample [default: another one each time]
     #[arg(long, value_name = "N", requires = "check")]
@@ -118,9 +119,9 @@ fn check(arguments: &Arguments, library: &Library, folder: &Path) -> Result<(), 
     let (schedules, mut differences) = best::check(folder)?;
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = arguments.seed.unwrap_or(clock.as_secs());
-    let time = arguments.time.unwrap_or(PROOFS);
+    let trial = Trial { time: arguments.time.unwrap_or(PROOFS), jobs: arguments.jobs.unwrap_or(1), seed };
     let Proofs { again, out_of_time, differences: unproved } =
-        best::prove(&library.root, folder, time, seed, &interrupts()?)?;
+        best::prove(&library.root, folder, trial, &interrupts()?)?;
     differences.extend(unproved);
     let checked = count(schedules, "schedule");
     let late = if out_of_time > 0 { format!(", {out_of_time} out of time") } else { String::new() };

@@ -51,6 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let file_of_model = model(arguments)?;
     let head = head(&file_of_model)?;
     let subject = subject(arguments, &head, &file_of_model)?;
+    output::keep_apart(&[&arguments.solution, &file_of_model, &subject.path], &[arguments.output.as_ref()])?;
     let instance = &subject.instance;
     let spec: Spec =
         head.method.parse().map_err(|error| Failure::input(format!("{}: {error}", file_of_model.display())))?;

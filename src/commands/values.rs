@@ -26,7 +26,7 @@ pub fn positive(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected a whole number from 1 to 1024".into())
 }
 
-/// Splits a list of method specs at the commas outside of brackets.
+/// Splits a list of method specs at the commas outside of brackets; one that is named again counts once.
 ///
 /// # Errors
 /// A part is no spec.
@@ -43,7 +43,10 @@ pub fn specs(texts: &[String]) -> Result<Vec<Spec>, String> {
             c == ',' && depth == 0
         });
         for part in parts {
-            specs.push(part.trim().parse::<Spec>().map_err(|error| error.to_string())?);
+            let spec = part.trim().parse::<Spec>().map_err(|error| error.to_string())?;
+            if !specs.contains(&spec) {
+                specs.push(spec);
+            }
         }
     }
     Ok(specs)
@@ -55,8 +58,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commas_inside_brackets_separate_parameters_not_methods() {
-        let specs = specs(&["a,b[x=1,y=2],c".into(), "d".into()]).unwrap();
+    fn commas_inside_brackets_separate_parameters_not_methods_and_each_counts_once() {
+        let specs = specs(&["a,b[x=1,y=2],c".into(), "d,b[y=2,x=1],a".into()]).unwrap();
         let texts: Vec<_> = specs.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["a", "b[x=1,y=2]", "c", "d"]);
     }

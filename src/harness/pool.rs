@@ -201,8 +201,8 @@ impl Shared<'_> {
     }
 }
 
-/// A lock that a panicking thread left behind protects plain data here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// A mutex locked, also one that a panicking thread left behind: each protects plain data.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -54,6 +54,9 @@ fn a_node_link_graph_is_imported_as_it_stands() {
     let refused = checkout.bench("instances import bad.json -o bad-out.json");
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("there is no node 70"), "{}", refused.stderr);
+    let itself = checkout.bench("instances import graph.json -o graph.json");
+    assert!(itself.last_error().contains("reads or writes that file already"), "{}", itself.stderr);
+    assert_eq!(std::fs::read_to_string(checkout.path("graph.json")).unwrap(), GRAPH);
 }
 
 #[test]
@@ -73,6 +76,10 @@ fn what_another_solver_answers_is_lifted_to_the_schedule_of_our_own() {
     }
     let recomputes = checkout.ok("lift model.sol --model model.mps").stdout;
     assert!(recomputes.contains("solver says    Optimal"), "{recomputes}");
+    for output in ["model.sol", "model.mps", "instances/small/counter.json"] {
+        let itself = checkout.bench(&format!("lift model.sol --model model.mps -o {output}"));
+        assert!(itself.last_error().contains("reads or writes that file already"), "{}", itself.stderr);
+    }
     // Compressed, the model is found and read just so.
     checkout.ok("export counter --method checkmate-ilp[strategy=coarse] --budget 0.85x -o other.mps.gz");
     std::fs::rename(checkout.path("model.sol"), checkout.path("other.sol")).unwrap();

@@ -56,41 +56,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let bytes = read_bytes(&arguments.file)?;
     let import: ImportFile = parse_json(&arguments.file, &bytes)?;
-    if import.is_graph() {
-        return graph(arguments, &bytes, &bad);
-    }
-    let (location, file) = import.arrays(arguments.index).map_err(|error| bad(error.to_string()))?;
-    let chain = file.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let file_name = file_name(&arguments.file);
-    let origin = Origin::Published { paper: arguments.paper.clone(), location: format!("{file_name}, {location}") };
-    let mut document = instance_of(&name, &chain, units_of(scale), &origin);
-    document.provenance.notes.extend(arguments.note.iter().cloned());
-    let instance = Instance::new(&document).map_err(|error| bad(format!("is a chain, but no instance: {error}")))?;
-    write_json(&arguments.output, &document).map_err(Failure::writing)?;
-    output::info(&format!("{}: {} stages, hash {}", arguments.output.display(), chain.len(), instance.hash()));
-    Ok(())
-}
-
-/// Imports a graph in node-link form.
-fn graph(arguments: &Arguments, bytes: &[u8], bad: &dyn Fn(String) -> Failure) -> Result<(), Failure> {
-    if arguments.time_scale.is_some() || arguments.memory_scale.is_some() || arguments.index.is_some() {
-        return Err(bad("is a graph; scales and --index belong to chains".into()));
-    }
-    let file: NodeLinkFile = parse_json(&arguments.file, bytes)?;
-    let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
-    let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name(&arguments.file) };
-    let mut document = node_link::instance_of(&name, &file, &origin).map_err(|error| bad(error.to_string()))?;
-    document.provenance.notes.extend(arguments.note.iter().cloned());
-    let instance = Instance::new(&document).map_err(|error| bad(format!("is a graph, but no instance: {error}")))?;
-    write_json(&arguments.output, &document).map_err(Failure::writing)?;
-    let (nodes, edges) = (file.nodes.len(), file.links.len());
-    output::info(&format!("{}: {nodes} nodes, {edges} edges, hash {}", arguments.output.display(), instance.hash()));
-    Ok(())
+    let file = file_name(&arguments.file);
+    let origin = |location| Origin::Published { paper: arguments.paper.clone(), location };
+    let document = if import.is_graph() {
+        if arguments.time_scale.is_some() || arguments.memory_scale.is_some() || arguments.index.is_some() {
+            return Err(bad("is a graph; scales and --index belong to chains".into()));
+        }
+        let graph: NodeLinkFile = parse_json(&arguments.file, &bytes)?;
+        node_link::instance_of(&name, &graph, &origin(file)).map_err(|error| bad(error.to_string()))?
+    } else {
+        let (location, arrays) = import.arrays(arguments.index).map_err(|error| bad(error.to_string()))?;
+        let chain = arrays.chain(scale).map_err(|error| bad(format!("at {location}: {error}")))?;
+        instance_of(&name, &chain, units_of(scale), &origin(format!("{file}, {location}")))
+    };
+    finish(&arguments.file, &arguments.output, &arguments.note, document)
 }
 
 /// Writes what an importer has made of a file, and says how large it is.
-pub fn finish(source: &Path, output: &Path, notes: &[String], mut document: InstanceDocument) -> Result<(), Failure> {
+pub fn finish(
+    source: &Path,
+    output: &PathBuf,
+    notes: &[String],
+    mut document: InstanceDocument,
+) -> Result<(), Failure> {
+    output::keep_apart(&[source], &[Some(output)])?;
     document.provenance.notes.extend(notes.iter().cloned());
     let instance = Instance::new(&document).map_err(|error| {
         Failure::input(format!("{}: can be read, but makes no instance: {error}", source.display()))

@@ -1,9 +1,9 @@
-//! The library held against the simulator, against itself, and, a sample of it, against the methods that proved it.
+//! The library held against the simulator, against itself, and against the methods that proved it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use remat_core::io::read_schedule;
@@ -17,6 +17,8 @@ use super::relations::settle;
 use super::{Entry, Status, read, read_some};
 use crate::ground::failure::Failure;
 use crate::ground::host::{Host, cores};
+use crate::ground::output;
+use crate::harness::pool::lock;
 use crate::harness::recorded::Instances;
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
@@ -99,7 +101,18 @@ fn uncovered(entry: &Entry) -> Option<String> {
     (!covers).then(|| format!("{} claims {claim}, which does not cover the class", entry.bound_by))
 }
 
-/// How a sample of proofs was tried again.
+/// How proofs are tried again.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// Wall time of all.
+    pub time: Duration,
+    /// Proofs at the same time, which share the cores.
+    pub jobs: usize,
+    /// Of the order that they are drawn in.
+    pub seed: u64,
+}
+
+/// How proofs that were tried again came out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proofs {
     /// Proofs that came out again.
@@ -110,32 +123,42 @@ pub struct Proofs {
     pub differences: Vec<String>,
 }
 
-/// Tries a random sample of the proofs again, each with the method that it is from, for some wall time altogether.
+/// Tries proofs again in random order, those that settle a case first, each with the method that it is from, until the
+/// time is up or none is left.
 ///
 /// # Errors
 /// The file is none of ours, or interrupted.
-pub fn prove(root: &Path, folder: &Path, time: Duration, seed: u64, stop: &Arc<AtomicBool>) -> Result<Proofs, Failure> {
+pub fn prove(root: &Path, folder: &Path, trial: Trial, stop: &Arc<AtomicBool>) -> Result<Proofs, Failure> {
     let began = Instant::now();
     let entries = read(folder)?;
-    let mut sample: Vec<&Entry> = origins(&entries).into_iter().filter(|entry| is_short(entry, time)).collect();
-    let mut random = Random::new(seed);
-    let mut instances = Instances::new(folder);
-    let mut proofs = Proofs::default();
-    while !sample.is_empty() && began.elapsed() < time {
-        let entry = sample.swap_remove(random.below(u32::try_from(sample.len()).unwrap_or(u32::MAX)) as usize);
-        match again(root, entry, &mut instances, stop) {
-            Ok(record) => match compare(entry, &record) {
+    let mut random = Random::new(trial.seed);
+    let mut sample = origins(&entries);
+    sample.retain(|entry| is_short(entry, trial.time));
+    sample.sort_by_cached_key(|entry| (entry.status != Status::Open, random.below(u32::MAX)));
+    let sample = Mutex::new(sample);
+    let instances = Mutex::new(Instances::new(folder));
+    let proofs = Mutex::new(Proofs::default());
+    let work = || {
+        while began.elapsed() < trial.time && !stop.load(Ordering::Relaxed) {
+            let Some(entry) = lock(&sample).pop() else { break };
+            let threads = (cores() / trial.jobs).max(1);
+            let outcome = again(root, entry, threads, &instances, stop).and_then(|record| compare(entry, &record));
+            let mut proofs = lock(&proofs);
+            match outcome {
                 Ok(true) => proofs.again += 1,
-                Ok(false) => proofs.out_of_time += 1,
+                Ok(false) => {
+                    proofs.out_of_time += 1;
+                    output::info(&about(entry, &format!("{} was out of time", entry.bound_by)));
+                }
                 Err(words) => proofs.differences.push(about(entry, &words)),
-            },
-            Err(words) => proofs.differences.push(about(entry, &words)),
+            }
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Interrupted("interrupted while proofs were tried again".into()));
-        }
+    };
+    std::thread::scope(|scope| (0..trial.jobs).for_each(|_| drop(scope.spawn(work))));
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted("interrupted while proofs were tried again".into()));
     }
-    Ok(proofs)
+    Ok(lock(&proofs).clone())
 }
 
 /// Of the entries that say the same by the same method, each within the next, the last: the others have it from there.
@@ -164,9 +187,15 @@ fn spec(label: &str) -> Result<(Spec, remat_formulations::Claim), String> {
 }
 
 /// Runs the method that proved an entry again.
-fn again(root: &Path, entry: &Entry, instances: &mut Instances, stop: &Arc<AtomicBool>) -> Result<Record, String> {
+fn again(
+    root: &Path,
+    entry: &Entry,
+    threads: usize,
+    instances: &Mutex<Instances>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Record, String> {
     let words = |failure: Failure| failure.to_string();
-    let path = instances.path(&entry.instance, &entry.instance_hash)?;
+    let path = lock(instances).path(&entry.instance, &entry.instance_hash)?;
     let (Spec { id, parameters: given }, _) = spec(&entry.bound_by)?;
     let method = method(&id).map_err(words)?;
     let budget = RunBudget { text: entry.budget.clone(), bytes: Some(entry.budget_size) };
@@ -183,7 +212,7 @@ fn again(root: &Path, entry: &Entry, instances: &mut Instances, stop: &Arc<Atomi
     let (each, besides) = PATIENCE;
     let seconds = each * entry.bound_seconds.unwrap_or(0.0) + besides;
     let conditions = Conditions {
-        limits: Limits { time: Some(Duration::from_secs_f64(seconds)), threads: cores(), seed: 0 },
+        limits: Limits { time: Some(Duration::from_secs_f64(seconds)), threads, seed: 0 },
         memory_limit_bytes: None,
         cpu_limit: None,
         logs: None,

@@ -26,7 +26,7 @@ use crate::ground::names::{file_name, nearest};
 use crate::ground::rows;
 use crate::ground::text;
 pub use campaign::Campaign;
-pub use check::{Proofs, check, prove};
+pub use check::{Proofs, Trial, check, prove};
 #[cfg(test)]
 pub use relations::tests::entry;
 pub use update::{Changes, update};
