@@ -261,6 +261,10 @@ impl Instance {
     pub fn is_result(&self, id: TensorId) -> bool {
         self.tensor(id).kind.is_result()
     }
+    /// Whether a tensor is made by some implementations of its producer only: an extra saved one.
+    pub fn is_extra(&self, id: TensorId) -> bool {
+        self.tensor(id).producer.is_some_and(|producer| !self.operator(producer).outputs.contains(&id))
+    }
 }
 
 impl TensorKind {

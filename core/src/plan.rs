@@ -10,11 +10,12 @@ use crate::instance::{Implementation, Instance, Operator, OperatorId, TensorId};
 pub struct Plan {
     /// For a run whose saved tensors the backward pass will read; also for the backward operators.
     pub saving: Vec<usize>,
-    /// For a further such run of an operator that updates state; equal to `saving` for all others.
+    /// For a further such run: equal to `saving`, but for operators that update state. It reads nothing that first runs do
+    /// not make; none where there is no such implementation, or the operator may not run again.
     pub saving_again: Vec<Option<usize>>,
     /// For a run after which only the operator's outputs are wanted.
     pub passing: Vec<usize>,
-    /// For a further such run; none where the operator may not run again.
+    /// For a further such run, from outputs alone; none where there is none.
     pub passing_again: Vec<Option<usize>>,
 }
 
@@ -50,25 +51,40 @@ impl Plan {
         let mut required = vec![false; instance.tensors().len()];
         for &id in instance.order().iter().rev() {
             let operator = instance.operator(id);
-            let choose = |again: bool, required: &[bool]| {
-                choose_that(operator, again, |v| saves_all(operator, v, required))
-                    .min_by_key(|&v| cost(&operator.implementations[v]))
-            };
             let at = id.index();
             // An instance without a consistent choice (a tensor that only an in-place or a recompute implementation
             // saves, an operator that runs in place only) is left with its default, which methods have to check.
             let cheapest = |v: &usize| cost(&operator.implementations[*v]);
-            let possible = |v: &Implementation| saves_all(operator, v, &required) && can_read(instance, v, &required);
+            let enough = |v: &Implementation| saves_all(operator, v, &required);
+            let possible = |v: &Implementation| enough(v) && can_read(instance, v, &required);
             let saving = choose_that(operator, false, possible).min_by_key(cheapest);
-            plan.saving[at] = saving.or_else(|| choose(false, &required)).unwrap_or(0);
-            plan.saving_again[at] = choose(true, &required);
-            plan.passing[at] = choose(false, &[]).unwrap_or(0);
-            plan.passing_again[at] = choose(true, &[]);
+            let saving = saving.or_else(|| choose_that(operator, false, enough).min_by_key(cheapest));
+            plan.saving[at] = saving.unwrap_or(0);
+            let plain = |v: &Implementation| !v.reads.iter().any(|&read| instance.is_extra(read));
+            plan.passing[at] = choose_that(operator, false, |_| true).min_by_key(cheapest).unwrap_or(0);
+            plan.passing_again[at] = choose_that(operator, true, plain).min_by_key(cheapest);
             for read in &operator.implementations[plan.saving[at]].reads {
                 required[read.index()] = true;
             }
         }
+        // What a further run reads must be there whether something runs again or not.
+        for &id in instance.order() {
+            let operator = instance.operator(id);
+            let suits = |v: &Implementation| saves_all(operator, v, &required) && plan.makes(instance, &v.reads);
+            let again = choose_that(operator, true, suits).min_by_key(|&v| cost(&operator.implementations[v]));
+            plan.saving_again[id.index()] = again;
+        }
         plan
+    }
+
+    /// Whether first runs make all of some tensors that are no inputs.
+    pub fn makes(&self, instance: &Instance, tensors: &[TensorId]) -> bool {
+        let is_made = |&tensor: &TensorId| {
+            let maker = instance.tensor(tensor).producer;
+            let made = maker.map(|id| instance.operator(id).makes(self.saving[id.index()]));
+            made.is_none_or(|mut made| made.any(|other| other == tensor))
+        };
+        tensors.iter().all(is_made)
     }
 
     /// How an operator runs again that first ran with some implementation for what it saves: with the same, unless

@@ -171,8 +171,9 @@ impl<'a> ChainProgram<'a> {
                 let budgets: Vec<u64> = context.budgets.iter().map(|budget| budget.unwrap_or(unlimited)).collect();
                 let settings = Settings { slots, rule, fit };
                 let lost = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
-                let time = |time: Duration| time.checked_mul(u32::try_from(budgets.len()).ok()?);
-                let deadline = context.limits.time.and_then(time).and_then(|time| self.started.checked_add(time));
+                let all = |time: Duration| time.checked_mul(u32::try_from(budgets.len()).ok()?);
+                let left = context.limits.time.and_then(all).map(|time| time.saturating_sub(self.built));
+                let deadline = left.and_then(|left| self.started.checked_add(left));
                 let execution = Execution::until(deadline);
                 let mut answer = |index: usize, outcome| {
                     let budget = context.budgets[index];

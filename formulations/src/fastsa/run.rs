@@ -172,7 +172,7 @@ impl Run<'_, '_> {
                 let now = Instant::now();
                 Span::Time(now, now.checked_add(whole / 100 * share).map_or(deadline, |end| end.min(deadline)))
             }
-            (all, _) => Span::Iterations(all.unwrap_or(0) / 100 * u64::from(share)),
+            (all, _) => Span::Iterations(all.unwrap_or(0).saturating_mul(share.into()) / 100),
         }
     }
 

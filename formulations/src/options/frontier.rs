@@ -286,7 +286,7 @@ impl<'a> Search<'a> {
             1 => high,
             _ => low + (high - low) / (parts - 1) * at + (high - low) % (parts - 1) * at / (parts - 1),
         };
-        let most = self.found.known[0].point.peak.max(self.saved.1);
+        let most = self.found.known[0].point.peak;
         let least = largest_operator(&self.block.instance).min(most);
         for peak in (0..peaks).rev().map(|at| between((least, most), at, peaks)) {
             let least = self.saved.0.min(peak);

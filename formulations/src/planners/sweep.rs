@@ -118,7 +118,7 @@ impl<'a> Sweep<'a> {
                 if sweep.is_over() {
                     break;
                 }
-                let bytes = budget.map_or(u64::MAX, |budget| budget - (budget / 100).saturating_mul(percent));
+                let bytes = budget.map_or(u64::MAX, |budget| budget - hundredths(budget, percent));
                 runs += 1;
                 match plan(bytes, sweep.clock) {
                     Ok(schedule) => {
@@ -143,4 +143,9 @@ impl<'a> Sweep<'a> {
     pub fn tried(&self) -> usize {
         self.tried
     }
+}
+
+/// So many hundredths of a size, rounded down; `percent` is at most 100.
+fn hundredths(bytes: u64, percent: u64) -> u64 {
+    bytes / 100 * percent + bytes % 100 * percent / 100
 }

@@ -90,10 +90,6 @@ pub struct Graph {
 /// operator has the implementation that it has without alternatives ([`Plan::fastest`]).
 pub fn allowed(instance: &Instance, modes: Modes) -> Vec<Vec<bool>> {
     let plan = Plan::fastest(instance);
-    let extra = |id: &TensorId| {
-        let producer = instance.tensor(*id).producer;
-        producer.is_some_and(|producer| !instance.operator(producer).outputs.contains(id))
-    };
     let all = modes.algorithms && modes.outputs && modes.intermediates;
     let of = |(at, operator): (usize, &remat_core::instance::Operator)| {
         let bases = [Some(plan.saving[at]), plan.saving_again[at]];
@@ -107,7 +103,7 @@ pub fn allowed(instance: &Instance, modes: Modes) -> Vec<Vec<bool>> {
                 let in_place = way.in_place == base.in_place || (forward && way.in_place.is_some());
                 way.reads == base.reads && way.saves == base.saves && in_place
             };
-            let special = !way.saves.is_empty() || way.reads.iter().any(extra);
+            let special = !way.saves.is_empty() || way.reads.iter().any(|&read| instance.is_extra(read));
             all || is_base
                 || (bases.iter().flatten().any(|&base| like(base)) && (modes.algorithms || way.in_place.is_some()))
                 || (special && modes.intermediates)

@@ -127,7 +127,7 @@ impl Joint {
         let mut joint = Self { operators: Vec::new(), values, base_bytes, graphs: Default::default() };
         for &id in instance.order() {
             let run = |implementation| run(instance, &value_of, id, implementation);
-            let again = plan.saving_again[id.index()].filter(|_| instance.operator(id).recomputable);
+            let again = again(instance, plan, id);
             let makes = |implementation: usize| -> Vec<usize> {
                 let made = instance.operator(id).makes(implementation);
                 made.filter_map(|tensor| value_of[tensor.index()]).collect()
@@ -242,11 +242,18 @@ impl Run {
     }
 }
 
+/// How an operator runs again under a plan; not, where that reads what no first run makes.
+fn again(instance: &Instance, plan: &Plan, id: OperatorId) -> Option<usize> {
+    let operator = instance.operator(id);
+    let suits = |&way: &usize| operator.recomputable && plan.makes(instance, &operator.implementations[way].reads);
+    plan.saving_again[id.index()].filter(suits)
+}
+
 /// The values, and which one each tensor is.
 fn values(instance: &Instance, plan: &Plan) -> (Vec<Value>, Vec<Option<usize>>) {
     let mut wanted: Vec<bool> = instance.tensor_ids().map(|id| instance.is_result(id)).collect();
     for &id in instance.order() {
-        let implementations = [Some(plan.saving[id.index()]), plan.saving_again[id.index()]];
+        let implementations = [Some(plan.saving[id.index()]), again(instance, plan, id)];
         for implementation in implementations.into_iter().flatten() {
             for read in &instance.operator(id).implementations[implementation].reads {
                 wanted[read.index()] = instance.tensor(*read).producer.is_some();

@@ -239,12 +239,6 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Whether a tensor is made by some implementation of its producer only.
-    fn extra(&self, tensor: TensorId) -> bool {
-        let producer = self.instance.tensor(tensor).producer;
-        producer.is_some_and(|id| !self.instance.operator(id).outputs.contains(&tensor))
-    }
-
     fn is_forward(&self, tensor: TensorId) -> bool {
         let producer = self.instance.tensor(tensor).producer;
         producer.is_some_and(|id| self.instance.operator(id).phase.is_forward())
@@ -254,7 +248,7 @@ impl Builder<'_> {
     fn read_variants(&self, backward: &[OperatorId]) -> BTreeMap<OperatorId, Vec<usize>> {
         let chosen = backward.iter().map(|&id| {
             let operator = self.instance.operator(id);
-            let reads_extra = |way: &Implementation| way.reads.iter().any(|&read| self.extra(read));
+            let reads_extra = |way: &Implementation| way.reads.iter().any(|&read| self.instance.is_extra(read));
             let all: Vec<usize> = (0..operator.implementations.len()).collect();
             let ways = |keep: &dyn Fn(&Implementation) -> bool| -> Vec<usize> {
                 all.iter().copied().filter(|&at| keep(&operator.implementations[at])).collect()
