@@ -39,12 +39,9 @@ const PREFIX: &str = "gist:";
 pub struct Gist;
 
 impl Method for Gist {
-    fn id(&self) -> &'static str {
-        "gist"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "gist",
             title: "Gist's encodings of what the backward pass reads, nothing recomputed",
             reference: "Gist (Jain et al., ISCA 2018), as in MONeT (Shah et al., ICLR 2021), Table 3 and appendix E",
             parameters: &[],

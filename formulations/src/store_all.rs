@@ -34,12 +34,9 @@ setting! {
 }
 
 impl Method for StoreAll {
-    fn id(&self) -> &'static str {
-        "store-all"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "store-all",
             title: "every operator once, nothing recomputed",
             reference: "rotor-toms-2024, section 5.4 (\"PyTorch\")",
             parameters: settings![Uses],

@@ -65,12 +65,9 @@ setting! {
 }
 
 impl Method for Auto {
-    fn id(&self) -> &'static str {
-        "auto"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "auto",
             title: "the best schedule that the seconds allow, by several methods",
             reference: "the methods' own",
             parameters: settings![Iterations],

@@ -35,12 +35,9 @@ use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError
 pub struct GriewankLogN;
 
 impl Method for GriewankLogN {
-    fn id(&self) -> &'static str {
-        "griewank-logn"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "griewank-logn",
             title: "binomial checkpointing (revolve) as if all stages were alike",
             reference: "Griewank & Walther 2000 (Algorithm 799)",
             parameters: &[],

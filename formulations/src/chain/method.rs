@@ -45,12 +45,9 @@ pub trait ChainRule: Sync {
 }
 
 impl<T: ChainRule> Method for T {
-    fn id(&self) -> &'static str {
-        T::ID
-    }
-
     fn about(&self) -> About {
         About {
+            id: T::ID,
             title: T::TITLE,
             reference: T::REFERENCE,
             parameters: settings![Slots, Loss, TableMib, Fit],

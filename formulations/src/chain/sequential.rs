@@ -41,12 +41,9 @@ setting! {
 }
 
 impl Method for Sequential {
-    fn id(&self) -> &'static str {
-        "sequential"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "sequential",
             title: "PyTorch's checkpoint_sequential: equal segments, each recomputed once",
             reference: "torch.utils.checkpoint.checkpoint_sequential; rotor-toms-2024, section 5.4",
             parameters: settings![Segments],

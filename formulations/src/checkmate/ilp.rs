@@ -87,12 +87,9 @@ impl Formulation for CheckmateIlp {
 }
 
 impl Method for CheckmateIlp {
-    fn id(&self) -> &'static str {
-        "checkmate-ilp"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "checkmate-ilp",
             title: "optimal schedule in the instance's order, by integer programming",
             reference: "Checkmate (Jain et al., MLSys 2020), equations 1 to 9",
             parameters: settings![Strategy, Workspace, Solver, Gap, Start],

@@ -75,12 +75,9 @@ impl Formulation for CheckmateLp {
 }
 
 impl Method for CheckmateLp {
-    fn id(&self) -> &'static str {
-        "checkmate-lp"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "checkmate-lp",
             title: "lower bound: the relaxation of checkmate-ilp",
             reference: "Checkmate (Jain et al., MLSys 2020), section 5",
             parameters: settings![Relaxed, Algorithm, Workspace, Solver],

@@ -69,12 +69,9 @@ setting! {
 }
 
 impl Method for CheckmateRounding {
-    fn id(&self) -> &'static str {
-        "checkmate-rounding"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "checkmate-rounding",
             title: "two-phase rounding of the relaxation of checkmate-ilp",
             reference: "Checkmate (Jain et al., MLSys 2020), sections 5.1 and 5.2",
             parameters: settings![Rounding, Eps, Samples, Relaxed, Workspace, Solver],

@@ -129,10 +129,6 @@ setting! {
 }
 
 impl Method for Chen {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
     fn about(&self) -> About {
         let (parameters, budgets): (&'static [_], _) = match self.rule {
             Rule::Sqrt => (&[], BudgetUse::Ignored),
@@ -142,7 +138,7 @@ impl Method for Chen {
             Candidates::Linear => "Chen et al. 2016, sections 4.1 and 4.2",
             _ => "Checkmate (Jain et al., MLSys 2020), section 6.1; Chen et al. 2016",
         };
-        About { title: self.title, reference, parameters, budgets }
+        About { id: self.id, title: self.title, reference, parameters, budgets }
     }
 
     fn claim(&self, _: &Parameters) -> Claim {

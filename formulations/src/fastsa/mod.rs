@@ -88,12 +88,9 @@ use settings::{PARAMETERS, Settings};
 pub struct FastSa;
 
 impl Method for FastSa {
-    fn id(&self) -> &'static str {
-        "fastsa"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "fastsa",
             title: "simulated annealing over order, recomputation and implementations",
             reference: "FastSA (Imanishi et al., NeurIPS 2023)",
             parameters: PARAMETERS,

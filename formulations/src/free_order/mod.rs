@@ -102,12 +102,9 @@ const FINE: f64 = TOLERANCE / 1e4;
 const FITTING: u32 = 20;
 
 impl Method for FreeOrderBound {
-    fn id(&self) -> &'static str {
-        "free-order-bound"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "free-order-bound",
             title: "the best of all schedules, in any order, or a bound on it",
             reference: "this project",
             parameters: settings![Solver],

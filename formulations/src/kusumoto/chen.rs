@@ -54,12 +54,9 @@ setting! {
 }
 
 impl Method for KusumotoChen {
-    fn id(&self) -> &'static str {
-        "kusumoto-chen"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "kusumoto-chen",
             title: "Chen's segments between articulation points, as Kusumoto et al. ran them",
             reference: "kusumoto-neurips-2019, Appendix B; Chen et al. 2016, Algorithm 3",
             parameters: settings![Liveness, PlanFor, LastGroup, MostSegmentations],

@@ -119,12 +119,9 @@ setting! {
 }
 
 impl Method for Kusumoto {
-    fn id(&self) -> &'static str {
-        "kusumoto-2019"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "kusumoto-2019",
             title: "best sequence of lower sets of the forward graph, each group recomputed once",
             reference: "kusumoto-neurips-2019, equations (1) and (2), Algorithm 1",
             parameters: settings![Program, Goal, Costs, TimeSteps, Liveness, Counted, PlanFor, LastGroup, MaxLowerSets],

@@ -22,10 +22,12 @@ use crate::method::report::{Collector, Reporter, Silent};
 
 /// A rematerialization method.
 pub trait Method: Sync {
-    /// Kebab-case id, the same in TOML, CLI, CSV, plots and file names.
-    fn id(&self) -> &'static str;
-    /// Citation and parameters.
+    /// Id, citation and parameters.
     fn about(&self) -> About;
+    /// [`About::id`].
+    fn id(&self) -> &'static str {
+        self.about().id
+    }
     /// What it claims with these parameters: its optima, bounds and `infeasible` are those of this class.
     fn claim(&self, parameters: &Parameters) -> Claim;
     /// Whether the method can work on an instance, and if not, why.
@@ -166,6 +168,8 @@ impl Limits {
 /// What a method says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
+    /// Kebab-case id, the same in TOML, CLI, CSV, plots and file names.
+    pub id: &'static str,
     /// One line for `bench methods`.
     pub title: &'static str,
     /// Paper, section, equation.

@@ -95,12 +95,9 @@ setting! {
 }
 
 impl Method for Moccasin {
-    fn id(&self) -> &'static str {
-        "moccasin"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "moccasin",
             title: "optimal schedule in the instance's order with at most C runs each, by constraint programming",
             reference: "Moccasin (Bartan et al., ICML 2023)",
             parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Start, Bounds],

@@ -50,12 +50,9 @@ use crate::staged::task::Task;
 pub struct MoccasinReordered;
 
 impl Method for MoccasinReordered {
-    fn id(&self) -> &'static str {
-        "moccasin-reordered"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "moccasin-reordered",
             title: "moccasin in an order that fastsa found first",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
             parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Bounds],

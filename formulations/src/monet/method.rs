@@ -128,12 +128,9 @@ impl Formulation for Monet {
 }
 
 impl Method for Monet {
-    fn id(&self) -> &'static str {
-        "monet"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "monet",
             title: "checkpointing and operator implementations in one integer program",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
             parameters: settings![Mode, InPlace, Recompute, Count, Strategy, Solver, Gap],
@@ -297,12 +294,9 @@ impl Formulation for MonetLp {
 }
 
 impl Method for MonetLp {
-    fn id(&self) -> &'static str {
-        "monet-lp"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "monet-lp",
             title: "the linear relaxation of monet, a bound",
             reference: "MONeT (Shah et al., ICLR 2021), equations 1 to 16, appendices B and C",
             parameters: settings![Mode, InPlace, Recompute, Count, Solver],

@@ -114,12 +114,9 @@ pub static HIREMATE: OverBlocks = OverBlocks {
 };
 
 impl Method for OverBlocks {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
     fn about(&self) -> About {
         About {
+            id: self.id,
             title: self.title,
             reference: "HiRemate (Zhao et al., ICML 2025)",
             parameters: self.parameters,

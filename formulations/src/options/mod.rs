@@ -123,12 +123,9 @@ fn grid(parameters: &Parameters) -> Goal {
 }
 
 impl Method for OverOptions {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
     fn about(&self) -> About {
         About {
+            id: self.id,
             title: self.title,
             reference: "Rockmate (Zhao et al., ICML 2023), section 3; rotor-toms-2024, Theorem 4.8",
             parameters: self.parameters,

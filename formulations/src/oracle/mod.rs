@@ -79,12 +79,9 @@ setting! {
 }
 
 impl Method for Oracle {
-    fn id(&self) -> &'static str {
-        "oracle"
-    }
-
     fn about(&self) -> About {
         About {
+            id: "oracle",
             title: "the true optimum of small instances, by search",
             reference: "uniform-cost search with a consistent bound (A*: Hart, Nilsson & Raphael 1968)",
             parameters: settings![Order, Copies, Uses, MaxStates],

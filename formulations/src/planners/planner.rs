@@ -7,8 +7,6 @@ use crate::method::{About, Claim, Class, Context, Method, MethodError, SkipReaso
 
 /// What makes schedules and claims nothing of them.
 pub trait Planner: Sync {
-    /// The method's id.
-    const ID: &'static str;
     /// The schedules that it makes.
     const CLASS: Class;
     /// What it sees of an instance.
@@ -34,10 +32,6 @@ pub trait Planner: Sync {
 pub struct Planned<P>(pub P);
 
 impl<P: Planner> Method for Planned<P> {
-    fn id(&self) -> &'static str {
-        P::ID
-    }
-
     fn about(&self) -> About {
         self.0.about()
     }

@@ -137,12 +137,12 @@ impl<'a> Blocks<'a> {
 }
 
 impl Planner for CheckpointEvery {
-    const ID: &'static str = "checkpoint-every";
     const CLASS: Class = CLASS;
     type View<'a> = Blocks<'a>;
 
     fn about(&self) -> About {
         About {
+            id: "checkpoint-every",
             title: "every k-th block of a network is recomputed from its input",
             reference: "torch.utils.checkpoint on each block; torchtitan, activation_checkpoint.py",
             parameters: settings![Every],
@@ -171,12 +171,12 @@ impl Planner for CheckpointEvery {
 }
 
 impl Planner for Sac {
-    const ID: &'static str = "sac";
     const CLASS: Class = CLASS;
     type View<'a> = Blocks<'a>;
 
     fn about(&self) -> About {
         About {
+            id: "sac",
             title: "in each block costly operators are kept, and every second matrix product",
             reference: "torchtitan, torchtitan/distributed/activation_checkpoint.py",
             parameters: settings![EverySecondProduct],

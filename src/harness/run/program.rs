@@ -137,12 +137,9 @@ pub fn method(id: &str) -> &'static dyn Method {
 }
 
 impl Method for Program {
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
     fn about(&self) -> About {
         About {
+            id: self.id,
             title: "a program that a suite names",
             reference: "the suite",
             parameters: &[],

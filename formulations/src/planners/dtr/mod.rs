@@ -86,12 +86,12 @@ setting! {
 }
 
 impl Planner for Dtr {
-    const ID: &'static str = "dtr";
     const CLASS: Class = Class { order: Order::Given, ..Class::STAGES };
     type View<'a> = (Joint, Program);
 
     fn about(&self) -> About {
         About {
+            id: "dtr",
             title: "what is in the way goes by a rule of thumb, what is missing is made again",
             reference: "Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021",
             parameters: settings![Heuristic, Tries, OverheadLimit],

@@ -160,12 +160,12 @@ impl Traced {
 }
 
 impl Planner for TorchMincut {
-    const ID: &'static str = "torch-mincut";
     const CLASS: Class = CLASS;
     type View<'a> = Traced;
 
     fn about(&self) -> About {
         About {
+            id: "torch-mincut",
             title: "what torch.compile saves by default",
             reference: "PyTorch 2.15.0, torch/_functorch/partitioners.py",
             parameters: settings![Operators],
@@ -189,12 +189,12 @@ impl Planner for TorchMincut {
 }
 
 impl Planner for TorchBudget {
-    const ID: &'static str = "torch-budget";
     const CLASS: Class = CLASS;
     type View<'a> = Traced;
 
     fn about(&self) -> About {
         About {
+            id: "torch-budget",
             title: "torch.compile's memory budget: the fastest of its grid within the peak",
             reference: "PyTorch 2.15.0, torch/_functorch/partitioners.py and _activation_checkpointing/knapsack.py",
             parameters: settings![Knapsack, Estimator, Operators, BudgetPermille],

@@ -58,12 +58,12 @@ use crate::staged::joint::{self, Joint};
 pub struct TwRemat;
 
 impl Planner for TwRemat {
-    const ID: &'static str = "tw-remat";
     const CLASS: Class = Class { order: Order::Free, ..Class::STAGES };
     type View<'a> = Joint;
 
     fn about(&self) -> About {
         About {
+            id: "tw-remat",
             title: "runs along a balanced tree decomposition, then keeps what there is room for",
             reference: "Kumar et al., Efficient Rematerialization for Deep Networks, NeurIPS 2019",
             parameters: settings![Tries],

@@ -73,12 +73,12 @@ setting! {
 }
 
 impl Planner for XlaGreedy {
-    const ID: &'static str = "xla-greedy";
     const CLASS: Class = Class { order: crate::method::claim::Order::Free, ..Class::STAGES };
     type View<'a> = Joint;
 
     fn about(&self) -> About {
         About {
+            id: "xla-greedy",
             title: "where memory exceeds the limit, what frees most of it runs again later",
             reference: "OpenXLA, xla/hlo/transforms/simplifiers/hlo_rematerialization.cc",
             parameters: settings![Mode, Block, LibraryCalls, Tries],
