@@ -25,7 +25,7 @@ pub mod search;
 pub mod staged;
 pub mod store_all;
 
-pub use method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
+pub use method::formulation::{DecodeError, Decoded, Encode, Encoding, Format};
 pub use method::parameters::{ParameterError, ParameterKind, ParameterSpec, Parameters, Spec, SpecError};
 pub use method::report::{Progress, Reporter, Silent};
 pub use method::{

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use remat_core::Instance;
-use remat_formulations::{Encoding, Format, Formulation, METHODS, Spec};
+use remat_formulations::{Encoding, Format, METHODS, Spec};
 
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
@@ -29,31 +29,23 @@ pub struct Model<'a> {
     bytes: Option<u64>,
 }
 
-/// The formulation of a method.
-///
-/// # Errors
-/// The method is unknown, or is no model.
-fn formulation(spec: &Spec) -> Result<&'static dyn Formulation, Failure> {
-    let method = method(&spec.id)?;
-    method.formulation().ok_or_else(|| {
-        let with = METHODS.iter().filter(|method| method.formulation().is_some()).map(|method| method.id());
-        let with = with.collect::<Vec<_>>().join(", ");
-        Failure::input(format!("{} is not one model that a solver could be given; these are: {with}", spec.id))
-    })
-}
-
 impl<'a> Model<'a> {
     /// The model of an instance, a setting and a budget in bytes.
     ///
     /// # Errors
     /// The parameters do not fit, or there is no model.
     pub fn new(instance: &'a Instance, spec: &Spec, bytes: Option<u64>) -> Result<Self, Failure> {
-        let formulation = formulation(spec)?;
-        let parameters = parameters(formulation, &spec.parameters)?;
+        let method = method(&spec.id)?;
+        let encode = method.formulation().ok_or_else(|| {
+            let with = METHODS.iter().filter(|method| method.formulation().is_some()).map(|method| method.id());
+            let with = with.collect::<Vec<_>>().join(", ");
+            Failure::input(format!("{} is not one model that a solver could be given; these are: {with}", spec.id))
+        })?;
+        let parameters = parameters(method, &spec.parameters)?;
         let impossible =
             |error: &dyn std::fmt::Display| Failure::failed(format!("{} on {}: {error}", spec.id, instance.name()));
-        formulation.supports(instance).map_err(|reason| impossible(&reason))?;
-        let encoding = formulation.encode(instance, &parameters, bytes).map_err(|error| impossible(&error))?;
+        method.supports(instance).map_err(|reason| impossible(&reason))?;
+        let encoding = encode(instance, &parameters, bytes).map_err(|error| impossible(&error))?;
         Ok(Self { encoding, setting: format!("{}[{parameters}]", spec.id), instance, bytes })
     }
 

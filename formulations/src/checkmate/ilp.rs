@@ -8,7 +8,7 @@ use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
 use crate::checkmate::{Workspace, class, tasks};
-use crate::method::formulation::{Encoding, Formulation};
+use crate::method::formulation::Encode;
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
 use crate::search::clock::Clock;
@@ -74,18 +74,6 @@ setting! {
     pub enum Strategy("strategy") = Coarse { Plain = "plain", Reduced = "reduced", Lazy = "lazy", Coarse = "coarse" }
 }
 
-impl Formulation for CheckmateIlp {
-    fn encode<'a>(
-        &self,
-        instance: &'a Instance,
-        parameters: &Parameters,
-        budget: Option<u64>,
-    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let published = parameters.get::<Strategy>() == Strategy::Plain;
-        encode(instance, parameters, budget, published, false)
-    }
-}
-
 impl Method for CheckmateIlp {
     fn about(&self) -> About {
         About {
@@ -109,8 +97,10 @@ impl Method for CheckmateIlp {
         parameters.get::<Strategy>() == Strategy::Coarse
     }
 
-    fn formulation(&self) -> Option<&dyn Formulation> {
-        Some(self)
+    fn formulation(&self) -> Option<Encode> {
+        Some(|instance, parameters, budget| {
+            encode(instance, parameters, budget, parameters.get::<Strategy>() == Strategy::Plain, false)
+        })
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {

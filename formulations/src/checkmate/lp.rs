@@ -9,7 +9,7 @@ use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
 use crate::checkmate::relaxation::Linear;
 use crate::checkmate::{Workspace, class, tasks};
-use crate::method::formulation::{Encoding, Formulation};
+use crate::method::formulation::Encode;
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::search::clock::Clock;
@@ -62,18 +62,6 @@ setting! {
     }
 }
 
-impl Formulation for CheckmateLp {
-    fn encode<'a>(
-        &self,
-        instance: &'a Instance,
-        parameters: &Parameters,
-        budget: Option<u64>,
-    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let published = parameters.get::<Relaxed>() == Relaxed::Published;
-        encode(instance, parameters, budget, published, true)
-    }
-}
-
 impl Method for CheckmateLp {
     fn about(&self) -> About {
         About {
@@ -93,8 +81,10 @@ impl Method for CheckmateLp {
         supports(instance)
     }
 
-    fn formulation(&self) -> Option<&dyn Formulation> {
-        Some(self)
+    fn formulation(&self) -> Option<Encode> {
+        Some(|instance, parameters, budget| {
+            encode(instance, parameters, budget, parameters.get::<Relaxed>() == Relaxed::Published, true)
+        })
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {

@@ -1,7 +1,7 @@
 //! Formulations that other solvers can be given: a model as text, and the way back from a solution to a
 //! schedule.
 //!
-//! A method joins by returning itself from [`Method::formulation`]; linear ones need no more than a
+//! A method joins by returning an [`Encode`] from [`crate::Method::formulation`]; linear ones need no more than a
 //! [`LinearEncoding`]. Nothing here calls a solver.
 
 use std::io::{self, Write};
@@ -13,21 +13,13 @@ use remat_solvers::{Kind, Model, Names};
 use thiserror::Error;
 
 use crate::method::parameters::Parameters;
-use crate::method::{Claimed, Method, MethodError};
+use crate::method::{Claimed, MethodError};
 
-/// A method whose answer for one budget is that of one model.
-pub trait Formulation: Method {
-    /// The model for one budget; `None` means unlimited memory.
-    ///
-    /// # Errors
-    /// There is no model: the budget is impossible, or the parameters ask for none.
-    fn encode<'a>(
-        &self,
-        instance: &'a Instance,
-        parameters: &Parameters,
-        budget: Option<u64>,
-    ) -> Result<Box<dyn Encoding + 'a>, MethodError>;
-}
+/// The model of an instance for one budget; `None` means unlimited memory.
+///
+/// # Errors
+/// There is no model: the budget is impossible, or the parameters ask for none.
+pub type Encode = for<'a> fn(&'a Instance, &Parameters, Option<u64>) -> Result<Box<dyn Encoding + 'a>, MethodError>;
 
 /// Forms of text in which a model can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

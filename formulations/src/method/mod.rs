@@ -16,7 +16,7 @@ pub mod setting;
 
 pub use claim::{Claim, Class};
 
-use crate::method::formulation::Formulation;
+use crate::method::formulation::Encode;
 use crate::method::parameters::{ParameterSpec, Parameters};
 use crate::method::report::{Collector, Reporter, Silent};
 
@@ -53,8 +53,9 @@ pub trait Method: Sync {
         self.solve(&Context { reporter: &collector, ..*context })?;
         collector.into_answers()
     }
-    /// The model behind its answers, for methods that are one model: so that other solvers can be given it.
-    fn formulation(&self) -> Option<&dyn Formulation> {
+    /// The model behind its answers, for methods whose answer for a budget is that of one model: so that other solvers can be
+    /// given it.
+    fn formulation(&self) -> Option<Encode> {
         None
     }
     /// Name of the type, with its module: its doc comment is the method's page.

@@ -6,35 +6,35 @@ use remat_core::Instance;
 use remat_solvers::cp::proto::model_message;
 
 use crate::checkmate::Workspace;
-use crate::method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
+use crate::method::formulation::{DecodeError, Decoded, Encoding, Format};
 use crate::method::parameters::Parameters;
 use crate::method::{MethodError, SkipReason};
+use crate::moccasin::Copies;
 use crate::moccasin::published::{Memory, Phase, Published};
-use crate::moccasin::{Copies, Moccasin};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 
-impl Formulation for Moccasin {
-    fn encode<'a>(
-        &self,
-        instance: &'a Instance,
-        parameters: &Parameters,
-        budget: Option<u64>,
-    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let joint = Joint::new(instance)?;
-        let workspace = parameters.get::<Workspace>();
-        let store_all = Stages::store_all(&joint).claim(&joint, workspace).peak_bytes;
-        // More than store-all needs is of no use to anything.
-        let budget = budget.map_or(store_all, |budget| budget.min(store_all));
-        let least = joint.least_peak(workspace);
-        if budget < least {
-            let message =
-                format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
-            return Err(MethodError::Unsupported(SkipReason(message)));
-        }
-        let (memory, copies) = (parameters.get::<Memory>(), parameters.get::<Copies>());
-        Ok(Box::new(Exchange { instance, joint, budget, copies, workspace, memory }))
+/// The model for one budget.
+///
+/// # Errors
+/// The instance has no joint graph, or the budget is impossible.
+pub fn encode<'a>(
+    instance: &'a Instance,
+    parameters: &Parameters,
+    budget: Option<u64>,
+) -> Result<Box<dyn Encoding + 'a>, MethodError> {
+    let joint = Joint::new(instance)?;
+    let workspace = parameters.get::<Workspace>();
+    let store_all = Stages::store_all(&joint).claim(&joint, workspace).peak_bytes;
+    // More than store-all needs is of no use to anything.
+    let budget = budget.map_or(store_all, |budget| budget.min(store_all));
+    let least = joint.least_peak(workspace);
+    if budget < least {
+        let message = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
+        return Err(MethodError::Unsupported(SkipReason(message)));
     }
+    let (memory, copies) = (parameters.get::<Memory>(), parameters.get::<Copies>());
+    Ok(Box::new(Exchange { instance, joint, budget, copies, workspace, memory }))
 }
 
 /// Phase 2 of a budget, which is a matter of running phase 1, with what it is made from: CP-SAT's protocol buffer as text,

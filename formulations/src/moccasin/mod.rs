@@ -17,7 +17,7 @@ use remat_solvers::cp::{CpBackend, cp_backend};
 
 use crate::checkmate::{Workspace, class, tasks};
 use crate::method::claim::Runs;
-use crate::method::formulation::Formulation;
+use crate::method::formulation::Encode;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::moccasin::job::Job;
@@ -117,8 +117,8 @@ impl Method for Moccasin {
         true
     }
 
-    fn formulation(&self) -> Option<&dyn Formulation> {
-        Some(self)
+    fn formulation(&self) -> Option<Encode> {
+        Some(encoding::encode)
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use remat_core::Instance;
 
 use crate::method::claim::{self, Class, Implementations, Memory, Order, Runs, Time};
-use crate::method::formulation::{Encoding, Formulation};
+use crate::method::formulation::Encode;
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
 use crate::monet::bound::relax;
@@ -116,17 +116,6 @@ fn class(parameters: &Parameters) -> Class {
     }
 }
 
-impl Formulation for Monet {
-    fn encode<'a>(
-        &self,
-        instance: &'a Instance,
-        parameters: &Parameters,
-        budget: Option<u64>,
-    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        encode(instance, parameters, budget, false)
-    }
-}
-
 impl Method for Monet {
     fn about(&self) -> About {
         About {
@@ -150,8 +139,8 @@ impl Method for Monet {
         true
     }
 
-    fn formulation(&self) -> Option<&dyn Formulation> {
-        Some(self)
+    fn formulation(&self) -> Option<Encode> {
+        Some(|instance, parameters, budget| encode(instance, parameters, budget, false))
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
@@ -282,17 +271,6 @@ fn worded<P: Staged>(
     answer(incumbent, budget, ended, build, solve)
 }
 
-impl Formulation for MonetLp {
-    fn encode<'a>(
-        &self,
-        instance: &'a Instance,
-        parameters: &Parameters,
-        budget: Option<u64>,
-    ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        encode(instance, parameters, budget, true)
-    }
-}
-
 impl Method for MonetLp {
     fn about(&self) -> About {
         About {
@@ -312,8 +290,8 @@ impl Method for MonetLp {
         is_within_reach(instance)
     }
 
-    fn formulation(&self) -> Option<&dyn Formulation> {
-        Some(self)
+    fn formulation(&self) -> Option<Encode> {
+        Some(|instance, parameters, budget| encode(instance, parameters, budget, true))
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {

@@ -31,7 +31,7 @@ fn text(method: &str, given: &[(&str, &str)]) -> String {
     let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("its parameters");
     let formulation = method.formulation().expect("is one model");
-    let encoding = formulation.encode(&instance, &parameters, Some(10)).expect("feasible");
+    let encoding = formulation(&instance, &parameters, Some(10)).expect("feasible");
     let mut out = Vec::new();
     encoding.write(Format::Lp, &mut out, &encoding.facts()).expect("memory takes everything");
     String::from_utf8(out).expect("text")

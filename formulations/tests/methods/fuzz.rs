@@ -21,7 +21,7 @@ fn any_solution_of(method: &str, given: &[(&str, &str)], budget: Option<u64>) {
     let method = find(method).unwrap();
     let given: BTreeMap<_, _> = given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).unwrap();
-    let encoding = method.formulation().unwrap().encode(&instance, &parameters, budget).unwrap();
+    let encoding = method.formulation().unwrap()(&instance, &parameters, budget).unwrap();
     fuzz(&format!("solution-{}", method.id()), &corpus("solution"), |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
         let decoded = encoding.decode(text).map_err(|error| error.to_string())?;

@@ -313,7 +313,7 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
             let hint = model.hint(&stages);
             let request = remat_solvers::cp::CpRequest { hint: &hint, ..Default::default() };
             let solved = cp_backend("highs").expect("listed").solve(&model.model, &request).expect("solves");
-            let encoding = formulation.encode(&instance, &parameters, Some(budget)).expect("the inputs fit");
+            let encoding = formulation(&instance, &parameters, Some(budget)).expect("the inputs fit");
             let mut text = Vec::new();
             let head = [("instance", instance.name().into())];
             encoding.write(Format::CpModel, &mut text, &head).expect("memory takes everything");
