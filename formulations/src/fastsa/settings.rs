@@ -32,7 +32,7 @@ setting! {
 
 setting! {
     /// whether the annealing starts with groups of operators (Algorithm 1): on in the paper; best: where operators alone miss the budget
-    pub Groups("grouping"): auto or switch
+    pub enum Grouping("grouping") = Auto { Auto = "auto", On = "on", Off = "off" }
 }
 
 setting! {
@@ -42,7 +42,7 @@ setting! {
 
 setting! {
     /// paper only: whether the first stage ends as soon as the budget is met (on)
-    pub EarlyStop("early-stop"): auto or switch
+    pub enum EarlyStop("early-stop") = Auto { Auto = "auto", On = "on", Off = "off" }
 }
 
 setting! {
@@ -113,17 +113,6 @@ pub enum Preset {
     },
 }
 
-/// Whether an annealing begins with groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grouping {
-    /// Always.
-    On,
-    /// Never.
-    Off,
-    /// Where the budget is missed without.
-    Needed,
-}
-
 /// What an annealing starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -148,7 +137,7 @@ pub struct Settings {
     pub soft: bool,
     /// Which proposals are drawn.
     pub aim: Aim,
-    /// Whether the annealing begins with groups.
+    /// Whether the annealing begins with groups; auto: where the budget is missed without.
     pub grouping: Grouping,
     /// Whether all implementations may be used.
     pub alternatives: bool,
@@ -173,7 +162,7 @@ impl Settings {
             let second = parameters.get::<SecondIterations>();
             Preset::Paper {
                 iterations: [iterations.unwrap_or(MUTATIONS), second.unwrap_or(2_000_000)],
-                early_stop: parameters.get::<EarlyStop>().unwrap_or(true),
+                early_stop: parameters.get::<EarlyStop>() != EarlyStop::Off,
                 reheats: (parameters.get::<Reheats>(), parameters.get::<ReheatIterations>()),
             }
         } else {
@@ -194,12 +183,10 @@ impl Settings {
                     given => given == Proposals::Aimed,
                 },
             },
-            grouping: match parameters.get::<Groups>() {
+            grouping: match parameters.get::<Grouping>() {
                 _ if order => Grouping::Off,
-                Some(true) => Grouping::On,
-                Some(false) => Grouping::Off,
-                None if paper => Grouping::On,
-                None => Grouping::Needed,
+                Grouping::Auto if paper => Grouping::On,
+                given => given,
             },
             alternatives: uses_alternatives(parameters),
             initial: parameters.get::<InitialPpm>().map(|millionths| millionths as f64 / 1e6),
@@ -227,7 +214,7 @@ pub const PARAMETERS: &[ParameterSpec] = settings![
     Iterations,
     Function,
     Proposals,
-    Groups,
+    Grouping,
     InitialPpm,
     EarlyStop,
     SecondIterations,

@@ -41,83 +41,38 @@ pub const fn plain(number: &'static str) -> &'static str {
 /// | `pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0` | `u64` |
 /// | `pub Slots("slots"): auto or number from 1 to 100_000` | `Option<u64>`, `auto` by default |
 /// | `pub Workspace("workspace"): switch = on` | `bool` |
-/// | `pub Grouping("grouping"): auto or switch` | `Option<bool>`, `auto` by default |
 /// | `pub enum Strategy("strategy") = Lazy { Plain = "plain", Lazy = "lazy" }` | the enum |
 #[macro_export]
 macro_rules! setting {
     ($(#[doc = $help:expr])+ $vis:vis $type:ident($name:literal): number from $min:literal to $max:literal = $default:literal) => {
-        $(#[doc = $help])+
-        #[derive(Clone, Copy, Debug)]
-        $vis enum $type {}
-
-        impl $crate::method::setting::Setting for $type {
-            type Value = u64;
-            const SPEC: $crate::ParameterSpec = $crate::ParameterSpec {
-                name: $name,
-                default: $crate::method::setting::plain(stringify!($default)),
-                kind: $crate::ParameterKind::Integer { min: $min, max: $max },
-                help: concat!($($help),+).trim_ascii(),
-            };
-
-            fn value(word: &str) -> u64 {
-                word.parse().expect("parameters are checked when they are read")
-            }
-        }
+        $crate::setting! { @($(#[doc = $help])+ $vis $type) $name, u64, $crate::method::setting::plain(stringify!($default)),
+            Integer { min: $min, max: $max }, |word| word.parse().expect("parameters are checked when they are read") }
     };
     ($(#[doc = $help:expr])+ $vis:vis $type:ident($name:literal): auto or number from $min:literal to $max:literal) => {
-        $(#[doc = $help])+
-        #[derive(Clone, Copy, Debug)]
-        $vis enum $type {}
-
-        impl $crate::method::setting::Setting for $type {
-            type Value = Option<u64>;
-            const SPEC: $crate::ParameterSpec = $crate::ParameterSpec {
-                name: $name,
-                default: "auto",
-                kind: $crate::ParameterKind::IntegerOrAuto { min: $min, max: $max },
-                help: concat!($($help),+).trim_ascii(),
-            };
-
-            fn value(word: &str) -> Option<u64> {
-                word.parse().ok()
-            }
-        }
+        $crate::setting! { @($(#[doc = $help])+ $vis $type) $name, Option<u64>, "auto",
+            IntegerOrAuto { min: $min, max: $max }, |word| word.parse().ok() }
     };
     ($(#[doc = $help:expr])+ $vis:vis $type:ident($name:literal): switch = $default:ident) => {
-        $(#[doc = $help])+
-        #[derive(Clone, Copy, Debug)]
-        $vis enum $type {}
-
-        impl $crate::method::setting::Setting for $type {
-            type Value = bool;
-            const SPEC: $crate::ParameterSpec = $crate::ParameterSpec {
-                name: $name,
-                default: stringify!($default),
-                kind: $crate::ParameterKind::Choice(&["on", "off"]),
-                help: concat!($($help),+).trim_ascii(),
-            };
-
-            fn value(word: &str) -> bool {
-                word == "on"
-            }
-        }
+        $crate::setting! { @($(#[doc = $help])+ $vis $type) $name, bool, stringify!($default),
+            Choice(&["on", "off"]), |word| word == "on" }
     };
-    ($(#[doc = $help:expr])+ $vis:vis $type:ident($name:literal): auto or switch) => {
+    // What these three are: help, type, name, value, default, kind, and how a word is read.
+    (@($(#[doc = $help:expr])+ $vis:vis $type:ident) $name:literal, $value:ty, $default:expr, $kind:ident $allowed:tt, |$word:ident| $read:expr) => {
         $(#[doc = $help])+
         #[derive(Clone, Copy, Debug)]
         $vis enum $type {}
 
         impl $crate::method::setting::Setting for $type {
-            type Value = Option<bool>;
+            type Value = $value;
             const SPEC: $crate::ParameterSpec = $crate::ParameterSpec {
                 name: $name,
-                default: "auto",
-                kind: $crate::ParameterKind::Choice(&["auto", "on", "off"]),
+                default: $default,
+                kind: $crate::ParameterKind::$kind $allowed,
                 help: concat!($($help),+).trim_ascii(),
             };
 
-            fn value(word: &str) -> Option<bool> {
-                (word != "auto").then(|| word == "on")
+            fn value($word: &str) -> $value {
+                $read
             }
         }
     };
