@@ -14,6 +14,7 @@ use remat_core::{Instance, Schedule, Step};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+use crate::setting;
 use crate::staged::joint::Joint;
 
 /// What an answer is.
@@ -98,15 +99,16 @@ pub enum Implementations {
     Chosen,
 }
 
-/// The values of `MONeT`'s `modes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the setting's help says what they mean")]
-pub enum Modes {
-    Noop,
-    Conv,
-    OutputActivated,
-    IntermediateActivated,
-    All,
+setting! {
+    /// which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved
+    /// for them, or all
+    pub enum Modes("modes") = All {
+        Noop = "noop",
+        Conv = "conv",
+        OutputActivated = "output-activated",
+        IntermediateActivated = "intermediate-activated",
+        All = "all",
+    }
 }
 
 /// What is kept.
@@ -144,10 +146,6 @@ pub enum Memory {
     Groups,
     /// By that or Kusumoto's equation (2), whichever is more.
     Equation2,
-    /// By `MONeT`'s bound of Appendix B on local memory (L-dot), never less than the simulator; in stored records only.
-    LocalDot,
-    /// By its bound as in the paper's experiments (L-bar), never less than L-dot; in stored records only.
-    LocalBar,
     /// As `MONeT`'s program counts: neither a lower nor an upper bound on the rest.
     Released,
 }
@@ -159,8 +157,6 @@ pub enum Time {
     Exact,
     /// As the chain view does: never less than the simulator.
     Chain,
-    /// Never less than the simulator, and more where saving a mask takes less time than not; in stored records only.
-    Passes,
     /// By Kusumoto's equation (1): the forward operators that groups recompute.
     Equation1,
     /// 10 for a convolution, 1 for any other operator.
@@ -261,7 +257,6 @@ impl Class {
     fn usual_time(&self) -> Time {
         match (self.order, self.kept) {
             (Order::Chain, _) => Time::Chain,
-            (Order::Passes, _) => Time::Passes,
             (_, Kept::LowerSets | Kept::LastGroupKept) => Time::Equation1,
             _ => Time::Exact,
         }
@@ -271,7 +266,6 @@ impl Class {
     fn usual_memory(&self) -> Memory {
         match (self.order, self.kept) {
             (Order::Chain, _) => Memory::Chain,
-            (Order::Passes, _) => Memory::LocalDot,
             (_, Kept::LowerSets | Kept::LastGroupKept) => Memory::Equation2,
             _ => Memory::Simulated,
         }
@@ -336,14 +330,6 @@ impl Implementations {
     }
 }
 
-impl FromStr for Modes {
-    type Err = ClaimError;
-
-    fn from_str(text: &str) -> Result<Self, ClaimError> {
-        Self::read(text).ok_or_else(|| ClaimError(text.into()))
-    }
-}
-
 impl Kept {
     fn contains(self, other: Self) -> bool {
         match self {
@@ -363,8 +349,7 @@ impl Memory {
             Self::Simulated => !matches!(other, Self::Released | Self::WithoutWorkspace),
             Self::Chain => matches!(other, Self::Chain | Self::Slots(_)),
             Self::Groups => matches!(other, Self::Groups | Self::Equation2),
-            Self::LocalDot => matches!(other, Self::LocalDot | Self::LocalBar),
-            Self::Slots(_) | Self::Equation2 | Self::LocalBar | Self::Released => self == other,
+            Self::Slots(_) | Self::Equation2 | Self::Released => self == other,
         }
     }
 }
@@ -388,13 +373,6 @@ macro_rules! words {
 words! {
     Strength { Baseline = "baseline", Optimum = "optimum", Bound = "bound", Heuristic = "heuristic" }
     Order { Free = "", Given = "given order", Stages = "stages", Passes = "passes", Chain = "chain" }
-    Modes {
-        Noop = "noop",
-        Conv = "conv",
-        OutputActivated = "output-activated",
-        IntermediateActivated = "intermediate-activated",
-        All = "all"
-    }
     Kept {
         Any = "",
         Weak = "weakly persistent",
@@ -410,15 +388,12 @@ words! {
         Chain = "memory of the chain",
         Groups = "memory of groups",
         Equation2 = "memory by equation (2)",
-        LocalDot = "memory by L-dot",
-        LocalBar = "memory by L-bar",
         Released = "memory as released";
         Self::Slots(_) = "memory in slots"
     }
     Time {
         Exact = "times as simulated",
         Chain = "times of the chain",
-        Passes = "times of passes",
         Equation1 = "times by equation (1)",
         UnitCosts = "unit costs",
         Released = "times as released"
@@ -497,7 +472,7 @@ impl Class {
             self.transfers = true;
         } else if let Some(modes) = word.strip_prefix("modes ") {
             let (modes, in_place) = modes.strip_suffix(" out of place").map_or((modes, true), |modes| (modes, false));
-            let Ok(modes) = modes.parse() else { return false };
+            let Some(modes) = Modes::read(modes) else { return false };
             self.implementations = Implementations::Modes { modes, in_place };
         } else {
             return false;

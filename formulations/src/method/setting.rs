@@ -79,13 +79,17 @@ macro_rules! setting {
     ($(#[doc = $help:expr])+ $vis:vis enum $type:ident($name:literal) = $default:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         $(#[doc = $help])+
         #[allow(missing_docs, reason = "its help says what its words mean")]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         $vis enum $type { $($variant),+ }
 
         impl $type {
             /// As it is written.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
+            }
+            /// What a word means, if anything.
+            pub fn read(word: &str) -> Option<Self> {
+                [$(Self::$variant),+].into_iter().find(|value| value.word() == word)
             }
         }
 
@@ -99,7 +103,7 @@ macro_rules! setting {
             };
 
             fn value(word: &str) -> Self {
-                [$(Self::$variant),+].into_iter().find(|value| value.word() == word).expect("parameters are checked when they are read")
+                Self::read(word).expect("parameters are checked when they are read")
             }
         }
     };

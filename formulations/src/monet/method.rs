@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use remat_core::Instance;
 
-use crate::method::claim::{self, Class, Implementations, Memory, Order, Runs, Time};
+use crate::method::claim::{Class, Implementations, Memory, Order, Runs, Time};
 use crate::method::formulation::Encode;
 use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason, Termination};
@@ -99,8 +99,6 @@ pub struct MonetLp;
 /// The schedules that are searched.
 fn class(parameters: &Parameters) -> Class {
     let released = parameters.get::<Count>() == Count::AsReleased;
-    let modes = parameters.get::<Mode>().word().parse().unwrap_or(claim::Modes::All);
-    let in_place = parameters.get::<InPlace>();
     let counted = if released {
         Class { order: Order::Passes, memory: Memory::Released, time: Time::Released, ..Class::ALL }
     } else {
@@ -108,9 +106,9 @@ fn class(parameters: &Parameters) -> Class {
     };
     Class {
         runs: if parameters.get::<Recompute>() { Runs::Any } else { Runs::AtMost(1) },
-        implementations: match (modes, in_place) {
-            (claim::Modes::All, true) => Implementations::Chosen,
-            _ => Implementations::Modes { modes, in_place },
+        implementations: match (parameters.get::<Mode>(), parameters.get::<InPlace>()) {
+            (Mode::All, true) => Implementations::Chosen,
+            (modes, in_place) => Implementations::Modes { modes, in_place },
         },
         ..counted
     }

@@ -1,5 +1,6 @@
 //! The settings of MONeT's methods.
 
+pub use crate::method::claim::Modes as Mode;
 use crate::method::parameters::Parameters;
 use crate::setting;
 pub use crate::staged::graph::Modes;
@@ -13,18 +14,6 @@ pub fn modes(parameters: &Parameters) -> Modes {
         intermediates: matches!(mode, Mode::IntermediateActivated | Mode::All),
         in_place: parameters.get::<InPlace>(),
         recompute: parameters.get::<Recompute>(),
-    }
-}
-
-setting! {
-    /// which alternatives may be chosen: none, algorithms, backward operators that read outputs, or what is saved
-    /// for them, or all
-    pub enum Mode("modes") = All {
-        Noop = "noop",
-        Conv = "conv",
-        OutputActivated = "output-activated",
-        IntermediateActivated = "intermediate-activated",
-        All = "all",
     }
 }
 
