@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
-use remat_core::{Instance, Schedule, Simulation, simulate};
+use remat_core::{Instance, Simulation, simulate};
 
 use crate::method::claim::{Implementations, Kept, Memory, Order, Strength, Time};
 use crate::method::parameters::{ParameterKind, Parameters};
-use crate::method::{Answer, Claim, Class, Context, Method, Starts, Termination};
+use crate::method::{Answer, Claim, Class, Method, Starts, Termination};
 use crate::registry::Registered;
 
 /// An answer, whose it is, and what is claimed of it.
@@ -79,19 +79,12 @@ const SHORT: [(&str, &str); 9] = [
 pub struct Brief;
 
 impl Starts for Brief {
-    fn schedule(
-        &self,
-        id: &str,
-        context: &Context<'_>,
-        budget: Option<u64>,
-        time: Option<Duration>,
-    ) -> Result<Schedule, String> {
-        let brief = Duration::from_millis(10);
-        Registered.schedule(id, context, budget, Some(time.map_or(brief, |time| time.min(brief))))
-    }
-
     fn method(&self, id: &str) -> Option<&'static dyn Method> {
         Registered.method(id)
+    }
+
+    fn most(&self) -> Option<Duration> {
+        Some(Duration::from_millis(10))
     }
 }
 

@@ -1,13 +1,6 @@
 //! The list of methods. Adding one: its file, and a line here.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use remat_core::Schedule;
-
-use crate::method::parameters::Parameters;
-use crate::method::report::Silent;
-use crate::method::{BudgetUse, Context, Limits, Method, NoStarts, Starts};
+use crate::method::{Method, Starts};
 use crate::planners::planner::Planned;
 
 /// Every method, in the order of the tables.
@@ -61,31 +54,6 @@ pub fn find(id: &str) -> Option<&'static dyn Method> {
 pub struct Registered;
 
 impl Starts for Registered {
-    fn schedule(
-        &self,
-        id: &str,
-        context: &Context<'_>,
-        budget: Option<u64>,
-        time: Option<Duration>,
-    ) -> Result<Schedule, String> {
-        let method = find(id).ok_or_else(|| format!("{id} is no registered method"))?;
-        method.supports(context.instance).map_err(|why| why.to_string())?;
-        let parameters =
-            Parameters::new(method.about().parameters, &BTreeMap::new()).map_err(|error| error.to_string())?;
-        let budgets = if method.about().budgets == BudgetUse::Used { [budget] } else { [None] };
-        let limits = Limits { time, ..context.limits };
-        let context = Context {
-            parameters: &parameters,
-            budgets: &budgets,
-            limits,
-            reporter: &Silent,
-            starts: &NoStarts,
-            ..*context
-        };
-        let answer = method.answers(&context).map_err(|error| error.to_string())?.pop();
-        answer.and_then(|answer| answer.schedule).ok_or_else(|| "no schedule within the budget".into())
-    }
-
     fn method(&self, id: &str) -> Option<&'static dyn Method> {
         find(id)
     }

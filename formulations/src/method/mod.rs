@@ -94,6 +94,21 @@ pub struct Context<'a> {
 
 /// Schedules of other methods: methods do not look each other up.
 pub trait Starts: Sync {
+    /// The method with an id; none where it is not at hand.
+    fn method(&self, _id: &str) -> Option<&'static dyn Method> {
+        None
+    }
+
+    /// The most time that a start may take.
+    fn most(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The best schedule that other methods have found for the same budget, where some have worked on it before.
+    fn known(&self) -> Option<Schedule> {
+        None
+    }
+
     /// The schedule that a method with its default parameters finds for a budget in some time.
     ///
     /// # Errors
@@ -104,16 +119,15 @@ pub trait Starts: Sync {
         context: &Context<'_>,
         budget: Option<u64>,
         time: Option<Duration>,
-    ) -> Result<Schedule, String>;
-
-    /// The best schedule that other methods have found for the same budget, where some have worked on it before.
-    fn known(&self) -> Option<Schedule> {
-        None
-    }
-
-    /// The method with an id, for those that run others.
-    fn method(&self, _id: &str) -> Option<&'static dyn Method> {
-        None
+    ) -> Result<Schedule, String> {
+        let method = self.method(id).ok_or_else(|| format!("{id} is not at hand"))?;
+        method.supports(context.instance).map_err(|why| why.to_string())?;
+        let parameters = Parameters::defaults(method.about().parameters);
+        let budgets = if method.about().budgets == BudgetUse::Used { [budget] } else { [None] };
+        let limits = Limits { time: time.into_iter().chain(self.most()).min(), ..context.limits };
+        let context = Context::new(context.instance, &parameters, &budgets, limits);
+        let answer = method.answers(&context).map_err(|error| error.to_string())?.pop();
+        answer.and_then(|answer| answer.schedule).ok_or_else(|| "no schedule within the budget".into())
     }
 }
 
@@ -121,11 +135,7 @@ pub trait Starts: Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStarts;
 
-impl Starts for NoStarts {
-    fn schedule(&self, _: &str, _: &Context<'_>, _: Option<u64>, _: Option<Duration>) -> Result<Schedule, String> {
-        Err("no other methods at hand".into())
-    }
-}
+impl Starts for NoStarts {}
 
 impl<'a> Context<'a> {
     /// A context in which nobody listens until the answers are there, and no other methods are at hand.

@@ -76,10 +76,6 @@ fn what_the_search_starts_from_is_reported_as_it_comes() {
 struct Known(Schedule);
 
 impl Starts for Known {
-    fn schedule(&self, _: &str, _: &Context<'_>, _: Option<u64>, _: Option<Duration>) -> Result<Schedule, String> {
-        Err("not at hand".into())
-    }
-
     fn known(&self) -> Option<Schedule> {
         Some(self.0.clone())
     }
