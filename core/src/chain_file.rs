@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::chain::{Chain, Saving, Stage};
 use crate::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument,
-    Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units,
+    FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase, Provenance,
+    TensorDocument, TensorKind, TimeUnit, Units,
 };
 
 /// The arrays of a chain of `L` stages and the loss; other fields of the file are ignored.
@@ -324,28 +324,11 @@ pub fn instance_of(name: &str, chain: &Chain, units: Units, origin: &Origin) -> 
     }
     let order = (0..builder.operators.len()).map(|id| u32::try_from(id).expect("a chain is short")).collect();
     InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units,
-        provenance: Provenance {
-            model: name.into(),
-            batch_size: None,
-            input_shapes: vec![],
-            dtype: None,
-            framework: None,
-            device: None,
-            sizes: origin.clone(),
-            times: origin.clone(),
-            workspaces: origin.clone(),
-            command: None,
-            notes: builder.notes,
-        },
         fixed_bytes: FixedBytes { workspace: chain.fixed_bytes, ..FixedBytes::default() },
         tensors: builder.tensors,
-        views: vec![],
         operators: builder.operators,
         order,
+        ..InstanceDocument::new(name, units, Provenance { notes: builder.notes, ..Provenance::new(name, origin) })
     }
 }
 
@@ -367,7 +350,7 @@ struct Builder {
 impl Builder {
     fn tensor(&mut self, name: String, bytes: u64, kind: TensorKind) -> u32 {
         let id = u32::try_from(self.tensors.len()).expect("a chain is short");
-        self.tensors.push(TensorDocument { id, name, bytes, kind, shape: None, dtype: None });
+        self.tensors.push(TensorDocument::new(id, name, bytes, kind));
         id
     }
 
@@ -379,20 +362,10 @@ impl Builder {
         outputs: Vec<u32>,
         ways: Vec<ImplementationDocument>,
     ) {
-        self.operators.push(OperatorDocument {
-            id: u32::try_from(self.operators.len()).expect("a chain is short"),
-            name,
-            op_type: if phase == Phase::Backward { "stage.backward".into() } else { "stage.forward".into() },
-            phase,
-            differentiates: None,
-            inputs,
-            outputs,
-            recomputable: None,
-            random: false,
-            updates_state: false,
-            attributes: std::collections::BTreeMap::new(),
-            implementations: ways,
-        });
+        let id = u32::try_from(self.operators.len()).expect("a chain is short");
+        let op_type = if phase == Phase::Backward { "stage.backward" } else { "stage.forward" };
+        let operator = OperatorDocument::new(id, name, op_type, phase);
+        self.operators.push(OperatorDocument { inputs, outputs, implementations: ways, ..operator });
     }
 
     fn forward(&mut self, stage: &Stage, index: usize, input: u32, output: u32, rest: u32, loss: bool) {

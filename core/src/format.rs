@@ -45,6 +45,24 @@ pub struct InstanceDocument {
     pub order: Vec<u32>,
 }
 
+impl InstanceDocument {
+    /// An instance with nothing in it.
+    pub fn new(name: &str, units: Units, provenance: Provenance) -> Self {
+        Self {
+            format: FORMAT_NAME.into(),
+            version: FORMAT_VERSION,
+            name: name.into(),
+            units,
+            provenance,
+            fixed_bytes: FixedBytes::default(),
+            tensors: vec![],
+            views: vec![],
+            operators: vec![],
+            order: vec![],
+        }
+    }
+}
+
 /// Units of the numbers in an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -115,10 +133,10 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Of a graph that no framework traced: sizes and times of one origin, no workspaces, and a note.
-    pub fn of_graph(model: String, origin: &Origin, note: &str) -> Self {
+    /// Of numbers that all have one origin.
+    pub fn new(model: impl Into<String>, origin: &Origin) -> Self {
         Self {
-            model,
+            model: model.into(),
             batch_size: None,
             input_shapes: vec![],
             dtype: None,
@@ -126,10 +144,15 @@ impl Provenance {
             device: None,
             sizes: origin.clone(),
             times: origin.clone(),
-            workspaces: Origin::Exact,
+            workspaces: origin.clone(),
             command: None,
-            notes: vec![note.into()],
+            notes: vec![],
         }
+    }
+
+    /// Of a graph that no framework traced: sizes and times of one origin, no workspaces, and a note.
+    pub fn of_graph(model: impl Into<String>, origin: &Origin, note: &str) -> Self {
+        Self { workspaces: Origin::Exact, notes: vec![note.into()], ..Self::new(model, origin) }
     }
 }
 
@@ -243,6 +266,13 @@ pub struct TensorDocument {
     pub dtype: Option<String>,
 }
 
+impl TensorDocument {
+    /// A tensor whose shape is not told.
+    pub fn new(id: u32, name: impl Into<String>, bytes: u64, kind: TensorKind) -> Self {
+        Self { id, name: name.into(), bytes, kind, shape: None, dtype: None }
+    }
+}
+
 /// Role of a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -310,6 +340,26 @@ pub struct OperatorDocument {
     pub attributes: BTreeMap<String, serde_json::Value>,
     /// Ways to run it, the framework's default first. At least one.
     pub implementations: Vec<ImplementationDocument>,
+}
+
+impl OperatorDocument {
+    /// An operator that reads and makes nothing, and has no implementation.
+    pub fn new(id: u32, name: impl Into<String>, op_type: &str, phase: Phase) -> Self {
+        Self {
+            id,
+            name: name.into(),
+            op_type: op_type.into(),
+            phase,
+            differentiates: None,
+            inputs: vec![],
+            outputs: vec![],
+            recomputable: None,
+            random: false,
+            updates_state: false,
+            attributes: BTreeMap::new(),
+            implementations: vec![],
+        }
+    }
 }
 
 /// Pass of an operator.

@@ -6,15 +6,15 @@
 //! Everything may run again, there is no workspace, and what nobody reads is of no further use; in a
 //! graph without a backward pass it is the result, or else nothing at all would have to run.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use thiserror::Error;
 
 use crate::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument,
-    Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units,
+    ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase, Provenance, TensorDocument,
+    TensorKind, TimeUnit, Units,
 };
 
 /// A graph file.
@@ -160,30 +160,21 @@ pub fn instance_of(name: &str, file: &NodeLinkFile, origin: &Origin) -> Result<I
             false => TensorKind::Activation,
         };
         let bytes = whole(node.id, "size", node.cost_ram)?;
-        tensors.push(TensorDocument { id: node.id, name: label.clone(), bytes, kind, shape: None, dtype: None });
+        tensors.push(TensorDocument::new(node.id, &label, bytes, kind));
         operators.push(operator(node, label, reads.get(&node.id).cloned().unwrap_or_default())?);
     }
-    Ok(InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: Units { time: TimeUnit::Abstract, memory: MemoryUnit::Bytes },
-        provenance: provenance(name, file, origin),
-        fixed_bytes: FixedBytes::default(),
-        tensors,
-        views: vec![],
-        operators,
-        order: order(file),
-    })
+    let units = Units { time: TimeUnit::Abstract, memory: MemoryUnit::Bytes };
+    let document = InstanceDocument::new(name, units, provenance(name, file, origin));
+    Ok(InstanceDocument { tensors, operators, order: order(file), ..document })
 }
 
 fn provenance(name: &str, file: &NodeLinkFile, origin: &Origin) -> Provenance {
     let title = match &file.graph.name {
-        Some(Title::Text(title)) => title,
+        Some(Title::Text(title)) => title.as_str(),
         _ => name,
     };
     Provenance::of_graph(
-        title.into(),
+        title,
         origin,
         "one output per operator; everything may run again; no workspaces, no parameters",
     )
@@ -208,30 +199,14 @@ fn reads(file: &NodeLinkFile) -> Result<HashMap<u32, Vec<u32>>, NodeLinkError> {
 }
 
 fn operator(node: &Node, name: String, inputs: Vec<u32>) -> Result<OperatorDocument, NodeLinkError> {
-    let way = ImplementationDocument {
-        name: "default".into(),
-        time: whole(node.id, "duration", node.cost_cpu)?,
-        workspace_bytes: 0,
-        inputs: None,
-        saves: vec![],
-        in_place: None,
-        recompute: false,
-        spread: None,
-        origin: None,
-    };
+    let time = whole(node.id, "duration", node.cost_cpu)?;
+    let phase = if node.backward { Phase::Backward } else { Phase::Forward };
     Ok(OperatorDocument {
-        id: node.id,
-        name,
-        op_type: "node".into(),
-        phase: if node.backward { Phase::Backward } else { Phase::Forward },
-        differentiates: None,
         inputs,
         outputs: vec![node.id],
         recomputable: Some(true),
-        random: false,
-        updates_state: false,
-        attributes: BTreeMap::new(),
-        implementations: vec![way],
+        implementations: vec![ImplementationDocument::plain("default", time, 0)],
+        ..OperatorDocument::new(node.id, name, "node", phase)
     })
 }
 

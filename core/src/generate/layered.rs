@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Lcg;
 use crate::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument,
-    Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units,
+    ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase, Provenance, TensorDocument,
+    TensorKind, TimeUnit, Units,
 };
 
 /// Parameters of a layered graph; Moccasin's names in brackets.
@@ -160,35 +160,19 @@ fn document(
         let kind = if node == last { TensorKind::Output } else { TensorKind::Activation };
         let label = format!("n{node}");
         let bytes = half_normal(random);
-        tensors.push(TensorDocument { id: node, name: label.clone(), bytes, kind, shape: None, dtype: None });
+        tensors.push(TensorDocument::new(node, &label, bytes, kind));
         let time = if node == 0 || node == last { 0 } else { below(1001, random) as u64 };
         operators.push(OperatorDocument {
-            id: node,
-            name: label,
-            op_type: "node".into(),
-            phase: Phase::Forward,
-            differentiates: None,
             inputs: reads[node as usize].clone(),
             outputs: vec![node],
             recomputable: Some(true),
-            random: false,
-            updates_state: false,
-            attributes: BTreeMap::new(),
             implementations: vec![ImplementationDocument::plain("default", time, 0)],
+            ..OperatorDocument::new(node, label, "node", Phase::Forward)
         });
     }
-    InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: Units { time: TimeUnit::Abstract, memory: MemoryUnit::Abstract },
-        provenance: provenance(parameters, &origin),
-        fixed_bytes: FixedBytes::default(),
-        tensors,
-        views: vec![],
-        operators,
-        order,
-    }
+    let units = Units { time: TimeUnit::Abstract, memory: MemoryUnit::Abstract };
+    let document = InstanceDocument::new(name, units, provenance(parameters, &origin));
+    InstanceDocument { tensors, operators, order, ..document }
 }
 
 fn provenance(parameters: &Layered, origin: &Origin) -> Provenance {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use super::Lcg;
 use crate::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument, MemoryUnit,
-    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind, TimeUnit, Units, ViewDocument,
+    FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase,
+    Provenance, TensorDocument, TensorKind, TimeUnit, Units, ViewDocument,
 };
 
 /// A random network of so many forward operators, the loss included.
@@ -67,7 +67,7 @@ impl Maker {
         let id = self.next;
         self.next += 1;
         let name = format!("{name}{id}");
-        self.document.tensors.push(TensorDocument { id, name, bytes, kind, shape: None, dtype: None });
+        self.document.tensors.push(TensorDocument::new(id, name, bytes, kind));
         id
     }
 
@@ -93,20 +93,10 @@ impl Maker {
 
     fn operator(&mut self, phase: Phase, inputs: Vec<u32>, outputs: Vec<u32>) -> OperatorDocument {
         let id = u32::try_from(self.document.operators.len()).unwrap_or(u32::MAX);
-        OperatorDocument {
-            id,
-            name: format!("op{id}"),
-            op_type: if self.chance(30) { "aten.convolution".into() } else { "random".into() },
-            phase,
-            differentiates: None,
-            inputs,
-            outputs,
-            recomputable: None,
-            random: false,
-            updates_state: false,
-            attributes: BTreeMap::new(),
-            implementations: vec![self.plain("default")],
-        }
+        let op_type = if self.chance(30) { "aten.convolution" } else { "random" };
+        let implementations = vec![self.plain("default")];
+        let operator = OperatorDocument::new(id, format!("op{id}"), op_type, phase);
+        OperatorDocument { inputs, outputs, implementations, ..operator }
     }
 
     fn forward(&mut self, input: u32, last: bool) {
@@ -312,30 +302,11 @@ impl Maker {
 
 fn empty(name: &str, layers: u32, seed: u64) -> InstanceDocument {
     let parameters = BTreeMap::from([("layers".to_owned(), f64::from(layers))]);
-    let origin = || Origin::Generated { generator: "random".into(), parameters: parameters.clone(), seed: Some(seed) };
+    let origin = Origin::Generated { generator: "random".into(), parameters, seed: Some(seed) };
+    let units = Units { time: TimeUnit::Abstract, memory: MemoryUnit::Abstract };
     InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: Units { time: TimeUnit::Abstract, memory: MemoryUnit::Abstract },
-        provenance: Provenance {
-            model: "random network".into(),
-            batch_size: None,
-            input_shapes: vec![],
-            dtype: None,
-            framework: None,
-            device: None,
-            sizes: origin(),
-            times: origin(),
-            workspaces: origin(),
-            command: None,
-            notes: vec![],
-        },
         fixed_bytes: FixedBytes { parameters: 3, ..FixedBytes::default() },
-        tensors: vec![],
-        views: vec![],
-        operators: vec![],
-        order: vec![],
+        ..InstanceDocument::new(name, units, Provenance::new("random network", &origin))
     }
 }
 

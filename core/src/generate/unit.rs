@@ -3,11 +3,8 @@
 //! Unlike the chains of [`super`], which have implementations that save and that pass, these have one
 //! implementation per operator, and a backward operator reads one forward value.
 
-use std::collections::BTreeMap;
-
 use crate::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, OperatorDocument, Origin, Phase,
-    Provenance, TensorDocument, TensorKind,
+    ImplementationDocument, InstanceDocument, OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
 };
 
 use super::{PLAIN, units_of};
@@ -20,34 +17,17 @@ use super::{PLAIN, units_of};
 /// fixed. With 8 layers this is the chain of 17 operators that Checkmate solves at a budget of 4.
 pub fn unit_chain(name: &str, layers: u32) -> InstanceDocument {
     let last = 2 * layers;
-    let origin = || Origin::Generated {
+    let origin = Origin::Generated {
         generator: "unit-chain".into(),
         parameters: [("layers".to_owned(), f64::from(layers))].into(),
         seed: None,
     };
+    let provenance = Provenance::new(format!("unit chain of {layers} layers"), &origin);
     InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: units_of(PLAIN),
-        provenance: Provenance {
-            model: format!("unit chain of {layers} layers"),
-            batch_size: None,
-            input_shapes: vec![],
-            dtype: None,
-            framework: None,
-            device: None,
-            sizes: origin(),
-            times: origin(),
-            workspaces: origin(),
-            command: None,
-            notes: vec![],
-        },
-        fixed_bytes: FixedBytes::default(),
         tensors: (0..=last).map(|id| value(id, layers)).collect(),
-        views: vec![],
         operators: (0..=last).map(|id| operator(id, layers)).collect(),
         order: (0..=last).collect(),
+        ..InstanceDocument::new(name, units_of(PLAIN), provenance)
     }
 }
 
@@ -59,7 +39,7 @@ fn value(id: u32, layers: u32) -> TensorDocument {
         _ if id < 2 * layers => TensorKind::Gradient,
         _ => TensorKind::Output,
     };
-    TensorDocument { id, name: label(id, layers), bytes: 1, kind, shape: None, dtype: None }
+    TensorDocument::new(id, label(id, layers), 1, kind)
 }
 
 fn operator(id: u32, layers: u32) -> OperatorDocument {
@@ -71,18 +51,11 @@ fn operator(id: u32, layers: u32) -> OperatorDocument {
         _ => Phase::Backward,
     };
     OperatorDocument {
-        id,
-        name: label(id, layers),
-        op_type: "unit".into(),
-        phase,
         differentiates: mirrored,
         inputs: mirrored.into_iter().chain(before).collect(),
         outputs: vec![id],
-        recomputable: None,
-        random: false,
-        updates_state: false,
-        attributes: BTreeMap::new(),
         implementations: vec![ImplementationDocument::plain("default", 1, 0)],
+        ..OperatorDocument::new(id, label(id, layers), "unit", phase)
     }
 }
 

@@ -1,12 +1,12 @@
 //! From a profile to an instance, node by node.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 
 use crate::format::{
-    Device, FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument,
-    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind, Units,
+    Device, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument, OperatorDocument, Origin, Phase,
+    Provenance, TensorDocument, TensorKind, Units,
 };
 use crate::monet_file::file::{MonetFile, Node};
 
@@ -114,17 +114,13 @@ pub fn instance_of(name: &str, file: &MonetFile, origin: &Origin) -> Result<Inst
         }
     }
     let parameters = converter.parameters();
+    let provenance = provenance(file, origin, &converter.notes());
     Ok(InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: Units::default(),
-        provenance: provenance(file, origin, &converter.notes()),
         fixed_bytes: FixedBytes { parameters, ..FixedBytes::default() },
         order: converter.operators.iter().map(|operator| operator.id).collect(),
         tensors: converter.tensors,
-        views: vec![],
         operators: converter.operators,
+        ..InstanceDocument::new(name, Units::default(), provenance)
     })
 }
 
@@ -193,7 +189,7 @@ impl<'a> Converter<'a> {
 
     fn tensor(&mut self, name: String, bytes: u64, kind: TensorKind) -> u32 {
         let id = u32::try_from(self.tensors.len()).expect("files have fewer than 2^32 nodes");
-        self.tensors.push(TensorDocument { id, name, bytes, kind, shape: None, dtype: None });
+        self.tensors.push(TensorDocument::new(id, name, bytes, kind));
         id
     }
 
@@ -544,18 +540,10 @@ fn operator(
     implementations: Vec<ImplementationDocument>,
 ) -> OperatorDocument {
     OperatorDocument {
-        id: node.id,
-        name: label(node),
-        op_type: node.op.clone(),
-        phase,
-        differentiates: None,
         inputs,
         outputs,
-        recomputable: None,
-        random: false,
-        updates_state: false,
-        attributes: BTreeMap::new(),
         implementations,
+        ..OperatorDocument::new(node.id, label(node), &node.op, phase)
     }
 }
 
@@ -564,16 +552,11 @@ fn provenance(file: &MonetFile, origin: &Origin, notes: &[String]) -> Provenance
     let mut all = vec![format!("profile of mode {}; {}", file.mode, file.source)];
     all.extend_from_slice(notes);
     Provenance {
-        model: file.model.clone(),
         batch_size: Some(file.batch),
-        input_shapes: vec![],
         dtype: Some("float32".into()),
-        framework: None,
         device: Some(Device { name: "Tesla P100".into(), memory_bytes: None, driver: None, cuda: None, cudnn: None }),
         sizes: origin.clone(),
-        times: measured.clone(),
-        workspaces: measured,
-        command: None,
         notes: all,
+        ..Provenance::new(&file.model, &measured)
     }
 }

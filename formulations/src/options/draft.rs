@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use remat_core::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument,
-    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
+    ImplementationDocument, InPlaceDocument, InstanceDocument, OperatorDocument, Origin, Phase, Provenance,
+    TensorDocument, TensorKind,
 };
 use remat_core::instance::{Implementation, InPlace};
 use remat_core::{Instance, TensorId};
@@ -22,32 +22,15 @@ impl<'a> Draft<'a> {
     /// A document with nothing in it, for a network whose tensors become of some kind in it.
     pub fn new(instance: &'a Instance, kind: impl Fn(TensorId) -> TensorKind + 'a) -> Self {
         let origin = Origin::Generated { generator: "block".into(), parameters: BTreeMap::new(), seed: None };
-        let document = InstanceDocument {
-            format: FORMAT_NAME.into(),
-            version: FORMAT_VERSION,
-            name: "block".into(),
-            units: instance.units(),
-            provenance: Provenance::of_graph("block".into(), &origin, "a block of a network"),
-            fixed_bytes: FixedBytes::default(),
-            tensors: vec![],
-            views: vec![],
-            operators: vec![],
-            order: vec![],
-        };
+        let provenance = Provenance::of_graph("block", &origin, "a block of a network");
+        let document = InstanceDocument::new("block", instance.units(), provenance);
         Self { document, instance, numbers: HashMap::new(), kind: Box::new(kind) }
     }
 
     /// A tensor that the network does not have.
     pub fn add(&mut self, bytes: u64, kind: TensorKind) -> u32 {
         let id = number(self.document.tensors.len());
-        self.document.tensors.push(TensorDocument {
-            id,
-            name: format!("t{id}"),
-            bytes,
-            kind,
-            shape: None,
-            dtype: None,
-        });
+        self.document.tensors.push(TensorDocument::new(id, format!("t{id}"), bytes, kind));
         id
     }
 
@@ -91,18 +74,11 @@ impl<'a> Draft<'a> {
             way.name = format!("v{at}");
         }
         self.document.operators.push(OperatorDocument {
-            id,
-            name: format!("op{id}"),
-            op_type: "block".into(),
-            phase,
-            differentiates: None,
-            inputs: vec![],
             outputs,
             recomputable: Some(recomputable),
-            random: false,
             updates_state,
-            attributes: BTreeMap::new(),
             implementations,
+            ..OperatorDocument::new(id, format!("op{id}"), "block", phase)
         });
         self.document.order.push(id);
         id

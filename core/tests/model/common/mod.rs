@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use remat_core::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument,
-    OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind, Units,
+    ImplementationDocument, InPlaceDocument, InstanceDocument, OperatorDocument, Origin, Phase, Provenance,
+    TensorDocument, TensorKind, Units,
 };
 use remat_core::{Instance, OperatorId, Schedule, Step, TensorId};
 
@@ -102,55 +102,24 @@ fn resident_after(instance: &Instance, steps: &[Step]) -> Vec<TensorId> {
 
 /// The document of an instance with nothing in it yet.
 pub fn empty(name: &str) -> InstanceDocument {
-    let origin =
-        || Origin::Generated { generator: "test".into(), parameters: std::collections::BTreeMap::new(), seed: None };
-    InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: Units::default(),
-        provenance: Provenance {
-            model: name.into(),
-            batch_size: None,
-            input_shapes: vec![],
-            dtype: None,
-            framework: None,
-            device: None,
-            sizes: origin(),
-            times: origin(),
-            workspaces: origin(),
-            command: None,
-            notes: vec![],
-        },
-        fixed_bytes: FixedBytes::default(),
-        tensors: vec![],
-        views: vec![],
-        operators: vec![],
-        order: vec![],
-    }
+    let parameters = std::collections::BTreeMap::new();
+    let origin = Origin::Generated { generator: "test".into(), parameters, seed: None };
+    InstanceDocument::new(name, Units::default(), Provenance::new(name, &origin))
 }
 
 /// A plain operator.
 pub fn operator(id: u32, phase: Phase, inputs: Vec<u32>, outputs: Vec<u32>) -> OperatorDocument {
     OperatorDocument {
-        id,
-        name: format!("op{id}"),
-        op_type: "test".into(),
-        phase,
-        differentiates: None,
         inputs,
         outputs,
-        recomputable: None,
-        random: false,
-        updates_state: false,
-        attributes: std::collections::BTreeMap::new(),
         implementations: vec![ImplementationDocument::plain("default", 1, 0)],
+        ..OperatorDocument::new(id, format!("op{id}"), "test", phase)
     }
 }
 
 /// A tensor.
 pub fn tensor(id: u32, bytes: u64, kind: TensorKind) -> TensorDocument {
-    TensorDocument { id, name: format!("t{id}"), bytes, kind, shape: None, dtype: None }
+    TensorDocument::new(id, format!("t{id}"), bytes, kind)
 }
 
 /// Numbers from which [`network`] builds an instance.

@@ -1,8 +1,8 @@
 //! A log of DTR's authors as an instance.
 
 use remat_core::format::{
-    FORMAT_NAME, FORMAT_VERSION, FixedBytes, ImplementationDocument, InstanceDocument, OperatorDocument, Origin, Phase,
-    Provenance, TensorDocument, TensorKind, Units,
+    ImplementationDocument, InstanceDocument, OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
+    Units,
 };
 use thiserror::Error;
 
@@ -32,37 +32,22 @@ pub fn instance_of(name: &str, text: &str, origin: &Origin) -> Result<InstanceDo
     let program = &log.program;
     u32::try_from(program.tensors.len()).map_err(|_| ImportError::TooMany(program.tensors.len()))?;
     let of = Tensors::new(&log);
-    let mut document = InstanceDocument {
-        format: FORMAT_NAME.into(),
-        version: FORMAT_VERSION,
-        name: name.into(),
-        units: Units::default(),
-        provenance: provenance(name, origin),
-        fixed_bytes: FixedBytes::default(),
-        tensors: (0..program.tensors.len()).map(|tensor| of.document(tensor)).collect(),
-        views: Vec::new(),
-        operators: Vec::new(),
-        order: Vec::new(),
-    };
+    let mut document = InstanceDocument::new(name, Units::default(), provenance(name, origin));
+    document.tensors = (0..program.tensors.len()).map(|tensor| of.document(tensor)).collect();
     for (at, (call, operator)) in program.calls.iter().zip(&log.operators).enumerate() {
         let Some(operator) = operator else { continue };
         let id = number(document.operators.len());
         let mut inputs: Vec<usize> = call.reads.iter().flat_map(|&read| [of.first(read), read]).collect();
         inputs.sort_unstable();
         inputs.dedup();
+        let is_backward = log.backward_from.is_some_and(|from| at >= from);
+        let phase = if is_backward { Phase::Backward } else { Phase::Forward };
         document.operators.push(OperatorDocument {
-            id,
-            name: format!("op{id}"),
-            op_type: operator.clone(),
-            phase: if log.backward_from.is_some_and(|from| at >= from) { Phase::Backward } else { Phase::Forward },
-            differentiates: None,
             inputs: inputs.into_iter().map(number).collect(),
             outputs: call.makes.iter().copied().map(number).collect(),
             recomputable: Some(true),
-            random: false,
-            updates_state: false,
-            attributes: std::collections::BTreeMap::new(),
             implementations: vec![ImplementationDocument::plain("default", call.time, 0)],
+            ..OperatorDocument::new(id, format!("op{id}"), operator, phase)
         });
         document.order.push(id);
     }
@@ -110,26 +95,20 @@ impl<'a> Tensors<'a> {
     fn document(&self, tensor: usize) -> TensorDocument {
         let (storage, call) = self.log.program.tensors[tensor];
         let view = self.first[storage] != tensor;
-        TensorDocument {
-            id: number(tensor),
-            name: format!("{}{tensor}", if view { "view" } else { "tensor" }),
-            bytes: if view { 0 } else { self.log.program.storages[storage] },
-            kind: if self.is_constant(call) {
-                TensorKind::Input
-            } else if self.result[storage] {
-                TensorKind::Output
-            } else {
-                TensorKind::Activation
-            },
-            shape: None,
-            dtype: None,
-        }
+        let name = format!("{}{tensor}", if view { "view" } else { "tensor" });
+        let bytes = if view { 0 } else { self.log.program.storages[storage] };
+        let kind = match self.result[storage] {
+            _ if self.is_constant(call) => TensorKind::Input,
+            true => TensorKind::Output,
+            false => TensorKind::Activation,
+        };
+        TensorDocument::new(number(tensor), name, bytes, kind)
     }
 }
 
 fn provenance(name: &str, origin: &Origin) -> Provenance {
     Provenance::of_graph(
-        name.into(),
+        name,
         origin,
         "a log of dynamic tensor rematerialization: every operator may run again, there is no workspace, and views are tensors \
          without bytes",
