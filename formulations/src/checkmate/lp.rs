@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use remat_core::Instance;
-use remat_solvers::{LpAlgorithm, Outcome, Request, Stop};
+use remat_solvers::{Outcome, Request, Stop};
 
 use crate::checkmate::encoding::encode;
 use crate::checkmate::plain::Plain;
@@ -41,7 +41,7 @@ use crate::{setting, settings};
 ///
 /// # Claim
 /// A lower bound on the time of every schedule that `checkmate-ilp` searches, less the solver's
-/// tolerance; none with `algorithm=pdlp`, whose answers are not exact enough to prove one.
+/// tolerance.
 ///
 /// # Reference
 /// Checkmate (Jain et al., `MLSys` 2020), section 5.
@@ -52,23 +52,13 @@ setting! {
     pub enum Relaxed("formulation") = Blocks { Blocks = "blocks", Published = "published", Reduced = "reduced" }
 }
 
-setting! {
-    /// how the linear program is solved (not with formulation=blocks)
-    pub enum Algorithm("algorithm") = Automatic {
-        Automatic = "automatic",
-        DualSimplex = "dual-simplex",
-        InteriorPoint = "interior-point",
-        Pdlp = "pdlp",
-    }
-}
-
 impl Method for CheckmateLp {
     fn about(&self) -> About {
         About {
             id: "checkmate-lp",
             title: "lower bound: the relaxation of checkmate-ilp",
             reference: "Checkmate (Jain et al., MLSys 2020), section 5",
-            parameters: settings![Relaxed, Algorithm, Workspace, Solver],
+            parameters: settings![Relaxed, Workspace, Solver],
             budgets: BudgetUse::Used,
         }
     }
@@ -104,14 +94,8 @@ fn bound(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let began = Instant::now();
     let clock = Clock::start(context.limits.time);
     let formulation = context.parameters.get::<Relaxed>();
-    let algorithm = match context.parameters.get::<Algorithm>() {
-        Algorithm::DualSimplex => LpAlgorithm::DualSimplex,
-        Algorithm::InteriorPoint => LpAlgorithm::InteriorPoint,
-        Algorithm::Pdlp => LpAlgorithm::Pdlp,
-        Algorithm::Automatic => LpAlgorithm::Automatic,
-    };
     let incumbent = Incumbent::new(task, context.reporter, index, 0.0);
-    let (linear, outcome) = relax(&incumbent, formulation, algorithm, solving, clock)?;
+    let (linear, outcome) = relax(&incumbent, formulation, solving, clock)?;
     let (lower_bound, build) = if formulation == Relaxed::Blocks {
         (Some(incumbent.bound()), Duration::ZERO)
     } else {
@@ -136,7 +120,6 @@ fn bound(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
 pub(super) fn relax<'t>(
     incumbent: &Incumbent<'t, Task<'t>>,
     formulation: Relaxed,
-    lp_algorithm: LpAlgorithm,
     solving: Solving,
     clock: Clock,
 ) -> Result<(Linear<'t>, Outcome), MethodError> {
@@ -149,7 +132,7 @@ pub(super) fn relax<'t>(
         Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
         Relaxed::Reduced => Linear::Staged(task.whole()),
     };
-    let mut request = Request { relaxation: true, lp_algorithm, ..solving.request(&clock) };
+    let mut request = Request { relaxation: true, ..solving.request(&clock) };
     let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
     Ok((linear, outcome))
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use remat_core::{Instance, Schedule};
-use remat_solvers::{LpAlgorithm, Stop};
+use remat_solvers::Stop;
 
 use crate::checkmate::lp::{Relaxed, relax};
 use crate::checkmate::relaxation::Linear;
@@ -112,7 +112,7 @@ fn round(context: &Context<'_>, task: &Task<'_>, solving: Solving) -> Result<Ans
     let reduced = Task { budget: task.budget.map(less), ..task.clone() };
     let incumbent = Incumbent::new(&reduced, &Silent, 0, 0.0);
     let formulation = context.parameters.get::<Relaxed>();
-    let (linear, outcome) = relax(&incumbent, formulation, LpAlgorithm::Automatic, solving, clock)?;
+    let (linear, outcome) = relax(&incumbent, formulation, solving, clock)?;
     let words = format!("{}: {} at {}% of the budget", outcome.solver, outcome.raw_status, 100 - eps);
     let empty = |termination, note| Answer {
         solve: began.elapsed(),
