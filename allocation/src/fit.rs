@@ -2,17 +2,17 @@
 
 use std::cmp::Reverse;
 
-use crate::method::{About, Answer, Limits, Method, Stop};
+use crate::method::{Answer, Limits, Method, Stop};
 use crate::problem::{Buffer, Problem};
 
 /// Which buffers come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// The largest.
+    /// The largest (Pisarchyk, Lee: Efficient memory management for deep neural net inference, `MLSys` 2020 workshop).
     Size,
-    /// Those that live longest.
+    /// Those that live longest (Wilson et al.: Dynamic storage allocation, IWMM 1995).
     Lifetime,
-    /// Those that begin first, as an allocator meets them.
+    /// Those that begin first, as an allocator meets them (Wilson et al.).
     Start,
 }
 
@@ -31,24 +31,7 @@ impl Method for BestFit {
         }
     }
 
-    fn about(&self) -> About {
-        About {
-            title: match self.0 {
-                Order::Size => "Best fit, the largest buffers first",
-                Order::Lifetime => "Best fit, the longest lifetimes first",
-                Order::Start => "Best fit in the order of time",
-            },
-            exact: false,
-            reference: match self.0 {
-                Order::Size => {
-                    "Pisarchyk, Lee: Efficient memory management for deep neural net inference, MLSys 2020 workshop"
-                }
-                Order::Lifetime | Order::Start => "Wilson et al.: Dynamic storage allocation, IWMM 1995",
-            },
-        }
-    }
-
-    fn solve(&self, problem: &Problem, _limits: &Limits<'_>) -> Answer {
+    fn solve(&self, problem: &Problem, _limits: &Limits) -> Answer {
         let offsets = best_fit(problem, &self.0.of(problem.buffers()));
         Answer::packed(problem, offsets, problem.bound(), Stop::Done)
     }

@@ -25,5 +25,5 @@ pub mod problem;
 
 pub use check::{Overlap, check};
 pub use lifetimes::{Content, Lifetimes};
-pub use method::{About, Answer, Limits, METHODS, Method, Stop, find};
+pub use method::{Answer, Limits, METHODS, Method, Stop, find};
 pub use problem::{Buffer, Problem, ProblemError};

@@ -1,6 +1,5 @@
 //! What an allocation method is, and the registry of all.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::fit::{BestFit, Order};
@@ -11,41 +10,25 @@ use crate::problem::Problem;
 pub trait Method: Sync {
     /// Kebab-case id.
     fn id(&self) -> &'static str;
-    /// What it is and where it is from.
-    fn about(&self) -> About;
     /// Packs the buffers as low as it can within its limits.
-    fn solve(&self, problem: &Problem, limits: &Limits<'_>) -> Answer;
-}
-
-/// What a method is and where it is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct About {
-    /// One line.
-    pub title: &'static str,
-    /// Whether it proves, given time, that no packing is lower.
-    pub exact: bool,
-    /// Who described it.
-    pub reference: &'static str,
+    fn solve(&self, problem: &Problem, limits: &Limits) -> Answer;
 }
 
 /// What a method may use.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Limits<'a> {
+pub struct Limits {
     /// When to stop.
     pub deadline: Option<Instant>,
     /// Threads; 0 counts as 1.
     pub threads: usize,
     /// A height that is low enough; without one, the least is wanted.
     pub capacity: Option<u64>,
-    /// Set from outside to stop.
-    pub interrupt: Option<&'a AtomicBool>,
 }
 
-impl Limits<'_> {
+impl Limits {
     /// Whether to stop now.
     pub fn over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-            || self.interrupt.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
@@ -54,7 +37,7 @@ impl Limits<'_> {
 pub enum Stop {
     /// It did all that it does.
     Done,
-    /// Time was up, or it was interrupted.
+    /// Time was up.
     Limit,
 }
 

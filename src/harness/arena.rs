@@ -43,7 +43,6 @@ impl Terms {
             deadline: Instant::now().checked_add(self.time),
             threads: self.threads,
             capacity: self.capacity.map(|capacity| capacity.saturating_sub(fixed_bytes)),
-            interrupt: None,
         };
         self.method.solve(problem, &limits)
     }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fit::{Order, best_fit};
-use crate::method::{About, Answer, Limits, Method, Stop};
+use crate::method::{Answer, Limits, Method, Stop};
 use crate::problem::Problem;
 use search::{Key, Search, Shape, Verdict};
 
@@ -58,15 +58,7 @@ impl Method for MiniMalloc {
         "minimalloc"
     }
 
-    fn about(&self) -> About {
-        About {
-            title: "Complete search over sections in canonical order",
-            exact: true,
-            reference: "Moffitt: MiniMalloc: A lightweight memory allocator for hardware-accelerated machine learning, ASPLOS 2023",
-        }
-    }
-
-    fn solve(&self, problem: &Problem, limits: &Limits<'_>) -> Answer {
+    fn solve(&self, problem: &Problem, limits: &Limits) -> Answer {
         let unit = problem.buffers().iter().fold(0, |unit, buffer| gcd(unit, buffer.size)).max(1);
         let fits = [Order::Size, Order::Lifetime, Order::Start].map(|order| {
             let offsets = best_fit(problem, &order.of(problem.buffers()));
@@ -96,7 +88,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// Attempts at one problem, and what came of them.
 struct Portfolio<'a> {
     shape: Shape,
-    limits: &'a Limits<'a>,
+    limits: &'a Limits,
     /// Heights are multiples of this.
     unit: u64,
     /// Of the incumbent.
