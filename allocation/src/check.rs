@@ -1,7 +1,5 @@
 //! Whether offsets are a packing: quadratic, and nothing but the definition.
 
-use std::ops::ControlFlow;
-
 use thiserror::Error;
 
 use crate::problem::Problem;
@@ -57,30 +55,14 @@ pub enum Overlap {
 /// The first buffer, or pair of buffers, that breaks a rule.
 pub fn check(problem: &Problem, offsets: &[u64], capacity: Option<u64>) -> Result<(), Overlap> {
     let mut first = None;
-    violations(problem, offsets, capacity, &mut |found| {
-        first = Some(found);
-        ControlFlow::Break(())
+    violations(problem, offsets, capacity, |found| {
+        first.get_or_insert(found);
     });
     first.map_or(Ok(()), Err)
 }
 
-/// Hands on every buffer, and then every pair of buffers, that breaks the definition of a packing, until told to break off.
-pub fn violations(
-    problem: &Problem,
-    offsets: &[u64],
-    capacity: Option<u64>,
-    found: &mut dyn FnMut(Overlap) -> ControlFlow<()>,
-) {
-    // Whoever breaks off wants to hear no more.
-    let _ = walk(problem, offsets, capacity, found);
-}
-
-fn walk(
-    problem: &Problem,
-    offsets: &[u64],
-    capacity: Option<u64>,
-    found: &mut dyn FnMut(Overlap) -> ControlFlow<()>,
-) -> ControlFlow<()> {
+/// Hands on every buffer, and then every pair of buffers, that breaks the definition of a packing.
+pub fn violations(problem: &Problem, offsets: &[u64], capacity: Option<u64>, mut found: impl FnMut(Overlap)) {
     let buffers = problem.buffers();
     if offsets.len() != buffers.len() {
         return found(Overlap::Count { expected: buffers.len(), found: offsets.len() });
@@ -92,19 +74,18 @@ fn walk(
     for (at, (buffer, &offset)) in buffers.iter().zip(offsets).enumerate() {
         let id = || buffer.id.clone();
         if !offset.is_multiple_of(alignment) {
-            found(Overlap::Alignment { id: id(), offset, alignment })?;
+            found(Overlap::Alignment { id: id(), offset, alignment });
         }
         if end(at) > u128::from(capacity) {
-            found(Overlap::Capacity { id: id(), end: end(at), capacity })?;
+            found(Overlap::Capacity { id: id(), end: end(at), capacity });
         }
     }
     for (first, one) in buffers.iter().enumerate() {
         for (second, two) in buffers.iter().enumerate().skip(first + 1) {
             let (address, moment) = (offsets[first].max(offsets[second]), one.lower.max(two.lower));
             if one.overlaps(two) && u128::from(address) < end(first).min(end(second)) {
-                found(Overlap::Shared { first: one.id.clone(), second: two.id.clone(), address, moment })?;
+                found(Overlap::Shared { first: one.id.clone(), second: two.id.clone(), address, moment });
             }
         }
     }
-    ControlFlow::Continue(())
 }

@@ -3,7 +3,6 @@
 //! The check walks through the schedule by itself: it shares with [`crate::lifetimes`] the simulator and nothing else.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::ControlFlow;
 
 use remat_core::simulate::{Observer, SimulationError, simulate_observed};
 use remat_core::{Instance, Schedule, Step, TensorId};
@@ -108,10 +107,12 @@ impl Violations {
             self.listed.push(found);
         }
     }
-}
 
-/// Who is told of a violation, and may break off.
-type Told<'a> = &'a mut dyn FnMut(PlanError) -> ControlFlow<()>;
+    /// The first, if there is one.
+    fn first(mut self) -> Result<(), PlanError> {
+        if self.listed.is_empty() { Ok(()) } else { Err(self.listed.swap_remove(0)) }
+    }
+}
 
 impl PlanDocument {
     /// Checks that no two buffers share an address at a moment, that offsets and sizes are aligned, and that all end below
@@ -120,7 +121,9 @@ impl PlanDocument {
     /// # Errors
     /// The first rule that is broken.
     pub fn check(&self, capacity: Option<u64>) -> Result<(), PlanError> {
-        first(|told| self.alone(capacity, told))
+        let mut found = Violations::default();
+        self.alone(capacity, &mut found);
+        found.first()
     }
 
     /// Checks that the plan is one of a schedule: the instance and its fixed bytes are the plan's, at every step each
@@ -129,38 +132,41 @@ impl PlanDocument {
     /// # Errors
     /// The first step at which it is not.
     pub fn check_against(&self, instance: &Instance, schedule: &Schedule) -> Result<(), PlanError> {
-        first(|told| self.beside(instance, schedule, told))
+        let mut found = Violations::default();
+        self.beside(instance, schedule, &mut found);
+        found.first()
     }
 
     /// Everything that is wrong: what [`Self::check`] looks for and, where there is a schedule, [`Self::check_against`].
     /// What is wrong for several steps on end is one violation.
     pub fn violations(&self, capacity: Option<u64>, of: Option<(&Instance, &Schedule)>) -> Violations {
         let mut found = Violations::default();
-        let mut told = |violation| {
-            found.add(violation);
-            ControlFlow::Continue(())
-        };
-        let mut all = || {
-            self.alone(capacity, &mut told)?;
-            of.map_or(ControlFlow::Continue(()), |(instance, schedule)| self.beside(instance, schedule, &mut told))
-        };
-        // Nobody breaks off here but a file that is no plan.
-        let _ = all();
+        let is_plan = self.alone(capacity, &mut found);
+        if let Some((instance, schedule)) = of.filter(|_| is_plan) {
+            self.beside(instance, schedule, &mut found);
+        }
         found
     }
 
-    fn alone(&self, capacity: Option<u64>, told: Told<'_>) -> ControlFlow<()> {
-        if self.format != FORMAT_NAME || self.version != FORMAT_VERSION {
-            told(PlanError::Header { format: self.format.clone(), version: self.version })?;
-            return ControlFlow::Break(());
+    /// Returns whether the file says that it is a plan.
+    fn alone(&self, capacity: Option<u64>, found: &mut Violations) -> bool {
+        let is_plan = self.format == FORMAT_NAME && self.version == FORMAT_VERSION;
+        if is_plan {
+            self.look(capacity, found);
+        } else {
+            found.add(PlanError::Header { format: self.format.clone(), version: self.version });
         }
+        is_plan
+    }
+
+    fn look(&self, capacity: Option<u64>, found: &mut Violations) {
         let Self { alignment, bound, height, .. } = *self;
         if bound > height {
-            told(PlanError::Bound { bound, height })?;
+            found.add(PlanError::Bound { bound, height });
         }
         for PlacedDocument { id, size, .. } in &self.buffers {
             if alignment > 0 && !size.is_multiple_of(alignment) {
-                told(PlanError::Size { id: id.clone(), size: *size, alignment })?;
+                found.add(PlanError::Size { id: id.clone(), size: *size, alignment });
             }
         }
         let (mut ids, mut comparable) = (HashSet::new(), true);
@@ -168,15 +174,15 @@ impl PlanDocument {
             let (lower, upper) = (*lower, *upper);
             if lower >= upper {
                 comparable = false;
-                told(ProblemError::Lifetime { id: id.clone(), lower, upper }.into())?;
+                found.add(ProblemError::Lifetime { id: id.clone(), lower, upper }.into());
             }
             if !ids.insert(id) {
                 comparable = false;
-                told(ProblemError::Twice(id.clone()).into())?;
+                found.add(ProblemError::Twice(id.clone()).into());
             }
         }
         if !comparable {
-            return ControlFlow::Continue(());
+            return;
         }
         let placed = self.buffers.iter().filter(|buffer| buffer.size > 0);
         let (buffers, offsets): (Vec<Buffer>, Vec<u64>) = placed
@@ -187,34 +193,27 @@ impl PlanDocument {
         let problem = match Problem::new(buffers, alignment) {
             Ok(problem) => problem,
             // Without a problem there is nothing to compare.
-            Err(error) => return told(error.into()),
+            Err(error) => return found.add(error.into()),
         };
-        let mut flow = ControlFlow::Continue(());
-        let mut passed = |overlap: Overlap| {
-            flow = told(overlap.into());
-            flow
-        };
-        check::violations(&problem, &offsets, Some(height), &mut passed);
+        check::violations(&problem, &offsets, Some(height), |overlap| found.add(overlap.into()));
         if let Some(capacity) = capacity.map(|capacity| capacity.saturating_sub(self.fixed_bytes)) {
             // What is not aligned, or shares an address, is so with any capacity.
-            let mut above = |overlap: Overlap| match overlap {
-                Overlap::Capacity { .. } if flow.is_continue() => passed_on(&mut flow, told(overlap.into())),
-                _ => flow,
-            };
-            check::violations(&problem, &offsets, Some(capacity), &mut above);
+            check::violations(&problem, &offsets, Some(capacity), |overlap| {
+                if matches!(overlap, Overlap::Capacity { .. }) {
+                    found.add(overlap.into());
+                }
+            });
         }
-        flow
     }
 
-    fn beside(&self, instance: &Instance, schedule: &Schedule, told: Told<'_>) -> ControlFlow<()> {
+    fn beside(&self, instance: &Instance, schedule: &Schedule, found: &mut Violations) {
         let expected = instance.hash().to_string();
         if self.instance_hash != expected {
             // Steps and sizes of another instance mean nothing here.
-            return told(PlanError::OtherInstance { found: self.instance_hash.clone(), expected });
+            return found.add(PlanError::OtherInstance { found: self.instance_hash.clone(), expected });
         }
-        let (found, expected) = (self.fixed_bytes, instance.fixed_bytes());
-        if found != expected {
-            told(PlanError::Fixed { found, expected })?;
+        if self.fixed_bytes != instance.fixed_bytes() {
+            found.add(PlanError::Fixed { found: self.fixed_bytes, expected: instance.fixed_bytes() });
         }
         let mut walker = Walker {
             instance,
@@ -225,13 +224,11 @@ impl PlanDocument {
             fresh: vec![],
             step: 0,
             lasting: HashSet::new(),
-            flow: ControlFlow::Continue(()),
-            told,
+            found,
         };
-        let simulation = simulate_observed(instance, schedule, &mut walker);
-        let Walker { flow, told, .. } = walker;
-        flow?;
-        simulation.map_or_else(|error| told(error.into()), |_| ControlFlow::Continue(()))
+        if let Err(error) = simulate_observed(instance, schedule, &mut walker) {
+            found.add(error.into());
+        }
     }
 
     /// Where each tensor, by its id in the file, stays: first step, first step after it, position of the buffer.
@@ -247,22 +244,6 @@ impl PlanDocument {
     }
 }
 
-/// The first violation that a check tells of.
-fn first(check: impl FnOnce(Told<'_>) -> ControlFlow<()>) -> Result<(), PlanError> {
-    let mut first = None;
-    // A check breaks off because it was told to.
-    let _ = check(&mut |violation| {
-        first = Some(violation);
-        ControlFlow::Break(())
-    });
-    first.map_or(Ok(()), Err)
-}
-
-fn passed_on(flow: &mut ControlFlow<()>, now: ControlFlow<()>) -> ControlFlow<()> {
-    *flow = now;
-    now
-}
-
 /// Walks through a schedule with a plan in hand.
 struct Walker<'a> {
     instance: &'a Instance,
@@ -276,8 +257,7 @@ struct Walker<'a> {
     step: u64,
     /// Tensors that had no buffer, or one that is too small, at the step before: that is said once.
     lasting: HashSet<TensorId>,
-    flow: ControlFlow<()>,
-    told: Told<'a>,
+    found: &'a mut Violations,
 }
 
 impl Walker<'_> {
@@ -288,11 +268,11 @@ impl Walker<'_> {
         now.map(|&(_, _, at)| at).collect()
     }
 
-    fn tell(&mut self, subject: Subject, what: String) -> ControlFlow<()> {
-        passed_on(&mut self.flow, (self.told)(PlanError::Step { step: self.step, subject, what }))
+    fn tell(&mut self, subject: Subject, what: String) {
+        self.found.add(PlanError::Step { step: self.step, subject, what });
     }
 
-    fn look(&mut self, workspace: u64) -> ControlFlow<()> {
+    fn look(&mut self, workspace: u64) {
         let step = usize::try_from(self.step).ok().and_then(|at| self.schedule.steps.get(at)).copied();
         let computes = match step {
             Some(Step::Compute { operator, implementation }) => Some((operator, implementation)),
@@ -314,7 +294,7 @@ impl Walker<'_> {
                         lasting.insert(tensor);
                     }
                     if !known {
-                        self.tell(Subject::Tensor(self.instance.tensor(tensor).file_id), what)?;
+                        self.tell(Subject::Tensor(self.instance.tensor(tensor).file_id), what);
                     }
                     holder
                 }
@@ -331,10 +311,9 @@ impl Walker<'_> {
             };
             if self.plan.buffers.iter().find(serves).is_none() {
                 let what = format!("the workspace of operator {operator}, {workspace} bytes, has no buffer");
-                return self.tell(Subject::Workspace(operator), what);
+                self.tell(Subject::Workspace(operator), what);
             }
         }
-        ControlFlow::Continue(())
     }
 
     /// The buffer of a resident tensor, which was in `source` before; none where it has no size.
@@ -383,10 +362,7 @@ impl Observer for Walker<'_> {
     }
 
     fn during(&mut self, _bytes: u64, workspace: u64) {
-        if self.flow.is_continue() {
-            // The flow is kept, which stops the next look.
-            let _ = self.look(workspace);
-        }
+        self.look(workspace);
         self.fresh.clear();
         self.step += 1;
     }

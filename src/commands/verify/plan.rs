@@ -107,10 +107,7 @@ impl PlanReport {
 /// What is wrong with a packing that has no schedule.
 fn listed(problem: &Problem, offsets: &[u64], capacity: Option<u64>) -> Violations {
     let mut found = Violations::default();
-    check::violations(problem, offsets, capacity, &mut |overlap| {
-        found.add(overlap.into());
-        std::ops::ControlFlow::Continue(())
-    });
+    check::violations(problem, offsets, capacity, |overlap| found.add(overlap.into()));
     found
 }
 
