@@ -195,20 +195,6 @@ impl<'a> Steps<'a> {
         self.profiles[set].boundary_bytes
     }
 
-    /// Number of steps of the family that some budget of up to `most` allows, as far as one can tell from the two sets.
-    pub fn count(&self) -> usize {
-        let keys = Keys::new(self.sets.len(), 0);
-        let mut found = Vec::new();
-        let count = |from| {
-            let boundary = self.boundary_bytes(from);
-            found.clear();
-            self.find(from, boundary, self.most, (&keys, -1), &mut found);
-            let fits = |&&to: &&u32| self.need(from, to as usize) + boundary <= self.most;
-            found.iter().filter(fits).count()
-        };
-        (0..self.sets.len()).map(count).sum()
-    }
-
     /// Adds the sets that a step from a set may lead to when so much is cached and the budget is so large; some
     /// too many, for workspaces are left out. Only sets whose key is above a threshold.
     pub fn find(&self, from: usize, cached: u64, budget: u64, (keys, above): (&Keys, i64), found: &mut Vec<u32>) {
