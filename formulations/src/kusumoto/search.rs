@@ -11,7 +11,7 @@ use super::knapsack::Knapsack;
 use super::program::Goal;
 use super::scan::Keys;
 use super::steps::{MOST, Steps};
-use super::viable::{Reach, check};
+use super::reach::{Reach, check};
 
 /// A way to reach a lower set.
 #[derive(Clone, Copy, Debug)]
