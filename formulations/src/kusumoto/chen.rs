@@ -1,15 +1,15 @@
 //! `kusumoto-chen`: Chen's algorithm as Kusumoto et al. configured it for their comparison.
 
+use std::collections::HashSet;
 use std::time::Instant;
 
-use petgraph::graph::{NodeIndex, UnGraph};
 use remat_core::Instance;
 
 use super::PlanFor;
 use super::graph::Graph;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
-use crate::chen::rules;
+use crate::chen::{candidates, rules};
 use crate::chen::sweep::Sweep;
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
@@ -114,7 +114,7 @@ pub fn segmentations(graph: &Graph, most: usize) -> Vec<Segmentation> {
     let order = depth_first_order(graph);
     let points = articulation_points(graph);
     let last = order.len() - 1;
-    let candidates: Vec<usize> = (0..last).filter(|&position| points[order[position]]).collect();
+    let candidates: Vec<usize> = (0..last).filter(|&position| points.contains(&order[position])).collect();
     let sizes: Vec<u64> = order.iter().map(|&node| graph.nodes[node].bytes).collect();
     let segmentation = |bytes: u64| {
         let ends = rules::greedy(&candidates, &sizes, bytes);
@@ -149,17 +149,8 @@ pub fn depth_first_order(graph: &Graph) -> Vec<usize> {
     left
 }
 
-/// For each node, whether the graph, edges taken both ways, has more parts without it.
-pub fn articulation_points(graph: &Graph) -> Vec<bool> {
-    let mut undirected = UnGraph::<(), ()>::with_capacity(graph.nodes.len(), graph.nodes.len());
-    for _ in &graph.nodes {
-        undirected.add_node(());
-    }
-    for (from, node) in graph.nodes.iter().enumerate() {
-        for &to in &node.successors {
-            undirected.add_edge(NodeIndex::new(from), NodeIndex::new(to), ());
-        }
-    }
-    let points = petgraph::algo::articulation_points::articulation_points(&undirected);
-    (0..graph.nodes.len()).map(|node| points.contains(&NodeIndex::new(node))).collect()
+/// The nodes without which the graph, its edges taken both ways, has more parts.
+pub fn articulation_points(graph: &Graph) -> HashSet<usize> {
+    let nodes = graph.nodes.iter().enumerate();
+    candidates::articulation_points(nodes.flat_map(|(from, node)| node.successors.iter().map(move |&to| (from, to))))
 }

@@ -1,7 +1,7 @@
 //! `kusumoto-2019` against every increasing sequence of lower sets of small graphs, and its claims
 //! against the simulator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::common::{Dice, dice, empty, network, operator, tensor};
 use fixedbitset::FixedBitSet;
@@ -320,7 +320,7 @@ fn chens_segments_end_at_articulation_points() {
     let instance = Instance::new(&branching(&Dice { layers })).expect("valid");
     let graph = Graph::new(&instance).expect("supported");
     let points = chen::articulation_points(&graph);
-    assert_eq!(points, [false, true, false, false, true, false]);
+    assert_eq!(points, HashSet::from([1, 4]));
     let order = chen::depth_first_order(&graph);
     let place = |node: usize| order.iter().position(|&other| other == node).expect("all nodes");
     for (node, described) in graph.nodes.iter().enumerate() {
