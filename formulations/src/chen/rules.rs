@@ -1,6 +1,6 @@
 //! Rules that choose checkpoints among candidates. Plain numbers: positions and sizes.
 
-use crate::planners::coarse_to_fine;
+use crate::search::sweep::coarse_to_fine;
 
 /// Every floor(sqrt(n))-th of n candidates.
 pub fn sqrt(candidates: &[usize]) -> Vec<usize> {

@@ -1,7 +1,6 @@
 //! `kusumoto-chen`: Chen's algorithm as Kusumoto et al. configured it for their comparison.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use remat_core::Instance;
 
@@ -10,10 +9,10 @@ use super::graph::Graph;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
 use crate::chen::{candidates, rules};
-use crate::chen::sweep::Sweep;
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
+use crate::search::sweep::Sweep;
 use crate::{setting, settings};
 
 /// Segments between articulation points, each recomputed once.
@@ -76,26 +75,25 @@ impl Method for KusumotoChen {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let began = Instant::now();
         let (instance, parameters) = (context.instance, context.parameters);
+        let mut sweep = Sweep::new(context).by(match parameters.get::<PlanFor>() {
+            PlanFor::Least => |cost| (cost.peak_bytes, cost.time),
+            PlanFor::Given => |cost| (cost.time, cost.peak_bytes),
+        });
         let graph = Graph::new(instance)?;
         let most = usize::try_from(parameters.get::<MostSegmentations>()).unwrap_or(usize::MAX);
         let segmentations = segmentations(&graph, most);
-        let build = began.elapsed();
+        sweep.end_building();
         let (liveness, last_group) = (parameters.get::<Liveness>(), parameters.get::<LastGroup>());
-        let schedule =
-            |choice: &Segmentation| strategy::schedule(instance, &graph, &choice.group_of, last_group, liveness);
-        let key = match parameters.get::<PlanFor>() {
-            PlanFor::Least => |cost: &Claimed| (cost.peak_bytes, cost.time),
-            PlanFor::Given => |cost: &Claimed| (cost.time, cost.peak_bytes),
-        };
-        let sweep = Sweep::new(context, context.limits.deadline(began), segmentations, schedule, key)?;
-        let words = |choice: Option<&Segmentation>| {
-            choice
-                .map(|best| format!("{} segments, {} segmentations", best.segments, sweep.tried()))
-                .unwrap_or_default()
-        };
-        sweep.answer(context, build, schedule, words, began);
+        for Segmentation { group_of, segments } in segmentations {
+            if sweep.is_over() {
+                break;
+            }
+            let schedule = strategy::schedule(instance, &graph, &group_of, last_group, liveness);
+            sweep.offer(&schedule, &format!("{segments} segments"))?;
+        }
+        let words = format!("{} segmentations", sweep.tried());
+        sweep.answer(&words);
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::family::Stop;
-use super::steps::Steps;
 use super::reach::Reach;
+use super::steps::Steps;
 use crate::setting;
 
 setting! {

@@ -9,9 +9,9 @@ use fixedbitset::FixedBitSet;
 use super::family::Stop;
 use super::knapsack::Knapsack;
 use super::program::Goal;
+use super::reach::{Reach, check};
 use super::scan::Keys;
 use super::steps::{MOST, Steps};
-use super::reach::{Reach, check};
 
 /// A way to reach a lower set.
 #[derive(Clone, Copy, Debug)]

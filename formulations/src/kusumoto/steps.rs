@@ -9,8 +9,8 @@ use fixedbitset::FixedBitSet;
 use super::family::{self, Stop, by_bytes};
 use super::graph::Graph;
 use super::program::{Goal, evaluate};
-use super::scan::{Keys, Scan, Wanted};
 use super::reach::check;
+use super::scan::{Keys, Scan, Wanted};
 use crate::setting;
 
 /// Which of the terms of [`Steps`] counts.

@@ -4,9 +4,9 @@ use remat_core::Instance;
 use remat_core::liveness::Compute;
 
 use super::Mode;
-use crate::planners::sweep::OUT_OF_TIME;
 use crate::planners::torch::operators::Kind;
 use crate::search::clock::Clock;
+use crate::search::sweep::OUT_OF_TIME;
 use crate::staged::joint::{Joint, Run};
 
 /// The least limit by which `mode=peak` computes costs.
