@@ -311,9 +311,10 @@ impl<'a> Policy<'a> {
         let staleness = u128::from(self.clock - state.access);
         let per = |cost: u128, of: u128| if of > 0 { cost as f64 / of as f64 } else { f64::INFINITY };
         match self.heuristic {
-            Heuristic::Dtr => {
-                per(own + u128::from(self.gone(storage, true)) + u128::from(self.gone(storage, false)), bytes * staleness)
-            }
+            Heuristic::Dtr => per(
+                own + u128::from(self.gone(storage, true)) + u128::from(self.gone(storage, false)),
+                bytes * staleness,
+            ),
             Heuristic::Eq => per(own.saturating_add_signed(self.classes_around(storage)), bytes * staleness),
             Heuristic::Local => per(own, bytes * staleness),
             Heuristic::Msps => per(own + u128::from(self.gone(storage, true)), bytes),
