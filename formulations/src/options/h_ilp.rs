@@ -15,7 +15,7 @@ use super::block::{Block, computes};
 use super::frontier::{Goal, Known};
 use super::partition::Partition;
 use super::upper::Upper;
-use super::{Peaks, Questions, Saves, Tolerance, frontier, grid, layers, plan_blocks};
+use super::{PARTS, Peaks, Questions, Saves, Tolerance, frontier, grid, layers, method, plan_blocks};
 use crate::method::parameters::{ParameterSpec, Parameters};
 use crate::method::report::{Progress, Reporter};
 use crate::method::setting::Setting;
@@ -158,11 +158,6 @@ fn most(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn method(context: &Context<'_>, id: &str) -> Result<&'static dyn Method, MethodError> {
-    let absent = || SkipReason(format!("plans blocks with {id}, which is not at hand"));
-    Ok(context.starts.method(id).ok_or_else(absent)?)
-}
-
 /// What a proof about a level is worth below it: it counts more than the simulator does.
 fn unproved(termination: Termination) -> Termination {
     match termination {
@@ -199,9 +194,6 @@ impl Reporter for InAChain<'_> {
         self.0.wants_more(index)
     }
 }
-
-/// Parts of the time of one budget, one for the options.
-const PARTS: u32 = 2;
 
 /// The levels above an instance.
 struct Levels {

@@ -10,7 +10,8 @@ use remat_core::{Instance, OperatorId, TensorId};
 pub struct Partition {
     /// The blocks, in the order of their forward operators.
     pub blocks: Vec<StageOperators>,
-    block_of: Vec<usize>,
+    /// By operator.
+    pub block_of: Vec<usize>,
 }
 
 impl Partition {
@@ -60,14 +61,10 @@ impl Partition {
         }
         boundaries
     }
-
-    /// By tensor, the first and the last block whose operators make or read it; an inverted pair where none does.
-    pub fn spans(&self, instance: &Instance) -> Vec<(usize, usize)> {
-        spans(instance, &self.block_of)
-    }
 }
 
-fn spans(instance: &Instance, home: &[usize]) -> Vec<(usize, usize)> {
+/// By tensor, the first and the last block whose operators make or read it; an inverted pair where none does.
+pub fn spans(instance: &Instance, home: &[usize]) -> Vec<(usize, usize)> {
     let mut spans = vec![(usize::MAX, 0); instance.tensors().len()];
     for id in instance.operator_ids() {
         for tensor in instance.operator(id).touches() {
