@@ -9,7 +9,7 @@ use remat_core::chain_view::{Boundary, StageOperators, StageOption};
 use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
-use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, simulate};
+use remat_core::{Instance, OperatorId, Step, TensorId, simulate};
 
 use super::draft::Draft;
 
@@ -128,15 +128,6 @@ impl Block {
         }
         option
     }
-}
-
-/// What a schedule runs.
-pub fn computes(schedule: &Schedule) -> Vec<Compute> {
-    let compute = |step: &Step| match *step {
-        Step::Compute { operator, implementation } => Some((operator, implementation)),
-        Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
-    };
-    schedule.steps.iter().filter_map(compute).collect()
 }
 
 /// Makes a document of a block.

@@ -4,7 +4,7 @@
 use remat_core::liveness::Compute;
 use remat_core::{Instance, Operator};
 
-use super::block::{Block, Point, computes};
+use super::block::{Block, Point};
 use super::method;
 use crate::method::parameters::Parameters;
 use crate::method::{Context, Limits, Method, MethodError, Termination};
@@ -171,7 +171,7 @@ impl<'a> Search<'a> {
             if answer.termination == Termination::Infeasible { u64::MAX } else { answer.lower_bound.unwrap_or(0) };
         self.answered.push(Answered { saved, peak, bound });
         if let Some(schedule) = answer.schedule {
-            self.take(computes(&schedule));
+            self.take(schedule.runs().collect());
         }
         Ok(())
     }

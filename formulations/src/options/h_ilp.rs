@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use remat_core::Instance;
 use remat_core::chain_view::StageOption;
 use remat_core::format::Phase;
-use remat_core::liveness::with_liveness;
+use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
 
-use super::block::{Block, computes};
+use super::block::Block;
 use super::frontier::{Goal, Known};
 use super::partition::Partition;
 use super::upper::Upper;
@@ -263,7 +263,8 @@ impl Levels {
         let Some(schedule) = answer.schedule else {
             return Ok(Answer { note, solve: began.elapsed(), ..Answer::without_schedule(budget, termination) });
         };
-        let runs = self.levels.iter().rev().fold(computes(&schedule), |runs, upper| upper.expand(&runs));
+        let runs: Vec<Compute> =
+            self.levels.iter().rev().fold(schedule.runs().collect(), |runs, upper| upper.expand(&runs));
         let found = Answer::of(instance, with_liveness(instance, &runs), began)?;
         if let Some(claimed) = found.claimed.filter(|&claimed| !fits(claimed)) {
             return Err(MethodError::Internal(format!("the level on top needs less than its schedule: {claimed:?}")));
