@@ -24,12 +24,7 @@ impl Partition {
         for anchor in &mut block_of {
             *anchor = merged.partition_point(|merged| merged.last <= *anchor);
         }
-        let mut blocks = vec![StageOperators::default(); merged.len()];
-        for &id in instance.order() {
-            let block = &mut blocks[block_of[id.index()]];
-            if is_forward(instance, id) { block.forward.push(id) } else { block.backward.push(id) }
-        }
-        Self { blocks, block_of }
+        Self { blocks: StageOperators::of_groups(instance, &block_of, merged.len()), block_of }
     }
 
     /// What each block has in common with the rest of the network. Forwards run from the first block to the last, then
