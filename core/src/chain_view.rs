@@ -42,6 +42,19 @@ pub struct StageOperators {
     pub backward: Vec<OperatorId>,
 }
 
+impl StageOperators {
+    /// The operators of each of so many groups; `group_of` says by operator which one it is in.
+    pub fn of_groups(instance: &Instance, group_of: &[usize], groups: usize) -> Vec<Self> {
+        let mut stages = vec![Self::default(); groups];
+        for &id in instance.order() {
+            let stage = &mut stages[group_of[id.index()]];
+            let forward = instance.operator(id).phase.is_forward();
+            if forward { stage.forward.push(id) } else { stage.backward.push(id) }
+        }
+        stages
+    }
+}
+
 /// Why an instance has no chain view.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoChain {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::instance::{Instance, OperatorId, TensorId};
+use crate::liveness::Compute;
 
 /// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,9 +73,17 @@ impl Schedule {
         Self { steps, rates: None }
     }
 
+    /// What it runs, in order.
+    pub fn runs(&self) -> impl Iterator<Item = Compute> + '_ {
+        self.steps.iter().filter_map(|step| match *step {
+            Step::Compute { operator, implementation } => Some((operator, implementation)),
+            Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
+        })
+    }
+
     /// Number of compute steps.
     pub fn computes(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, Step::Compute { .. })).count()
+        self.runs().count()
     }
 }
 

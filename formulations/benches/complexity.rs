@@ -13,12 +13,11 @@ use std::path::Path;
 
 use common::{cpu_seconds, peak_bytes, reference_chain};
 use remat_core::chain::Chain;
-use remat_formulations::chain::persistent::ranges::Ranges;
 use remat_formulations::chain::persistent::table::{self, Table};
+use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::SlottedChain;
 use remat_formulations::chain::storage::Execution;
-use remat_formulations::chain::weak::ranges::Ranges as WeakRanges;
 use remat_formulations::chain::weak::table::{self as weak, WeakTable};
 
 const LENGTHS: [usize; 8] = [13, 25, 50, 75, 100, 150, 200, 339];
@@ -103,12 +102,11 @@ fn measure(program: &'static str, chain: &Chain, slots: u64, rule: Rule) -> Row 
         }
     };
     let fill = || {
+        let ranges = Ranges::new(&slotted, rule, Execution::default()).expect("no deadline");
         if rule == Rule::Weak {
-            let ranges = WeakRanges::new(&slotted, Execution::default()).expect("no deadline");
             drop(WeakTable::<u32>::new(&slotted, &ranges, capacity, Execution::default()).expect("there is memory"));
         } else {
-            let ranges = Ranges::new(&slotted, rule);
-            drop(Table::<u32>::new(&slotted, &ranges, rule, capacity, Execution::default()).expect("there is memory"));
+            drop(Table::<u32>::new(&slotted, &ranges, capacity, Execution::default()).expect("there is memory"));
         }
     };
     let peak_bytes = peak_bytes(fill);

@@ -5,7 +5,7 @@
 //! time- and the memory-centric program at that budget in the paper's costs (all of these together, `whole`, are
 //! what the paper's "more than 80 secs" is about); and time-centric in the instance's own times, which have
 //! far more different sums, at 1.1 and 1.5 times that budget. Per program also the overhead in per cent of the forward
-//! pass, the steps that were priced, the labels that steps were taken from and those that they led to.
+//! pass.
 //! With `unit` among the arguments the instance's own times are left out.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -20,7 +20,7 @@ use remat_core::io::read_instance;
 use remat_formulations::kusumoto::family;
 use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
-use remat_formulations::kusumoto::search::{Effort, Search};
+use remat_formulations::kusumoto::search::Search;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
 
 /// Lower sets beyond which the exact program is left out.
@@ -51,7 +51,7 @@ fn main() {
 }
 
 fn program_columns(name: &str) -> String {
-    format!("{name},{name}_overhead_percent,{name}_steps,{name}_labels,{name}_offers")
+    format!("{name},{name}_overhead_percent")
 }
 
 /// Prints a row piece by piece.
@@ -92,11 +92,9 @@ fn row(instance: &Instance, graph: &Graph, exact: bool, own_times: bool) {
 /// The columns of one program.
 fn solve(steps: &Steps<'_>, budget: u64, goal: Goal) -> String {
     let started = cpu_seconds();
-    let mut search = Search::new(steps, budget, goal);
-    let solved = search.best(None).expect("no limit").expect("the budget suffices");
+    let solved = Search::new(steps, budget, goal).best(None).expect("no limit").expect("the budget suffices");
     let seconds = cpu_seconds() - started;
-    let Effort { steps: priced, labels, offers, .. } = search.effort;
     let all = steps.times(steps.sets.len() - 1).0 as f64;
     let percent = 100.0 * program::evaluate(steps, &solved).0 as f64 / all;
-    format!(",{seconds:.3},{percent:.1},{priced},{labels},{offers}")
+    format!(",{seconds:.3},{percent:.1}")
 }

@@ -18,12 +18,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use common::{cpu_seconds, reference_chain};
-use remat_formulations::chain::persistent::ranges::Ranges;
 use remat_formulations::chain::persistent::table::Table;
+use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::{Account, SlottedChain};
 use remat_formulations::chain::solve::{Fit, Settings, solve};
 use remat_formulations::chain::storage::Execution;
+use remat_formulations::chain::trace::Sequenced;
 
 const SLOTS: u64 = 500;
 const CHAINS: [(&str, &str); 4] = [
@@ -46,21 +47,22 @@ fn main() {
         let budget = peak / 10 * 7;
         let slotted = SlottedChain::rounded(&chain, budget.div_ceil(SLOTS), Account::BesideInput);
         let capacity = slotted.slot_of_budget(budget - chain.fixed_bytes).expect("room for the input");
+        let ranges = || Ranges::new(&slotted, Rule::Persistent, Execution::default()).expect("no deadline");
         let fill = |ranges: &Ranges| {
-            let table = Table::<u32>::new(&slotted, ranges, Rule::Persistent, capacity, Execution::default());
+            let table = Table::<u32>::new(&slotted, ranges, capacity, Execution::default());
             let table = table.expect("there is memory");
             (0..=capacity).map(|m| table.makespan(m)).collect::<Vec<_>>()
         };
         let started = cpu_seconds();
         let expected = plain(&slotted, capacity);
         let plain = cpu_seconds() - started;
-        let found = fill(&Ranges::new(&slotted, Rule::Persistent));
+        let found = fill(&ranges());
         for (m, (expected, found)) in expected.into_iter().zip(found).enumerate() {
             let found = found.map_or(f64::INFINITY, |makespan| makespan as f64);
             assert!(found.total_cmp(&expected).is_eq(), "{name}, {m} slots: {found} instead of {expected}");
         }
         let module = authors_module(file, budget.div_ceil(SLOTS), capacity);
-        let kernel = || drop(fill(&Ranges::new(&slotted, Rule::Persistent)));
+        let kernel = || drop(fill(&ranges()));
         let ((one, _), (_, two)) = (best(1, kernel), best(2, kernel));
         // The budget has as many slots of what saving everything needs.
         let settings = Settings { slots: SLOTS * 10 / 7, rule: Rule::Persistent, fit: Fit::Rounded };

@@ -283,14 +283,7 @@ fn mutants(instance: &Instance, said: &[Said], dice: &mut Random, wrong: &mut Ve
             continue;
         };
         let Ok(simulation) = simulated else { continue };
-        let computes: Vec<_> = schedule
-            .steps
-            .iter()
-            .filter_map(|step| match *step {
-                Step::Compute { operator, implementation } => Some((operator, implementation)),
-                _ => None,
-            })
-            .collect();
+        let computes: Vec<_> = schedule.runs().collect();
         let transfers = schedule.steps.iter().any(|step| matches!(step, Step::Offload(_) | Step::Fetch(_)));
         let time: u64 =
             computes.iter().map(|&(operator, way)| instance.operator(operator).implementations[way].time).sum();

@@ -58,12 +58,7 @@ impl ChainView {
         for (stage, group) in self.stages.iter().zip(groups) {
             stage.forward.iter().chain(&stage.backward).for_each(|id| group_of[id.index()] = group);
         }
-        let mut stages = vec![StageOperators::default(); sizes.len()];
-        for &id in instance.order() {
-            let stage = &mut stages[group_of[id.index()]];
-            let forward = instance.operator(id).phase.is_forward();
-            if forward { stage.forward.push(id) } else { stage.backward.push(id) }
-        }
+        let mut stages = StageOperators::of_groups(instance, &group_of, sizes.len());
         stages.retain(|stage| !stage.forward.is_empty() || !stage.backward.is_empty());
         Self::of(instance, self.plan.clone(), stages)
     }

@@ -12,8 +12,8 @@ use super::persistent::table as persistent;
 use super::rule::Rule;
 use super::slots::{Rounding, SlottedChain};
 use super::solve::{DynamicProgram, Outcome, Slack, fits_in, least_bytes, useful_bytes};
+use super::states::States;
 use super::storage::{Execution, TableError};
-use super::weak::states::States;
 use super::weak::table as weak;
 
 /// When to stop.
@@ -121,7 +121,7 @@ impl<'a> Refinement<'a> {
         };
         let slotted = SlottedChain::aligned(chain, 1, rule.account(), Rounding::Up);
         let (bytes, operations) = match rule {
-            Rule::Weak => (weak::bytes::<u32>(&slotted, 100_000), weak::operations(&States::new(&slotted))),
+            Rule::Weak => (weak::bytes::<u32>(&slotted, 100_000), weak::operations(&States::weak(&slotted))),
             Rule::Persistent | Rule::SaveLast => {
                 (persistent::bytes::<u32>(chain.len(), 100_000), persistent::operations(chain.len()))
             }

@@ -214,7 +214,7 @@ impl SlottedChain {
     fn with_cuts(mut self) -> Self {
         let n = self.len();
         let slots = |s: usize, c: usize| {
-            usize::try_from(self.slots_between(s, c, self.input[c])).expect("offsets are at most a stage's input apart")
+            usize::try_from(self.cut_shift(s, c)).expect("offsets are at most a stage's input apart")
         };
         if self.grid.account == Account::BesideInput {
             self.cuts = (0..n * n).map(|at| if at % n > at / n { slots(at / n, at % n) } else { 0 }).collect();
@@ -222,8 +222,14 @@ impl SlottedChain {
         self
     }
 
-    /// The same where the input of each stage is checkpointed beside that of `s` (w_a^{c-1}), memory
-    /// counted beside inputs; zero for stages that do not come after `s`.
+    /// The same where the input of stage `c` is checkpointed beside that of `s`: puts aside whichever of the two the
+    /// account of stage `c` does not count.
+    pub fn cut_shift(&self, s: usize, c: usize) -> i64 {
+        let aside = if self.grid.account == Account::WithInput { s } else { c };
+        self.slots_between(s, c, self.input[aside])
+    }
+
+    /// The same for each stage `c` (w_a^{c-1}), memory counted beside inputs; zero for stages that do not come after `s`.
     pub fn cut_shifts(&self, s: usize) -> &[usize] {
         &self.cuts[s * self.len()..][..self.len()]
     }
@@ -266,6 +272,11 @@ impl SlottedChain {
             (t, self.first_slot(s, (self.phase[t] + reach).max(0) + self.input_in_account(s)))
         })
     }
+}
+
+/// The slot some slots down; none below the first.
+pub(super) fn down(slot: usize, shift: i64) -> Option<usize> {
+    slot.checked_add_signed((-shift).try_into().ok()?)
 }
 
 fn ceiling(value: i64, unit: i64) -> i64 {

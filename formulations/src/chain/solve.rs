@@ -3,12 +3,12 @@
 use remat_core::chain::{Chain, ChainStep};
 
 use super::kernel::Cost;
-use super::persistent::ranges::Ranges;
 use super::persistent::table::{self as persistent, Table};
+use super::ranges::Ranges;
 use super::rule::Rule;
 use super::slots::{Account, Rounding, SlottedChain};
 use super::storage::{Execution, TableError};
-use super::weak::ranges::Ranges as WeakRanges;
+use super::trace::Sequenced;
 use super::weak::table::WeakTable;
 use crate::setting;
 
@@ -126,32 +126,6 @@ struct Window {
     most: usize,
 }
 
-/// A table that sequences can be read off.
-trait Sequenced {
-    /// A best sequence within a slot; none where there is none.
-    fn sequence(&self, slot: usize) -> Option<Vec<ChainStep>>;
-    /// Its makespan, where the table's cells can tell it from none.
-    fn makespan(&self, slot: usize) -> Option<u64>;
-}
-
-impl<C: Cost> Sequenced for Table<'_, C> {
-    fn sequence(&self, slot: usize) -> Option<Vec<ChainStep>> {
-        Table::sequence(self, slot)
-    }
-    fn makespan(&self, slot: usize) -> Option<u64> {
-        Table::makespan(self, slot)
-    }
-}
-
-impl<C: Cost> Sequenced for WeakTable<'_, C> {
-    fn sequence(&self, slot: usize) -> Option<Vec<ChainStep>> {
-        WeakTable::sequence(self, slot)
-    }
-    fn makespan(&self, slot: usize) -> Option<u64> {
-        WeakTable::makespan(self, slot)
-    }
-}
-
 /// How many slots more than a budget's own are tried, because rounding up leaves memory unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slack {
@@ -162,18 +136,11 @@ pub(super) enum Slack {
     All,
 }
 
-/// Where a table is worth computing.
-enum Limits {
-    Persistent(Ranges),
-    Weak(WeakRanges),
-}
-
 /// The dynamic program of a rule for a chain in slots.
 pub(super) struct DynamicProgram<'a> {
     chain: &'a Chain,
     slotted: SlottedChain,
-    rule: Rule,
-    limits: Limits,
+    ranges: Ranges,
     /// The slot below which there is no sequence.
     least: usize,
     /// The slot from which nothing is gained.
@@ -187,21 +154,9 @@ impl<'a> DynamicProgram<'a> {
         rule: Rule,
         execution: Execution,
     ) -> Result<Self, TableError> {
-        let last = slotted.len() - 1;
-        let (limits, least, enough) = match rule {
-            Rule::Weak => {
-                let ranges = WeakRanges::new(&slotted, execution)?;
-                let root = ranges.states.row(0, 0, last);
-                let (least, enough) = (ranges.least[root], ranges.enough[root]);
-                (Limits::Weak(ranges), least, enough)
-            }
-            Rule::Persistent | Rule::SaveLast => {
-                let ranges = Ranges::new(&slotted, rule);
-                let (least, enough) = (ranges.least[(0, last)], ranges.enough[(0, last)]);
-                (Limits::Persistent(ranges), least, enough)
-            }
-        };
-        Ok(Self { chain, slotted, rule, limits, least, enough })
+        let ranges = Ranges::new(&slotted, rule, execution)?;
+        let (least, enough) = (ranges.least[ranges.root()], ranges.enough[ranges.root()]);
+        Ok(Self { chain, slotted, ranges, least, enough })
     }
 
     fn slot(&self, budget: u64) -> Option<usize> {
@@ -246,11 +201,10 @@ impl<'a> DynamicProgram<'a> {
     }
 
     fn table<C: Cost>(&self, capacity: usize, execution: Execution) -> Result<Box<dyn Sequenced + '_>, TableError> {
-        Ok(match &self.limits {
-            Limits::Weak(ranges) => Box::new(WeakTable::<C>::new(&self.slotted, ranges, capacity, execution)?),
-            Limits::Persistent(ranges) => {
-                Box::new(Table::<C>::new(&self.slotted, ranges, self.rule, capacity, execution)?)
-            }
+        let (chain, ranges) = (&self.slotted, &self.ranges);
+        Ok(match ranges.rule {
+            Rule::Weak => Box::new(WeakTable::<C>::new(chain, ranges, capacity, execution)?),
+            Rule::Persistent | Rule::SaveLast => Box::new(Table::<C>::new(chain, ranges, capacity, execution)?),
         })
     }
 

@@ -2,8 +2,9 @@
 //! of the forward graph, or all of them in the instance's order. Builds on the joint graph and on
 //! petgraph; knows no rule that chooses among candidates.
 
-use petgraph::algo::articulation_points::articulation_points;
-use petgraph::graph::UnGraph;
+use std::collections::HashSet;
+
+use petgraph::graph::{NodeIndex, UnGraph};
 use remat_core::Instance;
 use remat_core::format::TensorKind;
 
@@ -128,20 +129,18 @@ fn on_paths(before: &[Vec<usize>], roots: &[bool], forward: &[usize], last: usiz
 /// The articulation points among some operators, joined with a node above the roots; on paths from there to
 /// the last one each of them separates the two.
 fn separators(before: &[Vec<usize>], roots: &[bool], operators: &[usize], last: usize) -> Vec<usize> {
-    let mut undirected = UnGraph::<(), ()>::with_capacity(operators.len() + 1, operators.len());
-    let top = undirected.add_node(());
-    let mut node_of = vec![None; before.len()];
-    for &position in operators {
-        let node = undirected.add_node(());
-        node_of[position] = Some(node);
-        if roots[position] {
-            undirected.add_edge(top, node, ());
-        }
-        for from in before[position].iter().filter_map(|&before| node_of[before]) {
-            undirected.add_edge(from, node, ());
-        }
-    }
-    let points = articulation_points(&undirected);
-    let is_point = |position: &&usize| node_of[**position].is_some_and(|node| points.contains(&node));
-    operators.iter().filter(is_point).copied().filter(|&position| position != last).collect()
+    let top = before.len();
+    let leads_to = |&position: &usize| {
+        let made = before[position].iter().copied().filter(|from| operators.binary_search(from).is_ok());
+        made.chain(roots[position].then_some(top)).map(move |from| (from, position))
+    };
+    let points = articulation_points(operators.iter().flat_map(leads_to));
+    operators.iter().copied().filter(|position| points.contains(position) && *position != last).collect()
+}
+
+/// The nodes without which a graph, its edges taken both ways, has more parts.
+pub fn articulation_points(edges: impl IntoIterator<Item = (usize, usize)>) -> HashSet<usize> {
+    let graph = UnGraph::<(), (), usize>::from_edges(edges);
+    let points = petgraph::algo::articulation_points::articulation_points(&graph);
+    points.into_iter().map(NodeIndex::index).collect()
 }

@@ -2,24 +2,21 @@
 //! baselines of Checkmate's comparison that choose checkpoints and recompute each segment once.
 //!
 //! [`candidates`] says which operators may be checkpoints, [`rules`] which of them are, [`segments`]
-//! what then runs when, and [`sweep`] which choice is best. Builds on the joint graph and the stages of [`crate::checkmate`].
+//! what then runs when. Builds on the joint graph and the stages of [`crate::checkmate`].
 
 pub mod candidates;
 pub mod rules;
 pub mod segments;
-pub mod sweep;
 
-use std::time::Instant;
-
-use remat_core::{Instance, Schedule};
+use remat_core::Instance;
 
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
+use crate::search::sweep::Sweep;
 use crate::staged::joint::{Joint, JointOperator};
 use crate::{setting, settings};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
-use sweep::Sweep;
 
 /// Checkpoints by a rule of thumb; each segment between them is recomputed once.
 ///
@@ -150,32 +147,30 @@ impl Method for Chen {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let began = Instant::now();
+        let mut sweep = Sweep::new(context);
         let problem = Problem::new(self, context.instance)?;
-        let build = began.elapsed();
+        sweep.end_building();
         let greedy = |bytes| (rules::greedy(&problem.candidates, &problem.sizes, bytes), format!(", b = {bytes}"));
         let given = match self.rule {
             Rule::Sqrt => Some((rules::sqrt(&problem.candidates), String::new())),
             Rule::Greedy => context.parameters.get::<SegmentBytes>().map(greedy),
         };
-        let schedule = |choice: &(Vec<usize>, String)| problem.schedule(&choice.0);
-        let key = |cost: &Claimed| (cost.time, cost.peak_bytes);
-        let (sweep, about) = if let Some(given) = given {
-            (Sweep::new(context, None, [given], schedule, key)?, None)
-        } else {
-            let all = rules::thresholds(&problem.candidates, &problem.sizes);
-            let count = all.len();
-            let most = usize::try_from(context.parameters.get::<Most>()).unwrap_or(usize::MAX);
-            let choices = rules::spread(all, most).into_iter().map(greedy);
-            let sweep = Sweep::new(context, context.limits.deadline(began), choices, schedule, key)?;
-            let about = format!("{} of {count} values of b tried", sweep.tried());
-            (sweep, Some(about))
-        };
-        let words = |choice: Option<&(Vec<usize>, String)>| {
-            let chosen = choice.map(|(checkpoints, words)| format!("{} checkpoints{words}", checkpoints.len()));
-            chosen.into_iter().chain(about.clone()).collect::<Vec<_>>().join("; ")
-        };
-        sweep.answer(context, build, schedule, words, began);
+        if let Some((checkpoints, words)) = given {
+            problem.offer(&mut sweep, &checkpoints, &words)?;
+            sweep.answer("");
+            return Ok(());
+        }
+        let all = rules::thresholds(&problem.candidates, &problem.sizes);
+        let count = all.len();
+        let most = usize::try_from(context.parameters.get::<Most>()).unwrap_or(usize::MAX);
+        for (checkpoints, words) in rules::spread(all, most).into_iter().map(greedy) {
+            if sweep.is_over() {
+                break;
+            }
+            problem.offer(&mut sweep, &checkpoints, &words)?;
+        }
+        let words = format!("{} of {count} values of b tried", sweep.tried());
+        sweep.answer(&words);
         Ok(())
     }
 }
@@ -199,8 +194,9 @@ impl<'a> Problem<'a> {
         Ok(Self { instance, joint, candidates, sizes })
     }
 
-    fn schedule(&self, checkpoints: &[usize]) -> Schedule {
-        let segments = Segments::new(self.instance, &self.joint, checkpoints);
-        segments.stages(&self.joint).schedule(self.instance, &self.joint)
+    fn offer(&self, sweep: &mut Sweep<'_>, checkpoints: &[usize], words: &str) -> Result<(), MethodError> {
+        let stages = Segments::new(self.instance, &self.joint, checkpoints).stages(&self.joint);
+        let words = format!("{} checkpoints{words}", checkpoints.len());
+        sweep.offer(&stages.schedule(self.instance, &self.joint), &words).map(|_| ())
     }
 }

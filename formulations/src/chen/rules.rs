@@ -1,5 +1,7 @@
 //! Rules that choose checkpoints among candidates. Plain numbers: positions and sizes.
 
+use crate::search::sweep::coarse_to_fine;
+
 /// Every floor(sqrt(n))-th of n candidates.
 pub fn sqrt(candidates: &[usize]) -> Vec<usize> {
     let every = candidates.len().isqrt().max(1);
@@ -40,17 +42,9 @@ pub fn spread<T: Copy>(mut all: Vec<T>, most: usize) -> Vec<T> {
         let last = all.len() - 1;
         all = (0..most).map(|at| all[at * last / (most - 1).max(1)]).collect();
     }
-    let count = all.len();
-    let mut step = count.next_power_of_two();
     // The last one has no place in the halving.
-    let mut ordered: Vec<T> = all.last().copied().into_iter().collect();
-    while step > 0 {
-        let places = (0..count.saturating_sub(1)).step_by(step);
-        let new = |place: &usize| step == count.next_power_of_two() || !place.is_multiple_of(2 * step);
-        ordered.extend(places.filter(new).map(|place| all[place]));
-        step /= 2;
-    }
-    ordered
+    let others = all.len().checked_sub(2).map(coarse_to_fine).unwrap_or_default();
+    all.last().copied().into_iter().chain(others.into_iter().map(|place| all[place])).collect()
 }
 
 /// The checkpoints, each with the bytes that had come together there.

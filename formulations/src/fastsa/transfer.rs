@@ -4,7 +4,7 @@
 //! follows the first production, and costs its time once if there is any fetch.
 
 use remat_core::liveness::{Action, Compute, with_liveness, with_transfers};
-use remat_core::{Instance, Schedule, Step, TransferRates};
+use remat_core::{Instance, Schedule, TransferRates};
 
 use super::graph::{Graph, LARGEST_SUM, NONE, Parts, Read, Value, index};
 use crate::method::SkipReason;
@@ -61,15 +61,11 @@ impl Graph {
     /// # Errors
     /// The schedule uses an implementation that the graph leaves out.
     pub fn sequence(&self, schedule: &Schedule) -> Result<Vec<u32>, SkipReason> {
-        let computes = schedule.steps.iter().filter_map(|step| match *step {
-            Step::Compute { operator, implementation } => Some((operator, implementation)),
-            Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
-        });
         let variant = |compute: Compute| {
             let found = self.variants_of(compute.0.index()).find(|&variant| self.steps(variant) == [compute]);
             found.ok_or_else(|| SkipReason("its schedule uses implementations that are left out here".into()))
         };
-        computes.map(variant).collect()
+        schedule.runs().map(variant).collect()
     }
 }
 

@@ -1,19 +1,18 @@
 //! `kusumoto-chen`: Chen's algorithm as Kusumoto et al. configured it for their comparison.
 
-use std::time::Instant;
+use std::collections::HashSet;
 
-use petgraph::graph::{NodeIndex, UnGraph};
 use remat_core::Instance;
 
 use super::PlanFor;
 use super::graph::Graph;
 use super::steps::LastGroup;
 use super::strategy::{self, Liveness};
-use crate::chen::rules;
-use crate::chen::sweep::Sweep;
+use crate::chen::{candidates, rules};
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
-use crate::method::{About, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason};
+use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
+use crate::search::sweep::Sweep;
 use crate::{setting, settings};
 
 /// Segments between articulation points, each recomputed once.
@@ -73,26 +72,25 @@ impl Method for KusumotoChen {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let began = Instant::now();
         let (instance, parameters) = (context.instance, context.parameters);
+        let mut sweep = Sweep::new(context).by(match parameters.get::<PlanFor>() {
+            PlanFor::Least => |cost| (cost.peak_bytes, cost.time),
+            PlanFor::Given => |cost| (cost.time, cost.peak_bytes),
+        });
         let graph = Graph::new(instance)?;
         let most = usize::try_from(parameters.get::<MostSegmentations>()).unwrap_or(usize::MAX);
         let segmentations = segmentations(&graph, most);
-        let build = began.elapsed();
+        sweep.end_building();
         let (liveness, last_group) = (parameters.get::<Liveness>(), parameters.get::<LastGroup>());
-        let schedule =
-            |choice: &Segmentation| strategy::schedule(instance, &graph, &choice.group_of, last_group, liveness);
-        let key = match parameters.get::<PlanFor>() {
-            PlanFor::Least => |cost: &Claimed| (cost.peak_bytes, cost.time),
-            PlanFor::Given => |cost: &Claimed| (cost.time, cost.peak_bytes),
-        };
-        let sweep = Sweep::new(context, context.limits.deadline(began), segmentations, schedule, key)?;
-        let words = |choice: Option<&Segmentation>| {
-            choice
-                .map(|best| format!("{} segments, {} segmentations", best.segments, sweep.tried()))
-                .unwrap_or_default()
-        };
-        sweep.answer(context, build, schedule, words, began);
+        for Segmentation { group_of, segments } in segmentations {
+            if sweep.is_over() {
+                break;
+            }
+            let schedule = strategy::schedule(instance, &graph, &group_of, last_group, liveness);
+            sweep.offer(&schedule, &format!("{segments} segments"))?;
+        }
+        let words = format!("{} segmentations", sweep.tried());
+        sweep.answer(&words);
         Ok(())
     }
 }
@@ -111,7 +109,7 @@ pub fn segmentations(graph: &Graph, most: usize) -> Vec<Segmentation> {
     let order = depth_first_order(graph);
     let points = articulation_points(graph);
     let last = order.len() - 1;
-    let candidates: Vec<usize> = (0..last).filter(|&position| points[order[position]]).collect();
+    let candidates: Vec<usize> = (0..last).filter(|&position| points.contains(&order[position])).collect();
     let sizes: Vec<u64> = order.iter().map(|&node| graph.nodes[node].bytes).collect();
     let segmentation = |bytes: u64| {
         let ends = rules::greedy(&candidates, &sizes, bytes);
@@ -146,17 +144,8 @@ pub fn depth_first_order(graph: &Graph) -> Vec<usize> {
     left
 }
 
-/// For each node, whether the graph, edges taken both ways, has more parts without it.
-pub fn articulation_points(graph: &Graph) -> Vec<bool> {
-    let mut undirected = UnGraph::<(), ()>::with_capacity(graph.nodes.len(), graph.nodes.len());
-    for _ in &graph.nodes {
-        undirected.add_node(());
-    }
-    for (from, node) in graph.nodes.iter().enumerate() {
-        for &to in &node.successors {
-            undirected.add_edge(NodeIndex::new(from), NodeIndex::new(to), ());
-        }
-    }
-    let points = petgraph::algo::articulation_points::articulation_points(&undirected);
-    (0..graph.nodes.len()).map(|node| points.contains(&NodeIndex::new(node))).collect()
+/// The nodes without which the graph, its edges taken both ways, has more parts.
+pub fn articulation_points(graph: &Graph) -> HashSet<usize> {
+    let nodes = graph.nodes.iter().enumerate();
+    candidates::articulation_points(nodes.flat_map(|(from, node)| node.successors.iter().map(move |&to| (from, to))))
 }

@@ -1,8 +1,8 @@
 //! `kusumoto-2019`: recomputation by sequences of lower sets of the forward graph.
 //!
 //! [`graph`] reads the paper's nodes off an instance, [`family`] enumerates lower sets,
-//! [`steps`] prices the steps between them, which [`scan`] finds, [`program`] is Algorithm 1: the least budget over what
-//! [`viable`] leaves, the best sequence by [`search`] within the bounds of [`knapsack`]; [`strategy`] turns a sequence of
+//! [`steps`] prices the steps between them, which [`scan`] finds, [`program`] is Algorithm 1: the least budget by the
+//! passes of [`reach`], the best sequence by [`search`] within the bounds of [`knapsack`]; [`strategy`] turns a sequence of
 //! lower sets into a schedule. [`chen`] is the method that it was compared with.
 
 pub mod chen;
@@ -10,11 +10,11 @@ pub mod family;
 pub mod graph;
 pub mod knapsack;
 pub mod program;
+pub mod reach;
 pub mod scan;
 pub mod search;
 pub mod steps;
 pub mod strategy;
-pub mod viable;
 
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::family::Stop;
+use super::reach::Reach;
 use super::steps::Steps;
-use super::viable::{Reach, Viable};
 use crate::setting;
 
 setting! {
@@ -12,34 +12,25 @@ setting! {
     pub enum Goal("objective") = TimeCentric { TimeCentric = "time-centric", MemoryCentric = "memory-centric" }
 }
 
-/// The least budget that some sequence meets: bisection over the steps that the largest budget leaves, unless
-/// nothing is below that budget, which one pass says: the pruned family's least budget is often that of all sets.
+/// The least budget that some sequence meets: bisection, unless nothing is below the largest budget, which one pass
+/// says: the pruned family's least budget is often that of all sets.
 ///
 /// # Errors
 /// The moment has come.
 pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
+    let suffices = |budget| Ok(Reach::new(steps, budget, deadline)?.ends(steps));
     // One group for everything is a sequence.
-    let mut high = steps.most().min(steps.need(0, steps.sets.len() - 1));
-    let Some(below) = high.checked_sub(1) else { return Ok(high) };
-    if !Reach::new(steps, below, deadline)?.ends(steps) {
-        return Ok(high);
+    let most = steps.most().min(steps.need(0, steps.sets.len() - 1));
+    if most == 0 || !suffices(most - 1)? {
+        return Ok(most);
     }
-    high = below;
-    let Some(mut viable) = Viable::new(steps, high, deadline)? else { return Ok(high) };
-    viable.keep(deadline)?;
-    let mut low = 0;
+    let (mut low, mut high) = (0, most - 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        if !viable.ends_within(middle, deadline)? {
+        if suffices(middle)? {
+            high = middle;
+        } else {
             low = middle + 1;
-            continue;
-        }
-        high = middle;
-        if !viable.is_kept()
-            && let Some(fewer) = Viable::new(steps, high, deadline)?
-        {
-            viable = fewer;
-            viable.keep(deadline)?;
         }
     }
     Ok(high)
@@ -49,10 +40,10 @@ pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64,
 pub fn evaluate(steps: &Steps<'_>, sequence: &[usize]) -> (u64, u64) {
     let (mut time, mut peak, mut cached, mut from) = (0, 0, 0, 0);
     for &to in sequence {
-        let step = steps.step(from, to);
-        time += step.time;
-        peak = peak.max(cached + step.need);
-        cached += step.cached;
+        let (more, overhead) = steps.price(from, to);
+        time += overhead;
+        peak = peak.max(cached + steps.need(from, to));
+        cached += more;
         from = to;
     }
     (time, peak)

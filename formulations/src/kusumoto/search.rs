@@ -9,9 +9,9 @@ use fixedbitset::FixedBitSet;
 use super::family::Stop;
 use super::knapsack::Knapsack;
 use super::program::Goal;
+use super::reach::{Reach, check};
 use super::scan::Keys;
 use super::steps::{MOST, Steps};
-use super::viable::{Reach, check};
 
 /// A way to reach a lower set.
 #[derive(Clone, Copy, Debug)]
@@ -24,31 +24,6 @@ struct Label {
     from: (u32, u32),
 }
 
-/// What a search has looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effort {
-    /// Limits that were tried.
-    pub attempts: u64,
-    /// Lower sets, once per attempt, from which steps were looked for.
-    pub sets: u64,
-    /// Steps that were priced.
-    pub steps: u64,
-    /// Labels that steps were taken from.
-    pub labels: u64,
-    /// Labels that steps led to.
-    pub offers: u64,
-}
-
-impl Effort {
-    fn add(&mut self, other: Self) {
-        self.attempts += other.attempts;
-        self.sets += other.sets;
-        self.steps += other.steps;
-        self.labels += other.labels;
-        self.offers += other.offers;
-    }
-}
-
 /// The search for one budget and goal.
 pub struct Search<'s, 'g> {
     steps: &'s Steps<'g>,
@@ -57,8 +32,6 @@ pub struct Search<'s, 'g> {
     knapsack: Knapsack,
     /// By set: what the rest of a sequence costs at least; none where nothing fits.
     least: Vec<Option<u64>>,
-    /// What has been looked at so far.
-    pub effort: Effort,
     /// A sequence within the budget, once one is known; as [`Self::best`] gives it.
     pub incumbent: Option<Vec<usize>>,
 }
@@ -78,7 +51,7 @@ impl<'s, 'g> Search<'s, 'g> {
             Goal::MemoryCentric => Some(0),
         };
         let least = steps.sets.iter().enumerate().map(least).collect();
-        Self { steps, goal, budget, knapsack, least, effort: Effort::default(), incumbent: None }
+        Self { steps, goal, budget, knapsack, least, incumbent: None }
     }
 
     /// The best sequence, as positions in the family, the empty set left out; none where none meets the budget.
@@ -89,7 +62,6 @@ impl<'s, 'g> Search<'s, 'g> {
         let Some(pruned) = self.steps.pruned(deadline)? else { return self.best_of_few(deadline) };
         let mut search = Search::new(&pruned, self.budget, self.goal);
         let best = search.best_of_few(deadline);
-        self.effort.add(search.effort);
         let position = |&at: &usize| self.steps.sets.iter().position(|set| *set == pruned.sets[at]);
         self.incumbent = search.incumbent.and_then(|sequence| sequence.iter().map(position).collect());
         let Some(sequence) = best? else {
@@ -150,7 +122,6 @@ impl<'s, 'g> Search<'s, 'g> {
         lists[0].labels.push(Label { cost: 0, cached: 0, from: (0, 0) });
         let mut best: Option<Label> = None;
         let mut found = Vec::new();
-        self.effort.attempts += 1;
         for from in 0..last {
             if lists[from].labels.is_empty() {
                 continue;
@@ -163,12 +134,8 @@ impl<'s, 'g> Search<'s, 'g> {
             found.clear();
             let above = -(most - first.cost).saturating_add(self.credit(from)).cast_signed() - 1;
             self.steps.find(from, leanest.cached, self.budget, (&keys, above), &mut found);
-            self.effort.sets += 1;
-            self.effort.steps += found.len() as u64;
-            self.effort.labels += list.labels.len() as u64;
             for to in found.iter().map(|&to| to as usize) {
                 let labels = self.step((from, &list.labels), to, most);
-                self.effort.offers += labels.len() as u64;
                 if to < last {
                     labels.for_each(|label| lists[to].offer(label));
                 } else if let Some(label) = labels.min_by_key(|label| label.cost)
@@ -189,7 +156,7 @@ impl<'s, 'g> Search<'s, 'g> {
         (from, labels): (usize, &'l [Label]),
         to: usize,
         most: u64,
-    ) -> impl ExactSizeIterator<Item = Label> + use<'l> {
+    ) -> impl Iterator<Item = Label> + use<'l> {
         let (more, time) = self.steps.price(from, to);
         let cost = match self.goal {
             Goal::TimeCentric => time,

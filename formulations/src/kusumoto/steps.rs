@@ -9,8 +9,8 @@ use fixedbitset::FixedBitSet;
 use super::family::{self, Stop, by_bytes};
 use super::graph::Graph;
 use super::program::{Goal, evaluate};
+use super::reach::check;
 use super::scan::{Keys, Scan, Wanted};
-use super::viable::check;
 use crate::setting;
 
 /// Which of the terms of [`Steps`] counts.
@@ -52,19 +52,6 @@ struct Profile {
 
 /// Budgets beyond this are as good as this: graphs whose sums come near it are not supported.
 pub const MOST: u64 = 1 << 60;
-
-/// A step L to L' of a sequence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Position of L'.
-    pub to: u32,
-    /// Memory of the group beside what earlier groups cached: (2) without its first term.
-    pub need: u64,
-    /// M(boundary(L') \ L).
-    pub cached: u64,
-    /// T(V' \ boundary(L')).
-    pub time: u64,
-}
 
 /// A family with its steps.
 pub struct Steps<'a> {
@@ -195,20 +182,6 @@ impl<'a> Steps<'a> {
         self.profiles[set].boundary_bytes
     }
 
-    /// Number of steps of the family that some budget of up to `most` allows, as far as one can tell from the two sets.
-    pub fn count(&self) -> usize {
-        let keys = Keys::new(self.sets.len(), 0);
-        let mut found = Vec::new();
-        let count = |from| {
-            let boundary = self.boundary_bytes(from);
-            found.clear();
-            self.find(from, boundary, self.most, (&keys, -1), &mut found);
-            let fits = |&&to: &&u32| self.need(from, to as usize) + boundary <= self.most;
-            found.iter().filter(fits).count()
-        };
-        (0..self.sets.len()).map(count).sum()
-    }
-
     /// Adds the sets that a step from a set may lead to when so much is cached and the budget is so large; some
     /// too many, for workspaces are left out. Only sets whose key is above a threshold.
     pub fn find(&self, from: usize, cached: u64, budget: u64, (keys, above): (&Keys, i64), found: &mut Vec<u32>) {
@@ -222,19 +195,9 @@ impl<'a> Steps<'a> {
         self.scan.find(&Wanted { from, first: from + 1, end, limits, keys, above }, found);
     }
 
-    /// One step, whether or not it is one.
-    pub fn step(&self, from: usize, to: usize) -> Step {
-        let (cached, time) = self.price(from, to);
-        Step {
-            to: u32::try_from(to).expect("families are bounded far below 2^32"),
-            need: self.need(from, to),
-            cached,
-            time,
-        }
-    }
-
-    /// [`Step::cached`] and [`Step::time`]. What both boundaries have is cached already; what the larger set's boundary has
-    /// of the smaller set is in the smaller one's as well.
+    /// What a step from one set to another caches, M(boundary(L') \ L), and what time it costs, T(V' \ boundary(L')). What
+    /// both boundaries have is cached already; what the larger set's boundary has of the smaller set is in the smaller
+    /// one's as well.
     pub fn price(&self, from: usize, to: usize) -> (u64, u64) {
         let (low, high) = (&self.profiles[from], &self.profiles[to]);
         let (mut cached, mut kept) = (high.boundary_bytes, high.boundary_time);
@@ -252,7 +215,7 @@ impl<'a> Steps<'a> {
         (cached, if ends { 0 } else { high.time - low.time - kept })
     }
 
-    /// [`Step::need`].
+    /// Memory of a step's group beside what earlier groups cached: (2) without its first term.
     pub fn need(&self, from: usize, to: usize) -> u64 {
         let (equation, tensors) = self.sums(from, to);
         match self.workspaces.first() {
@@ -261,7 +224,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// No less than [`Step::need`], and found sooner.
+    /// No less than [`Self::need`], and found sooner.
     pub fn need_at_most(&self, from: usize, to: usize) -> u64 {
         let (equation, tensors) = self.sums(from, to);
         equation.max(tensors + self.workspaces.first().map_or(0, |(largest, _)| *largest))

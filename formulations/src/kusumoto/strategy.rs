@@ -36,16 +36,10 @@ pub fn schedule(
     for group in (0..count).rev() {
         run.backward(group);
     }
+    let schedule = Schedule::new(run.steps);
     match liveness {
-        Liveness::Off => Schedule::new(run.steps),
-        Liveness::On => {
-            let compute = |step: &Step| match *step {
-                Step::Compute { operator, implementation } => Some((operator, implementation)),
-                Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
-            };
-            let computes: Vec<Compute> = run.steps.iter().filter_map(compute).collect();
-            with_liveness(instance, &computes)
-        }
+        Liveness::Off => schedule,
+        Liveness::On => with_liveness(instance, &schedule.runs().collect::<Vec<_>>()),
     }
 }
 

@@ -228,14 +228,7 @@ impl Class {
 
     /// The smallest of these classes, but for those of particular methods, in which a schedule is.
     pub fn of(instance: &Instance, schedule: &Schedule) -> Self {
-        let computes: Vec<(usize, usize)> = schedule
-            .steps
-            .iter()
-            .filter_map(|step| match *step {
-                Step::Compute { operator, implementation } => Some((operator.index(), implementation)),
-                Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
-            })
-            .collect();
+        let computes: Vec<(usize, usize)> = schedule.runs().map(|(id, way)| (id.index(), way)).collect();
         let mut runs = vec![0; instance.operators().len()];
         let fixed = fixed_implementations(instance);
         let mut one = fixed.is_some();

@@ -9,7 +9,7 @@ use remat_core::chain_view::{Boundary, StageOperators, StageOption};
 use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
-use remat_core::{Instance, OperatorId, Schedule, Step, TensorId, simulate};
+use remat_core::{Instance, OperatorId, Step, TensorId, simulate};
 
 use super::draft::Draft;
 
@@ -72,18 +72,19 @@ impl Block {
     /// More than an instance may have.
     pub fn with_rest(&self, bytes: u64) -> Result<Instance, String> {
         let mut document = self.document.clone();
-        let rest = self.operators.iter().position(Option::is_none).unwrap_or(0);
-        document.operators[rest].implementations[0].workspace_bytes = bytes;
+        document.operators[self.rest()].implementations[0].workspace_bytes = bytes;
         Instance::new(&document).map_err(|error| error.to_string())
     }
 
     /// Bytes that every schedule of the block keeps across the rest of the network, beside what it reads of others.
     pub fn handed_on(&self) -> u64 {
-        let rest = self.operators.iter().position(Option::is_none).map(OperatorId::from_index);
-        rest.map_or(0, |rest| {
-            let touched = self.instance.operator(rest).touches();
-            touched.map(|id| self.instance.tensor(id).bytes).sum()
-        })
+        let rest = &self.instance.operators()[self.rest()];
+        rest.touches().map(|id| self.instance.tensor(id).bytes).sum()
+    }
+
+    /// Position of the operator that stands for the rest of the network.
+    fn rest(&self) -> usize {
+        self.operators.iter().position(Option::is_none).expect("every block has one")
     }
 
     /// What is run and kept where nothing is decided: everything saved, and everything run again.
@@ -127,15 +128,6 @@ impl Block {
         }
         option
     }
-}
-
-/// What a schedule runs.
-pub fn computes(schedule: &Schedule) -> Vec<Compute> {
-    let compute = |step: &Step| match *step {
-        Step::Compute { operator, implementation } => Some((operator, implementation)),
-        Step::Free(_) | Step::Offload(_) | Step::Fetch(_) => None,
-    };
-    schedule.steps.iter().filter_map(compute).collect()
 }
 
 /// Makes a document of a block.

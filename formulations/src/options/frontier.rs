@@ -1,14 +1,13 @@
 //! Options of a block: schedules of it that an exact program finds, along the frontier of saved bytes, peak and time, or on
 //! a grid. What two answers leave open between them bounds what a missing option could gain.
 
-use std::collections::HashSet;
-
 use remat_core::liveness::Compute;
 use remat_core::{Instance, Operator};
 
-use super::block::{Block, Point, computes};
+use super::block::{Block, Point};
+use super::method;
 use crate::method::parameters::Parameters;
-use crate::method::{Context, Limits, Method, MethodError, SkipReason, Termination};
+use crate::method::{Context, Limits, Method, MethodError, Termination};
 use crate::search::clock::Clock;
 
 /// An option.
@@ -66,12 +65,11 @@ pub struct Search<'a> {
     /// The program that is asked.
     method: &'static dyn Method,
     parameters: Parameters,
-    /// Least and most saved bytes, and least and most peaks, that are asked for.
-    saved: (u64, u64),
-    peak: (u64, u64),
+    /// Least saved bytes and least peak that are asked for.
+    least: (u64, u64),
+    /// The most of both: enough for anything.
+    enough: u64,
     answered: Vec<Answered>,
-    /// What was asked already.
-    seen: HashSet<(u64, u64)>,
     found: Found,
 }
 
@@ -91,8 +89,7 @@ impl<'a> Search<'a> {
     /// The exact program is not at hand, or fails.
     pub fn options(block: &'a Block, context: &'a Context<'a>, goal: Goal, clock: Clock) -> Result<Found, MethodError> {
         let id = exact(&block.instance);
-        let absent = || SkipReason(format!("plans blocks with {id}, which is not at hand"));
-        let method = context.starts.method(id).ok_or_else(absent)?;
+        let method = method(context, id)?;
         let gap = if let Goal::Frontier { tolerance, .. } = goal { tolerance / 4 } else { 0 };
         let given = [("gap-ppm".to_owned(), gap.to_string())].into();
         let parameters = Parameters::new(method.about().parameters, &given)
@@ -104,21 +101,19 @@ impl<'a> Search<'a> {
             clock,
             method,
             parameters,
-            saved: (least, least),
-            peak: (least, least),
+            least: (least, least),
+            enough: least,
             answered: Vec::new(),
-            seen: HashSet::new(),
             found: Found::default(),
         };
         for computes in block.free() {
             search.take(computes);
         }
-        search.saved.0 = least + block.handed_on();
+        search.least.0 += block.handed_on();
         // Enough for anything: keeping everything is not always the fastest where operators have alternatives.
         let workspace = |operator: &Operator| operator.implementations.iter().map(|way| way.workspace_bytes).max();
         let workspace = block.instance.operators().iter().filter_map(workspace).max().unwrap_or(0);
-        let enough = block.instance.fixed_bytes() + block.instance.bytes_of(|_| true) + workspace;
-        (search.saved.1, search.peak.1) = (enough, enough);
+        search.enough = block.instance.fixed_bytes() + block.instance.bytes_of(|_| true) + workspace;
         // An operator may have no legal first run in the block, and then nothing was found and nothing can be.
         if search.found.known.is_empty() || method.supports(&block.instance).is_err() {
             return Ok(search.found);
@@ -154,9 +149,12 @@ impl<'a> Search<'a> {
         covers.map(|answered| answered.bound).max().unwrap_or(0)
     }
 
+    fn is_answered(&self, saved: u64, peak: u64) -> bool {
+        self.answered.iter().any(|answered| (answered.saved, answered.peak) == (saved, peak))
+    }
+
     /// Asks for the fastest schedule within saved bytes and a peak.
     fn ask(&mut self, saved: u64, peak: u64) -> Result<(), MethodError> {
-        self.seen.insert((saved, peak));
         self.found.asked += 1;
         let failed = |error: String| MethodError::Internal(format!("a block cannot be planned: {error}"));
         let instance = self.block.with_rest(peak.saturating_sub(saved)).map_err(failed)?;
@@ -173,7 +171,7 @@ impl<'a> Search<'a> {
             if answer.termination == Termination::Infeasible { u64::MAX } else { answer.lower_bound.unwrap_or(0) };
         self.answered.push(Answered { saved, peak, bound });
         if let Some(schedule) = answer.schedule {
-            self.take(computes(&schedule));
+            self.take(schedule.runs().collect());
         }
         Ok(())
     }
@@ -182,8 +180,7 @@ impl<'a> Search<'a> {
     /// blocks mix their options; then in corners, just below what an option saves and needs, where an answer finds the next
     /// option or closes the gap.
     fn frontier(&mut self, tolerance: u64, questions: usize) -> Result<(), MethodError> {
-        let (saved, peak) = (self.saved.1, self.peak.1);
-        self.ask(saved, peak)?;
+        self.ask(self.enough, self.enough)?;
         while let Some((saved, peak)) = self.below_hull(tolerance).or_else(|| self.gap(tolerance)) {
             if self.found.asked >= questions || self.clock.is_over() {
                 self.found.unfinished = true;
@@ -198,9 +195,9 @@ impl<'a> Search<'a> {
     /// bytes between which most could be gained.
     fn below_hull(&self, tolerance: u64) -> Option<(u64, u64)> {
         let small = self.small(tolerance) as f64;
-        let peak = self.peak.1;
+        let peak = self.enough;
         let most = self.found.known.iter().map(|known| known.point.saved).max().unwrap_or(0);
-        let narrow = most.saturating_sub(self.saved.0) / 500;
+        let narrow = most.saturating_sub(self.least.0) / 500;
         let asked = || self.answered.iter().filter(|answered| answered.peak >= peak).map(|answered| answered.saved);
         let mut widest: Option<(f64, u64)> = None;
         for pair in self.hull().windows(2) {
@@ -214,7 +211,7 @@ impl<'a> Search<'a> {
                 let gap = mixed - self.bound(part[1], peak) as f64;
                 let middle = part[0] + (part[1] - part[0]) / 2;
                 let area = gap * (part[1] - part[0]) as f64;
-                if gap > small && widest.is_none_or(|(most, _)| area > most) && !self.seen.contains(&(middle, peak)) {
+                if gap > small && widest.is_none_or(|(most, _)| area > most) && !self.is_answered(middle, peak) {
                     widest = Some((area, middle));
                 }
             }
@@ -249,12 +246,12 @@ impl<'a> Search<'a> {
         let slowest = self.slowest();
         let small = self.small(tolerance);
         let below = |bytes: u64| bytes.checked_sub(1);
-        let saves: Vec<u64> = points().filter_map(|p| below(p.saved)).chain([self.saved.1]).collect();
-        let peaks: Vec<u64> = points().filter_map(|p| below(p.peak)).chain([self.peak.1]).collect();
+        let saves: Vec<u64> = points().filter_map(|p| below(p.saved)).chain([self.enough]).collect();
+        let peaks: Vec<u64> = points().filter_map(|p| below(p.peak)).chain([self.enough]).collect();
         let mut widest: Option<(u64, u64, u64)> = None;
-        for &peak in peaks.iter().filter(|&&peak| peak >= self.peak.0 && peak <= self.peak.1) {
-            for &saved in saves.iter().filter(|&&saved| saved >= self.saved.0 && saved <= self.saved.1) {
-                if self.seen.contains(&(saved, peak)) {
+        for &peak in peaks.iter().filter(|&&peak| peak >= self.least.1 && peak <= self.enough) {
+            for &saved in saves.iter().filter(|&&saved| saved >= self.least.0 && saved <= self.enough) {
+                if self.is_answered(saved, peak) {
                     continue;
                 }
                 let bound = self.bound(saved, peak);
@@ -289,7 +286,7 @@ impl<'a> Search<'a> {
         let most = self.found.known[0].point.peak;
         let least = largest_operator(&self.block.instance).min(most);
         for peak in (0..peaks).rev().map(|at| between((least, most), at, peaks)) {
-            let least = self.saved.0.min(peak);
+            let least = self.least.0.min(peak);
             for saved in (0..saves).rev().map(|at| between((least, peak), at, saves)) {
                 let bound = self.bound(saved, peak);
                 if bound == u64::MAX {
@@ -297,7 +294,7 @@ impl<'a> Search<'a> {
                 }
                 let known =
                     self.best(saved, peak).is_some_and(|best| best.time <= bound.saturating_add(best.time / 250_000));
-                if known || self.seen.contains(&(saved, peak)) {
+                if known || self.is_answered(saved, peak) {
                     continue;
                 }
                 if self.clock.is_over() {

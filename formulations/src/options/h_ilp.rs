@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use remat_core::Instance;
 use remat_core::chain_view::StageOption;
 use remat_core::format::Phase;
-use remat_core::liveness::with_liveness;
+use remat_core::liveness::{Compute, with_liveness};
 use remat_core::plan::Plan;
 
-use super::block::{Block, computes};
+use super::block::Block;
 use super::frontier::{Goal, Known};
 use super::partition::Partition;
 use super::upper::Upper;
-use super::{Peaks, Questions, Saves, Tolerance, frontier, grid, layers, plan_blocks};
+use super::{PARTS, Peaks, Questions, Saves, Tolerance, frontier, grid, layers, method, plan_blocks};
 use crate::method::parameters::{ParameterSpec, Parameters};
 use crate::method::report::{Progress, Reporter};
 use crate::method::setting::Setting;
@@ -155,11 +155,6 @@ fn most(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-fn method(context: &Context<'_>, id: &str) -> Result<&'static dyn Method, MethodError> {
-    let absent = || SkipReason(format!("plans blocks with {id}, which is not at hand"));
-    Ok(context.starts.method(id).ok_or_else(absent)?)
-}
-
 /// What a proof about a level is worth below it: it counts more than the simulator does.
 fn unproved(termination: Termination) -> Termination {
     match termination {
@@ -196,9 +191,6 @@ impl Reporter for InAChain<'_> {
         self.0.wants_more(index)
     }
 }
-
-/// Parts of the time of one budget, one for the options.
-const PARTS: u32 = 2;
 
 /// The levels above an instance.
 struct Levels {
@@ -268,7 +260,8 @@ impl Levels {
         let Some(schedule) = answer.schedule else {
             return Ok(Answer { note, solve: began.elapsed(), ..Answer::without_schedule(budget, termination) });
         };
-        let runs = self.levels.iter().rev().fold(computes(&schedule), |runs, upper| upper.expand(&runs));
+        let runs: Vec<Compute> =
+            self.levels.iter().rev().fold(schedule.runs().collect(), |runs, upper| upper.expand(&runs));
         let found = Answer::of(instance, with_liveness(instance, &runs), began)?;
         if let Some(claimed) = found.claimed.filter(|&claimed| !fits(claimed)) {
             return Err(MethodError::Internal(format!("the level on top needs less than its schedule: {claimed:?}")));

@@ -171,6 +171,15 @@ impl OverOptions {
     }
 }
 
+/// A method that plans blocks.
+///
+/// # Errors
+/// It is not at hand.
+fn method(context: &Context<'_>, id: &str) -> Result<&'static dyn Method, MethodError> {
+    let absent = || SkipReason(format!("plans blocks with {id}, which is not at hand"));
+    Ok(context.starts.method(id).ok_or_else(absent)?)
+}
+
 /// The options of every stage of a view; and what to say of them.
 fn options(
     context: &Context<'_>,

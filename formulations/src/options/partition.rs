@@ -10,7 +10,8 @@ use remat_core::{Instance, OperatorId, TensorId};
 pub struct Partition {
     /// The blocks, in the order of their forward operators.
     pub blocks: Vec<StageOperators>,
-    block_of: Vec<usize>,
+    /// By operator.
+    pub block_of: Vec<usize>,
 }
 
 impl Partition {
@@ -23,12 +24,7 @@ impl Partition {
         for anchor in &mut block_of {
             *anchor = merged.partition_point(|merged| merged.last <= *anchor);
         }
-        let mut blocks = vec![StageOperators::default(); merged.len()];
-        for &id in instance.order() {
-            let block = &mut blocks[block_of[id.index()]];
-            if is_forward(instance, id) { block.forward.push(id) } else { block.backward.push(id) }
-        }
-        Self { blocks, block_of }
+        Self { blocks: StageOperators::of_groups(instance, &block_of, merged.len()), block_of }
     }
 
     /// What each block has in common with the rest of the network. Forwards run from the first block to the last, then
@@ -60,14 +56,10 @@ impl Partition {
         }
         boundaries
     }
-
-    /// By tensor, the first and the last block whose operators make or read it; an inverted pair where none does.
-    pub fn spans(&self, instance: &Instance) -> Vec<(usize, usize)> {
-        spans(instance, &self.block_of)
-    }
 }
 
-fn spans(instance: &Instance, home: &[usize]) -> Vec<(usize, usize)> {
+/// By tensor, the first and the last block whose operators make or read it; an inverted pair where none does.
+pub fn spans(instance: &Instance, home: &[usize]) -> Vec<(usize, usize)> {
     let mut spans = vec![(usize::MAX, 0); instance.tensors().len()];
     for id in instance.operator_ids() {
         for tensor in instance.operator(id).touches() {

@@ -14,7 +14,7 @@ use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId, TensorId};
 
 use super::draft::Draft;
-use super::partition::Partition;
+use super::partition::{Partition, spans};
 
 /// An upper level, and the way back to the level below.
 pub struct Upper {
@@ -90,7 +90,7 @@ impl<'a> Maker<'a> {
         Self {
             instance,
             plan: Plan::fastest(instance),
-            spans: partition.spans(instance),
+            spans: spans(instance, &partition.block_of),
             run: Run::new(instance),
             draft,
             phantoms: HashMap::new(),

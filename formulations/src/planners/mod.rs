@@ -4,28 +4,15 @@
 //! planner has a knob, every value of a grid is tried, and of the schedules whose simulated peak is within the budget
 //! the fastest is the answer. Peaks are those of operators that run one by one: nothing is fused.
 //!
-//! Shared here: [`planner`], what is the same of all, [`saved`], from a set of saved tensors to a schedule, [`sweep`], from a
-//! knob to answers, and [`modules`], the blocks of a network.
+//! Shared here: [`planner`], what is the same of all, [`saved`], from a set of saved tensors to a schedule, and
+//! [`modules`], the blocks of a network.
 
 pub mod modules;
 pub mod planner;
 pub mod saved;
-pub mod sweep;
 
 pub mod dtr;
 pub mod policies;
 pub mod torch;
 pub mod tw;
 pub mod xla;
-
-/// Every number from 0 to `most` once, from coarse to fine: a sweep that is cut short has then seen the whole range.
-pub(crate) fn coarse_to_fine(most: usize) -> Vec<usize> {
-    let mut seen = vec![false; most + 1];
-    let mut order = Vec::with_capacity(most + 1);
-    let mut step = most.next_power_of_two();
-    while step > 0 {
-        order.extend((0..=most).step_by(step).filter(|&value| !std::mem::replace(&mut seen[value], true)));
-        step /= 2;
-    }
-    order
-}

@@ -8,11 +8,11 @@ use remat_core::{Instance, OperatorId};
 use super::modules::block;
 use super::planner::Planner;
 use super::saved::schedule;
-use super::sweep::Sweep;
 use super::torch::operators::Kind;
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
+use crate::search::sweep::Sweep;
 use crate::store_all::store_all;
 use crate::{setting, settings};
 

@@ -11,7 +11,7 @@ use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::{Instance, Operator, Simulation, simulate};
 use remat_formulations::contradiction::budgets;
-use remat_formulations::options::block::{Block, computes};
+use remat_formulations::options::block::Block;
 use remat_formulations::options::frontier::{Goal, Search};
 use remat_formulations::options::partition::Partition;
 use remat_formulations::options::upper::Upper;
@@ -112,7 +112,7 @@ fn what_runs_above_runs_below_as_fast_and_in_no_more_memory() {
             for answer in networks::solve(method, &upper.instance, &budgets, given) {
                 let Some(schedule) = answer.schedule else { continue };
                 let above = simulate(&upper.instance, &schedule).expect("legal");
-                let schedule = with_liveness(&instance, &upper.expand(&computes(&schedule)));
+                let schedule = with_liveness(&instance, &upper.expand(&schedule.runs().collect::<Vec<_>>()));
                 let below = simulate(&instance, &schedule).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
                 assert_eq!(below.time, above.time, "seed {seed}");
                 assert!(below.peak_bytes <= above.peak_bytes, "seed {seed}: {below:?} {above:?}");

@@ -1,7 +1,7 @@
 //! `kusumoto-2019` against every increasing sequence of lower sets of small graphs, and its claims
 //! against the simulator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::common::{Dice, dice, empty, network, operator, tensor};
 use fixedbitset::FixedBitSet;
@@ -320,7 +320,7 @@ fn chens_segments_end_at_articulation_points() {
     let instance = Instance::new(&branching(&Dice { layers })).expect("valid");
     let graph = Graph::new(&instance).expect("supported");
     let points = chen::articulation_points(&graph);
-    assert_eq!(points, [false, true, false, false, true, false]);
+    assert_eq!(points, HashSet::from([1, 4]));
     let order = chen::depth_first_order(&graph);
     let place = |node: usize| order.iter().position(|&other| other == node).expect("all nodes");
     for (node, described) in graph.nodes.iter().enumerate() {
@@ -481,10 +481,9 @@ fn google_net() {
             let least = program::least_budget(&steps, None).expect("no limit");
             let bisected = started.elapsed().as_secs_f64() - built;
             eprintln!(
-                "{label} exact {exact}: {} nodes, {} lower sets, {} steps, built {built:.3} s, least budget {least} {bisected:.3} s",
+                "{label} exact {exact}: {} nodes, {} lower sets, built {built:.3} s, least budget {least} {bisected:.3} s",
                 graph.nodes.len(),
-                steps.sets.len(),
-                steps.count()
+                steps.sets.len()
             );
             for (goal, tenths) in
                 [(Goal::TimeCentric, 10), (Goal::MemoryCentric, 10), (Goal::TimeCentric, 12), (Goal::TimeCentric, 15)]

@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
 use remat_formulations::chain::kernel::{Cost, Vectors};
-use remat_formulations::chain::persistent::ranges::Ranges;
 use remat_formulations::chain::persistent::table::Table;
+use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::{Account, SlottedChain};
 use remat_formulations::chain::storage::Execution;
-use remat_formulations::chain::weak::ranges::Ranges as WeakRanges;
+use remat_formulations::chain::trace::Sequenced;
 use remat_formulations::chain::weak::table::WeakTable;
 use serde_json::Value;
 
@@ -39,12 +39,11 @@ fn chain(value: &Value, scale: Scale) -> Chain {
 /// Makespan for every memory limit from 0 to `capacity` slots, each sequence evaluated as well.
 fn makespans<C: Cost>(chain: &Chain, unit: u64, capacity: usize) -> Vec<Option<u64>> {
     let slotted = SlottedChain::rounded(chain, unit, Account::BesideInput);
-    let ranges = Ranges::new(&slotted, Rule::Persistent);
-    let table =
-        Table::<C>::new(&slotted, &ranges, Rule::Persistent, capacity, Execution::default()).expect("times fit");
+    let ranges = Ranges::new(&slotted, Rule::Persistent, Execution::default()).expect("no deadline");
+    let table = Table::<C>::new(&slotted, &ranges, capacity, Execution::default()).expect("times fit");
     let makespan = |m| {
         let value = table.get(0, chain.len() - 1, m);
-        assert_eq!(value.is_some(), m >= ranges.least[(0, chain.len() - 1)], "least memory, m = {m}");
+        assert_eq!(value.is_some(), m >= ranges.least[ranges.root()], "least memory, m = {m}");
         if let Some(value) = value {
             let cost = chain.evaluate(&table.sequence(m).expect("finite")).expect("valid");
             assert_eq!(cost.time, value, "m = {m}");
@@ -94,9 +93,8 @@ fn the_long_chains_have_the_reference_makespans_in_500_slots() {
             let (unit, m) = (row["unit"].as_u64().expect("unit"), row["m"].as_u64().expect("m") as usize);
             let expected = optional(row.get("theorem48").unwrap_or(&row["rotor_c"]));
             let slotted = SlottedChain::rounded(&chain, unit, Account::BesideInput);
-            let ranges = Ranges::new(&slotted, Rule::Persistent);
-            let table =
-                Table::<u32>::new(&slotted, &ranges, Rule::Persistent, m, Execution::default()).expect("times fit");
+            let ranges = Ranges::new(&slotted, Rule::Persistent, Execution::default()).expect("no deadline");
+            let table = Table::<u32>::new(&slotted, &ranges, m, Execution::default()).expect("times fit");
             assert_eq!(table.get(0, chain.len() - 1, m), expected, "{file}, M = {}", row["M"]);
         }
     }
@@ -139,11 +137,11 @@ fn every_kind_of_vectors_computes_the_same_table() {
     let last = chain.len() - 1;
     let capacity = 777;
     for rule in [Rule::Persistent, Rule::SaveLast] {
-        let ranges = Ranges::new(&slotted, rule);
+        let ranges = Ranges::new(&slotted, rule, Execution::default()).expect("no deadline");
         let makespans = |vectors| {
             let execution = Execution { vectors, deadline: None };
-            let narrow = Table::<u32>::new(&slotted, &ranges, rule, capacity, execution).expect("times fit");
-            let wide = Table::<i64>::new(&slotted, &ranges, rule, capacity, execution).expect("times fit");
+            let narrow = Table::<u32>::new(&slotted, &ranges, capacity, execution).expect("times fit");
+            let wide = Table::<i64>::new(&slotted, &ranges, capacity, execution).expect("times fit");
             let entry = |m| [narrow.get(0, last, m), wide.get(0, last, m), narrow.get(7, 23, m), wide.get(7, 23, m)];
             (0..=capacity).map(entry).collect::<Vec<_>>()
         };
@@ -162,7 +160,7 @@ fn the_weakly_persistent_program_equals_the_authors_or_beats_them() {
     let weak = |chain: &Chain, capacity: usize| -> Vec<Option<u64>> {
         let slotted = SlottedChain::rounded(chain, 1, Account::WithInput);
         let input = chain.input_bytes as usize;
-        let ranges = WeakRanges::new(&slotted, Execution::default()).expect("no deadline");
+        let ranges = Ranges::new(&slotted, Rule::Weak, Execution::default()).expect("no deadline");
         let table =
             WeakTable::<u32>::new(&slotted, &ranges, capacity + input, Execution::default()).expect("times fit");
         let makespan = |m| {

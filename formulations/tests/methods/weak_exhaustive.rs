@@ -9,11 +9,12 @@ use proptest::test_runner::TestRunner;
 use remat_core::chain::{Chain, ChainStep, Stage};
 use remat_core::chain_view::ChainView;
 use remat_core::{Instance, generate};
+use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::{Account, SlottedChain};
 use remat_formulations::chain::solve::least_bytes;
 use remat_formulations::chain::storage::Execution;
-use remat_formulations::chain::weak::ranges::Ranges;
+use remat_formulations::chain::trace::Sequenced;
 use remat_formulations::chain::weak::table::WeakTable;
 
 /// At every budget the program finds exactly the best weakly persistent sequence, one byte a slot. At how many
@@ -22,7 +23,7 @@ fn compare(chain: &Chain) -> usize {
     let most = chain.evaluate(&chain.store_all(|_| 0)).expect("valid").peak_bytes + 3;
     let [weak, persistent] = [Class::WeaklyPersistent, Class::Persistent].map(|class| makespans(chain, most, class));
     let slotted = SlottedChain::rounded(chain, 1, Account::WithInput);
-    let ranges = Ranges::new(&slotted, Execution::default()).expect("no deadline");
+    let ranges = Ranges::new(&slotted, Rule::Weak, Execution::default()).expect("no deadline");
     let table = WeakTable::<u32>::new(&slotted, &ranges, weak.len(), Execution::default()).expect("times fit");
     let least = least_bytes(chain, Rule::Weak, Execution::default()).expect("no deadline");
     let mut slower = 0;
@@ -144,7 +145,7 @@ fn the_papers_counterexample_for_every_length_that_can_be_searched() {
         let expected = [Some(2 * n + 2), Some(3 * n - 2)];
         assert_eq!([Class::WeaklyPersistent, Class::Persistent].map(time), expected, "n = {n}");
         let slotted = SlottedChain::rounded(&chain, 1, Account::WithInput);
-        let ranges = Ranges::new(&slotted, Execution::default()).expect("no deadline");
+        let ranges = Ranges::new(&slotted, Rule::Weak, Execution::default()).expect("no deadline");
         let table = WeakTable::<u32>::new(&slotted, &ranges, 15, Execution::default()).expect("times fit");
         assert_eq!(table.makespan(15), expected[0], "n = {n}");
     }

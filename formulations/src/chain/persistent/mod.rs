@@ -1,10 +1,6 @@
-//! `rotor-persistent`, and the dynamic program that `revolve` shares with it: [`ranges`] finds where the table is
-//! worth computing, [`table`] computes it, `trace` reads sequences off it.
+//! `rotor-persistent`, and the table that `revolve` shares with it.
 
-pub mod ranges;
 pub mod table;
-mod trace;
-pub mod triangle;
 
 use crate::chain::method::ChainRule;
 use crate::chain::rule::Rule;

@@ -12,21 +12,22 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::ranges::Ranges;
 use crate::chain::kernel::{
     Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
     store, tile_width,
 };
-use crate::chain::rule::Rule;
-use crate::chain::slots::{SlottedChain, SlottedSaving};
+use crate::chain::ranges::Ranges;
+use crate::chain::slots::{SlottedChain, SlottedSaving, down};
+use crate::chain::states::State;
 use crate::chain::storage::{Execution, Storage, TableError, passing_before};
+use crate::chain::trace::Sequenced;
 
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
 
 /// The table of one chain.
 pub struct Table<'a, C> {
-    pub(super) frame: Frame<'a, C>,
+    frame: Frame<'a, C>,
     storage: Storage<C>,
 }
 
@@ -38,11 +39,10 @@ impl<'a, C: Cost> Table<'a, C> {
     pub fn new(
         chain: &'a SlottedChain,
         ranges: &'a Ranges,
-        rule: Rule,
         capacity: usize,
         execution: Execution,
     ) -> Result<Self, TableError> {
-        let frame = Frame::new(chain, ranges, rule, capacity).ok_or(TableError::Times)?;
+        let frame = Frame::new(chain, ranges, capacity).ok_or(TableError::Times)?;
         let layout = frame.layout;
         let mut storage = Storage::new(layout.blocks() * layout.block_length())?;
         let mut finished = 0;
@@ -59,12 +59,20 @@ impl<'a, C: Cost> Table<'a, C> {
 
     /// C(s, t, m), if finite and below the cost type's infinity.
     pub fn get(&self, s: usize, t: usize, m: usize) -> Option<u64> {
-        debug_assert!(m <= self.frame.capacity);
-        let layout = self.frame.layout;
-        let end = t + 1;
+        Some(self.entry((s, s, t), m, 0)? - self.frame.before[s].get()?)
+    }
+}
+
+impl<C: Cost> Sequenced for Table<'_, C> {
+    fn limits(&self) -> (&SlottedChain, &Ranges) {
+        (self.frame.chain, self.frame.ranges)
+    }
+
+    fn entry(&self, (s, _, l): State, slot: usize, shift: i64) -> Option<u64> {
+        debug_assert!(slot <= self.frame.capacity);
+        let (layout, end) = (self.frame.layout, l + 1);
         let block = layout.block(layout.block_of(s), layout.block_of(end)) * layout.block_length();
-        let value = self.storage.entries()[block + layout.row(s, end) + MAX_TILE + m].get()?;
-        Some(value - self.frame.before[s].get()?)
+        self.storage.entries()[block + layout.row(s, end) + MAX_TILE + down(slot, shift)?].get()
     }
 }
 
@@ -137,22 +145,21 @@ pub fn operations(stages: usize) -> u64 {
 }
 
 /// Everything about a table but its entries.
-pub(super) struct Frame<'a, C> {
-    pub(super) chain: &'a SlottedChain,
-    pub(super) ranges: &'a Ranges,
-    pub(super) rule: Rule,
+struct Frame<'a, C> {
+    chain: &'a SlottedChain,
+    ranges: &'a Ranges,
     capacity: usize,
     /// Passing forward times before each stage.
-    pub(super) before: Vec<C>,
+    before: Vec<C>,
     layout: Layout,
 }
 
 impl<'a, C: Cost> Frame<'a, C> {
     /// None when a time does not fit the cost type.
-    fn new(chain: &'a SlottedChain, ranges: &'a Ranges, rule: Rule, capacity: usize) -> Option<Self> {
+    fn new(chain: &'a SlottedChain, ranges: &'a Ranges, capacity: usize) -> Option<Self> {
         let before = passing_before(chain)?;
         let layout = Layout::new::<C>(chain.len(), capacity);
-        Some(Self { chain, ranges, rule, capacity, before, layout })
+        Some(Self { chain, ranges, capacity, before, layout })
     }
 
     /// Computes a block from those on the diagonals before.
@@ -247,8 +254,8 @@ impl<C: Cost> Block<'_, '_, C> {
     /// Whether a tile of a subchain has slots that neither nothing nor everything fits.
     #[inline(always)]
     fn is_open<V: Lanes<C>>(&self, start: usize, end: usize, first: usize) -> bool {
-        let subchain = (start, end - 1);
         let ranges = self.frame.ranges;
+        let subchain = ranges.states.best_row(start, end - 1);
         ranges.least[subchain] < first + tile_width::<C, V>() && first < ranges.enough[subchain]
     }
 
@@ -329,17 +336,17 @@ impl<C: Cost> Block<'_, '_, C> {
     #[inline(always)]
     fn finish<V: Lanes<C>>(&mut self, best: Tile<V>, start: usize, end: usize, first: usize) {
         let frame = self.frame;
-        let subchain = (start, end - 1);
-        let single = start + 1 == end;
-        let passing = if single { usize::MAX } else { frame.ranges.passing[subchain] };
+        let last = end - 1;
+        let passing = if start == last { usize::MAX } else { frame.ranges.kept(start, last) };
         let zero = C::zeroed();
         let best = shifted(best, zero.minus(frame.before[start]));
         let mut best = forbid(best, passing.saturating_sub(first));
-        let enough = frame.ranges.enough[subchain];
-        if frame.rule == Rule::Persistent || single {
+        let enough = frame.ranges.enough[frame.ranges.states.best_row(start, last)];
+        if frame.ranges.may_save((start, start, last)) {
+            let fastest = frame.chain.fastest_position(start);
             for (position, saving) in frame.chain.savings[start].iter().enumerate() {
                 // Beyond `enough` the fastest alternative alone decides.
-                if first < enough || position == frame.ranges.fastest[start] {
+                if first < enough || position == fastest {
                     best = least(best, self.save(saving, start, end, first));
                 }
             }

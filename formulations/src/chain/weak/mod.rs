@@ -1,9 +1,6 @@
 //! `rotor-weak`: the optimal weakly persistent sequence of a heterogeneous chain.
 
-pub mod ranges;
-pub mod states;
 pub mod table;
-mod trace;
 
 use crate::chain::method::ChainRule;
 use crate::chain::rule::Rule;

@@ -18,21 +18,22 @@
 
 use rayon::prelude::*;
 
-use super::ranges::Ranges;
-use super::states::States;
 use crate::chain::kernel::{
     Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
     store, tile_width,
 };
-use crate::chain::slots::{SlottedChain, SlottedSaving};
+use crate::chain::ranges::Ranges;
+use crate::chain::slots::{SlottedChain, SlottedSaving, down};
+use crate::chain::states::{State, States};
 use crate::chain::storage::{Execution, Storage, TableError, passing_before};
+use crate::chain::trace::Sequenced;
 
 /// The table of one chain.
 pub struct WeakTable<'a, C> {
-    pub(super) chain: &'a SlottedChain,
-    pub(super) states: &'a States,
-    pub(super) ranges: &'a Ranges,
-    pub(super) before: Vec<C>,
+    chain: &'a SlottedChain,
+    states: &'a States,
+    ranges: &'a Ranges,
+    before: Vec<C>,
     /// By t and l: the makespan from stage t on when memory is unlimited, with the forwards before it.
     unlimited: Vec<C>,
     storage: Storage<C>,
@@ -51,7 +52,7 @@ fn pitch<C>(slots: usize) -> usize {
 
 /// Cells of the table of a chain: states that are kept, times numbers of slots.
 pub fn cells(chain: &SlottedChain, capacity: usize) -> usize {
-    States::new(chain).touched() * (capacity + 1)
+    States::weak(chain).touched() * (capacity + 1)
 }
 
 /// Min-plus operations for a slot of the table of a chain.
@@ -62,7 +63,7 @@ pub fn operations(states: &States) -> u64 {
 
 /// Bytes that the table of a chain takes in memory.
 pub fn bytes<C: Cost>(chain: &SlottedChain, capacity: usize) -> usize {
-    States::new(chain).touched() * pitch::<C>((capacity + 1).next_multiple_of(MAX_TILE)) * size_of::<C>()
+    States::weak(chain).touched() * pitch::<C>((capacity + 1).next_multiple_of(MAX_TILE)) * size_of::<C>()
 }
 
 impl<'a, C: Cost> WeakTable<'a, C> {
@@ -102,28 +103,12 @@ impl<'a, C: Cost> WeakTable<'a, C> {
         Ok(table)
     }
 
-    /// D(s, t, l, slot), if it is finite and below the cost type's infinity.
-    pub fn get(&self, (s, t, l): (usize, usize, usize), slot: usize) -> Option<u64> {
-        let value = self.row(self.states.row(s, t, l))[MAX_TILE + slot].get()?;
-        Some(value - self.before[s].get()?)
-    }
-
-    /// The makespan of the whole chain, if finite.
-    pub fn makespan(&self, slot: usize) -> Option<u64> {
-        self.get((0, 0, self.chain.len() - 1), slot)
-    }
-
     fn row(&self, row: usize) -> &[C] {
         &self.storage.entries()[row * self.pitch..][..self.pitch]
     }
 
     fn row_mut(&mut self, row: usize) -> &mut [C] {
         &mut self.storage.entries_mut()[row * self.pitch..][..self.pitch]
-    }
-
-    /// The entry `shift` slots before one of a row: infinite before the first slot.
-    pub(super) fn entry(&self, row: usize, slot: usize, shift: i64) -> C {
-        down(slot, shift).map_or(C::INFINITE, |slot| self.row(row)[MAX_TILE + slot])
     }
 
     /// All rows (s, t, .).
@@ -170,9 +155,14 @@ impl<'a, C: Cost> WeakTable<'a, C> {
     }
 }
 
-/// The slot some slots down; none below the first.
-pub(super) fn down(slot: usize, shift: i64) -> Option<usize> {
-    slot.checked_add_signed((-shift).try_into().ok()?)
+impl<C: Cost> Sequenced for WeakTable<'_, C> {
+    fn limits(&self) -> (&SlottedChain, &Ranges) {
+        (self.chain, self.ranges)
+    }
+
+    fn entry(&self, (s, t, l): State, slot: usize, shift: i64) -> Option<u64> {
+        self.row(self.states.row(s, t, l))[MAX_TILE + down(slot, shift)?].get()
+    }
 }
 
 /// The makespans from each stage on, by t and l, when nothing is recomputed.
@@ -213,7 +203,7 @@ struct Work<'t, 'a, C> {
 impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
     fn new(table: &'t WeakTable<'a, C>, s: usize, t: usize) -> Self {
         let chain = table.chain;
-        let shift = |t2| chain.slots_between(s, t2, chain.input(s)) + 1;
+        let shift = |t2| chain.cut_shift(s, t2) + 1;
         let shifts = (0..chain.len()).map(|t2| usize::try_from(shift(t2)).expect("offsets differ by less than a slot"));
         Self { table, s, t, next: table.states.next(s, t), shifts: shifts.collect() }
     }

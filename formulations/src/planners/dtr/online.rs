@@ -65,9 +65,8 @@ struct Storage {
     access: u64,
     /// Its place among those that may go.
     place: Option<u64>,
-    /// Cost of what is gone above and below it, until that changes.
-    above: Option<u64>,
-    below: Option<u64>,
+    /// Cost of what is gone below and above it, until that changes.
+    around: [Option<u64>; 2],
     /// Its class, while it is gone.
     class: Option<usize>,
 }
@@ -312,12 +311,13 @@ impl<'a> Policy<'a> {
         let staleness = u128::from(self.clock - state.access);
         let per = |cost: u128, of: u128| if of > 0 { cost as f64 / of as f64 } else { f64::INFINITY };
         match self.heuristic {
-            Heuristic::Dtr => {
-                per(own + u128::from(self.above(storage)) + u128::from(self.below(storage)), bytes * staleness)
-            }
+            Heuristic::Dtr => per(
+                own + u128::from(self.gone(storage, true)) + u128::from(self.gone(storage, false)),
+                bytes * staleness,
+            ),
             Heuristic::Eq => per(own.saturating_add_signed(self.classes_around(storage)), bytes * staleness),
             Heuristic::Local => per(own, bytes * staleness),
-            Heuristic::Msps => per(own + u128::from(self.above(storage)), bytes),
+            Heuristic::Msps => per(own + u128::from(self.gone(storage, true)), bytes),
             // The authors' clock starts at 1, so that nothing costs 0.
             Heuristic::Lru => (state.access + 1) as f64,
             Heuristic::Size => per(1, bytes),
@@ -425,31 +425,23 @@ impl<'a> Policy<'a> {
         (inside, edge)
     }
 
-    fn above(&mut self, storage: usize) -> u64 {
-        if self.storages[storage].above.is_none() {
-            let sum = self.region(storage, true).0.into_iter().map(|gone| self.storages[gone].cost).sum();
-            self.storages[storage].above = Some(sum);
+    /// The cost of what is gone above a storage, or below it.
+    fn gone(&mut self, storage: usize, above: bool) -> u64 {
+        if let Some(known) = self.storages[storage].around[usize::from(above)] {
+            return known;
         }
-        self.storages[storage].above.unwrap_or(0)
-    }
-
-    fn below(&mut self, storage: usize) -> u64 {
-        if self.storages[storage].below.is_none() {
-            let sum = self.region(storage, false).0.into_iter().map(|gone| self.storages[gone].cost).sum();
-            self.storages[storage].below = Some(sum);
-        }
-        self.storages[storage].below.unwrap_or(0)
+        let cost = self.region(storage, above).0.into_iter().map(|gone| self.storages[gone].cost).sum();
+        self.storages[storage].around[usize::from(above)] = Some(cost);
+        cost
     }
 
     /// A storage went or came back: what is gone around its neighbours has another cost.
     fn forget_around(&mut self, storage: usize) {
-        self.storages[storage].above = None;
-        self.storages[storage].below = None;
-        for edge in self.region(storage, true).1 {
-            self.storages[edge].below = None;
-        }
-        for edge in self.region(storage, false).1 {
-            self.storages[edge].above = None;
+        self.storages[storage].around = [None; 2];
+        for above in [true, false] {
+            for edge in self.region(storage, above).1 {
+                self.storages[edge].around[usize::from(!above)] = None;
+            }
         }
     }
 
@@ -461,15 +453,25 @@ impl<'a> Policy<'a> {
         class
     }
 
-    /// The classes of what is gone right beside a storage, each once.
-    fn roots_around(&mut self, storage: usize) -> BTreeSet<usize> {
-        let both = self.neighbours(storage, true).chain(self.neighbours(storage, false));
-        let classes: Vec<usize> = both.filter_map(|other| self.storages[other].class).collect();
-        classes.into_iter().map(|class| self.root(class)).collect()
+    /// Those of some storages that are gone, each with the root of its class.
+    fn roots(&mut self, storages: Vec<usize>) -> Vec<(usize, usize)> {
+        let classes = storages.into_iter().filter_map(|storage| Some((storage, self.storages[storage].class?)));
+        let classes: Vec<(usize, usize)> = classes.collect();
+        classes.into_iter().map(|(storage, class)| (storage, self.root(class))).collect()
+    }
+
+    /// The roots alone, each once.
+    fn classes(&mut self, storages: Vec<usize>) -> BTreeSet<usize> {
+        self.roots(storages).into_iter().map(|(_, root)| root).collect()
     }
 
     fn classes_around(&mut self, storage: usize) -> i128 {
-        self.roots_around(storage).into_iter().map(|root| self.costs[root]).sum()
+        self.classes(self.around(storage)).into_iter().map(|root| self.costs[root]).sum()
+    }
+
+    /// What a storage is made from, and what is made from it.
+    fn around(&self, storage: usize) -> Vec<usize> {
+        self.neighbours(storage, true).chain(self.neighbours(storage, false)).collect()
     }
 
     /// What a storage is made from, and what is made together with it, as often as it is.
@@ -482,13 +484,9 @@ impl<'a> Policy<'a> {
 
     /// The costs of the classes of what is gone beside a storage, each as often as it is there and at least its own.
     fn classes_beside(&mut self, storage: usize) -> u128 {
-        let gone = self.beside(storage).into_iter().filter_map(|other| Some((other, self.storages[other].class?)));
-        let gone: Vec<(usize, usize)> = gone.collect();
-        let cost = |(other, class): (usize, usize)| {
-            let root = self.root(class);
-            self.costs[root].max(i128::from(self.storages[other].cost)).unsigned_abs()
-        };
-        gone.into_iter().map(cost).sum()
+        let roots = self.roots(self.beside(storage));
+        let cost = |(other, root): (usize, usize)| self.costs[root].max(i128::from(self.storages[other].cost));
+        roots.into_iter().map(|gone| cost(gone).unsigned_abs()).sum()
     }
 
     /// What goes is joined with what is gone beside it; by `coop` not with what was made from it.
@@ -496,14 +494,9 @@ impl<'a> Policy<'a> {
         let class = self.parents.len();
         self.parents.push(class);
         self.costs.push(i128::from(self.storages[storage].cost));
-        let roots = if self.heuristic == Heuristic::Coop {
-            let classes: Vec<usize> =
-                self.beside(storage).into_iter().filter_map(|other| self.storages[other].class).collect();
-            classes.into_iter().map(|class| self.root(class)).collect()
-        } else {
-            self.roots_around(storage)
-        };
-        for root in roots {
+        let coop = self.heuristic == Heuristic::Coop;
+        let others = if coop { self.beside(storage) } else { self.around(storage) };
+        for root in self.classes(others) {
             if root != class {
                 self.parents[root] = class;
                 self.costs[class] += self.costs[root];

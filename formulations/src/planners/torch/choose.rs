@@ -23,10 +23,16 @@ pub struct Chooser<'a> {
     /// What the knapsack decides about, and its items.
     candidates: Vec<usize>,
     items: Vec<Item>,
-    table: Option<Table>,
-    solving: Option<Solving>,
+    packing: Packing,
     /// The cut for each choice of the knapsack.
     known: HashMap<Vec<bool>, Vec<usize>>,
+}
+
+/// How the knapsack is filled.
+enum Packing {
+    Table(Table),
+    Whole(Solving),
+    Greedy,
 }
 
 /// The saved vertices for one budget.
@@ -61,19 +67,7 @@ impl<'a> Chooser<'a> {
         };
         let mut candidates: Vec<usize> = fewest.banned.iter().copied().filter(decides).collect();
         candidates.sort_by_key(|&at| std::cmp::Reverse(graph.vertices[at].bytes));
-        let mut chooser = Self {
-            graph,
-            inputs,
-            default,
-            listed,
-            fewest,
-            candidates,
-            items: vec![],
-            table: None,
-            solving: None,
-            known: HashMap::new(),
-        };
-        let scale = chooser.gigabytes(&chooser.default.saved) - inputs as f64 / 1e9;
+        let scale = gigabytes(graph, &default.saved) - inputs as f64 / 1e9;
         let item = |&at: &usize| {
             let vertex = &graph.vertices[at];
             let runtime = vertex.operator.map_or(1.0, |id| match estimator {
@@ -86,18 +80,14 @@ impl<'a> Chooser<'a> {
             });
             Item { memory: vertex.bytes as f64 / 1e9 / scale, runtime }
         };
-        chooser.items = chooser.candidates.iter().map(item).collect();
-        match solver {
-            Knapsack::Dp if scale > 0.0 => chooser.table = Some(Table::new(&chooser.items)),
-            Knapsack::Ilp => chooser.solving = Some(solving),
-            Knapsack::Dp | Knapsack::Greedy => {}
-        }
-        Ok(chooser)
-    }
-
-    fn gigabytes(&self, saved: &[usize]) -> f64 {
-        let bytes: u64 = saved.iter().map(|&at| self.graph.vertices[at].bytes).sum();
-        bytes as f64 / 1e9
+        let items: Vec<Item> = candidates.iter().map(item).collect();
+        let packing = match solver {
+            Knapsack::Dp if scale > 0.0 => Packing::Table(Table::new(&items)),
+            Knapsack::Ilp => Packing::Whole(solving),
+            Knapsack::Dp | Knapsack::Greedy => Packing::Greedy,
+        };
+        let known = HashMap::new();
+        Ok(Self { graph, inputs, default, listed, fewest, candidates, items, packing, known })
     }
 
     /// What is saved with a budget between 0 and 1.
@@ -109,8 +99,8 @@ impl<'a> Chooser<'a> {
             let inputs = (0..self.graph.vertices.len()).filter(|&at| self.graph.vertices[at].operator.is_none());
             return Ok(Choice { saved: inputs.collect(), step: "inputs only" });
         }
-        let (least, most) = (self.inputs as f64 / 1e9, self.gigabytes(&self.default.saved));
-        let ratio = |cut: &Cut| (self.gigabytes(&cut.saved) - least) / (most - least);
+        let (least, most) = (self.inputs as f64 / 1e9, gigabytes(self.graph, &self.default.saved));
+        let ratio = |cut: &Cut| (gigabytes(self.graph, &cut.saved) - least) / (most - least);
         let fixed = if budget >= 1.0 || most <= least {
             Some((&self.default, "default"))
         } else if ratio(&self.listed) < budget {
@@ -134,12 +124,17 @@ impl<'a> Chooser<'a> {
     }
 
     fn knapsack(&self, capacity: f64) -> Result<Vec<bool>, MethodError> {
-        match (&self.table, &self.solving) {
-            (Some(table), _) => Ok(table.saved(capacity)),
-            (None, Some(solving)) => whole(&self.items, capacity, solving),
-            (None, None) => Ok(greedy(&self.items, capacity)),
+        match &self.packing {
+            Packing::Table(table) => Ok(table.saved(capacity)),
+            Packing::Whole(solving) => whole(&self.items, capacity, solving),
+            Packing::Greedy => Ok(greedy(&self.items, capacity)),
         }
     }
+}
+
+fn gigabytes(graph: &Graph, saved: &[usize]) -> f64 {
+    let bytes: u64 = saved.iter().map(|&at| graph.vertices[at].bytes).sum();
+    bytes as f64 / 1e9
 }
 
 /// What the minimum cut says where there is none.

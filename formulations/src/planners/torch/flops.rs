@@ -3,20 +3,22 @@
 
 use remat_core::{Instance, Operator, OperatorId};
 
+use super::operators::packet;
+
 /// Operations of one run, by the shapes in the instance; none where the counter knows no such operator, or shapes are missing.
 pub fn flops(instance: &Instance, id: OperatorId) -> Option<u64> {
     let operator = instance.operator(id);
     let shape = |name: &str| attribute(operator, name);
     let out = instance.tensor(*operator.outputs.first()?).shape.as_ref()?;
     let product = |sizes: &[u64]| sizes.iter().copied().try_fold(1, u64::checked_mul);
-    if operator.op_type.starts_with("aten.convolution.") || operator.op_type == "aten.convolution" {
+    let packet = packet(&operator.op_type);
+    if packet == "aten.convolution" {
         let (input, weight) = (shape("input_shape")?, shape("weight_shape")?);
         let transposed = operator.attributes.get("transposed").and_then(serde_json::Value::as_bool).unwrap_or(false);
         let positions = if transposed { input.get(2..)? } else { out.get(2..)? };
         return product(&[2, *input.first()?, product(positions)?, product(&weight)?]);
     }
-    let packet: Vec<&str> = operator.op_type.split('.').take(2).collect();
-    if !matches!(packet.as_slice(), ["aten", "mm" | "addmm" | "bmm" | "baddbmm"]) {
+    if !["aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm"].contains(&packet) {
         return None;
     }
     // Shapes that are those of the tensor read are left out of the attributes.

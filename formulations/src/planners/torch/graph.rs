@@ -9,7 +9,7 @@ use super::operators::Kind;
 use crate::method::SkipReason;
 
 /// One vertex.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub struct Vertex {
     /// The operator that computes it, or of whose results it is one; none for inputs.
@@ -160,39 +160,22 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    fn push(
-        &mut self,
-        operator: Option<OperatorId>,
-        value: Option<TensorId>,
-        bytes: u64,
-        kind: Kind,
-        reads: Vec<usize>,
-    ) -> usize {
+    /// Adds a vertex, of which its operator and its value say more.
+    fn push(&mut self, vertex: Vertex) -> usize {
         let at = self.vertices.len();
-        if let Some(value) = value {
+        if let Some(value) = vertex.value {
             self.vertex_of[value.index()] = Some(at);
         }
         let again = |id: OperatorId| self.plan.saving_again[id.index()].is_some();
         let forward = |id: OperatorId| self.instance.operator(id).phase.is_forward();
-        self.vertices.push(Vertex {
-            operator,
-            value,
-            bytes,
-            kind,
-            part: false,
-            reads,
-            users: Vec::new(),
-            forward: None,
-            after_tangent: false,
-            distance: 0,
-            once: operator.is_some_and(|id| forward(id) && !again(id)),
-            returned: value.is_some_and(|value| self.instance.tensor(value).kind == TensorKind::Output),
-        });
+        let once = vertex.operator.is_some_and(|id| forward(id) && !again(id));
+        let returned = vertex.value.is_some_and(|value| self.instance.tensor(value).kind == TensorKind::Output);
+        self.vertices.push(Vertex { once, returned, ..vertex });
         at
     }
 
     fn input(&mut self, id: TensorId) {
-        self.push(None, Some(id), self.instance.tensor(id).bytes, Kind::default(), Vec::new());
+        self.push(Vertex { value: Some(id), bytes: self.instance.tensor(id).bytes, ..Vertex::default() });
     }
 
     fn operator(&mut self, id: OperatorId) {
@@ -205,18 +188,18 @@ impl Build<'_> {
         let reads = reads.filter_map(|read| self.vertex_of[read.index()]).collect();
         let made: Vec<TensorId> = operator.makes(way).collect();
         let bytes = made.iter().map(|made| self.instance.tensor(*made).bytes).sum();
-        let &[value] = made.as_slice() else {
-            let whole = self.push(Some(id), None, bytes, kind, reads);
-            for part in made {
-                if !self.wanted[part.index()] {
-                    continue;
-                }
-                let bytes = self.instance.tensor(part).bytes;
-                let at = self.push(Some(id), Some(part), bytes, Kind::PART, vec![whole]);
-                self.vertices[at].part = true;
-            }
+        let whole = Vertex { operator: Some(id), bytes, kind, reads, ..Vertex::default() };
+        if let &[value] = made.as_slice() {
+            self.push(Vertex { value: Some(value), ..whole });
             return;
-        };
-        self.push(Some(id), Some(value), bytes, kind, reads);
+        }
+        let reads = vec![self.push(whole)];
+        for part in made {
+            if self.wanted[part.index()] {
+                let bytes = self.instance.tensor(part).bytes;
+                let (operator, value, reads) = (Some(id), Some(part), reads.clone());
+                self.push(Vertex { operator, value, bytes, kind: Kind::PART, part: true, reads, ..Vertex::default() });
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Which items to save within a capacity: PyTorch's knapsacks (`torch/_functorch/_activation_checkpointing/knapsack.py`).
 
+use fixedbitset::FixedBitSet;
+
 /// An item: what saving it takes, as a share of what the default saves, and what recomputing it takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
@@ -19,7 +21,7 @@ const UNITS: f64 = 10_000.0;
 pub struct Table {
     units: Vec<usize>,
     /// Whether an item raises the value of a capacity, by item and unit.
-    raises: Vec<Vec<u64>>,
+    raises: Vec<FixedBitSet>,
 }
 
 impl Table {
@@ -32,13 +34,13 @@ impl Table {
             let size = units(item.memory);
             #[expect(clippy::cast_possible_truncation, reason = "PyTorch's table is in single precision")]
             let runtime = item.runtime as f32;
-            let mut raised = vec![0_u64; capacity / 64 + 1];
+            let mut raised = FixedBitSet::with_capacity(capacity + 1);
             // Downwards, so that the values below are those without the item.
             for unit in (size..=capacity).rev() {
                 let with = values[unit - size] + runtime;
                 let before = values[unit];
                 values[unit] = if size == 0 { with } else { before.max(with) };
-                raised[unit / 64] |= u64::from(values[unit].to_bits() != before.to_bits()) << (unit % 64);
+                raised.set(unit, values[unit].to_bits() != before.to_bits());
             }
             all.push(size);
             raises.push(raised);
@@ -51,7 +53,7 @@ impl Table {
         let mut left = units(capacity);
         let mut saved = vec![false; self.units.len()];
         for item in (0..self.units.len()).rev() {
-            if self.raises[item][left / 64] >> (left % 64) & 1 == 1 {
+            if self.raises[item].contains(left) {
                 saved[item] = true;
                 left -= self.units[item];
             }

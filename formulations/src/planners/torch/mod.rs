@@ -16,14 +16,13 @@ use std::collections::HashSet;
 use remat_core::plan::Plan;
 use remat_core::{Instance, Schedule};
 
-use super::coarse_to_fine;
 use super::planner::Planner;
 use super::saved::schedule;
-use super::sweep::Sweep;
 use crate::method::claim::{Order, Runs};
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::separation::{Solver, Solving};
+use crate::search::sweep::{Sweep, coarse_to_fine};
 use crate::store_all::store_all;
 use crate::{setting, settings};
 use choose::Chooser;

@@ -34,9 +34,7 @@ impl Kind {
 
     /// What is known of an operator of a type such as `aten.add.Tensor`.
     pub fn of(op_type: &str) -> Self {
-        let mut dots = op_type.match_indices('.').map(|(at, _)| at);
-        let packet = dots.nth(1).map_or(op_type, |end| &op_type[..end]);
-        KINDS.get(packet).copied().unwrap_or_default()
+        KINDS.get(packet(op_type)).copied().unwrap_or_default()
     }
 
     /// The same where what is decomposed counts as what it becomes.
@@ -49,6 +47,12 @@ impl Kind {
     pub fn fusible(self) -> bool {
         self.recomputable || self.random
     }
+}
+
+/// An operator's type without its overload: `aten.add` of `aten.add.Tensor`.
+pub fn packet(op_type: &str) -> &str {
+    let mut dots = op_type.match_indices('.').map(|(at, _)| at);
+    dots.nth(1).map_or(op_type, |end| &op_type[..end])
 }
 
 static KINDS: LazyLock<HashMap<&'static str, Kind>> = LazyLock::new(|| {

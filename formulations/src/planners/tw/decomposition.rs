@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fixedbitset::FixedBitSet;
+
 use super::Operators;
 use crate::search::clock::Clock;
 
@@ -116,8 +118,8 @@ type Eliminated = Vec<(usize, Vec<usize>)>;
 
 /// Vertices that are taken out one by one, their neighbours made a clique.
 struct Elimination {
-    /// By vertex, its neighbours as bits.
-    rows: Vec<Vec<u64>>,
+    /// By vertex, its neighbours.
+    rows: Vec<FixedBitSet>,
     /// By (missing edges among the neighbours, neighbours, vertex).
     queue: BTreeSet<(usize, usize, usize)>,
     key: Vec<(usize, usize)>,
@@ -125,12 +127,11 @@ struct Elimination {
 
 impl Elimination {
     fn new(graph: &Operators<'_>) -> Self {
-        let words = graph.len().div_ceil(64);
-        let mut rows = vec![vec![0_u64; words]; graph.len()];
+        let mut rows = vec![FixedBitSet::with_capacity(graph.len()); graph.len()];
         for (at, reads) in graph.reads.iter().enumerate() {
             for &read in reads {
-                rows[at][read / 64] |= 1 << (read % 64);
-                rows[read][at / 64] |= 1 << (at % 64);
+                rows[at].insert(read);
+                rows[read].insert(at);
             }
         }
         let mut elimination = Self { rows, queue: BTreeSet::new(), key: vec![(0, 0); graph.len()] };
@@ -148,41 +149,34 @@ impl Elimination {
             if clock.is_over() {
                 return None;
             }
-            let neighbours: Vec<usize> = self.neighbours(at).collect();
             self.leave(at);
             // Fill changes for neighbours of neighbours too, if one of them gets new edges.
-            let mut dirty: BTreeSet<usize> = neighbours.iter().copied().collect();
-            let all = std::mem::take(&mut self.rows[at]);
-            for &neighbour in &neighbours {
-                dirty.extend(self.neighbours(neighbour));
+            let neighbours = std::mem::take(&mut self.rows[at]);
+            let mut dirty = neighbours.clone();
+            for neighbour in neighbours.ones() {
                 let row = &mut self.rows[neighbour];
-                row.iter_mut().zip(&all).for_each(|(word, more)| *word |= more);
-                row[neighbour / 64] &= !(1 << (neighbour % 64));
-                row[at / 64] &= !(1 << (at % 64));
+                dirty.union_with(row);
+                row.union_with(&neighbours);
+                row.remove(neighbour);
+                row.remove(at);
             }
-            dirty.remove(&at);
-            for vertex in dirty {
+            dirty.remove(at);
+            for vertex in dirty.ones() {
                 self.leave(vertex);
                 self.enter(vertex);
             }
-            eliminated.push((at, neighbours));
+            eliminated.push((at, neighbours.ones().collect()));
         }
         let rest = self.queue.iter().map(|&(_, _, at)| at).collect::<BTreeSet<usize>>();
         Some((eliminated, rest.into_iter().collect()))
     }
 
-    fn neighbours(&self, at: usize) -> impl Iterator<Item = usize> + '_ {
-        bits(&self.rows[at])
-    }
-
     fn enter(&mut self, at: usize) {
         let row = &self.rows[at];
-        let degree: usize = row.iter().map(|word| word.count_ones() as usize).sum();
         // Each missing edge is seen from both ends, and each vertex misses itself.
-        let missing = |other: usize| -> usize {
-            row.iter().zip(&self.rows[other]).map(|(mine, its)| (mine & !its).count_ones() as usize).sum::<usize>() - 1
-        };
-        let fill = bits(row).map(missing).sum::<usize>() / 2;
+        let missing = |other: usize| row.difference_count(&self.rows[other]) - 1;
+        let fill = row.ones().map(missing).sum::<usize>() / 2;
+        let degree = row.count_ones(..);
         self.key[at] = (fill, degree);
         self.queue.insert((fill, degree, at));
     }
@@ -191,16 +185,4 @@ impl Elimination {
         let (fill, degree) = self.key[at];
         self.queue.remove(&(fill, degree, at));
     }
-}
-
-/// Positions of the bits that are set.
-fn bits(row: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    row.iter().enumerate().flat_map(|(at, &word)| {
-        let mut left = word;
-        std::iter::from_fn(move || {
-            let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-            left &= left - 1;
-            Some(64 * at + bit)
-        })
-    })
 }

@@ -11,10 +11,10 @@ use remat_core::Instance;
 use remat_core::liveness::with_liveness;
 
 use super::planner::Planner;
-use super::sweep::{OUT_OF_TIME, Sweep, Tries};
 use crate::method::claim::Order;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
+use crate::search::sweep::{OUT_OF_TIME, Sweep, Tries};
 use crate::settings;
 use crate::staged::joint::{self, Joint};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::Operators;
-use crate::planners::sweep::OUT_OF_TIME;
 use crate::search::clock::Clock;
+use crate::search::sweep::OUT_OF_TIME;
 
 /// Rounds of keeping and tidying.
 const ROUNDS: usize = 6;

@@ -2,8 +2,8 @@
 
 use super::Operators;
 use super::decomposition::Tree;
-use crate::planners::sweep::OUT_OF_TIME;
 use crate::search::clock::Clock;
+use crate::search::sweep::OUT_OF_TIME;
 
 /// Longest sequence.
 const LONGEST: usize = 4_000_000;

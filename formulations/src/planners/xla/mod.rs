@@ -3,9 +3,9 @@
 mod pass;
 
 use super::planner::Planner;
-use super::sweep::{Sweep, Tries};
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
+use crate::search::sweep::{Sweep, Tries};
 use crate::staged::joint::Joint;
 use crate::{setting, settings};
 use pass::Pass;

@@ -4,9 +4,9 @@ use remat_core::Instance;
 use remat_core::liveness::Compute;
 
 use super::Mode;
-use crate::planners::sweep::OUT_OF_TIME;
 use crate::planners::torch::operators::Kind;
 use crate::search::clock::Clock;
+use crate::search::sweep::OUT_OF_TIME;
 use crate::staged::joint::{Joint, Run};
 
 /// The least limit by which `mode=peak` computes costs.
@@ -15,6 +15,7 @@ const LEAST_LIMIT_OF_COSTS: u64 = 1 << 30;
 const LONGEST: usize = 20;
 
 /// A run of an operator.
+#[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 struct Item {
     /// Position in the joint graph.
@@ -94,16 +95,7 @@ impl<'a> Pass<'a> {
             for &read in &reads {
                 pass.copies[read].users.push(at);
             }
-            pass.items.push(Item {
-                operator: at,
-                first: true,
-                reads,
-                makes,
-                placed: false,
-                moved: false,
-                denied: false,
-                gone: false,
-            });
+            pass.items.push(Item { operator: at, first: true, reads, makes, ..Item::default() });
         }
         pass
     }
@@ -346,12 +338,9 @@ impl<'a> Pass<'a> {
         let mut new = Item {
             operator: old.operator,
             first: old.first && moves,
-            reads: Vec::new(),
-            makes: Vec::with_capacity(old.makes.len()),
-            placed: false,
             moved: moves,
             denied: moves && old.moved,
-            gone: false,
+            ..Item::default()
         };
         // A further run may read less.
         let (before, after) = (self.way(old), self.way(&new));

@@ -1,14 +1,14 @@
-//! A knob and what comes of its values: the fastest schedule within each budget.
+//! A knob and what comes of its values, simulated one by one: the best schedule within each budget.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use remat_core::{Schedule, simulate};
+use remat_core::Schedule;
 
+use super::clock::Clock;
 use crate::method::report::Progress;
 use crate::method::{Answer, Claimed, Context, MethodError, Termination};
-use crate::search::clock::Clock;
 use crate::setting;
 
 /// What [`Sweep::told`] hears of a run that the time did not last for.
@@ -23,6 +23,10 @@ setting! {
 pub struct Sweep<'a> {
     context: &'a Context<'a>,
     clock: Clock,
+    /// Time before the first schedule.
+    build: Duration,
+    /// Of two schedules the one with less counts.
+    key: fn(Claimed) -> (u64, u64),
     /// Positions of the budgets that it answers.
     answers: Range<usize>,
     /// By position among them.
@@ -45,8 +49,27 @@ impl<'a> Sweep<'a> {
 
     /// One that answers the budgets at some positions.
     pub fn over(context: &'a Context<'a>, answers: Range<usize>) -> Self {
-        let best = answers.clone().map(|_| None).collect();
-        Self { context, clock: Clock::start(context.limits.time), answers, best, tried: 0, out_of_time: false }
+        Self {
+            context,
+            clock: Clock::start(context.limits.time),
+            build: Duration::ZERO,
+            key: |cost| (cost.time, cost.peak_bytes),
+            best: answers.clone().map(|_| None).collect(),
+            answers,
+            tried: 0,
+            out_of_time: false,
+        }
+    }
+
+    /// The same for another best than the fastest: the one with the least key.
+    #[must_use]
+    pub fn by(self, key: fn(Claimed) -> (u64, u64)) -> Self {
+        Self { key, ..self }
+    }
+
+    /// Says that all until now was building.
+    pub fn end_building(&mut self) {
+        self.build = self.clock.elapsed();
     }
 
     /// Whether the time is over. Then the answers say so.
@@ -55,20 +78,17 @@ impl<'a> Sweep<'a> {
         self.out_of_time
     }
 
-    /// Simulates a schedule, and keeps it for every budget that it meets in less time than all before; `words` say how
-    /// it came about. Returns its time and peak.
+    /// Simulates a schedule, and keeps it for every budget that it meets and is the best for so far; `words` say how it
+    /// came about. Returns its time and peak.
     ///
     /// # Errors
     /// The schedule is illegal.
     pub fn offer(&mut self, schedule: &Schedule, words: &str) -> Result<Claimed, MethodError> {
-        let simulation =
-            simulate(self.context.instance, schedule).map_err(|error| MethodError::Internal(error.to_string()))?;
-        let cost = Claimed { time: simulation.time, peak_bytes: simulation.peak_bytes };
+        let cost = Claimed::simulated(self.context.instance, schedule)?;
         self.tried += 1;
-        let key = |cost: Claimed| (cost.time, cost.peak_bytes);
         for (index, best) in self.answers.clone().zip(&mut self.best) {
             let fits = self.context.budgets[index].is_none_or(|budget| cost.peak_bytes <= budget);
-            if fits && best.as_ref().is_none_or(|best| key(cost) < key(best.cost)) {
+            if fits && best.as_ref().is_none_or(|best| (self.key)(cost) < (self.key)(best.cost)) {
                 self.context.reporter.report(index, Progress::incumbent(schedule.clone(), cost));
                 *best = Some(Best { schedule: schedule.clone(), cost, words: words.to_owned() });
             }
@@ -78,7 +98,7 @@ impl<'a> Sweep<'a> {
 
     /// Answers every budget: with its best schedule, or that none was found. `words` are said of all.
     pub fn answer(self, words: &str) {
-        let mut solve = self.clock.elapsed();
+        let (mut build, mut solve) = (self.build, self.clock.elapsed().saturating_sub(self.build));
         for (index, best) in self.answers.zip(self.best) {
             let termination = match best {
                 _ if self.out_of_time => Termination::TimeLimit,
@@ -93,7 +113,8 @@ impl<'a> Sweep<'a> {
             let answer = Answer {
                 schedule,
                 claimed,
-                solve: std::mem::replace(&mut solve, Duration::ZERO),
+                build: std::mem::take(&mut build),
+                solve: std::mem::take(&mut solve),
                 note,
                 ..Answer::without_schedule(self.context.budgets[index], termination)
             };
@@ -148,4 +169,16 @@ impl<'a> Sweep<'a> {
 /// So many hundredths of a size, rounded down; `percent` is at most 100.
 fn hundredths(bytes: u64, percent: u64) -> u64 {
     bytes / 100 * percent + bytes % 100 * percent / 100
+}
+
+/// Every number from 0 to `most` once, from coarse to fine: a sweep that is cut short has then seen the whole range.
+pub(crate) fn coarse_to_fine(most: usize) -> Vec<usize> {
+    let mut seen = vec![false; most + 1];
+    let mut order = Vec::with_capacity(most + 1);
+    let mut step = most.next_power_of_two();
+    while step > 0 {
+        order.extend((0..=most).step_by(step).filter(|&value| !std::mem::replace(&mut seen[value], true)));
+        step /= 2;
+    }
+    order
 }

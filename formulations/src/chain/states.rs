@@ -6,11 +6,14 @@
 //! slower and never needs more. So states (s, t, l) are needed only where the input of stage s is strictly
 //! smaller than that of every stage in s + 1..=t. On a random chain of n stages that leaves about n ln n
 //! of the n^2 / 2 pairs (s, t), on one whose activations shrink just the n pairs (t, t): the persistent
-//! program.
+//! program, which has no others on any chain.
 
 use std::ops::Range;
 
 use crate::chain::slots::SlottedChain;
+
+/// Stages s, t, l of the weakly persistent program; of the persistent ones s = t.
+pub type State = (usize, usize, usize);
 
 /// The states of a chain, each with a row.
 #[derive(Clone, Debug)]
@@ -24,8 +27,13 @@ pub struct States {
 }
 
 impl States {
-    /// The states of a chain.
-    pub fn new(chain: &SlottedChain) -> Self {
+    /// Those of the persistent programs: (t, t), all of whose rows are shared ones.
+    pub fn persistent(stages: usize) -> Self {
+        Self { n: stages, ends: (1..=stages).collect(), apart: vec![vec![None]; stages], rows: stages * stages }
+    }
+
+    /// Those of the weakly persistent program.
+    pub fn weak(chain: &SlottedChain) -> Self {
         let n = chain.len();
         let end = |s: usize| (s + 1..n).find(|&j| chain.input(j) <= chain.input(s)).unwrap_or(n);
         // The chain's own input is always there: nothing is gained by dropping it.
@@ -74,7 +82,7 @@ impl States {
         (r + 1..=t).filter(move |&s| self.ends[s] > t)
     }
 
-    /// The row of state (s, t, l).
+    /// The row of state (s, t, l); those of consecutive l follow each other.
     pub fn row(&self, s: usize, t: usize, l: usize) -> usize {
         debug_assert!(s <= t && t < self.ends[s] && t <= l && l < self.n);
         self.apart[s][t - s].map_or_else(|| self.best_row(t, l), |first| first + l - t)
