@@ -211,8 +211,8 @@ impl Staged for Task<'_> {
         self.joint.values.len()
     }
 
-    fn is_free(&self, stage: usize, column: usize) -> bool {
-        self.joint.graph(self.workspace).forced(stage, column).is_none()
+    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
+        self.joint.graph(self.workspace).forced(stage, column)
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {

@@ -293,8 +293,8 @@ impl Staged for Task<'_> {
         self.graph.values.len()
     }
 
-    fn is_free(&self, stage: usize, column: usize) -> bool {
-        self.graph.forced(stage, column).is_none()
+    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
+        self.graph.forced(stage, column)
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {
@@ -314,18 +314,6 @@ impl Staged for Task<'_> {
 }
 
 impl Grid for Task<'_> {
-    fn stages(&self) -> usize {
-        self.graph.len()
-    }
-
-    fn columns(&self) -> usize {
-        self.graph.values.len()
-    }
-
-    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
-        self.graph.forced(stage, column)
-    }
-
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
         let pass = through(self.graph, stage, now, next, self.budget_bytes()).ok()?;
         let later = pass.runs.iter().filter(|run| run.0 < stage);
@@ -341,20 +329,12 @@ impl Grid for Task<'_> {
         runs.iter().any(|&position| position == producer || reads(position))
     }
 
-    fn least_time(&self, stage: usize) -> f64 {
+    fn least_time_of(&self, stage: usize) -> f64 {
         self.graph.operators[stage].least_time() as f64
     }
 
     fn bytes(&self, column: usize) -> u64 {
         self.graph.values[column].bytes
-    }
-
-    fn neighbours(&self, column: usize) -> Vec<usize> {
-        self.graph.neighbours(column)
-    }
-
-    fn capacity(&self) -> u64 {
-        self.budget_bytes()
     }
 
     fn mean_time(&self) -> f64 {

@@ -144,8 +144,20 @@ pub trait Staged: Judge {
     fn stages(&self) -> usize;
     /// Number of columns of the grid: values.
     fn columns(&self) -> usize;
+    /// Whether a column's value must or must not be there when a stage begins; none where that is free.
+    fn forced(&self, stage: usize, column: usize) -> Option<bool>;
     /// Whether it is free whether a column's value is there when a stage begins.
-    fn is_free(&self, stage: usize, column: usize) -> bool;
+    fn is_free(&self, stage: usize, column: usize) -> bool {
+        self.forced(stage, column).is_none()
+    }
+    /// Keeps what must be kept, and drops what must not be.
+    fn settle(&self, kept: &mut Kept) {
+        for (stage, row) in kept.iter_mut().enumerate() {
+            for (column, there) in row.iter_mut().enumerate() {
+                *there = self.forced(stage, column).unwrap_or(*there);
+            }
+        }
+    }
     /// Columns whose operators read a column's value, or whose values its operator reads.
     fn neighbours(&self, column: usize) -> Vec<usize>;
     /// What a solution runs again: stage, column, time.
