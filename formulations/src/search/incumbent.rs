@@ -35,15 +35,6 @@ pub fn certain_bound(time: f64) -> u64 {
     certain
 }
 
-/// A solver says that there is no schedule; the time of one that is known.
-///
-/// # Errors
-/// There is one.
-pub fn refuted(time: Option<u64>, note: &str) -> Result<(), MethodError> {
-    let error = |time| MethodError::Internal(format!("{note}: infeasible, though there is a schedule of {time}"));
-    time.map_or(Ok(()), |time| Err(error(time)))
-}
-
 /// Whether a bound proves a time optimal within the tolerance.
 pub fn proves(bound: u64, time: u64) -> bool {
     // A little more, for the rounding of the sums themselves.
@@ -209,7 +200,8 @@ impl<'a, J: Judge> Incumbent<'a, J> {
     /// # Errors
     /// There is one.
     pub fn refuted(&self, note: &str) -> Result<(), MethodError> {
-        refuted(self.time(), note)
+        let error = |time| MethodError::Internal(format!("{note}: infeasible, though there is a schedule of {time}"));
+        self.time().map_or(Ok(()), |time| Err(error(time)))
     }
 
     /// Takes what a solution of a relaxation keeps; it may exceed the budget.
