@@ -19,10 +19,9 @@ use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, search_or_solve};
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
-use crate::search::separation::{Pass, Solver, Solving};
+use crate::search::separation::{Pass, Relaxation, Solver, Solving};
 use crate::staged::graph::Graph;
 use crate::staged::joint::{Joint, is_within_reach};
-use crate::staged::model::Linear;
 use crate::staged::stages::Stages;
 use crate::staged::starts::{Start, offer_starts};
 use crate::{settings, staged};
@@ -168,16 +167,7 @@ impl Method for Monet {
                     let store_all = task.store_all().filter(|store_all| task.fits(store_all));
                     store_all.map_or(Ok(false), |store_all| incumbent.offer(store_all)).map(drop)
                 };
-                let exact = |strategy| {
-                    let mut exact = released::relaxation::Linear::new(&problem, task.capacity);
-                    if strategy == Strategy::Plain {
-                        exact.add_all();
-                    } else {
-                        exact.add_usual();
-                    }
-                    exact
-                };
-                solve(context, index, budget, &task, solving, from, exact)
+                solve(context, index, budget, &task, solving, from)
             });
             return Ok(());
         }
@@ -190,14 +180,7 @@ impl Method for Monet {
             let one = joint.as_ref().map(|joint| one(context.instance, joint, budget));
             let task = Task { instance: context.instance, graph: &graph, budget, one };
             let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, index, &task, incumbent);
-            let exact = |strategy| {
-                let mut exact = Linear::exact(&graph, task.room());
-                if strategy == Strategy::Plain {
-                    exact.add_all();
-                }
-                exact
-            };
-            solve(context, index, budget, &task, solving, from, exact)
+            solve(context, index, budget, &task, solving, from)
         });
         Ok(())
     }
@@ -255,7 +238,6 @@ fn solve<'p, P: Staged>(
     task: &'p P,
     solving: Solving,
     start: impl FnOnce(&Incumbent<'p, P>) -> Result<(), MethodError>,
-    exact: impl FnOnce(Strategy) -> P::Relaxation<'p>,
 ) -> Result<Answer, MethodError> {
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
@@ -267,7 +249,14 @@ fn solve<'p, P: Staged>(
     }
     let strategy = context.parameters.get::<Strategy>();
     let from = if strategy == Strategy::Plain { Pass::Whole } else { Pass::Relaxed };
-    let exact = (strategy != Strategy::Coarse).then_some((from, || exact(strategy)));
+    let exact = || {
+        let mut exact = task.exact();
+        if strategy == Strategy::Plain {
+            exact.complete();
+        }
+        exact
+    };
+    let exact = (strategy != Strategy::Coarse).then_some((from, exact));
     let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
     worded(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
 }

@@ -34,6 +34,8 @@ pub trait Relaxation {
     fn time_unit(&self) -> f64;
     /// Adds the rows that a point of a pass violates, to the model too; returns what was added.
     fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock;
+    /// Adds all rows that can bind, where they would be added as they are violated.
+    fn complete(&mut self) {}
 
     /// The bound on the time that a bound on the objective proves.
     fn bound(&self, objective: f64) -> u64 {

@@ -362,6 +362,10 @@ impl separation::Relaxation for Linear<'_> {
         self.scale.time
     }
 
+    fn complete(&mut self) {
+        self.add_all();
+    }
+
     fn separate(&mut self, point: &[f64], pass: separation::Pass) -> RowBlock {
         let mut rows = self.violated(point);
         // Neighbourhoods have hardly any such rows.
