@@ -72,8 +72,7 @@ impl Task<'_> {
 
     /// The exact model, whatever the number of runs.
     pub fn model(&self) -> model::Linear<'_> {
-        let graph = self.joint.graph(self.workspace);
-        model::Linear::exact(graph, graph.room(self.budget))
+        model::Linear::exact(self.joint.graph(self.workspace), self.budget)
     }
 
     /// The same with all of its memory rows.
@@ -161,7 +160,7 @@ impl Staged for Task<'_> {
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
         let graph = self.joint.graph(self.workspace);
-        self.limited(model::Linear::new(graph, graph.room(self.budget), blocks.to_vec()))
+        self.limited(model::Linear::new(graph, self.budget, blocks.to_vec()))
     }
 
     /// Whether an operator runs again twice in the block, which the relaxation counts once.
@@ -180,7 +179,7 @@ impl Staged for Task<'_> {
     fn within(&self, around: &Stages, open: &Open) -> Option<Linear<'_>> {
         let graph = self.joint.graph(self.workspace);
         let around = Around { kept: &around.kept(&self.joint), runs: &|stage| ways(around, stage), open };
-        Some(self.limited(model::Linear::within(graph, graph.room(self.budget), around)))
+        Some(self.limited(model::Linear::within(graph, self.budget, around)))
     }
 
     fn expand(&self, relaxation: &Linear<'_>, point: &[f64]) -> Option<Stages> {

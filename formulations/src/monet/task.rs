@@ -42,11 +42,6 @@ impl Task<'_> {
         self.budget.unwrap_or(u64::MAX)
     }
 
-    /// What the budget leaves beside what is always there.
-    pub fn room(&self) -> u64 {
-        self.graph.room(self.budget)
-    }
-
     /// Whether a whole schedule takes more than some milliseconds.
     pub fn is_large(&self) -> bool {
         self.graph.len() * self.graph.values.len() > LARGE
@@ -255,7 +250,7 @@ impl Staged for Task<'_> {
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
-        Linear::new(self.graph, self.room(), blocks.to_vec())
+        Linear::new(self.graph, self.budget, blocks.to_vec())
     }
 
     fn costs_more(&self, linear: &Linear<'_>, point: &[f64], plan: &Plan, block: usize) -> bool {
@@ -267,12 +262,12 @@ impl Staged for Task<'_> {
     }
 
     fn exact(&self) -> Linear<'_> {
-        Linear::exact(self.graph, self.room())
+        Linear::exact(self.graph, self.budget)
     }
 
     fn within(&self, around: &Plan, open: &Open) -> Option<Linear<'_>> {
         let around = Around { kept: &around.kept, runs: &|stage| around.passes[stage].runs.clone(), open };
-        Some(Linear::within(self.graph, self.room(), around))
+        Some(Linear::within(self.graph, self.budget, around))
     }
 
     fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Plan> {

@@ -239,7 +239,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             assert_eq!(plan_of(&graph, &schedule).as_ref(), Some(&plan), "seed {seed}, budget {budget}");
             let blocks = random_blocks(graph.len(), &mut random);
             let context = format!("seed {seed}, budget {budget}, {blocks:?}");
-            let mut linear = Linear::new(&graph, task.room(), blocks);
+            let mut linear = Linear::new(&graph, task.budget, blocks);
             let point = task.point(&linear, &plan);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             assert!(linear.separate(&point, Pass::Whole).is_empty(), "{context}");
