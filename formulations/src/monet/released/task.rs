@@ -7,12 +7,12 @@ use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
 use crate::monet::anneal::{Grid, Step, anneal};
-use crate::monet::released::blocks::{first_blocks, short_blocks};
+use crate::monet::released::blocks::short_blocks;
 use crate::monet::released::decisions::{self, Decisions};
 use crate::monet::released::neighbourhood::Neighbourhood;
 use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT, whole};
 use crate::monet::released::relaxation::{Linear, is_small};
-use crate::search::blocks::Block;
+use crate::search::blocks::{Block, two};
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::problem::{Effort, Offer, Open, Staged};
 
@@ -41,8 +41,8 @@ impl<'a> Task<'a> {
         // Local sets may count a tensor beside its copy that is kept.
         let everything =
             instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace + 2 * BYTE_UNIT).saturating_mul(4);
-        let unlimited = Some(everything.min(1 << 60));
-        let capacity = problem.capacity(budget.or(unlimited)).unwrap_or(i64::MAX / 4);
+        let bytes = budget.unwrap_or(everything.min(1 << 60));
+        let capacity = i64::try_from(bytes / BYTE_UNIT).expect("below 2^54");
         Self { instance, problem: Arc::clone(problem), budget, capacity }
     }
 
@@ -119,7 +119,7 @@ impl Staged for Task<'_> {
     }
 
     fn first_blocks(&self) -> Vec<Block> {
-        first_blocks(&self.problem)
+        two(self.problem.stages.len(), &[])
     }
 
     fn over<'p>(&'p self, blocks: &[Block], before: Option<&Linear<'p>>) -> Linear<'p> {
