@@ -18,7 +18,7 @@ mod memory;
 mod neighbourhood;
 mod paths;
 
-use remat_solvers::{Column, Kind, Model, Names, Row, RowBlock};
+use remat_solvers::{Column, Kind, Model, Names, RowBlock};
 
 use self::memory::Piece;
 pub use self::neighbourhood::Around;
@@ -400,9 +400,5 @@ impl Names for Named {
             Meaning::Memory { stage, position } => format!("u_{stage}_{position}"),
         };
         if self.implementations { name } else { name.to_uppercase() }
-    }
-
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
     }
 }
