@@ -155,10 +155,7 @@ pub(super) fn relax<'t>(
 ) -> Result<(Linear<'t>, Outcome), MethodError> {
     let task = incumbent.judge;
     let linear = match formulation {
-        Relaxed::Blocks => {
-            let blocks = bound_by_blocks(incumbent, solving, clock)?;
-            return Ok((blocks.relaxation, blocks.outcome));
-        }
+        Relaxed::Blocks => return bound_by_blocks(incumbent, solving, clock),
         Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
         Relaxed::Reduced => Linear::Staged(task.whole()),
     };

@@ -176,10 +176,10 @@ impl Staged for Task<'_> {
         self.limited(self.model())
     }
 
-    fn within(&self, around: &Stages, open: &Open) -> Option<Linear<'_>> {
+    fn within(&self, around: &Stages, open: &Open) -> Linear<'_> {
         let graph = self.joint.graph(self.workspace);
         let around = Around { kept: &around.kept(&self.joint), runs: &|stage| ways(around, stage), open };
-        Some(self.limited(model::Linear::within(graph, self.budget, around)))
+        self.limited(model::Linear::within(graph, self.budget, around))
     }
 
     fn expand(&self, relaxation: &Linear<'_>, point: &[f64]) -> Option<Stages> {

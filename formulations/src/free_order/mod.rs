@@ -268,7 +268,7 @@ impl Search<'_, '_> {
     fn refine(&mut self) -> Result<Stop, MethodError> {
         let (graph, budget) = (self.graph, self.incumbent.judge.budget);
         let mut points = first_points(graph);
-        let mut pace = Pace::of_models();
+        let mut pace = Pace::OF_MODELS;
         let mut nodes = NODES;
         loop {
             let size = (points.len() + 1) * (graph.tensors.len() + graph.nodes.len());

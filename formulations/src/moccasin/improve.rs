@@ -80,7 +80,7 @@ pub fn search(
             largest: 0,
             conflicts: 0,
             rounds: 0,
-            pace: Pace::of_constraints(),
+            pace: Pace::OF_CONSTRAINTS,
             version: String::new(),
         };
         for (stage, position) in search.violated(&Stages::store_all(&task.joint)) {

@@ -20,8 +20,8 @@ const LARGE: usize = 50_000;
 /// The solver refuses.
 pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
     let task = incumbent.judge;
-    if !Pace::of_models().allows(task.stages() * task.columns(), &clock) {
-        let outcome = bound_by_blocks(incumbent, solving, clock)?.outcome;
+    if !Pace::OF_MODELS.allows(task.stages() * task.columns(), &clock) {
+        let (_, outcome) = bound_by_blocks(incumbent, solving, clock)?;
         let note = format!("{}: {}; relaxation over blocks; {}", outcome.solver, outcome.raw_status, outcome.size);
         return Ok(Ended { stop: Some(outcome.stop), note });
     }

@@ -265,9 +265,9 @@ impl Staged for Task<'_> {
         Linear::exact(self.graph, self.budget)
     }
 
-    fn within(&self, around: &Plan, open: &Open) -> Option<Linear<'_>> {
+    fn within(&self, around: &Plan, open: &Open) -> Linear<'_> {
         let around = Around { kept: &around.kept, runs: &|stage| around.passes[stage].runs.clone(), open };
-        Some(Linear::within(self.graph, self.budget, around))
+        Linear::within(self.graph, self.budget, around)
     }
 
     fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Plan> {

@@ -108,7 +108,7 @@ impl Explorer {
             useless: 0,
             walks: 0,
             other: None,
-            pace: Pace::of_neighbourhoods(),
+            pace: Pace::OF_NEIGHBOURHOODS,
         }
     }
 
@@ -216,15 +216,12 @@ impl Explorer {
         let began = Instant::now();
         let other = if self.random.unit() < TOWARDS_OTHER { self.other.clone() } else { None };
         let guide = other.or_else(|| incumbent.guide()).or_else(|| self.other.clone());
-        let cells = self.kinds[at].cells.min(Pace::of_models().most(&self.patience(TIME, clock))).max(FEWEST);
+        let cells = self.kinds[at].cells.min(Pace::OF_MODELS.most(&self.patience(TIME, clock))).max(FEWEST);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
         let extent = Extent { shape, heads, cells: cells as usize };
         let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
         let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0, solving: Duration::ZERO };
-        let solved = match problem.within(best, &open) {
-            Some(mut relaxation) => trial.run(solving, &mut relaxation, self.patience(TIME, clock))?,
-            None => true,
-        };
+        let solved = trial.run(solving, &mut problem.within(best, &open), self.patience(TIME, clock))?;
         let factor = match trial.nodes {
             _ if !solved => 0.7,
             // At the root.
@@ -369,7 +366,7 @@ impl<'t, P: Staged> Trial<'t, P> {
         if relaxation.model().columns() == 0 {
             return Ok(true);
         }
-        if !Pace::of_models().allows(relaxation.model().columns(), &clock) {
+        if !Pace::OF_MODELS.allows(relaxation.model().columns(), &clock) {
             return Ok(false);
         }
         let interrupt = Some(self.incumbent.interrupt());

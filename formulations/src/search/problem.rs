@@ -132,8 +132,8 @@ pub trait Staged: Judge {
         let free = |stage| (0..self.columns()).filter(move |&column| self.is_free(stage, column));
         (1..self.stages()).flat_map(free).take(SMALL + 1).count() <= SMALL
     }
-    /// The exact model of what is open around a solution; none where nothing is.
-    fn within(&self, around: &Self::Solution, open: &Open) -> Option<Self::Relaxation<'_>>;
+    /// The exact model of what is open around a solution.
+    fn within(&self, around: &Self::Solution, open: &Open) -> Self::Relaxation<'_>;
 
     /// What a point comes to, stage by stage; it may exceed the budget.
     fn expand(&self, relaxation: &Self::Relaxation<'_>, point: &[f64]) -> Option<Self::Solution>;

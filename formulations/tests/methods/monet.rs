@@ -322,7 +322,7 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
         for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
             let open = draw(&task, &around, Some(&best.kept), Extent { shape, heads, cells }, &mut random);
-            let linear = task.within(&around, &open).expect("a model");
+            let linear = task.within(&around, &open);
             let point = task.point(&linear, &around);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();

@@ -162,9 +162,9 @@ impl Staged for Task<'_> {
         is_small(&self.problem)
     }
 
-    fn within(&self, around: &Decisions, open: &Open) -> Option<Linear<'_>> {
+    fn within(&self, around: &Decisions, open: &Open) -> Linear<'_> {
         let open = Neighbourhood::new(&self.problem, around, open);
-        Some(Linear::within(&self.problem, self.capacity, &open))
+        Linear::within(&self.problem, self.capacity, &open)
     }
 
     fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Decisions> {
