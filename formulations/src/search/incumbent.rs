@@ -17,6 +17,7 @@ use remat_solvers::Stop;
 
 use crate::method::report::{Progress, Reporter};
 use crate::method::{Claimed, MethodError};
+use crate::setting;
 
 /// By stage (and one more) and value, whether the value is there when the stage begins.
 pub type Kept = Vec<Vec<bool>>;
@@ -39,6 +40,11 @@ pub fn certain_bound(time: f64) -> u64 {
 pub fn proves(bound: u64, time: u64) -> bool {
     // A little more, for the rounding of the sums themselves.
     time.saturating_sub(bound) as f64 <= 1.001 * TOLERANCE * time as f64
+}
+
+setting! {
+    /// relative gap at which to stop, in parts per million of the time
+    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
 }
 
 /// Judges solutions of one budget.
