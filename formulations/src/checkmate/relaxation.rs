@@ -128,12 +128,7 @@ impl Staged for Task<'_> {
         if self.meets(start) {
             offer(start.clone())?;
         } else if self.joint.len() <= REPAIRED && self.copies.is_none() {
-            let repair = Repair {
-                joint: &self.joint,
-                budget: self.budget_bytes(),
-                workspace: self.workspace,
-                clock: effort.clock,
-            };
+            let repair = Repair { task: self, clock: effort.clock };
             if let Some(repaired) = repair.improve(start) {
                 offer(repaired)?;
             }
