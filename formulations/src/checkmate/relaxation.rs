@@ -14,7 +14,7 @@ use crate::search::blocks::{Block, two};
 use crate::search::incumbent::Kept;
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::search::separation::{Pass, Relaxation};
-use crate::staged::anneal::{Plan, anneal, offering};
+use crate::staged::anneal::{anneal, moves, offering};
 use crate::staged::model::{self, Around};
 use crate::staged::prices;
 use crate::staged::repair::Repair;
@@ -137,12 +137,10 @@ impl Staged for Task<'_> {
             let effort = Effort { clock: effort.clock.share(2), ..effort };
             offering(offer, |better| prices::course(self, effort, number, better))?;
         }
-        let Plan { moves, initial, last } = Plan::of(&self.joint);
         // More from search to search.
-        let moves = (moves / 4) << effort.round.min(4);
-        let plan = Plan { moves, initial: initial * effort.heat, last };
+        let moves = (moves(&self.joint) / 4) << effort.round.min(4);
         let clock = if is_open.get() { effort.clock.share(2) } else { effort.clock };
-        offering(offer, |better| anneal(self, Effort { clock, ..effort }, plan, start, better))?;
+        offering(offer, |better| anneal(self, Effort { clock, ..effort }, moves, start, better))?;
         if is_open.get() {
             offering(offer, |better| prices::any(self, effort, better))?;
         }
