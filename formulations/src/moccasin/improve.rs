@@ -141,11 +141,8 @@ impl Search<'_, '_> {
                 return Ok(());
             }
         }
-        let clock = self.clock.at_most(time);
-        while self.explorers == 0 && !incumbent.is_done() && !clock.is_over() {
-            if !self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, clock)? {
-                break;
-            }
+        if self.explorers == 0 {
+            self.explorer.run(incumbent, &self.solving, self.clock.at_most(time))?;
         }
         Ok(())
     }

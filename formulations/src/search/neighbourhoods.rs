@@ -117,7 +117,7 @@ impl Explorer {
     /// # Errors
     /// The solver refuses.
     pub fn run<P: Staged>(
-        mut self,
+        &mut self,
         incumbent: &Incumbent<'_, P>,
         solving: &Solving,
         clock: Clock,

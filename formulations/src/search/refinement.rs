@@ -244,8 +244,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         // A try that has begun may take longer.
         let whole = if self.clock.is_over() { clock } else { self.clock };
         while !self.incumbent.is_done() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
-            let solving = Solving { threads: 1, ..self.solving };
-            if !self.explorer.step(self.incumbent, &solving, whole)? {
+            if !self.explorer.step(self.incumbent, &self.solving, whole)? {
                 break;
             }
             steps += 1;
