@@ -97,11 +97,10 @@ impl Job<'_> {
         let memory = self.context.parameters.get::<Memory>();
         let most = task.claim(&Stages::store_all(joint)).peak_bytes;
         let room = (task.budget_bytes() - joint.base_bytes, most - joint.base_bytes);
-        let copies = task.copies.unwrap_or(u64::MAX);
         let mut build = Duration::ZERO;
         let mut model = |phase| {
             let began = Instant::now();
-            let model = Published::new(joint, room, copies, task.workspace, memory, phase);
+            let model = Published::new(task, room, memory, phase);
             build += began.elapsed();
             model
         };
