@@ -169,8 +169,11 @@ impl Graph {
         for tensor in &self.tensors {
             self.nodes[tensor.producer].must |= tensor.result;
         }
-        for at in (0..self.nodes.len()).rev().filter(|&at| self.nodes[at].must).collect::<Vec<_>>() {
-            self.require(at);
+        // Whoever must run needs others to have run, which come before.
+        for at in (0..self.nodes.len()).rev() {
+            if self.nodes[at].must {
+                self.nodes[at].needs.clone().into_iter().for_each(|need| self.nodes[need].must = true);
+            }
         }
         self.path = self.longest_path();
         let mut place = vec![None; self.nodes.len()];
@@ -187,19 +190,6 @@ impl Graph {
             self.nodes[at].before = before;
             for need in self.nodes[at].needs.clone() {
                 self.nodes[need].before = self.nodes[need].before.min(before);
-            }
-        }
-    }
-
-    /// Whoever must run needs others to have run.
-    fn require(&mut self, at: usize) {
-        let mut open = vec![at];
-        while let Some(at) = open.pop() {
-            self.nodes[at].must = true;
-            for need in self.nodes[at].needs.clone() {
-                if !self.nodes[need].must {
-                    open.push(need);
-                }
             }
         }
     }
