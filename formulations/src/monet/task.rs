@@ -207,8 +207,7 @@ impl Staged for Task<'_> {
         if effort.clock.has_less_than(2 * lifting) {
             return Ok(());
         }
-        let clock = effort.clock.left().map_or(effort.clock, |left| effort.clock.at_most(left.saturating_sub(lifting)));
-        let effort = Effort { clock, ..effort };
+        let effort = Effort { clock: effort.clock.without(lifting), ..effort };
         let mut best: Option<Plan> = None;
         let mut take = |plan: Plan| {
             if self.fits(&plan) && best.as_ref().is_none_or(|best| plan.time() < best.time()) {

@@ -52,6 +52,12 @@ impl Clock {
         Self::start(self.left().map(|left| left.saturating_sub(left / parts.max(1))))
     }
 
+    /// A clock that starts now with what is left but so much.
+    #[must_use]
+    pub fn without(&self, time: Duration) -> Self {
+        Self::start(self.left().map(|left| left.saturating_sub(time)))
+    }
+
     /// A clock that starts now with what is left, or with less.
     #[must_use]
     pub fn at_most(&self, time: Duration) -> Self {
