@@ -4,7 +4,7 @@
 use remat_core::Instance;
 use remat_core::format::Phase;
 
-use crate::staged::graph::undominated;
+use crate::staged::graph::{ascending, undominated};
 
 /// One implementation of an operator.
 #[derive(Clone, Debug)]
@@ -125,9 +125,7 @@ impl Graph {
                 .filter(|&at| !operator.implementations[at].recompute || operator.updates_state && !once)
                 .map(|at| {
                     let way = &operator.implementations[at];
-                    let mut reads: Vec<usize> = way.reads.iter().filter_map(|id| number[id.index()]).collect();
-                    reads.sort_unstable();
-                    reads.dedup();
+                    let reads = ascending(way.reads.iter().filter_map(|id| number[id.index()]));
                     let mut makes: Vec<usize> = operator.makes(at).filter_map(|id| number[id.index()]).collect();
                     makes.sort_unstable();
                     let shared = way.in_place.map_or(0, |pair| instance.tensor(pair.output).bytes);
@@ -151,9 +149,7 @@ impl Graph {
             let must = operator.phase == Phase::Backward || operator.updates_state;
             let needs = needs(&graph.tensors, &ways);
             let updates_state = operator.updates_state;
-            let mut reads: Vec<usize> = ways.iter().flat_map(|way| &way.reads).copied().collect();
-            reads.sort_unstable();
-            reads.dedup();
+            let reads = ascending(ways.iter().flat_map(|way| &way.reads).copied());
             graph.nodes.push(Node { ways, once, updates_state, must, reads, needs, after: 0, before: 0 });
         }
         graph.connect();
@@ -227,9 +223,7 @@ impl Graph {
 fn needs(tensors: &[Made], ways: &[Way]) -> Vec<usize> {
     let mut common: Option<Vec<usize>> = None;
     for way in ways.iter().filter(|way| !way.recompute) {
-        let mut makers: Vec<usize> = way.reads.iter().map(|&tensor| tensors[tensor].producer).collect();
-        makers.sort_unstable();
-        makers.dedup();
+        let makers = ascending(way.reads.iter().map(|&tensor| tensors[tensor].producer));
         common = Some(match common {
             None => makers,
             Some(common) => common.into_iter().filter(|maker| makers.binary_search(maker).is_ok()).collect(),

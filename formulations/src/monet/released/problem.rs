@@ -11,7 +11,7 @@ use remat_core::{Instance, OperatorId, TensorId};
 
 use crate::method::SkipReason;
 use crate::monet::settings::Modes;
-use crate::staged::graph::undominated;
+use crate::staged::graph::{ascending, undominated};
 
 /// Bytes per unit of memory.
 pub const BYTE_UNIT: u64 = 1024;
@@ -111,10 +111,7 @@ pub struct Stage {
 impl Stage {
     /// Nodes that some variant reads, in order.
     pub fn reads(&self) -> Vec<usize> {
-        let mut reads: Vec<usize> = self.variants.iter().flat_map(|variant| variant.reads.iter().copied()).collect();
-        reads.sort_unstable();
-        reads.dedup();
-        reads
+        ascending(self.variants.iter().flat_map(|variant| variant.reads.iter().copied()))
     }
 }
 
@@ -300,12 +297,8 @@ impl Builder<'_> {
                 operator.file_id
             )));
         }
-        let mut inputs: Vec<usize> = Vec::new();
-        for read in operator.implementations.iter().flat_map(|way| &way.reads) {
-            inputs.extend(self.of_tensor.get(read));
-        }
-        inputs.sort_unstable();
-        inputs.dedup();
+        let reads = operator.implementations.iter().flat_map(|way| &way.reads);
+        let inputs = ascending(reads.filter_map(|read| self.of_tensor.get(read).copied()));
         let bytes: u64 = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
         let at = self.nodes.len();
         let over = self.over(operator, &first[0], &[], bytes, false);
@@ -464,9 +457,7 @@ impl Builder<'_> {
             };
             reads.push(node);
         }
-        reads.sort_unstable();
-        reads.dedup();
-        Ok(reads)
+        Ok(ascending(reads))
     }
 }
 
