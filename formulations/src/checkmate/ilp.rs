@@ -129,7 +129,7 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let strategy = context.parameters.get::<Strategy>();
     // As published there is no start.
     if strategy != Strategy::Plain {
-        offer_starts(context, task, &incumbent, context.parameters.get::<Start>(), clock)?;
+        offer_starts(context, &incumbent, context.parameters.get::<Start>(), clock)?;
     }
     let from = if strategy == Strategy::Lazy { Pass::Relaxed } else { Pass::Whole };
     let exact = (strategy != Strategy::Coarse).then_some(from).map(|from| {

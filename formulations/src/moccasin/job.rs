@@ -65,15 +65,13 @@ impl Job<'_> {
     /// Offers what is there to start from; words about what is not. As published nothing is, unless asked for.
     fn start(&self, incumbent: &Incumbent<'_, Task<'_>>, improved: bool) -> Result<String, MethodError> {
         if let Some(stages) = &self.given {
-            let (seed, clock) = (self.context.limits.seed, self.clock.share(3));
-            let effort =
-                Effort { round: 1, heat: 1.0, any: true, near: false, seed, clock, stop: incumbent.interrupt() };
+            let effort = Effort::of(incumbent, 1, 1.0, self.context.limits.seed, self.clock.share(3));
             self.task.improve(stages, effort, &mut |stages| incumbent.offer(stages).map(drop))?;
             return Ok(String::new());
         }
         match self.context.parameters.get::<Start>() {
             Start::Auto if !improved => Ok(String::new()),
-            start => offer_starts(self.context, self.task, incumbent, start, self.clock),
+            start => offer_starts(self.context, incumbent, start, self.clock),
         }
     }
 

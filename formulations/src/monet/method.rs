@@ -224,7 +224,7 @@ fn start(
     }
     // Its schedules are of this problem, too, so they are reported as they come.
     let beside = Incumbent::new(one, context.reporter, index, 0.0);
-    offer_starts(context, one, &beside, Start::Auto, clock.without(2 * task.lifting()))?;
+    offer_starts(context, &beside, Start::Auto, clock.without(2 * task.lifting()))?;
     let found = beside.best().and_then(|best| task.lift(&one.joint, &best));
     found.map_or(Ok(false), |found| incumbent.offer(found)).map(drop)
 }

@@ -188,8 +188,7 @@ impl Explorer {
         self.walks += 1;
         let clock = self.patience(usual_time(problem), clock);
         let seed = self.random.below(u32::MAX).into();
-        let any = incumbent.time().is_none();
-        let effort = Effort { round: 1 + self.walks, heat, any, near, seed, clock, stop: incumbent.interrupt() };
+        let effort = Effort { near, ..Effort::of(incumbent, 1 + self.walks, heat, seed, clock) };
         let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
         problem.improve(start, effort, &mut |solution| {
             let time = problem.time(&solution);

@@ -226,13 +226,9 @@ impl<'s, P: Staged> Refinement<'s, P> {
 
     /// Schedules from what a solution comes to.
     fn improve(&self, expanded: &P::Solution, clock: Clock) -> Result<(), MethodError> {
-        let (problem, incumbent) = (self.problem, self.incumbent);
         let seed = self.solving.seed.wrapping_add(self.round as u64);
-        let mut offer = |solution| incumbent.offer(solution).map(drop);
-        let stop = incumbent.interrupt();
-        let any = incumbent.time().is_none();
-        let effort = Effort { round: self.round, heat: 0.3, any, near: false, seed, clock: clock.share(3), stop };
-        problem.improve(expanded, effort, &mut offer)
+        let effort = Effort::of(self.incumbent, self.round, 0.3, seed, clock.share(3));
+        self.problem.improve(expanded, effort, &mut |solution| self.incumbent.offer(solution).map(drop))
     }
 
     /// Schedules without relaxations until a clock's time is up; without a time limit, so many tries.
