@@ -15,7 +15,7 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodErro
 use crate::search::clock::Clock;
 use crate::search::incumbent::Incumbent;
 use crate::search::refinement::bound_by_blocks;
-use crate::search::separation::{Relaxation, Solver, Solving, failed};
+use crate::search::separation::{Relaxation, Solver, Solving};
 use crate::staged::joint::supports;
 use crate::staged::task::Task;
 use crate::{setting, settings};
@@ -160,6 +160,6 @@ pub(super) fn relax<'t>(
         Relaxed::Reduced => Linear::Staged(task.whole()),
     };
     let mut request = Request { relaxation: true, lp_algorithm, ..solving.request(&clock) };
-    let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
+    let outcome = solving.solver.solve(linear.model(), &mut request)?;
     Ok((linear, outcome))
 }

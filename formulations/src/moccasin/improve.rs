@@ -172,8 +172,7 @@ impl Search<'_, '_> {
             hint: &hint,
             interrupt: Some(self.incumbent.interrupt()),
         };
-        let outcome = self.constraints.solve(&blocks.model, &request);
-        let outcome = outcome.map_err(|error| MethodError::Internal(error.to_string()))?;
+        let outcome = self.constraints.solve(&blocks.model, &request)?;
         if outcome.stop == Stop::Error {
             return Err(MethodError::Internal(format!("{}: {}", outcome.solver, outcome.raw_status)));
         }

@@ -53,7 +53,7 @@ impl Job<'_> {
         }
         // The linear relaxation and neighbourhoods are HiGHS's, whatever solves the constraint program.
         let limits = context.limits;
-        let solver = remat_solvers::backend("highs").map_err(|error| MethodError::Internal(error.to_string()))?;
+        let solver = remat_solvers::backend("highs")?;
         let solving = Solving { solver, threads: limits.threads, seed: limits.seed };
         // Bounds of another order prove nothing here.
         let both = context.parameters.get::<Bounds>() == Bounds::Both;
@@ -84,8 +84,7 @@ impl Job<'_> {
             hint,
             interrupt: None,
         };
-        let outcome = self.solver.solve(&published.model, &request);
-        outcome.map_err(|error| MethodError::Internal(error.to_string()))
+        Ok(self.solver.solve(&published.model, &request)?)
     }
 
     /// Both phases of the paper.

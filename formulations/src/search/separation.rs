@@ -81,13 +81,15 @@ impl Solving {
     /// # Errors
     /// The solver refuses it.
     pub fn session(&self, model: &Model) -> Result<Counting, MethodError> {
-        Counting::new(self.solver, model).map_err(|error| failed(&error))
+        Ok(Counting::new(self.solver, model)?)
     }
 }
 
 /// A solver that refuses is a slip of the method or of its parameters.
-pub fn failed(error: &SolverError) -> MethodError {
-    MethodError::Internal(error.to_string())
+impl From<SolverError> for MethodError {
+    fn from(error: SolverError) -> Self {
+        Self::Internal(error.to_string())
+    }
 }
 
 /// Follows a separation.
@@ -179,7 +181,7 @@ pub fn separate<R: Relaxation>(
             ..solving.request(&terms.clock)
         };
         let granted = request.time.unwrap_or(Duration::MAX);
-        let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+        let outcome = session.solve(&mut request)?;
         spent += Duration::from_secs_f64(outcome.solve_seconds).min(granted);
         let ended = |outcome| Ok(Separated { outcome, solves, solving: spent });
         if outcome.stop == Stop::Infeasible {
@@ -203,7 +205,7 @@ pub fn separate<R: Relaxation>(
         if rows.is_empty() {
             pass = Pass::Whole;
         } else {
-            session.add_rows(&rows).map_err(|error| failed(&error))?;
+            session.add_rows(&rows)?;
         }
     }
 }
