@@ -141,7 +141,9 @@ pub trait Names {
     /// Name of a column, unique, without white space.
     fn column(&self, column: Column) -> String;
     /// Name of a row, likewise.
-    fn row(&self, row: Row) -> String;
+    fn row(&self, row: Row) -> String {
+        format!("c{}", row.0)
+    }
 }
 
 /// `x0, x1, ...` and `r0, r1, ...`.

@@ -7,9 +7,9 @@ use remat_core::Instance;
 
 use crate::checkmate::Workspace;
 use crate::checkmate::plain::Plain;
+use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Encoding, INTEGRALITY, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::method::{MethodError, SkipReason};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
@@ -28,11 +28,7 @@ pub fn encode<'a>(
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
     let (joint, workspace) = (Arc::new(Joint::new(instance)?), parameters.get::<Workspace>());
     let task = Task { instance, joint, budget, workspace, copies: None };
-    let least = task.joint.least_peak(task.workspace);
-    if let Some(budget) = budget.filter(|&budget| budget < least) {
-        let message = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
-        return Err(MethodError::Unsupported(SkipReason(message)));
-    }
+    task.supports_models()?;
     let plain = published.then(|| Plain::new(&task.joint, task.budget, task.workspace));
     let answer = {
         let task = task.clone();

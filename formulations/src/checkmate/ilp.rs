@@ -13,7 +13,7 @@ use crate::method::parameters::Parameters;
 use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodError, SkipReason};
 use crate::search::clock::Clock;
 use crate::search::driver::{answer, search_or_solve};
-use crate::search::incumbent::Incumbent;
+use crate::search::incumbent::{Gap, Incumbent};
 use crate::search::problem::Staged;
 use crate::search::separation::{Pass, Solver, Solving};
 use crate::staged::joint::supports;
@@ -63,11 +63,6 @@ use crate::{setting, settings};
 /// Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization", `MLSys`
 /// 2020, sections 4.2 to 4.7.
 pub struct CheckmateIlp;
-
-setting! {
-    /// relative gap at which to stop, in parts per million of the time
-    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
-}
 
 setting! {
     /// plain: as published; reduced: equivalent and smaller; lazy: memory rows when violated; coarse: first blocks of stages
@@ -121,7 +116,7 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let strategy = context.parameters.get::<Strategy>();
     // As published there is no start.
     if strategy != Strategy::Plain {
-        offer_starts(context, task, &incumbent, context.parameters.get::<Start>(), clock)?;
+        offer_starts(context, &incumbent, context.parameters.get::<Start>(), clock)?;
     }
     let from = if strategy == Strategy::Lazy { Pass::Relaxed } else { Pass::Whole };
     let exact = (strategy != Strategy::Coarse).then_some(from).map(|from| {

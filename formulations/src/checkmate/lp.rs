@@ -15,7 +15,7 @@ use crate::method::{About, Answer, BudgetUse, Claim, Context, Method, MethodErro
 use crate::search::clock::Clock;
 use crate::search::incumbent::Incumbent;
 use crate::search::refinement::bound_by_blocks;
-use crate::search::separation::{Relaxation, Solver, Solving, failed};
+use crate::search::separation::{Relaxation, Solver, Solving};
 use crate::staged::joint::supports;
 use crate::staged::task::Task;
 use crate::{setting, settings};
@@ -125,14 +125,11 @@ pub(super) fn relax<'t>(
 ) -> Result<(Linear<'t>, Outcome), MethodError> {
     let task = incumbent.judge;
     let linear = match formulation {
-        Relaxed::Blocks => {
-            let blocks = bound_by_blocks(incumbent, solving, clock)?;
-            return Ok((blocks.relaxation, blocks.outcome));
-        }
+        Relaxed::Blocks => return bound_by_blocks(incumbent, solving, clock),
         Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
         Relaxed::Reduced => Linear::Staged(task.whole()),
     };
     let mut request = Request { relaxation: true, ..solving.request(&clock) };
-    let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
+    let outcome = solving.solver.solve(linear.model(), &mut request)?;
     Ok((linear, outcome))
 }

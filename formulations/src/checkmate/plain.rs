@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use remat_solvers::{Column, Kind, Model, Names, Row};
+use remat_solvers::{Column, Kind, Model, Names};
 
 use crate::search::incumbent::Kept;
 use crate::search::term::{Scale, Sum, Term};
@@ -241,8 +241,5 @@ impl Names for Plain {
         let (letter, stage, index, last) = self.labels[column.index()];
         let last = last.map(|last| format!("_{last}")).unwrap_or_default();
         format!("{letter}_{stage}_{index}{last}")
-    }
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
     }
 }

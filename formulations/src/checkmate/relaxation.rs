@@ -14,7 +14,7 @@ use crate::search::blocks::{Block, two};
 use crate::search::incumbent::Kept;
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::search::separation::{Pass, Relaxation};
-use crate::staged::anneal::{Plan, anneal, offering};
+use crate::staged::anneal::{anneal, moves, offering};
 use crate::staged::model::{self, Around};
 use crate::staged::prices;
 use crate::staged::repair::Repair;
@@ -72,8 +72,7 @@ impl Task<'_> {
 
     /// The exact model, whatever the number of runs.
     pub fn model(&self) -> model::Linear<'_> {
-        let graph = self.joint.graph(self.workspace);
-        model::Linear::exact(graph, graph.room(self.budget))
+        model::Linear::exact(self.joint.graph(self.workspace), self.budget)
     }
 
     /// The same with all of its memory rows.
@@ -129,12 +128,7 @@ impl Staged for Task<'_> {
         if self.meets(start) {
             offer(start.clone())?;
         } else if self.joint.len() <= REPAIRED && self.copies.is_none() {
-            let repair = Repair {
-                joint: &self.joint,
-                budget: self.budget_bytes(),
-                workspace: self.workspace,
-                clock: effort.clock,
-            };
+            let repair = Repair { task: self, clock: effort.clock };
             if let Some(repaired) = repair.improve(start) {
                 offer(repaired)?;
             }
@@ -143,12 +137,10 @@ impl Staged for Task<'_> {
             let effort = Effort { clock: effort.clock.share(2), ..effort };
             offering(offer, |better| prices::course(self, effort, number, better))?;
         }
-        let Plan { moves, initial, last } = Plan::of(&self.joint);
         // More from search to search.
-        let moves = (moves / 4) << effort.round.min(4);
-        let plan = Plan { moves, initial: initial * effort.heat, last };
+        let moves = (moves(&self.joint) / 4) << effort.round.min(4);
         let clock = if is_open.get() { effort.clock.share(2) } else { effort.clock };
-        offering(offer, |better| anneal(self, Effort { clock, ..effort }, plan, start, better))?;
+        offering(offer, |better| anneal(self, Effort { clock, ..effort }, moves, start, better))?;
         if is_open.get() {
             offering(offer, |better| prices::any(self, effort, better))?;
         }
@@ -161,7 +153,7 @@ impl Staged for Task<'_> {
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
         let graph = self.joint.graph(self.workspace);
-        self.limited(model::Linear::new(graph, graph.room(self.budget), blocks.to_vec()))
+        self.limited(model::Linear::new(graph, self.budget, blocks.to_vec()))
     }
 
     /// Whether an operator runs again twice in the block, which the relaxation counts once.
@@ -177,10 +169,10 @@ impl Staged for Task<'_> {
         self.limited(self.model())
     }
 
-    fn within(&self, around: &Stages, open: &Open) -> Option<Linear<'_>> {
+    fn within(&self, around: &Stages, open: &Open) -> Linear<'_> {
         let graph = self.joint.graph(self.workspace);
         let around = Around { kept: &around.kept(&self.joint), runs: &|stage| ways(around, stage), open };
-        Some(self.limited(model::Linear::within(graph, graph.room(self.budget), around)))
+        self.limited(model::Linear::within(graph, self.budget, around))
     }
 
     fn expand(&self, relaxation: &Linear<'_>, point: &[f64]) -> Option<Stages> {
@@ -211,8 +203,8 @@ impl Staged for Task<'_> {
         self.joint.values.len()
     }
 
-    fn is_free(&self, stage: usize, column: usize) -> bool {
-        self.joint.graph(self.workspace).forced(stage, column).is_none()
+    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
+        self.joint.graph(self.workspace).forced(stage, column)
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {

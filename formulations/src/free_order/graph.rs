@@ -4,7 +4,7 @@
 use remat_core::Instance;
 use remat_core::format::Phase;
 
-use crate::staged::graph::undominated;
+use crate::staged::graph::{ascending, undominated};
 
 /// One implementation of an operator.
 #[derive(Clone, Debug)]
@@ -125,9 +125,7 @@ impl Graph {
                 .filter(|&at| !operator.implementations[at].recompute || operator.updates_state && !once)
                 .map(|at| {
                     let way = &operator.implementations[at];
-                    let mut reads: Vec<usize> = way.reads.iter().filter_map(|id| number[id.index()]).collect();
-                    reads.sort_unstable();
-                    reads.dedup();
+                    let reads = ascending(way.reads.iter().filter_map(|id| number[id.index()]));
                     let mut makes: Vec<usize> = operator.makes(at).filter_map(|id| number[id.index()]).collect();
                     makes.sort_unstable();
                     let shared = way.in_place.map_or(0, |pair| instance.tensor(pair.output).bytes);
@@ -151,9 +149,7 @@ impl Graph {
             let must = operator.phase == Phase::Backward || operator.updates_state;
             let needs = needs(&graph.tensors, &ways);
             let updates_state = operator.updates_state;
-            let mut reads: Vec<usize> = ways.iter().flat_map(|way| &way.reads).copied().collect();
-            reads.sort_unstable();
-            reads.dedup();
+            let reads = ascending(ways.iter().flat_map(|way| &way.reads).copied());
             graph.nodes.push(Node { ways, once, updates_state, must, reads, needs, after: 0, before: 0 });
         }
         graph.connect();
@@ -169,8 +165,11 @@ impl Graph {
         for tensor in &self.tensors {
             self.nodes[tensor.producer].must |= tensor.result;
         }
-        for at in (0..self.nodes.len()).rev().filter(|&at| self.nodes[at].must).collect::<Vec<_>>() {
-            self.require(at);
+        // Whoever must run needs others to have run, which come before.
+        for at in (0..self.nodes.len()).rev() {
+            if self.nodes[at].must {
+                self.nodes[at].needs.clone().into_iter().for_each(|need| self.nodes[need].must = true);
+            }
         }
         self.path = self.longest_path();
         let mut place = vec![None; self.nodes.len()];
@@ -187,19 +186,6 @@ impl Graph {
             self.nodes[at].before = before;
             for need in self.nodes[at].needs.clone() {
                 self.nodes[need].before = self.nodes[need].before.min(before);
-            }
-        }
-    }
-
-    /// Whoever must run needs others to have run.
-    fn require(&mut self, at: usize) {
-        let mut open = vec![at];
-        while let Some(at) = open.pop() {
-            self.nodes[at].must = true;
-            for need in self.nodes[at].needs.clone() {
-                if !self.nodes[need].must {
-                    open.push(need);
-                }
             }
         }
     }
@@ -237,9 +223,7 @@ impl Graph {
 fn needs(tensors: &[Made], ways: &[Way]) -> Vec<usize> {
     let mut common: Option<Vec<usize>> = None;
     for way in ways.iter().filter(|way| !way.recompute) {
-        let mut makers: Vec<usize> = way.reads.iter().map(|&tensor| tensors[tensor].producer).collect();
-        makers.sort_unstable();
-        makers.dedup();
+        let makers = ascending(way.reads.iter().map(|&tensor| tensors[tensor].producer));
         common = Some(match common {
             None => makers,
             Some(common) => common.into_iter().filter(|maker| makers.binary_search(maker).is_ok()).collect(),

@@ -9,7 +9,7 @@ pub mod model;
 pub mod points;
 
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use remat_core::liveness::{Compute, with_liveness};
 use remat_core::{Instance, Schedule};
@@ -20,12 +20,10 @@ use crate::free_order::graph::Graph;
 use crate::free_order::model::{Chosen, Intervals};
 use crate::free_order::points::{Turn, finer, first_points, leave_buffers, middles, turns};
 use crate::method::parameters::Parameters;
-use crate::method::report::Progress as Report;
-use crate::method::{
-    About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
-};
+use crate::method::{About, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason};
 use crate::search::clock::{Clock, Pace};
-use crate::search::incumbent::{TOLERANCE, proves, refuted};
+use crate::search::driver::{Ended, answer};
+use crate::search::incumbent::{Incumbent, Judge, TOLERANCE};
 use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solver, Solving, Terms, separate};
 use crate::settings;
 use crate::staged::joint::is_within_reach;
@@ -129,45 +127,65 @@ impl Method for FreeOrderBound {
         let graph = Graph::new(context.instance);
         let fitting = Fitting::new(context.instance).ok();
         context.answer_each(|index, budget| {
-            let clock = Clock::start(context.limits.time);
-            Search {
-                context,
-                index,
+            let began = Instant::now();
+            let orders = Orders { graph: &graph, budget: budget.unwrap_or(graph.most_bytes()) };
+            let incumbent = Incumbent::new(&orders, context.reporter, index, 0.0);
+            let search = Search {
+                instance: context.instance,
                 graph: &graph,
+                incumbent: &incumbent,
                 fitting: fitting.as_ref(),
                 solving,
-                clock,
-                bound: graph.least_time(),
+                clock: Clock::start(context.limits.time),
                 part: COARSE,
-                found: None,
                 note: String::new(),
-            }
-            .run(budget)
+            };
+            answer(&incumbent, budget, search.run()?, Duration::ZERO, began.elapsed())
         });
         Ok(())
     }
 }
 
+/// Legal schedules within a budget.
+struct Orders<'s> {
+    graph: &'s Graph,
+    budget: u64,
+}
+
+impl Judge for Orders<'_> {
+    type Solution = (Schedule, Claimed);
+
+    fn least_time(&self) -> u64 {
+        self.graph.least_time()
+    }
+
+    fn time(&self, (_, claimed): &Self::Solution) -> u64 {
+        claimed.time
+    }
+
+    fn admit(&self, solution: &Self::Solution) -> Result<Result<Self::Solution, String>, MethodError> {
+        let bytes = solution.1.peak_bytes;
+        Ok(if bytes <= self.budget { Ok(solution.clone()) } else { Err(format!("it needs {bytes}")) })
+    }
+}
+
 /// The search for the bound of one budget.
 struct Search<'s, 'c> {
-    context: &'s Context<'c>,
-    index: usize,
+    instance: &'s Instance,
     graph: &'s Graph,
+    incumbent: &'s Incumbent<'s, Orders<'s>>,
     /// None where the instance has more than `fastsa` knows.
     fitting: Option<&'s Fitting<'c>>,
     solving: Solving,
     clock: Clock,
-    bound: u64,
     /// Which part of the bound a relaxation may leave open.
     part: f64,
-    /// A schedule within the budget.
-    found: Option<(Schedule, Claimed)>,
     note: String,
 }
 
 impl<'g> Follower<Intervals<'g>> for Search<'_, '_> {
     fn gap(&self) -> f64 {
-        self.part * self.bound as f64
+        self.part * self.incumbent.bound() as f64
     }
 
     fn start(&self, _: &Intervals<'g>) -> Option<Vec<f64>> {
@@ -175,8 +193,9 @@ impl<'g> Follower<Intervals<'g>> for Search<'_, '_> {
     }
 
     fn hear(&mut self, relaxation: &Intervals<'g>, event: &Progress<'_>) -> ControlFlow<()> {
-        event.bound.into_iter().for_each(|bound| self.raise(relaxation, bound));
-        if self.context.reporter.wants_more(self.index) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        event.bound.into_iter().for_each(|bound| self.incumbent.raise(relaxation.bound(bound)));
+        self.incumbent.hear();
+        self.incumbent.flow()
     }
 
     fn solved(
@@ -185,92 +204,68 @@ impl<'g> Follower<Intervals<'g>> for Search<'_, '_> {
         outcome: &Outcome,
         _: Pass,
     ) -> Result<ControlFlow<()>, MethodError> {
-        outcome.dual_bound.into_iter().for_each(|bound| self.raise(relaxation, bound));
+        outcome.dual_bound.into_iter().for_each(|bound| self.incumbent.raise(relaxation.bound(bound)));
         Ok(ControlFlow::Continue(()))
     }
 }
 
 impl Search<'_, '_> {
-    fn raise(&mut self, relaxation: &Intervals<'_>, objective: f64) {
-        let bound = relaxation.bound(objective);
-        if bound > self.bound {
-            self.bound = bound;
-            self.context.reporter.report(self.index, Report::bound(bound));
-        }
-    }
-
-    /// Whether the schedule that was found is the best of all.
-    fn is_proved(&self) -> bool {
-        self.found.as_ref().is_some_and(|found| proves(self.bound, found.1.time))
-    }
-
     /// Takes a legal schedule if it is within the budget and faster than what was found; whether it is within the budget.
-    fn offer(&mut self, budget: u64, schedule: Schedule, claimed: Claimed) -> bool {
-        let fits = claimed.peak_bytes <= budget;
-        if fits && self.found.as_ref().is_none_or(|found| claimed.time < found.1.time) {
-            self.context.reporter.report(self.index, Report::incumbent(schedule.clone(), claimed));
-            self.found = Some((schedule, claimed));
+    fn offer(&self, schedule: Schedule, claimed: Claimed) -> Result<bool, MethodError> {
+        let fits = claimed.peak_bytes <= self.incumbent.judge.budget;
+        if fits {
+            self.incumbent.offer((schedule, claimed))?;
         }
-        fits
+        Ok(fits)
     }
 
     /// Takes what a solution runs if that is a legal schedule within the budget, in some order; whether it is, and takes as long
     /// as the solution. If it is not, takes what fits and runs nearly the same.
-    fn take(&mut self, budget: u64, turns: &[Vec<Turn>]) -> bool {
-        let instance = self.context.instance;
+    fn take(&self, turns: &[Vec<Turn>]) -> Result<bool, MethodError> {
+        let (instance, budget) = (self.instance, self.incumbent.judge.budget);
         let mut runs: Vec<Chosen> = turns.iter().flatten().map(|turn| turn.run).collect();
         let as_solved = leave_buffers(self.graph, &mut runs);
         let implementation = |run: &Chosen| self.graph.nodes[run.at].ways[run.way].implementation;
         let computes: Vec<Compute> = runs.iter().map(|run| (instance.order()[run.at], implementation(run))).collect();
         let schedule = with_liveness(instance, &computes);
         // In this order a run may lack what it reads.
-        let Ok(claimed) = Claimed::simulated(instance, &schedule) else { return false };
+        let Ok(claimed) = Claimed::simulated(instance, &schedule) else { return Ok(false) };
         let Some(fitting) = self.fitting.filter(|_| claimed.peak_bytes > budget) else {
-            return self.offer(budget, schedule, claimed) && as_solved;
+            return Ok(self.offer(schedule, claimed)? && as_solved);
         };
         let seed = self.solving.seed;
         let anneal = |changes, schedule| fitting.anneal(changes, schedule, budget, self.clock.share(FITTING), seed);
-        let Some((schedule, claimed)) = anneal(Changes::Order, (&schedule, claimed)) else { return false };
+        let Some((schedule, claimed)) = anneal(Changes::Order, (&schedule, claimed)) else { return Ok(false) };
         if claimed.peak_bytes <= budget {
-            return self.offer(budget, schedule, claimed) && as_solved;
+            return Ok(self.offer(schedule, claimed)? && as_solved);
         }
         if let Some((schedule, claimed)) = anneal(Changes::Runs, (&schedule, claimed)) {
-            self.offer(budget, schedule, claimed);
+            self.offer(schedule, claimed)?;
         }
-        false
+        Ok(false)
     }
 
-    fn run(mut self, budget: Option<u64>) -> Result<Answer, MethodError> {
-        let began = Instant::now();
-        let bytes = budget.unwrap_or(self.graph.most_bytes());
+    fn run(mut self) -> Result<Ended, MethodError> {
         let stop = match () {
-            () if self.graph.base_bytes > bytes => Stop::Infeasible,
+            () if self.graph.base_bytes > self.incumbent.judge.budget => Stop::Infeasible,
             () if self.graph.path.is_empty() => {
-                self.take(bytes, &[]);
+                self.take(&[])?;
                 Stop::Optimal
             }
-            () => self.refine(bytes)?,
+            () => self.refine()?,
         };
         if stop == Stop::Infeasible {
-            refuted(self.found.as_ref().map(|found| found.1.time), &self.note)?;
+            self.incumbent.refuted(&self.note)?;
         }
-        let termination = match stop {
-            _ if self.is_proved() => Termination::Optimal,
-            Stop::Optimal | Stop::GapReached | Stop::NodeLimit if self.found.is_some() => Termination::Feasible,
-            Stop::Optimal | Stop::GapReached | Stop::NodeLimit => Termination::NotFound,
-            stop => stop.into(),
-        };
-        let lower_bound = (termination != Termination::Infeasible).then_some(self.bound);
-        let (schedule, claimed) = self.found.unzip();
-        let answer = Answer { lower_bound, solve: began.elapsed(), ..Answer::without_schedule(budget, termination) };
-        Ok(Answer { schedule, claimed, note: self.note, ..answer })
+        // Nodes are limited round by round, which leaves the question open.
+        Ok(Ended { stop: Some(stop).filter(|&stop| stop != Stop::NodeLimit), note: self.note })
     }
 
     /// Raises the bound with more and more points until the solution fits as it stands or the time is up.
-    fn refine(&mut self, budget: u64) -> Result<Stop, MethodError> {
-        let graph = self.graph;
+    fn refine(&mut self) -> Result<Stop, MethodError> {
+        let (graph, budget) = (self.graph, self.incumbent.judge.budget);
         let mut points = first_points(graph);
-        let mut pace = Pace::of_models();
+        let mut pace = Pace::OF_MODELS;
         let mut nodes = NODES;
         loop {
             let size = (points.len() + 1) * (graph.tensors.len() + graph.nodes.len());
@@ -301,7 +296,7 @@ impl Search<'_, '_> {
             if !limited && !matches!(outcome.stop, Stop::Optimal | Stop::GapReached) {
                 // What was cut short may have come to a schedule all the same.
                 if let Some(values) = &outcome.incumbent {
-                    self.take(budget, &turns(graph, &relaxation, values));
+                    self.take(&turns(graph, &relaxation, values))?;
                 }
                 return Ok(outcome.stop);
             }
@@ -311,8 +306,8 @@ impl Search<'_, '_> {
             nodes = nodes.saturating_mul(2);
             let Some(values) = &outcome.incumbent else { continue };
             let turns = turns(graph, &relaxation, values);
-            let fits = self.take(budget, &turns);
-            if self.is_proved() {
+            let fits = self.take(&turns)?;
+            if self.incumbent.is_optimal() {
                 return Ok(Stop::Optimal);
             }
             let mut more = Vec::new();

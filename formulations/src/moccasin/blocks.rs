@@ -70,12 +70,7 @@ impl<'a> Blocks<'a> {
             workspace: task.workspace,
             there: BTreeMap::new(),
             maxima: Vec::new(),
-            time_unit: joint
-                .operators
-                .iter()
-                .filter_map(|o| o.again.as_ref())
-                .fold(0, |unit, run| gcd(unit, run.time))
-                .max(1),
+            time_unit: time_unit(joint),
         };
         blocks.variables();
         blocks.copies(task.copies);
@@ -122,18 +117,12 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    fn keep_term(&mut self, start: usize, at: usize) -> Term {
-        let value = &self.joint.values[at];
-        if start == self.joint.len() {
-            return if value.result { Term::One } else { Term::Zero };
+    fn keep_term(&mut self, start: usize, value: usize) -> Term {
+        match self.joint.graph(self.workspace).forced(start, value) {
+            Some(true) => Term::One,
+            Some(false) => Term::Zero,
+            None => Term::Literal(self.model.boolean().into()),
         }
-        if start <= value.producer || start > value.last_use {
-            return Term::Zero;
-        }
-        if self.joint.must_keep(start, at) {
-            return Term::One;
-        }
-        Term::Literal(self.model.boolean().into())
     }
 
     /// At most C runs of each operator.
@@ -363,6 +352,13 @@ pub fn gcd(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { gcd(right, left % right) }
 }
 
-fn whole(number: u64) -> i64 {
+/// The largest time of which all later runs take a multiple.
+pub fn time_unit(joint: &Joint) -> u64 {
+    let again = joint.operators.iter().filter_map(|operator| operator.again.as_ref());
+    again.fold(0, |unit, run| gcd(unit, run.time)).max(1)
+}
+
+/// A number that is small enough.
+pub fn whole(number: u64) -> i64 {
     i64::try_from(number).expect("sums of times and sizes stay below 2^63")
 }

@@ -1,18 +1,20 @@
 //! The published model for `bench export` and `bench lift`.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use remat_core::Instance;
 use remat_solvers::cp::proto::model_message;
 
 use crate::checkmate::Workspace;
+use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Decoded, Encoding, Format};
 use crate::method::parameters::Parameters;
-use crate::method::{MethodError, SkipReason};
 use crate::moccasin::Copies;
 use crate::moccasin::published::{Memory, Phase, Published};
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
+use crate::staged::task::Task;
 
 /// The model for one budget.
 ///
@@ -23,36 +25,25 @@ pub fn encode<'a>(
     parameters: &Parameters,
     budget: Option<u64>,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let joint = Joint::new(instance)?;
-    let workspace = parameters.get::<Workspace>();
-    let store_all = Stages::store_all(&joint).claim(&joint, workspace).peak_bytes;
-    // More than store-all needs is of no use to anything.
-    let budget = budget.map_or(store_all, |budget| budget.min(store_all));
-    let least = joint.least_peak(workspace);
-    if budget < least {
-        let message = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
-        return Err(MethodError::Unsupported(SkipReason(message)));
-    }
-    let (memory, copies) = (parameters.get::<Memory>(), parameters.get::<Copies>());
-    Ok(Box::new(Exchange { instance, joint, budget, copies, workspace, memory }))
+    let (joint, workspace) = (Arc::new(Joint::new(instance)?), parameters.get::<Workspace>());
+    let task = Task { instance, joint, budget, workspace, copies: Some(parameters.get::<Copies>()) };
+    task.supports_models()?;
+    Ok(Box::new(Exchange { task, memory: parameters.get::<Memory>() }))
 }
 
 /// Phase 2 of a budget, which is a matter of running phase 1, with what it is made from: CP-SAT's protocol buffer as text,
 /// and the way back from a response to a schedule.
 struct Exchange<'a> {
-    instance: &'a Instance,
-    joint: Joint,
-    budget: u64,
-    copies: u64,
-    workspace: bool,
+    task: Task<'a>,
     memory: Memory,
 }
 
 impl Exchange<'_> {
     fn model(&self) -> Published<'_> {
-        // The budget is at least what one operator needs.
-        let room = self.budget - self.joint.base_bytes;
-        Published::new(&self.joint, (room, room), self.copies, self.workspace, self.memory, Phase::Duration)
+        // More than store-all needs is of no use to anything, and the budget is at least what one operator needs.
+        let store_all = self.task.claim(&Stages::store_all(&self.task.joint)).peak_bytes;
+        let room = self.task.budget_bytes().min(store_all) - self.task.joint.base_bytes;
+        Published::new(&self.task, (room, room), self.memory, Phase::Duration)
     }
 
     /// The stages that the text form of a `CpSolverResponse` says.
@@ -103,7 +94,7 @@ impl Encoding for Exchange<'_> {
         let stages = self.lift(text).map_err(DecodeError::Response)?;
         let status =
             text.lines().find_map(|line| line.trim().strip_prefix("status:")).map(|word| word.trim().to_owned());
-        let claimed = stages.claim(&self.joint, self.workspace);
-        Ok(Decoded { schedule: stages.schedule(self.instance, &self.joint), claimed, status })
+        let schedule = stages.schedule(self.task.instance, &self.task.joint);
+        Ok(Decoded { schedule, claimed: self.task.claim(&stages), status })
     }
 }

@@ -14,7 +14,7 @@ use crate::search::clock::{Clock, Pace};
 use crate::search::driver::{Ended, beside_explorers};
 use crate::search::incumbent::Incumbent;
 use crate::search::neighbourhoods::Explorer;
-use crate::search::problem::{Effort, Staged};
+use crate::search::problem::{Effort, Staged, improve_best};
 use crate::search::refinement::Refinement;
 use crate::search::separation::Solving;
 use crate::staged::stages::Stages;
@@ -80,7 +80,7 @@ pub fn search(
             largest: 0,
             conflicts: 0,
             rounds: 0,
-            pace: Pace::of_constraints(),
+            pace: Pace::OF_CONSTRAINTS,
             version: String::new(),
         };
         for (stage, position) in search.violated(&Stages::store_all(&task.joint)) {
@@ -123,16 +123,10 @@ impl Search<'_, '_> {
     /// Hard enough to be worth some time elsewhere: annealing, neighbourhoods, the linear relaxation.
     fn elsewhere(&mut self, time: Duration) -> Result<(), MethodError> {
         self.rounds += 1;
-        let (task, incumbent) = (self.task, self.incumbent);
+        let incumbent = self.incumbent;
         let seed = self.solving.seed.wrapping_add(self.rounds as u64);
-        let (clock, stop) = (self.clock.at_most(time), incumbent.interrupt());
-        let any = incumbent.time().is_none();
-        let effort = |heat| Effort { round: self.rounds, heat, any, near: false, seed, clock, stop };
-        let mut offer = |stages| incumbent.offer(stages).map(drop);
-        match incumbent.best() {
-            Some(best) => task.improve(&best, effort(0.2), &mut offer)?,
-            None => task.improve(&Stages::store_all(&task.joint), effort(1.0), &mut offer)?,
-        }
+        let effort = Effort::of(incumbent, self.rounds, 0.2, seed, self.clock.at_most(time));
+        improve_best(incumbent, effort)?;
         if self.both && !incumbent.is_done() {
             // A third of what is left at first; later rounds have their bounds from here too.
             let clock = if self.rounds == 1 { self.clock.share(3) } else { self.clock.at_most(time) };
@@ -141,11 +135,8 @@ impl Search<'_, '_> {
                 return Ok(());
             }
         }
-        let clock = self.clock.at_most(time);
-        while self.explorers == 0 && !incumbent.is_done() && !clock.is_over() {
-            if !self.explorer.step(incumbent, &Solving { threads: 1, ..self.solving }, clock)? {
-                break;
-            }
+        if self.explorers == 0 {
+            self.explorer.run(incumbent, &self.solving, self.clock.at_most(time))?;
         }
         Ok(())
     }
@@ -181,8 +172,7 @@ impl Search<'_, '_> {
             hint: &hint,
             interrupt: Some(self.incumbent.interrupt()),
         };
-        let outcome = self.constraints.solve(&blocks.model, &request);
-        let outcome = outcome.map_err(|error| MethodError::Internal(error.to_string()))?;
+        let outcome = self.constraints.solve(&blocks.model, &request)?;
         if outcome.stop == Stop::Error {
             return Err(MethodError::Internal(format!("{}: {}", outcome.solver, outcome.raw_status)));
         }

@@ -53,7 +53,7 @@ impl Job<'_> {
         }
         // The linear relaxation and neighbourhoods are HiGHS's, whatever solves the constraint program.
         let limits = context.limits;
-        let solver = remat_solvers::backend("highs").map_err(|error| MethodError::Internal(error.to_string()))?;
+        let solver = remat_solvers::backend("highs")?;
         let solving = Solving { solver, threads: limits.threads, seed: limits.seed };
         // Bounds of another order prove nothing here.
         let both = context.parameters.get::<Bounds>() == Bounds::Both;
@@ -65,15 +65,13 @@ impl Job<'_> {
     /// Offers what is there to start from; words about what is not. As published nothing is, unless asked for.
     fn start(&self, incumbent: &Incumbent<'_, Task<'_>>, improved: bool) -> Result<String, MethodError> {
         if let Some(stages) = &self.given {
-            let (seed, clock) = (self.context.limits.seed, self.clock.share(3));
-            let effort =
-                Effort { round: 1, heat: 1.0, any: true, near: false, seed, clock, stop: incumbent.interrupt() };
+            let effort = Effort::of(incumbent, 1, 1.0, self.context.limits.seed, self.clock.share(3));
             self.task.improve(stages, effort, &mut |stages| incumbent.offer(stages).map(drop))?;
             return Ok(String::new());
         }
         match self.context.parameters.get::<Start>() {
             Start::Auto if !improved => Ok(String::new()),
-            start => offer_starts(self.context, self.task, incumbent, start, self.clock),
+            start => offer_starts(self.context, incumbent, start, self.clock),
         }
     }
 
@@ -86,8 +84,7 @@ impl Job<'_> {
             hint,
             interrupt: None,
         };
-        let outcome = self.solver.solve(&published.model, &request);
-        outcome.map_err(|error| MethodError::Internal(error.to_string()))
+        Ok(self.solver.solve(&published.model, &request)?)
     }
 
     /// Both phases of the paper.
@@ -97,11 +94,10 @@ impl Job<'_> {
         let memory = self.context.parameters.get::<Memory>();
         let most = task.claim(&Stages::store_all(joint)).peak_bytes;
         let room = (task.budget_bytes() - joint.base_bytes, most - joint.base_bytes);
-        let copies = task.copies.unwrap_or(u64::MAX);
         let mut build = Duration::ZERO;
         let mut model = |phase| {
             let began = Instant::now();
-            let model = Published::new(joint, room, copies, task.workspace, memory, phase);
+            let model = Published::new(task, room, memory, phase);
             build += began.elapsed();
             model
         };

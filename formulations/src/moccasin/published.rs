@@ -3,10 +3,11 @@
 use remat_solvers::cp::model::{Event, IntervalParts};
 use remat_solvers::cp::{CpModel, Interval, Literal, Rule, Variable};
 
-use crate::moccasin::blocks::gcd;
+use crate::moccasin::blocks::{gcd, time_unit, whole};
 use crate::setting;
 use crate::staged::joint::{Joint, Run};
 use crate::staged::stages::Stages;
+use crate::staged::task::Task;
 
 setting! {
     /// how strategy=as-published states memory
@@ -49,21 +50,14 @@ fn event(stage: usize, position: usize) -> i64 {
 }
 
 impl<'a> Published<'a> {
-    /// Builds the model of a phase; `room` and `most` are what the budget and store-all leave beside what is
+    /// Builds the model of a phase of a task; `room` and `most` are what the budget and store-all leave beside what is
     /// there all the time.
-    pub fn new(
-        joint: &'a Joint,
-        (room, most): (u64, u64),
-        copies: u64,
-        workspace: bool,
-        memory: Memory,
-        phase: Phase,
-    ) -> Self {
+    pub fn new(task: &'a Task<'_>, (room, most): (u64, u64), memory: Memory, phase: Phase) -> Self {
+        let (joint, workspace) = (&*task.joint, task.workspace);
         let runs = || joint.operators.iter().flat_map(|operator| operator.again.iter().chain([&operator.first]));
         let sizes = joint.values.iter().map(|value| value.bytes).chain(runs().map(|run| run.transient(workspace)));
         let memory_unit = sizes.fold(0, gcd).max(1);
-        let time_unit =
-            joint.operators.iter().filter_map(|o| o.again.as_ref()).fold(0, |unit, run| gcd(unit, run.time)).max(1);
+        let time_unit = time_unit(joint);
         let mut model = CpModel::default();
         // Sizes are multiples of the unit, so the budget may be rounded down.
         let upper = if phase == Phase::Memory { most.max(room) } else { room } / memory_unit;
@@ -71,7 +65,7 @@ impl<'a> Published<'a> {
         let capacity = model.variable(whole(lower), whole(upper));
         let mut published =
             Self { joint, model, copies: vec![], ends: vec![], intervals: vec![], capacity, memory_unit, time_unit };
-        published.starts(usize::try_from(copies).unwrap_or(usize::MAX));
+        published.starts(task.copies.and_then(|copies| usize::try_from(copies).ok()).unwrap_or(usize::MAX));
         published.retention();
         published.transients(workspace);
         published.precedence();
@@ -280,8 +274,4 @@ impl<'a> Published<'a> {
 
 fn at_most(terms: Vec<(Variable, i64)>, upper: i64) -> Rule {
     Rule::Linear { terms, lower: i64::MIN, upper }
-}
-
-fn whole(number: u64) -> i64 {
-    i64::try_from(number).expect("sums of times and sizes stay below 2^63")
 }

@@ -9,7 +9,7 @@
 
 use crate::random::Random;
 use crate::search::incumbent::Kept;
-use crate::search::problem::Effort;
+use crate::search::problem::{Effort, Staged};
 use crate::staged::anneal::Price;
 
 /// Temperature at the end, in mean times of a run.
@@ -40,26 +40,16 @@ pub struct Step {
 }
 
 /// A grid of stages and columns in which what is kept decides the rest.
-pub trait Grid {
-    /// Number of stages.
-    fn stages(&self) -> usize;
-    /// Number of columns.
-    fn columns(&self) -> usize;
-    /// Whether a column must or must not be kept into a stage; none where that is free.
-    fn forced(&self, stage: usize, column: usize) -> Option<bool>;
+pub trait Grid: Staged {
     /// The cheapest way through a stage between two sets of kept columns, within the capacity or as near as can be; none
     /// where something would have to run that must not.
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step>;
     /// Whether something that runs in a stage may read or make a column, or counts it apart.
     fn touches(&self, stage: usize, runs: &[usize], column: usize) -> bool;
-    /// Columns that what makes a column reads, or that are made from it.
-    fn neighbours(&self, column: usize) -> Vec<usize>;
     /// A time that no way through a stage undercuts.
-    fn least_time(&self, stage: usize) -> f64;
+    fn least_time_of(&self, stage: usize) -> f64;
     /// Memory of a column.
     fn bytes(&self, column: usize) -> u64;
-    /// Memory that there is.
-    fn capacity(&self) -> u64;
     /// The mean time of a run.
     fn mean_time(&self) -> f64;
 }
@@ -67,7 +57,7 @@ pub trait Grid {
 /// The best of what is kept within the capacity that the search comes across in so many steps and completed stages at
 /// most, from some values kept; as `kept` says of each stage and one more. Its heat is a part of a run's mean time.
 pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_>) -> Option<Kept> {
-    settle(grid, &mut kept);
+    grid.settle(&mut kept);
     let mut search = Search::new(grid, kept, effort)?;
     let steps = steps.min(50 * grid.columns() * grid.stages());
     let is_over = |completed: usize| completed >= steps || effort.is_over();
@@ -87,15 +77,6 @@ pub fn anneal<G: Grid>(grid: &G, mut kept: Kept, steps: usize, effort: Effort<'_
         }
     }
     search.best.map(|best| best.1)
-}
-
-/// Keeps what must be kept, and drops what must not be.
-pub fn settle<G: Grid>(grid: &G, kept: &mut Kept) {
-    for (stage, row) in kept.iter_mut().enumerate() {
-        for (column, there) in row.iter_mut().enumerate() {
-            *there = grid.forced(stage, column).unwrap_or(*there);
-        }
-    }
 }
 
 /// A column in stages in which it is there after a move, or in none of them.
@@ -188,7 +169,7 @@ impl<'a, G: Grid> Search<'a, G> {
     /// What completing a stage anew may gain at most.
     fn most_gain(&self, stage: usize) -> f64 {
         let pass = &self.passes[stage];
-        self.energy_of(pass.time, pass.peak) - self.grid.least_time(stage)
+        self.energy_of(pass.time, pass.peak) - self.grid.least_time_of(stage)
     }
 
     /// Memory of a stage and of its widest ways after a move; none where it may be completed in another way then.
@@ -287,7 +268,7 @@ impl<'a, G: Grid> Search<'a, G> {
             let Some(&column) = near.get(self.below(near.len())) else { break };
             let is_exchanged = self.random.unit() < EXCHANGE;
             let is_there = was_flipped != is_exchanged;
-            let free = |stage: usize| self.grid.forced(stage, column).is_none();
+            let free = |stage: usize| self.grid.is_free(stage, column);
             let other = |stage: usize| free(stage) && self.kept[stage][column] != is_there;
             let from =
                 if is_exchanged { from } else { (1..=to).rev().take_while(|&at| other(at)).last().unwrap_or(to) };
@@ -312,7 +293,7 @@ impl<'a, G: Grid> Search<'a, G> {
         if stages < 2 {
             return None;
         }
-        let free = |stage: usize, column: usize| stage <= stages && grid.forced(stage, column).is_none();
+        let free = |stage: usize, column: usize| stage <= stages && grid.is_free(stage, column);
         // Half of the moves are about something that runs again.
         let again = self.random.unit() < 0.5;
         let stage = 1 + self.below(stages - 1);
@@ -350,13 +331,14 @@ impl<'a, G: Grid> Search<'a, G> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use remat_core::Instance;
     use remat_core::io::read_instance;
 
     use super::*;
     use crate::monet::plan::Plan;
-    use crate::monet::released::decisions::Decisions;
-    use crate::monet::released::grid::Walk;
+    use crate::monet::released;
     use crate::monet::released::problem::Problem;
     use crate::monet::settings::Modes;
     use crate::monet::task::Task;
@@ -368,7 +350,7 @@ mod tests {
     /// After moves at high temperature every stage is what completing it anew comes to, or worse: another way to run its
     /// operator may have become better unseen.
     fn stages_stay_complete<G: Grid>(grid: &G, mut kept: Kept) {
-        settle(grid, &mut kept);
+        grid.settle(&mut kept);
         let mut search = Search::new(grid, kept, Effort::alone(Clock::start(None), 7)).expect("can be completed");
         search.temperature = grid.mean_time();
         let mut shifted = 0;
@@ -409,11 +391,12 @@ mod tests {
 
     #[test]
     fn as_released_too() {
-        let problem = Problem::new(&instance("published/monet/p100-vgg16-176-all"), ALL).expect("supported");
+        let instance = instance("published/monet/p100-vgg16-176-all");
+        let problem = Arc::new(Problem::new(&instance, ALL).expect("supported"));
         for budget in [8 << 30, 12 << 30] {
-            let capacity = problem.capacity(Some(budget)).expect("more than what is always there");
-            let store_all = Decisions::store_all(&problem, capacity).expect("can be completed");
-            stages_stay_complete(&Walk { problem: &problem, capacity }, store_all.kept);
+            let task = released::task::Task::new(&instance, &problem, Some(budget));
+            let store_all = task.store_all().expect("can be completed");
+            stages_stay_complete(&task, store_all.kept);
         }
     }
 }

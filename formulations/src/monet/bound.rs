@@ -9,7 +9,7 @@ use crate::search::driver::Ended;
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
 use crate::search::refinement::bound_by_blocks;
-use crate::search::separation::{Pass, Relaxation, Solving, failed};
+use crate::search::separation::{Pass, Relaxation, Solving};
 
 /// A model so large is left as approximate as interior point leaves it.
 const LARGE: usize = 50_000;
@@ -20,8 +20,8 @@ const LARGE: usize = 50_000;
 /// The solver refuses.
 pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
     let task = incumbent.judge;
-    if !Pace::of_models().allows(task.stages() * task.columns(), &clock) {
-        let outcome = bound_by_blocks(incumbent, solving, clock)?.outcome;
+    if !Pace::OF_MODELS.allows(task.stages() * task.columns(), &clock) {
+        let (_, outcome) = bound_by_blocks(incumbent, solving, clock)?;
         let note = format!("{}: {}; relaxation over blocks; {}", outcome.solver, outcome.raw_status, outcome.size);
         return Ok(Ended { stop: Some(outcome.stop), note });
     }
@@ -32,7 +32,7 @@ pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: C
         let large = linear.model().nonzeros() > LARGE;
         let lp_algorithm = if large { LpAlgorithm::InteriorPoint } else { LpAlgorithm::Automatic };
         let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..solving.request(&clock) };
-        let outcome = solving.solver.solve(linear.model(), &mut request).map_err(|error| failed(&error))?;
+        let outcome = solving.solver.solve(linear.model(), &mut request)?;
         let note =
             format!("{}: {}; relaxation in {rounds} rounds; {}", outcome.solver, outcome.raw_status, outcome.size);
         let (Some(point), false) = (outcome.linear, outcome.stop == Stop::Infeasible) else {

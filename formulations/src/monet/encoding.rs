@@ -28,7 +28,7 @@ pub fn encode<'a>(
     }
     let graph = Graph::new(instance, modes(parameters));
     let (model, facts, names) = {
-        let mut linear = Linear::exact(&graph, graph.room(budget));
+        let mut linear = Linear::exact(&graph, budget);
         linear.add_all();
         if linear.has_hopeless_row() || budget.is_some_and(|budget| budget < graph.base_bytes) {
             return Err(hopeless(budget));

@@ -13,16 +13,15 @@ use crate::monet::bound::relax;
 use crate::monet::encoding::encode;
 use crate::monet::released;
 use crate::monet::released::problem::Problem;
-use crate::monet::settings::{Count, Gap, InPlace, Mode, Recompute, Strategy, modes};
+use crate::monet::settings::{Count, InPlace, Mode, Recompute, Strategy, modes};
 use crate::monet::task::Task;
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer, search_or_solve};
-use crate::search::incumbent::Incumbent;
+use crate::search::incumbent::{Gap, Incumbent};
 use crate::search::problem::Staged;
-use crate::search::separation::{Pass, Solver, Solving};
+use crate::search::separation::{Pass, Relaxation, Solver, Solving};
 use crate::staged::graph::Graph;
 use crate::staged::joint::{Joint, is_within_reach};
-use crate::staged::model::Linear;
 use crate::staged::stages::Stages;
 use crate::staged::starts::{Start, offer_starts};
 use crate::{settings, staged};
@@ -152,16 +151,7 @@ impl Method for Monet {
                     let store_all = task.store_all().filter(|store_all| task.fits(store_all));
                     store_all.map_or(Ok(false), |store_all| incumbent.offer(store_all)).map(drop)
                 };
-                let exact = |strategy| {
-                    let mut exact = released::relaxation::Linear::new(&problem, task.capacity);
-                    if strategy == Strategy::Plain {
-                        exact.add_all();
-                    } else {
-                        exact.add_usual();
-                    }
-                    exact
-                };
-                solve(context, index, budget, &task, solving, from, exact)
+                solve(context, index, budget, &task, solving, from)
             });
             return Ok(());
         }
@@ -174,14 +164,7 @@ impl Method for Monet {
             let one = joint.as_ref().map(|joint| one(context.instance, joint, budget));
             let task = Task { instance: context.instance, graph: &graph, budget, one };
             let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, index, &task, incumbent);
-            let exact = |strategy| {
-                let mut exact = Linear::exact(&graph, task.room());
-                if strategy == Strategy::Plain {
-                    exact.add_all();
-                }
-                exact
-            };
-            solve(context, index, budget, &task, solving, from, exact)
+            solve(context, index, budget, &task, solving, from)
         });
         Ok(())
     }
@@ -225,8 +208,7 @@ fn start(
     }
     // Its schedules are of this problem, too, so they are reported as they come.
     let beside = Incumbent::new(one, context.reporter, index, 0.0);
-    let clock = clock.left().map_or(clock, |left| clock.at_most(left.saturating_sub(2 * task.lifting())));
-    offer_starts(context, one, &beside, Start::Auto, clock)?;
+    offer_starts(context, &beside, Start::Auto, clock.without(2 * task.lifting()))?;
     let found = beside.best().and_then(|best| task.lift(&one.joint, &best));
     found.map_or(Ok(false), |found| incumbent.offer(found)).map(drop)
 }
@@ -239,7 +221,6 @@ fn solve<'p, P: Staged>(
     task: &'p P,
     solving: Solving,
     start: impl FnOnce(&Incumbent<'p, P>) -> Result<(), MethodError>,
-    exact: impl FnOnce(Strategy) -> P::Relaxation<'p>,
 ) -> Result<Answer, MethodError> {
     let (clock, began) = (Clock::start(context.limits.time), Instant::now());
     let gap = context.parameters.get::<Gap>() as f64 * 1e-6;
@@ -251,7 +232,14 @@ fn solve<'p, P: Staged>(
     }
     let strategy = context.parameters.get::<Strategy>();
     let from = if strategy == Strategy::Plain { Pass::Whole } else { Pass::Relaxed };
-    let exact = (strategy != Strategy::Coarse).then_some((from, || exact(strategy)));
+    let exact = || {
+        let mut exact = task.exact();
+        if strategy == Strategy::Plain {
+            exact.complete();
+        }
+        exact
+    };
+    let exact = (strategy != Strategy::Coarse).then_some((from, exact));
     let (ended, build) = search_or_solve(&incumbent, exact, solving, clock)?;
     worded(&incumbent, budget, ended, build, began.elapsed().saturating_sub(build))
 }

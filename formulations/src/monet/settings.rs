@@ -37,8 +37,3 @@ setting! {
     /// over blocks of stages, refined, beside neighbourhoods of the best schedule, then lazy
     pub enum Strategy("strategy") = Coarse { Plain = "plain", Lazy = "lazy", Coarse = "coarse" }
 }
-
-setting! {
-    /// relative gap at which to stop, in parts per million of the time
-    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
-}

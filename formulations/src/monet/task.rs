@@ -42,11 +42,6 @@ impl Task<'_> {
         self.budget.unwrap_or(u64::MAX)
     }
 
-    /// What the budget leaves beside what is always there.
-    pub fn room(&self) -> u64 {
-        self.graph.room(self.budget)
-    }
-
     /// Whether a whole schedule takes more than some milliseconds.
     pub fn is_large(&self) -> bool {
         self.graph.len() * self.graph.values.len() > LARGE
@@ -212,8 +207,7 @@ impl Staged for Task<'_> {
         if effort.clock.has_less_than(2 * lifting) {
             return Ok(());
         }
-        let clock = effort.clock.left().map_or(effort.clock, |left| effort.clock.at_most(left.saturating_sub(lifting)));
-        let effort = Effort { clock, ..effort };
+        let effort = Effort { clock: effort.clock.without(lifting), ..effort };
         let mut best: Option<Plan> = None;
         let mut take = |plan: Plan| {
             if self.fits(&plan) && best.as_ref().is_none_or(|best| plan.time() < best.time()) {
@@ -255,7 +249,7 @@ impl Staged for Task<'_> {
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
-        Linear::new(self.graph, self.room(), blocks.to_vec())
+        Linear::new(self.graph, self.budget, blocks.to_vec())
     }
 
     fn costs_more(&self, linear: &Linear<'_>, point: &[f64], plan: &Plan, block: usize) -> bool {
@@ -267,12 +261,12 @@ impl Staged for Task<'_> {
     }
 
     fn exact(&self) -> Linear<'_> {
-        Linear::exact(self.graph, self.room())
+        Linear::exact(self.graph, self.budget)
     }
 
-    fn within(&self, around: &Plan, open: &Open) -> Option<Linear<'_>> {
+    fn within(&self, around: &Plan, open: &Open) -> Linear<'_> {
         let around = Around { kept: &around.kept, runs: &|stage| around.passes[stage].runs.clone(), open };
-        Some(Linear::within(self.graph, self.room(), around))
+        Linear::within(self.graph, self.budget, around)
     }
 
     fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Plan> {
@@ -293,8 +287,8 @@ impl Staged for Task<'_> {
         self.graph.values.len()
     }
 
-    fn is_free(&self, stage: usize, column: usize) -> bool {
-        self.graph.forced(stage, column).is_none()
+    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
+        self.graph.forced(stage, column)
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {
@@ -314,18 +308,6 @@ impl Staged for Task<'_> {
 }
 
 impl Grid for Task<'_> {
-    fn stages(&self) -> usize {
-        self.graph.len()
-    }
-
-    fn columns(&self) -> usize {
-        self.graph.values.len()
-    }
-
-    fn forced(&self, stage: usize, column: usize) -> Option<bool> {
-        self.graph.forced(stage, column)
-    }
-
     fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
         let pass = through(self.graph, stage, now, next, self.budget_bytes()).ok()?;
         let later = pass.runs.iter().filter(|run| run.0 < stage);
@@ -341,20 +323,12 @@ impl Grid for Task<'_> {
         runs.iter().any(|&position| position == producer || reads(position))
     }
 
-    fn least_time(&self, stage: usize) -> f64 {
+    fn least_time_of(&self, stage: usize) -> f64 {
         self.graph.operators[stage].least_time() as f64
     }
 
     fn bytes(&self, column: usize) -> u64 {
         self.graph.values[column].bytes
-    }
-
-    fn neighbours(&self, column: usize) -> Vec<usize> {
-        self.graph.neighbours(column)
-    }
-
-    fn capacity(&self) -> u64 {
-        self.budget_bytes()
     }
 
     fn mean_time(&self) -> f64 {

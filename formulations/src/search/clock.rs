@@ -52,6 +52,12 @@ impl Clock {
         Self::start(self.left().map(|left| left.saturating_sub(left / parts.max(1))))
     }
 
+    /// A clock that starts now with what is left but so much.
+    #[must_use]
+    pub fn without(&self, time: Duration) -> Self {
+        Self::start(self.left().map(|left| left.saturating_sub(time)))
+    }
+
     /// A clock that starts now with what is left, or with less.
     #[must_use]
     pub fn at_most(&self, time: Duration) -> Self {
@@ -74,19 +80,11 @@ pub struct Pace {
 
 impl Pace {
     /// Linear models, by rows and columns of the grid over which they are stated: blocks or stages, times values.
-    pub fn of_models() -> Self {
-        Self { seconds: 2e-5 }
-    }
-
+    pub const OF_MODELS: Self = Self { seconds: 2e-5 };
     /// Constraint models, likewise: what a linear solver is given of one is larger than the grid.
-    pub fn of_constraints() -> Self {
-        Self { seconds: 6e-5 }
-    }
-
+    pub const OF_CONSTRAINTS: Self = Self { seconds: 6e-5 };
     /// Neighbourhoods without their solution, by stages times values.
-    pub fn of_neighbourhoods() -> Self {
-        Self { seconds: 1e-7 }
-    }
+    pub const OF_NEIGHBOURHOODS: Self = Self { seconds: 1e-7 };
 
     /// Takes note of how long something of a size took.
     pub fn learn(&mut self, size: usize, took: Duration) {

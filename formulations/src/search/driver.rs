@@ -82,7 +82,7 @@ pub fn search_or_solve<'p, P: Staged>(
 ) -> Result<(Ended, Duration), MethodError> {
     let Some((from, exact)) = exact else { return Ok((search(incumbent, solving, clock)?, Duration::ZERO)) };
     let size = incumbent.judge.stages() * incumbent.judge.columns();
-    if !Pace::of_models().allows(size, &clock) {
+    if !Pace::OF_MODELS.allows(size, &clock) {
         let note = "no time to build the exact model".into();
         return Ok((Ended { stop: Some(Stop::TimeLimit), note }, Duration::ZERO));
     }

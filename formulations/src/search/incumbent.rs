@@ -17,6 +17,7 @@ use remat_solvers::Stop;
 
 use crate::method::report::{Progress, Reporter};
 use crate::method::{Claimed, MethodError};
+use crate::setting;
 
 /// By stage (and one more) and value, whether the value is there when the stage begins.
 pub type Kept = Vec<Vec<bool>>;
@@ -35,19 +36,15 @@ pub fn certain_bound(time: f64) -> u64 {
     certain
 }
 
-/// A solver says that there is no schedule; the time of one that is known.
-///
-/// # Errors
-/// There is one.
-pub fn refuted(time: Option<u64>, note: &str) -> Result<(), MethodError> {
-    let error = |time| MethodError::Internal(format!("{note}: infeasible, though there is a schedule of {time}"));
-    time.map_or(Ok(()), |time| Err(error(time)))
-}
-
 /// Whether a bound proves a time optimal within the tolerance.
 pub fn proves(bound: u64, time: u64) -> bool {
     // A little more, for the rounding of the sums themselves.
     time.saturating_sub(bound) as f64 <= 1.001 * TOLERANCE * time as f64
+}
+
+setting! {
+    /// relative gap at which to stop, in parts per million of the time
+    pub Gap("gap-ppm"): number from 0 to 1_000_000 = 0
 }
 
 /// Judges solutions of one budget.
@@ -209,7 +206,8 @@ impl<'a, J: Judge> Incumbent<'a, J> {
     /// # Errors
     /// There is one.
     pub fn refuted(&self, note: &str) -> Result<(), MethodError> {
-        refuted(self.time(), note)
+        let error = |time| MethodError::Internal(format!("{note}: infeasible, though there is a schedule of {time}"));
+        self.time().map_or(Ok(()), |time| Err(error(time)))
     }
 
     /// Takes what a solution of a relaxation keeps; it may exceed the budget.

@@ -108,7 +108,7 @@ impl Explorer {
             useless: 0,
             walks: 0,
             other: None,
-            pace: Pace::of_neighbourhoods(),
+            pace: Pace::OF_NEIGHBOURHOODS,
         }
     }
 
@@ -117,7 +117,7 @@ impl Explorer {
     /// # Errors
     /// The solver refuses.
     pub fn run<P: Staged>(
-        mut self,
+        &mut self,
         incumbent: &Incumbent<'_, P>,
         solving: &Solving,
         clock: Clock,
@@ -188,8 +188,7 @@ impl Explorer {
         self.walks += 1;
         let clock = self.patience(usual_time(problem), clock);
         let seed = self.random.below(u32::MAX).into();
-        let any = incumbent.time().is_none();
-        let effort = Effort { round: 1 + self.walks, heat, any, near, seed, clock, stop: incumbent.interrupt() };
+        let effort = Effort { near, ..Effort::of(incumbent, 1 + self.walks, heat, seed, clock) };
         let (mut found, mut of_use): (Option<(u64, Kept)>, bool) = (None, false);
         problem.improve(start, effort, &mut |solution| {
             let time = problem.time(&solution);
@@ -216,15 +215,12 @@ impl Explorer {
         let began = Instant::now();
         let other = if self.random.unit() < TOWARDS_OTHER { self.other.clone() } else { None };
         let guide = other.or_else(|| incumbent.guide()).or_else(|| self.other.clone());
-        let cells = self.kinds[at].cells.min(Pace::of_models().most(&self.patience(TIME, clock))).max(FEWEST);
+        let cells = self.kinds[at].cells.min(Pace::OF_MODELS.most(&self.patience(TIME, clock))).max(FEWEST);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and a count of cells")]
         let extent = Extent { shape, heads, cells: cells as usize };
         let open = draw(problem, best, guide.as_deref(), extent, &mut self.random);
         let mut trial = Trial { problem, incumbent, best, found: None, nodes: 0, solving: Duration::ZERO };
-        let solved = match problem.within(best, &open) {
-            Some(mut relaxation) => trial.run(solving, &mut relaxation, self.patience(TIME, clock))?,
-            None => true,
-        };
+        let solved = trial.run(solving, &mut problem.within(best, &open), self.patience(TIME, clock))?;
         let factor = match trial.nodes {
             _ if !solved => 0.7,
             // At the root.
@@ -369,7 +365,7 @@ impl<'t, P: Staged> Trial<'t, P> {
         if relaxation.model().columns() == 0 {
             return Ok(true);
         }
-        if !Pace::of_models().allows(relaxation.model().columns(), &clock) {
+        if !Pace::OF_MODELS.allows(relaxation.model().columns(), &clock) {
             return Ok(false);
         }
         let interrupt = Some(self.incumbent.interrupt());

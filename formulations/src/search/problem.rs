@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::method::MethodError;
 use crate::search::blocks::Block;
 use crate::search::clock::Clock;
-use crate::search::incumbent::{Judge, Kept};
+use crate::search::incumbent::{Incumbent, Judge, Kept};
 use crate::search::separation::Relaxation;
 
 /// Up to so many free cells of stages and columns the exact model is within reach.
@@ -32,7 +32,13 @@ pub struct Effort<'e> {
     pub stop: &'e AtomicBool,
 }
 
-impl Effort<'_> {
+impl<'e> Effort<'e> {
+    /// A search for an incumbent, within some time.
+    pub fn of<J: Judge>(incumbent: &'e Incumbent<'_, J>, round: usize, heat: f64, seed: u64, clock: Clock) -> Self {
+        let any = incumbent.time().is_none();
+        Self { round, heat, any, near: false, seed, clock, stop: incumbent.interrupt() }
+    }
+
     /// A first search from far, within some time, which nothing else ends.
     pub fn alone(clock: Clock, seed: u64) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
@@ -132,8 +138,8 @@ pub trait Staged: Judge {
         let free = |stage| (0..self.columns()).filter(move |&column| self.is_free(stage, column));
         (1..self.stages()).flat_map(free).take(SMALL + 1).count() <= SMALL
     }
-    /// The exact model of what is open around a solution; none where nothing is.
-    fn within(&self, around: &Self::Solution, open: &Open) -> Option<Self::Relaxation<'_>>;
+    /// The exact model of what is open around a solution.
+    fn within(&self, around: &Self::Solution, open: &Open) -> Self::Relaxation<'_>;
 
     /// What a point comes to, stage by stage; it may exceed the budget.
     fn expand(&self, relaxation: &Self::Relaxation<'_>, point: &[f64]) -> Option<Self::Solution>;
@@ -144,10 +150,35 @@ pub trait Staged: Judge {
     fn stages(&self) -> usize;
     /// Number of columns of the grid: values.
     fn columns(&self) -> usize;
+    /// Whether a column's value must or must not be there when a stage begins; none where that is free.
+    fn forced(&self, stage: usize, column: usize) -> Option<bool>;
     /// Whether it is free whether a column's value is there when a stage begins.
-    fn is_free(&self, stage: usize, column: usize) -> bool;
+    fn is_free(&self, stage: usize, column: usize) -> bool {
+        self.forced(stage, column).is_none()
+    }
+    /// Keeps what must be kept, and drops what must not be.
+    fn settle(&self, kept: &mut Kept) {
+        for (stage, row) in kept.iter_mut().enumerate() {
+            for (column, there) in row.iter_mut().enumerate() {
+                *there = self.forced(stage, column).unwrap_or(*there);
+            }
+        }
+    }
     /// Columns whose operators read a column's value, or whose values its operator reads.
     fn neighbours(&self, column: usize) -> Vec<usize>;
     /// What a solution runs again: stage, column, time.
     fn repeated(&self, solution: &Self::Solution) -> Vec<(usize, usize, u64)>;
+}
+
+/// Offers what a search without a solver makes of the best solution; or of everything kept where there is none, from far.
+///
+/// # Errors
+/// A schedule is not legal.
+pub fn improve_best<P: Staged>(incumbent: &Incumbent<'_, P>, effort: Effort<'_>) -> Result<(), MethodError> {
+    let (problem, mut offer) = (incumbent.judge, |solution| incumbent.offer(solution).map(drop));
+    if let Some(best) = incumbent.best() {
+        return problem.improve(&best, effort, &mut offer);
+    }
+    let Some(store_all) = problem.store_all() else { return Ok(()) };
+    problem.improve(&store_all, Effort { heat: 1.0, ..effort }, &mut offer)
 }

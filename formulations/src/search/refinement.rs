@@ -68,7 +68,6 @@ enum Next {
 
 /// Follows the solution of one round's relaxation.
 struct Round<'r, P: Staged> {
-    problem: &'r P,
     incumbent: &'r Incumbent<'r, P>,
     gap: f64,
     /// A time beyond which points do not matter.
@@ -88,7 +87,7 @@ impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Round<'_, P> {
 
     fn start(&self, relaxation: &P::Relaxation<'p>) -> Option<Vec<f64>> {
         let best = self.incumbent.best().filter(|_| self.bounding && self.cutoff.is_none());
-        best.map(|best| self.problem.point(relaxation, &best))
+        best.map(|best| self.incumbent.judge.point(relaxation, &best))
     }
 
     fn hear(&mut self, relaxation: &P::Relaxation<'p>, event: &Progress<'_>) -> ControlFlow<()> {
@@ -126,7 +125,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             least: Duration::ZERO,
             weight: 1.0,
             round: 0,
-            pace: Pace::of_models(),
+            pace: Pace::OF_MODELS,
             note: String::new(),
         }
     }
@@ -227,13 +226,9 @@ impl<'s, P: Staged> Refinement<'s, P> {
 
     /// Schedules from what a solution comes to.
     fn improve(&self, expanded: &P::Solution, clock: Clock) -> Result<(), MethodError> {
-        let (problem, incumbent) = (self.problem, self.incumbent);
         let seed = self.solving.seed.wrapping_add(self.round as u64);
-        let mut offer = |solution| incumbent.offer(solution).map(drop);
-        let stop = incumbent.interrupt();
-        let any = incumbent.time().is_none();
-        let effort = Effort { round: self.round, heat: 0.3, any, near: false, seed, clock: clock.share(3), stop };
-        problem.improve(expanded, effort, &mut offer)
+        let effort = Effort::of(self.incumbent, self.round, 0.3, seed, clock.share(3));
+        self.problem.improve(expanded, effort, &mut |solution| self.incumbent.offer(solution).map(drop))
     }
 
     /// Schedules without relaxations until a clock's time is up; without a time limit, so many tries.
@@ -245,8 +240,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
         // A try that has begun may take longer.
         let whole = if self.clock.is_over() { clock } else { self.clock };
         while !self.incumbent.is_done() && !clock.is_over() && (clock.is_limited() || steps < STEPS) {
-            let solving = Solving { threads: 1, ..self.solving };
-            if !self.explorer.step(self.incumbent, &solving, whole)? {
+            if !self.explorer.step(self.incumbent, &self.solving, whole)? {
                 break;
             }
             steps += 1;
@@ -339,7 +333,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             interrupt: Some(self.incumbent.interrupt()),
         };
         let gap = self.gap_wanted();
-        let mut follower = Round { problem: self.problem, incumbent: self.incumbent, gap, cutoff, bounding };
+        let mut follower = Round { incumbent: self.incumbent, gap, cutoff, bounding };
         separate(&self.solving, relaxation, terms, &mut follower)
     }
 
@@ -392,16 +386,8 @@ fn size<P: Staged>(problem: &P, blocks: usize) -> usize {
     blocks * problem.columns() + problem.stages() * problem.columns() / 2000
 }
 
-/// The finest relaxation that was solved without integrality.
-pub struct Bounded<R> {
-    /// The relaxation.
-    pub relaxation: R,
-    /// What became of it.
-    pub outcome: Outcome,
-}
-
 /// Raises the bound by the relaxation over blocks without integrality, split where its solution does not fit or costs
-/// more, until nothing is split or the time is up.
+/// more, until nothing is split or the time is up; the finest that was solved, and what became of it.
 ///
 /// # Errors
 /// The solver refuses.
@@ -409,22 +395,22 @@ pub fn bound_by_blocks<'p, P: Staged>(
     incumbent: &Incumbent<'p, P>,
     solving: Solving,
     clock: Clock,
-) -> Result<Bounded<P::Relaxation<'p>>, MethodError> {
+) -> Result<(P::Relaxation<'p>, Outcome), MethodError> {
     let problem = incumbent.judge;
     let mut blocks = problem.first_blocks();
-    let mut before: Option<Bounded<P::Relaxation<'p>>> = None;
-    let mut pace = Pace::of_models();
+    let mut before: Option<(P::Relaxation<'p>, Outcome)> = None;
+    let mut pace = Pace::OF_MODELS;
     loop {
         let (size, began) = (size(problem, blocks.len()), Instant::now());
-        let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.relaxation));
+        let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.0));
         let terms = Terms { clock, nodes: None, from: Pass::Relaxed, until: Pass::Relaxed, interrupt: None };
-        let mut follower = Round { problem, incumbent, gap: 0.0, cutoff: None, bounding: true };
+        let mut follower = Round { incumbent, gap: 0.0, cutoff: None, bounding: true };
         let Separated { outcome, solving: solved_for, .. } = separate(&solving, &mut relaxation, terms, &mut follower)?;
         pace.learn(size, began.elapsed().saturating_sub(solved_for));
         let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
         // A round that was cut short leaves the one before, whose solution is one.
-        if let Some(before) = before.take().filter(|_| !solved && outcome.stop != Stop::Infeasible) {
-            return Ok(Bounded { outcome: Outcome { stop: outcome.stop, ..before.outcome }, ..before });
+        if let Some((relaxation, before)) = before.take().filter(|_| !solved && outcome.stop != Stop::Infeasible) {
+            return Ok((relaxation, Outcome { stop: outcome.stop, ..before }));
         }
         let point = outcome.incumbent.as_ref().filter(|_| solved);
         let expanded = point.and_then(|point| Some((point, problem.expand(&relaxation, point)?)));
@@ -433,11 +419,10 @@ pub fn bound_by_blocks<'p, P: Staged>(
             let wanted = |at: usize, need| need > capacity || problem.costs_more(&relaxation, point, &expanded, at);
             split(&blocks, &needs, wanted)
         });
-        let done = Bounded { relaxation, outcome };
         let possible =
             |finer: &Vec<Block>| !clock.has_less_than(LAST) && pace.allows(self::size(problem, finer.len()), &clock);
-        let Some(finer) = finer.filter(possible) else { return Ok(done) };
-        before = Some(done);
+        let Some(finer) = finer.filter(possible) else { return Ok((relaxation, outcome)) };
+        before = Some((relaxation, outcome));
         blocks = finer;
     }
 }

@@ -34,6 +34,8 @@ pub trait Relaxation {
     fn time_unit(&self) -> f64;
     /// Adds the rows that a point of a pass violates, to the model too; returns what was added.
     fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock;
+    /// Adds all rows that can bind, where they would be added as they are violated.
+    fn complete(&mut self) {}
 
     /// The bound on the time that a bound on the objective proves.
     fn bound(&self, objective: f64) -> u64 {
@@ -79,13 +81,15 @@ impl Solving {
     /// # Errors
     /// The solver refuses it.
     pub fn session(&self, model: &Model) -> Result<Counting, MethodError> {
-        Counting::new(self.solver, model).map_err(|error| failed(&error))
+        Ok(Counting::new(self.solver, model)?)
     }
 }
 
 /// A solver that refuses is a slip of the method or of its parameters.
-pub fn failed(error: &SolverError) -> MethodError {
-    MethodError::Internal(error.to_string())
+impl From<SolverError> for MethodError {
+    fn from(error: SolverError) -> Self {
+        Self::Internal(error.to_string())
+    }
 }
 
 /// Follows a separation.
@@ -177,7 +181,7 @@ pub fn separate<R: Relaxation>(
             ..solving.request(&terms.clock)
         };
         let granted = request.time.unwrap_or(Duration::MAX);
-        let outcome = session.solve(&mut request).map_err(|error| failed(&error))?;
+        let outcome = session.solve(&mut request)?;
         spent += Duration::from_secs_f64(outcome.solve_seconds).min(granted);
         let ended = |outcome| Ok(Separated { outcome, solves, solving: spent });
         if outcome.stop == Stop::Infeasible {
@@ -201,7 +205,7 @@ pub fn separate<R: Relaxation>(
         if rows.is_empty() {
             pass = Pass::Whole;
         } else {
-            session.add_rows(&rows).map_err(|error| failed(&error))?;
+            session.add_rows(&rows)?;
         }
     }
 }

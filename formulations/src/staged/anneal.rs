@@ -15,6 +15,9 @@ use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 use crate::staged::timeline::Timeline;
 
+/// Temperature at the end, in mean times of an operator.
+const LAST: f64 = 0.01;
+
 /// Moves between two looks at price and clock.
 const ROUND: u64 = 512;
 
@@ -37,23 +40,10 @@ const MOVES_TO_MEET: u64 = 1000;
 /// One change in so many takes along what its operator reads.
 const ALONG: u32 = 3;
 
-/// How an annealing goes.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Number of moves.
-    pub moves: u64,
-    /// Temperature at the beginning, in mean times of an operator.
-    pub initial: f64,
-    /// Temperature at the end.
-    pub last: f64,
-}
-
-impl Plan {
-    /// What is worth a few seconds on a thousand operators; few moves where there are few places for later runs.
-    pub fn of(joint: &Joint) -> Self {
-        let operators = joint.len() as u64;
-        Self { moves: (operators * (40 * operators).min(2000)).min(2_000_000), initial: 1.0, last: 0.01 }
-    }
+/// Moves that are worth a few seconds on a thousand operators; few where there are few places for later runs.
+pub fn moves(joint: &Joint) -> u64 {
+    let operators = joint.len() as u64;
+    (operators * (40 * operators).min(2000)).min(2_000_000)
 }
 
 /// Takes what is better than all before.
@@ -103,16 +93,16 @@ impl Price {
     }
 }
 
-/// Anneals from some stages, which may exceed the budget; `better` hears of every schedule within the
-/// budget that is faster than those before.
-pub fn anneal(task: &Task<'_>, effort: Effort<'_>, plan: Plan, start: &Stages, better: &mut Better<'_>) {
+/// Anneals in so many moves from some stages, which may exceed the budget, with a heat in mean times of an operator; `better`
+/// hears of every schedule within the budget that is faster than those before.
+pub fn anneal(task: &Task<'_>, effort: Effort<'_>, moves: u64, start: &Stages, better: &mut Better<'_>) {
     let Some(mut walk) = Walk::new(task, effort, start) else { return };
     let mut best = (walk.timeline.excess() == 0).then(|| start.clone());
     let mut least = u64::MAX;
     let mut round = 0;
-    while round * ROUND < plan.moves && !effort.is_over() {
-        let done = (round * ROUND) as f64 / plan.moves as f64;
-        let temperature = walk.unit_time * plan.initial * effort.cooling(plan.initial, plan.last, done);
+    while round * ROUND < moves && !effort.is_over() {
+        let done = (round * ROUND) as f64 / moves as f64;
+        let temperature = walk.unit_time * effort.heat * effort.cooling(effort.heat, LAST, done);
         let mut within = 0;
         for _ in 0..ROUND {
             walk.step(temperature);
@@ -467,10 +457,9 @@ mod tests {
             let copies = Some(copies);
             let task =
                 Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), workspace: true, copies };
-            let plan = Plan { moves: 60_000, ..Plan::of(&joint) };
             let mut times = Vec::new();
             let effort = Effort::alone(Clock::start(None), 1);
-            anneal(&task, effort, plan, &Stages::store_all(&joint), &mut |stages| {
+            anneal(&task, effort, 60_000, &Stages::store_all(&joint), &mut |stages| {
                 let claim = stages.claim(&joint, true);
                 assert!(claim.peak_bytes <= budget && Some(stages.most_runs()) <= copies);
                 times.push(claim.time);

@@ -145,12 +145,7 @@ impl Graph {
             };
             let first = ways(false);
             let again = if operator.recomputable && modes.recompute { ways(true) } else { vec![] };
-            let union = |of: fn(&Way) -> &[usize]| {
-                let mut all: Vec<usize> = first.iter().chain(&again).flat_map(of).copied().collect();
-                all.sort_unstable();
-                all.dedup();
-                all
-            };
+            let union = |of: fn(&Way) -> &[usize]| ascending(first.iter().chain(&again).flat_map(of).copied());
             let (reads, makes) = (union(|way| &way.reads), union(|way| &way.makes));
             Operator { id, first, again, reads, makes }
         };
@@ -162,26 +157,20 @@ impl Graph {
 
     /// A joint graph, whose operators have one way to run first and one to run again.
     pub fn of(joint: &Joint, workspace: bool) -> Self {
-        let sorted = |values: &[usize]| {
-            let mut values = values.to_vec();
-            values.sort_unstable();
-            values.dedup();
-            values
-        };
         let operators = joint.operators.iter().map(|operator| {
-            let makes = sorted(&operator.makes);
+            let makes = ascending(operator.makes.iter().copied());
             let way = |run: &joint::Run| Way {
                 implementation: run.implementation,
                 time: run.time,
                 transient: run.transient(workspace),
-                reads: sorted(&run.reads),
+                reads: ascending(run.reads.iter().copied()),
                 makes: makes.clone(),
                 over: None,
                 allocates: makes.clone(),
             };
             let (first, again): (_, Vec<Way>) = (vec![way(&operator.first)], operator.again.iter().map(way).collect());
-            let reads: Vec<usize> = first.iter().chain(&again).flat_map(|way| way.reads.iter().copied()).collect();
-            Operator { id: operator.id, first, again, reads: sorted(&reads), makes }
+            let reads = ascending(first.iter().chain(&again).flat_map(|way| way.reads.iter().copied()));
+            Operator { id: operator.id, first, again, reads, makes }
         });
         let values = joint.values.iter().map(|value| Value {
             bytes: value.bytes,
@@ -326,6 +315,14 @@ fn way(instance: &Instance, value_of: &[Option<usize>], id: OperatorId, implemen
         over: way.in_place.and_then(|pair| value_of[pair.input.index()]),
         allocates: sorted(&mut operator.makes(implementation).filter(|tensor| !taken(tensor))),
     }
+}
+
+/// Values in ascending order, each once.
+pub fn ascending<T: Ord>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = values.into_iter().collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Ways that no other beats in time and memory among those that are alike, fastest first. Of two that cost the same the one with

@@ -8,7 +8,7 @@ use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId};
 
 use crate::method::SkipReason;
-use crate::staged::graph::Graph;
+use crate::staged::graph::{Graph, ascending};
 use crate::store_all::{out_of_place, store_all};
 
 /// Forward and backward pass as one directed acyclic graph, in a fixed order.
@@ -196,9 +196,7 @@ impl Joint {
         let (mut kept, mut most) = (0, 0);
         for (position, operator) in self.operators.iter().enumerate() {
             kept = kept + changes[position].0 - changes[position].1;
-            let mut touched: Vec<usize> = operator.first.reads.iter().chain(&operator.makes).copied().collect();
-            touched.sort_unstable();
-            touched.dedup();
+            let touched = ascending(operator.first.reads.iter().chain(&operator.makes).copied());
             let beside = touched.into_iter().filter(|&value| !self.must_keep(position, value));
             let bytes: u64 = beside.map(|value| self.values[value].bytes).sum();
             most = most.max(kept + bytes + operator.first.transient(workspace));

@@ -1,22 +1,18 @@
 //! Schedules without a solver: a matrix S is repaired until it fits the budget, then filled up where
 //! memory is left. Deterministic; proves nothing.
 
+use std::cmp::Reverse;
+
 use crate::search::clock::Clock;
-use crate::staged::joint::Joint;
+use crate::search::incumbent::Kept;
 use crate::staged::stages::Stages;
+use crate::staged::task::Task;
 
-/// S by stage and value; one row more than there are stages, for the end.
-pub type Kept = Vec<Vec<bool>>;
-
-/// What the search knows of the problem.
+/// The search.
 #[derive(Clone, Copy)]
 pub struct Repair<'a> {
-    /// The graph.
-    pub joint: &'a Joint,
-    /// Bytes that may be used.
-    pub budget: u64,
-    /// Whether workspaces count.
-    pub workspace: bool,
+    /// What a schedule has to meet.
+    pub task: &'a Task<'a>,
     /// How long.
     pub clock: Clock,
 }
@@ -48,35 +44,29 @@ impl Repair<'_> {
     }
 
     fn point(&self, stages: Stages) -> Point {
-        let kept = stages.kept(self.joint);
-        let (mut time, mut excess, mut worst, mut largest) = (0, 0, (0, 0), 0);
-        let mut of_stage = (0, 0);
-        stages.walk(self.joint, |stage, position, _, bytes| {
-            let Some(way) = self.joint.run(stage, position) else { return };
-            time += way.time;
-            let over = (bytes + way.transient(self.workspace)).saturating_sub(self.budget);
-            if of_stage.0 != stage {
-                excess += of_stage.1;
-                of_stage = (stage, 0);
-            }
-            of_stage.1 = of_stage.1.max(over);
-            if over > largest {
-                (largest, worst) = (over, (stage, position));
-            }
-        });
-        Point { stages, kept, time, excess: excess + of_stage.1, worst }
+        let (joint, budget) = (&self.task.joint, self.task.budget_bytes());
+        let peaks = stages.peaks(joint, self.task.workspace);
+        let first_largest = |&(stage, &(bytes, _)): &(usize, &(u64, usize))| (bytes, Reverse(stage));
+        let worst = peaks.iter().enumerate().max_by_key(first_largest);
+        Point {
+            kept: stages.kept(joint),
+            time: stages.time(joint),
+            excess: peaks.iter().map(|&(bytes, _)| bytes.saturating_sub(budget)).sum(),
+            worst: worst.map_or((0, 0), |(stage, &(_, position))| (stage, position)),
+            stages,
+        }
     }
 
     fn with(&self, kept: &Kept, values: &[usize], stages: std::ops::RangeInclusive<usize>, keep: bool) -> Point {
         let changed = |stage: usize, at: usize| {
             if stages.contains(&stage) && values.contains(&at) { keep } else { kept[stage][at] }
         };
-        self.point(Stages::complete(self.joint, changed))
+        self.point(Stages::complete(&self.task.joint, changed))
     }
 
     /// Drops what costs least for what it frees at the worst place, until everything fits.
     fn fit(&self, mut point: Point) -> Option<Point> {
-        let mut rounds = 20 * self.joint.len();
+        let mut rounds = 20 * self.task.joint.len();
         while point.excess > 0 && rounds > 0 && !self.late() {
             rounds -= 1;
             let worth = |next: &Point| {
@@ -101,18 +91,18 @@ impl Repair<'_> {
     fn drops(&self, point: &Point) -> Vec<(usize, std::ops::RangeInclusive<usize>)> {
         let (stage, position) = point.worst;
         let mut there = Vec::new();
-        point.stages.walk(self.joint, |at, run, now, _| {
+        point.stages.walk(&self.task.joint, |at, run, now, _| {
             if (at, run) == point.worst {
                 there = now.to_vec();
             }
         });
         let touched = |value: usize| {
-            let reads = self.joint.run(stage, position).is_some_and(|way| way.reads.contains(&value));
-            reads || self.joint.operators[position].makes.contains(&value)
+            let reads = self.task.joint.run(stage, position).is_some_and(|way| way.reads.contains(&value));
+            reads || self.task.joint.operators[position].makes.contains(&value)
         };
         let mut drops = Vec::new();
-        for (at, value) in self.joint.values.iter().enumerate() {
-            let Some(again) = self.joint.operators[value.producer].again.as_ref() else { continue };
+        for (at, value) in self.task.joint.values.iter().enumerate() {
+            let Some(again) = self.task.joint.operators[value.producer].again.as_ref() else { continue };
             if there.get(at) != Some(&true) || touched(at) {
                 continue;
             }
@@ -123,7 +113,7 @@ impl Repair<'_> {
             } else {
                 continue;
             };
-            if *stages.end() < self.joint.len() {
+            if *stages.end() < self.task.joint.len() {
                 drops.push((again.time as f64 / value.bytes.max(1) as f64, at, stages));
             }
         }
@@ -136,10 +126,10 @@ impl Repair<'_> {
         let uses = |stage: &usize| {
             let runs = &point.stages.runs[*stage];
             let reads =
-                |&position: &usize| self.joint.run(*stage, position).is_some_and(|way| way.reads.contains(&value));
-            runs.binary_search(&self.joint.values[value].producer).is_ok() || runs.iter().any(reads)
+                |&position: &usize| self.task.joint.run(*stage, position).is_some_and(|way| way.reads.contains(&value));
+            runs.binary_search(&self.task.joint.values[value].producer).is_ok() || runs.iter().any(reads)
         };
-        (from..self.joint.len()).find(uses).unwrap_or(self.joint.len())
+        (from..self.task.joint.len()).find(uses).unwrap_or(self.task.joint.len())
     }
 
     /// Keeps what is made again, where that fits and saves time: the most time for the least memory
@@ -153,7 +143,7 @@ impl Repair<'_> {
                 if self.late() {
                     return point;
                 }
-                let made = &self.joint.operators[position].makes;
+                let made = &self.task.joint.operators[position].makes;
                 let next = self.with(&point.kept, made, stages, true);
                 if next.excess == 0 && next.time < point.time {
                     (point, changed) = (next, true);
@@ -168,13 +158,13 @@ impl Repair<'_> {
     /// Stages between two runs of an operator, and what keeping what it makes there is worth.
     fn gaps(&self, point: &Point) -> Vec<(f64, usize, std::ops::RangeInclusive<usize>)> {
         let mut gaps = Vec::new();
-        let mut last = vec![None; self.joint.len()];
+        let mut last = vec![None; self.task.joint.len()];
         for (stage, runs) in point.stages.runs.iter().enumerate() {
             for &position in runs {
                 if let Some(before) = last[position].replace(stage) {
-                    let time = self.joint.run(stage, position).map_or(0, |way| way.time) as f64;
-                    let made = self.joint.operators[position].makes.iter();
-                    let bytes = made.map(|&value| self.joint.values[value].bytes).sum::<u64>() as f64;
+                    let time = self.task.joint.run(stage, position).map_or(0, |way| way.time) as f64;
+                    let made = self.task.joint.operators[position].makes.iter();
+                    let bytes = made.map(|&value| self.task.joint.values[value].bytes).sum::<u64>() as f64;
                     gaps.push((time / (bytes * (stage - before) as f64).max(1.0), position, before + 1..=stage));
                 }
             }

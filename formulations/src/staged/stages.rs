@@ -90,10 +90,14 @@ impl Stages {
         }
     }
 
+    /// All runs: stage and position.
+    fn all_runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.runs.iter().enumerate().flat_map(|(stage, runs)| runs.iter().map(move |&position| (stage, position)))
+    }
+
     /// Time of all runs.
     pub fn time(&self, joint: &Joint) -> u64 {
-        let runs = self.runs.iter().enumerate().flat_map(|(stage, runs)| runs.iter().map(move |&run| (stage, run)));
-        runs.filter_map(|(stage, position)| joint.run(stage, position)).map(|way| way.time).sum()
+        self.all_runs().filter_map(|(stage, position)| joint.run(stage, position)).map(|way| way.time).sum()
     }
 
     /// Most runs of one operator.
@@ -105,28 +109,19 @@ impl Stages {
 
     /// What runs again: stage and position.
     pub fn later_runs(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        self.runs.iter().enumerate().flat_map(|(stage, runs)| {
-            runs.iter().copied().filter(move |&position| position < stage).map(move |position| (stage, position))
-        })
+        self.all_runs().filter(|&(stage, position)| position < stage)
     }
 
     /// Time and peak as the model counts them.
     pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
-        let (mut time, mut peak_bytes) = (0, joint.base_bytes);
-        self.walk(joint, |stage, position, _, bytes| {
-            let Some(way) = joint.run(stage, position) else { return };
-            time += way.time;
-            peak_bytes = peak_bytes.max(bytes + way.transient(workspace));
-        });
-        Claimed { time, peak_bytes }
+        let peaks = self.peaks(joint, workspace).into_iter().map(|(bytes, _)| bytes);
+        Claimed { time: self.time(joint), peak_bytes: peaks.fold(joint.base_bytes, u64::max) }
     }
 
     /// Calls `visit` for every run with its stage, its position, what is there during it, and the bytes
     /// of that (without what is there during the run only).
     pub fn walk(&self, joint: &Joint, mut visit: impl FnMut(usize, usize, &[bool], u64)) {
-        let stages = self.runs.iter().enumerate();
-        let runs: Vec<(usize, usize)> =
-            stages.flat_map(|(stage, runs)| runs.iter().map(move |&position| (stage, position))).collect();
+        let runs: Vec<(usize, usize)> = self.all_runs().collect();
         let mut drops = Self::drops(joint, &runs);
         let mut there = vec![false; joint.values.len()];
         let mut bytes = joint.base_bytes;
@@ -176,16 +171,10 @@ impl Stages {
 
     /// The schedule.
     pub fn schedule(&self, instance: &Instance, joint: &Joint) -> Schedule {
-        let computes: Vec<_> = self
-            .runs
-            .iter()
-            .enumerate()
-            .flat_map(|(stage, runs)| runs.iter().map(move |&position| (stage, position)))
-            .filter_map(|(stage, position)| {
-                Some((joint.operators[position].id, joint.run(stage, position)?.implementation))
-            })
-            .collect();
-        with_liveness(instance, &computes)
+        let compute = |(stage, position): (usize, usize)| {
+            Some((joint.operators[position].id, joint.run(stage, position)?.implementation))
+        };
+        with_liveness(instance, &self.all_runs().filter_map(compute).collect::<Vec<_>>())
     }
 }
 

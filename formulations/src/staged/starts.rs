@@ -5,7 +5,7 @@ use remat_core::{Instance, Schedule, Step};
 use crate::method::{Context, MethodError};
 use crate::search::clock::Clock;
 use crate::search::incumbent::Incumbent;
-use crate::search::problem::{Effort, Staged};
+use crate::search::problem::{Effort, Staged, improve_best};
 use crate::setting;
 use crate::staged::anneal::offering;
 use crate::staged::joint::Joint;
@@ -51,19 +51,15 @@ pub const LARGE: usize = 1000;
 /// A schedule is not legal.
 pub fn offer_starts(
     context: &Context<'_>,
-    task: &Task<'_>,
     incumbent: &Incumbent<'_, Task<'_>>,
     start: Start,
     clock: Clock,
 ) -> Result<String, MethodError> {
+    let task = incumbent.judge;
     let mut words = String::new();
     let mut offer = |stages| incumbent.offer(stages).map(drop);
     let seed = context.limits.seed;
-    let stop = incumbent.interrupt();
-    let effort = |heat, parts| {
-        let any = incumbent.time().is_none();
-        Effort { round: 1, heat, any, near: false, seed, clock: clock.share(parts), stop }
-    };
+    let effort = |heat, parts| Effort::of(incumbent, 1, heat, seed, clock.share(parts));
     if matches!(start, Start::Auto | Start::Prices) {
         offering(&mut offer, |better| prices::first(task, effort(1.0, 2), better))?;
     }
@@ -92,10 +88,7 @@ pub fn offer_starts(
         }
     }
     if start == Start::Auto && !incumbent.is_done() {
-        match incumbent.best() {
-            Some(best) => task.improve(&best, effort(0.3, 6), &mut offer)?,
-            None => task.improve(&Stages::store_all(&task.joint), effort(1.0, 6), &mut offer)?,
-        }
+        improve_best(incumbent, effort(0.3, 6))?;
     }
     Ok(words)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use remat_core::{Instance, Schedule};
 
-use crate::method::{Answer, Claimed, MethodError, Termination};
+use crate::method::{Answer, Claimed, MethodError, SkipReason, Termination};
 use crate::search::incumbent::Judge;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
@@ -41,6 +41,17 @@ impl Task<'_> {
     pub fn meets(&self, stages: &Stages) -> bool {
         self.claim(stages).peak_bytes <= self.budget_bytes()
             && self.copies.is_none_or(|copies| stages.most_runs() <= copies)
+    }
+
+    /// Whether any model has a solution, for all that is seen at once.
+    ///
+    /// # Errors
+    /// The budget is below what one operator needs.
+    pub fn supports_models(&self) -> Result<(), SkipReason> {
+        let least = self.joint.least_peak(self.workspace);
+        let Some(budget) = self.budget.filter(|&budget| budget < least) else { return Ok(()) };
+        let why = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
+        Err(SkipReason(why))
     }
 
     /// The answer that needs no solver: a budget below what one operator needs has no schedule, and one that store-all

@@ -163,11 +163,11 @@ fn what_is_repaired_fits_the_budget_and_runs_no_faster_than_store_all() {
     let mut found = 0;
     for seed in 0..60 {
         let instance = graph(seed);
-        let joint = Joint::new(&instance).expect("supported");
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
         let (least, claim) = (joint.least_peak(true), store_all.claim(&joint, true));
         let budget = (least + 2 * claim.peak_bytes) / 3;
-        let repair = Repair { joint: &joint, budget, workspace: true, clock: Clock::start(None) };
+        let repair = Repair { task: &task(&instance, &joint, budget), clock: Clock::start(None) };
         let Some(stages) = repair.improve(&store_all) else { continue };
         let simulation = simulate(&instance, &stages.schedule(&instance, &joint)).expect("legal");
         assert!(simulation.peak_bytes <= budget && simulation.time >= claim.time, "seed {seed}");
@@ -188,7 +188,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
         let store_all = Stages::store_all(&joint);
         let budget = u64::midpoint(joint.least_peak(true), store_all.claim(&joint, true).peak_bytes);
         let task = task(&instance, &joint, budget);
-        let repair = Repair { joint: &joint, budget, workspace: true, clock: Clock::start(None) };
+        let repair = Repair { task: &task, clock: Clock::start(None) };
         let Some(around) = repair.improve(&store_all) else { continue };
         let limits = Limits { time: None, threads: 1, seed: 0 };
         let answer = method.answers(&Context::new(&instance, &parameters, &[Some(budget)], limits)).expect("solves");
@@ -199,7 +199,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
         for (shape, heads, cells) in shapes.into_iter().flat_map(|s| [(s, 0.0, 6), (s, 1.0, 12), (s, 1.0, 10_000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
             let open = draw(&task, &around, Some(&guide), Extent { shape, heads, cells }, &mut random);
-            let mut linear = task.within(&around, &open).expect("a model");
+            let mut linear = task.within(&around, &open);
             let point = task.point(&linear, &around);
             let violation = linear.model().violation(&point).max();
             assert!(violation < 1e-9, "{context}: violated by {violation}");

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr, reason = "what is skipped is said aloud")]
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::networks::{Brief, budgets, checked, instance_of, solve, some_of};
 use remat_core::generate::layered::{Layered, layered};
@@ -10,6 +11,7 @@ use remat_core::{Instance, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
+use remat_formulations::staged::task::Task;
 use remat_formulations::{Answer, Context, Format, Limits, ParameterKind, Parameters, Starts, Termination, find};
 use remat_solvers::cp::cp_backend;
 
@@ -301,14 +303,21 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
     let mut lifted = 0;
     for seed in 150..160 {
         let instance = instance_of(seed, 2);
-        let joint = Joint::new(&instance).expect("supported");
+        let joint = Arc::new(Joint::new(&instance).expect("supported"));
         for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[]) {
             let Some(schedule) = &answer.schedule else { continue };
             let budget = answer.budget.expect("given");
             let stages = follow(&instance, &joint, schedule, 100);
             assert_eq!(stages.schedule(&instance, &joint), *schedule, "seed {seed}: it is in stages");
             let room = budget - joint.base_bytes;
-            let model = Published::new(&joint, (room, room), 2, true, Memory::Cumulative, Minimised::Duration);
+            let task = Task {
+                instance: &instance,
+                joint: Arc::clone(&joint),
+                budget: Some(budget),
+                workspace: true,
+                copies: Some(2),
+            };
+            let model = Published::new(&task, (room, room), Memory::Cumulative, Minimised::Duration);
             // The hint leaves out what follows from it; a solver fills that in.
             let hint = model.hint(&stages);
             let request = remat_solvers::cp::CpRequest { hint: &hint, ..Default::default() };

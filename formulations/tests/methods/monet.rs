@@ -235,7 +235,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             assert_eq!(plan_of(&graph, &schedule).as_ref(), Some(&plan), "seed {seed}, budget {budget}");
             let blocks = random_blocks(graph.len(), &mut random);
             let context = format!("seed {seed}, budget {budget}, {blocks:?}");
-            let mut linear = Linear::new(&graph, task.room(), blocks);
+            let mut linear = Linear::new(&graph, task.budget, blocks);
             let point = task.point(&linear, &plan);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             assert!(linear.separate(&point, Pass::Whole).is_empty(), "{context}");
@@ -318,7 +318,7 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
         for (shape, heads, cells) in SHAPES.into_iter().flat_map(|s| [(s, 0.0, 4), (s, 1.0, 8), (s, 1.0, 1000)]) {
             let context = format!("seed {seed}, {shape:?}, {heads}, {cells}");
             let open = draw(&task, &around, Some(&best.kept), Extent { shape, heads, cells }, &mut random);
-            let linear = task.within(&around, &open).expect("a model");
+            let linear = task.within(&around, &open);
             let point = task.point(&linear, &around);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();

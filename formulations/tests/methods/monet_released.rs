@@ -9,8 +9,8 @@ use crate::networks::{Random, solve};
 use remat_core::Instance;
 use remat_core::format::{ImplementationDocument, InstanceDocument, TensorKind};
 use remat_formulations::Termination;
+use remat_formulations::monet::anneal::anneal;
 use remat_formulations::monet::released::decisions::Decisions;
-use remat_formulations::monet::released::grid::anneal;
 use remat_formulations::monet::released::neighbourhood::Neighbourhood;
 use remat_formulations::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT};
 use remat_formulations::monet::released::relaxation::Linear;
@@ -20,7 +20,7 @@ use remat_formulations::random::Random as SplitMix;
 use remat_formulations::search::blocks::Block;
 use remat_formulations::search::clock::Clock;
 use remat_formulations::search::neighbourhoods::{Extent, Shape, carry, draw};
-use remat_formulations::search::problem::Effort;
+use remat_formulations::search::problem::{Effort, Staged};
 use remat_formulations::search::separation::{Pass, Relaxation};
 use remat_solvers::{Request, backend};
 
@@ -83,7 +83,8 @@ fn all_strategies_find_the_optimum_of_an_exhaustive_search_over_stages() {
         let budgets = budgets(&problem);
         let words = [("rules", "as-released"), ("recompute", recompute)];
         let twin = |capacity| Twin { problem: &problem, budget: capacity }.least_time();
-        let optima: Vec<_> = budgets.iter().map(|budget| twin(problem.capacity(*budget).expect("a budget"))).collect();
+        let capacity = |budget: &Option<u64>| (budget.expect("a budget") / BYTE_UNIT).cast_signed();
+        let optima: Vec<_> = budgets.iter().map(|budget| twin(capacity(budget))).collect();
         for strategy in ["plain", "lazy", "coarse"] {
             let given: Vec<_> = words.iter().copied().chain([("strategy", strategy)]).collect();
             for (answer, &expected) in solve("monet", &instance, &budgets, &given).iter().zip(&optima) {
@@ -122,11 +123,12 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
     let (mut compared, mut less, mut paths) = (0, 0, 0);
     for seed in 100..160 {
         let instance = instance(seed);
-        let Some(problem) = problem(&instance) else { continue };
+        let Some(problem) = problem(&instance).map(Arc::new) else { continue };
         let mut random = Random(seed);
         for budget in budgets(&problem) {
-            let capacity = problem.capacity(budget).expect("a budget");
-            let Some(found) = hasty(&problem, capacity, seed, 30) else { continue };
+            let task = Task::new(&instance, &problem, budget);
+            let capacity = task.capacity;
+            let Some(found) = hasty(&task, seed, 30) else { continue };
             let blocks = random_blocks(problem.stages.len(), &mut random);
             let context = format!("seed {seed}, budget {budget:?}, {blocks:?}");
             let mut formulation = Linear::coarse(&problem, capacity, blocks);
@@ -151,9 +153,19 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
 }
 
 /// What a few steps make of keeping nothing.
-fn hasty(problem: &Problem, capacity: i64, seed: u64, steps: usize) -> Option<Decisions> {
-    let nothing = vec![vec![false; problem.nodes.len()]; problem.stages.len() + 1];
-    anneal(problem, nothing, capacity, steps, Effort::alone(Clock::start(None), seed))
+fn hasty(task: &Task<'_>, seed: u64, steps: usize) -> Option<Decisions> {
+    let problem = &task.problem;
+    let mut kept = vec![vec![false; problem.nodes.len()]; problem.stages.len() + 1];
+    task.settle(&mut kept);
+    if task.complete(kept.clone()).is_none() {
+        // What must not run again is kept as long as it can be of use.
+        for (at, node) in problem.nodes.iter().enumerate() {
+            if node.again.is_empty() && node.parent.is_none() {
+                (1..=node.last).for_each(|stage| kept[stage][at] = true);
+            }
+        }
+    }
+    task.complete(anneal(task, kept, steps, Effort::alone(Clock::start(None), seed))?)
 }
 
 const SHAPES: [Shape; 6] = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
@@ -179,7 +191,7 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
         let Some(problem) = problem(&instance).map(Arc::new) else { continue };
         let task = Task::new(&instance, &problem, budgets(&problem)[4]);
         let capacity = task.capacity;
-        let Some(around) = hasty(&problem, capacity, seed, 5) else { continue };
+        let Some(around) = hasty(&task, seed, 5) else { continue };
         let best = solve_within(&problem, capacity, &Neighbourhood::everything()).1;
         let optimum = best.time();
         let mut random = SplitMix::new(seed);
@@ -217,7 +229,7 @@ fn what_one_search_changed_is_carried_over_to_what_another_found() {
         let Some(problem) = problem(&instance).map(Arc::new) else { continue };
         let task = Task::new(&instance, &problem, budgets(&problem)[5]);
         let capacity = task.capacity;
-        let (Some(from), Some(best)) = (hasty(&problem, capacity, seed, 1), hasty(&problem, capacity, seed, 40)) else {
+        let (Some(from), Some(best)) = (hasty(&task, seed, 1), hasty(&task, seed, 40)) else {
             continue;
         };
         assert_eq!(carry(&task, &from, &from, &from), None, "seed {seed}: nothing changed");

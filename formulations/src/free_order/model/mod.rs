@@ -197,16 +197,8 @@ impl<'g> Intervals<'g> {
     }
 
     /// A row `sum <= others`, unless it holds anyway.
-    fn at_most(&mut self, mut sum: Sum, others: &[&Sum]) {
-        for other in others {
-            sum.constant -= other.constant;
-            sum.terms.extend(other.terms.iter().map(|&(column, factor)| (column, -factor)));
-        }
-        sum.merge();
-        let most: f64 = sum.constant + sum.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum::<f64>();
-        if most > 0.0 {
-            self.model.at_most(-sum.constant, sum.terms);
-        }
+    fn at_most(&mut self, sum: Sum, others: &[&Sum]) {
+        others.iter().fold(sum, |sum, other| sum.plus(-1.0, other)).at_most(&mut self.model, 0.0);
     }
 
     /// What is there at the end of an interval was there all the time, or was made in it.

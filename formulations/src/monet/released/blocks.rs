@@ -1,16 +1,7 @@
-//! How backward stages lie together in blocks: two at the beginning, short ones where schedules are looked for.
+//! Short blocks of backward stages, where schedules are looked for.
 
 use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
-
-/// The forward pass, and all the rest.
-pub fn first_blocks(problem: &Problem) -> Vec<Block> {
-    let mut blocks = vec![Block { first: 0, last: 0 }];
-    if problem.stages.len() > 1 {
-        blocks.push(Block { first: 1, last: problem.stages.len() - 1 });
-    }
-    blocks
-}
 
 /// Stages together as long as what they read is no more than a part of the capacity.
 pub fn short_blocks(problem: &Problem, capacity: i64, share: f64) -> Vec<Block> {

@@ -11,9 +11,8 @@ use std::collections::BTreeMap;
 
 use remat_solvers::Model;
 
-use crate::monet::released::constraints::{at_most, choices};
 use crate::monet::released::layout::Layout;
-use crate::monet::released::memory::Place;
+use crate::monet::released::memory::{self, Place};
 use crate::monet::released::problem::Problem;
 use crate::search::blocks::Block;
 use crate::search::term::{Sum, Term};
@@ -36,16 +35,6 @@ impl Span {
     }
 }
 
-/// Adds what the backward operators of a block read and choose, and what is there in it.
-pub fn add(problem: &Problem, layout: &mut Layout, model: &mut Model, at: usize) {
-    let block = layout.blocks[at];
-    for stage in block.first..=block.last {
-        choices(layout, model, stage);
-        backward_dependencies(problem, layout, model, block, stage);
-    }
-    layout.spans[at] = Some(span(problem, layout, model, block));
-}
-
 /// Which nodes the chosen variant of a stage reads; 1 where all of them do.
 pub fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Sum)> {
     let variants = &problem.stages[stage].variants;
@@ -58,20 +47,8 @@ pub fn reads(problem: &Problem, layout: &Layout, stage: usize) -> Vec<(usize, Su
     problem.stages[stage].reads().into_iter().map(|node| (node, of(node))).collect()
 }
 
-/// Equation 8: what is read was kept into the block (and is beyond it, if its last stage reads it), or run.
-fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block, stage: usize) {
-    let terms = &layout.stages[block.first];
-    for (node, read) in reads(problem, layout, stage) {
-        let kept = if stage == block.last { layout.next_kept(stage, node) } else { terms.kept[node] };
-        let mut row = read;
-        row.add(-1.0, terms.run[node]);
-        row.add(-1.0, kept);
-        at_most(model, row, 0.0);
-    }
-}
-
 /// What does not run in the block and is needed later is there until then.
-fn span(problem: &Problem, layout: &mut Layout, model: &mut Model, block: Block) -> Span {
+pub fn span(problem: &Problem, layout: &mut Layout, model: &mut Model, block: Block) -> Span {
     let count = problem.nodes.len();
     let Block { first, last } = block;
     let run = layout.stages[first].run.clone();
@@ -172,35 +149,15 @@ fn running(problem: &Problem, layout: &Layout, span: &Span, stage: usize, node: 
 
 /// Of that, what is there in any case and what the node itself needs.
 fn own(problem: &Problem, layout: &Layout, stage: usize, latest: usize, node: usize) -> Sum {
-    let terms = &layout.stages[stage];
     let before = (stage..=latest).map(|stage| problem.stages[stage].before).min().unwrap_or(0);
-    let mut sum = Sum { constant: before as f64, ..Sum::default() };
-    let local = problem.local[node].iter().map(|&at| problem.nodes[at].bytes).sum::<i64>();
-    sum.add((problem.nodes[node].bytes + local) as f64, terms.run[node]);
-    for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
-        sum.add(way.beside as f64, term);
-    }
-    if let Some(over) = problem.over(stage, node) {
-        sum.add(over.beside as f64, terms.over[node]);
-    }
-    sum
-}
-
-/// What a backward operator needs beside forward values.
-fn chosen(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
-    let terms = &layout.stages[stage];
-    let mut sum = Sum { constant: problem.stages[stage].during as f64, ..Sum::default() };
-    for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
-        for (way, &term) in variant.ways.iter().zip(ways) {
-            sum.add(way.beside as f64, term);
-        }
-    }
+    let mut sum = memory::running(problem, layout, stage, node);
+    sum.constant += before as f64;
     sum
 }
 
 /// Equations 5 and 10; in the block's last stage with all that is kept beyond it.
 fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Sum {
-    let mut sum = chosen(problem, layout, stage);
+    let mut sum = memory::chosen(problem, layout, stage);
     let read = problem.stages[stage].reads();
     for (at, node) in problem.nodes.iter().enumerate() {
         let bytes = node.bytes as f64;
@@ -254,7 +211,7 @@ pub fn values(problem: &Problem, layout: &Layout, at: usize, vector: &[f64]) -> 
     let kept_on: f64 =
         (0..problem.nodes.len()).map(|node| bytes(node) * layout.next_kept(last, node).value(vector)).sum();
     for stage in first..=last {
-        let mut memory = chosen(problem, layout, stage).value(vector);
+        let mut memory = memory::chosen(problem, layout, stage).value(vector);
         memory += if stage == last { kept_on } else { begins[stage + 1 - first] };
         for node in problem.stages[stage].reads() {
             let kept = layout.next_kept(last, node);

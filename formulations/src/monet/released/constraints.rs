@@ -18,21 +18,18 @@ pub fn add(problem: &Problem, layout: &mut Layout) {
         }
         dependencies(problem, layout, &mut model, stages);
         retention(problem, layout, &mut model, stages);
+        for stage in stage..=last {
+            backward_dependencies(problem, layout, &mut model, stages, stage);
+            choices(layout, &mut model, stage);
+        }
         if stage < last {
-            coarse::add(problem, layout, &mut model, block);
+            layout.spans[block] = Some(coarse::span(problem, layout, &mut model, stages));
             continue;
         }
-        backward_dependencies(problem, layout, &mut model, stage);
-        choices(layout, &mut model, stage);
         in_place(problem, layout, &mut model, stage);
         intermediates(problem, layout, &mut model, stage);
     }
     layout.model = model;
-}
-
-/// `sum <= upper`, unless it always holds.
-pub fn at_most(model: &mut Model, sum: Sum, upper: f64) {
-    sum.at_most(model, upper);
 }
 
 /// Equation 7, first half: what runs in a block finds its inputs, kept into it or run in it.
@@ -42,10 +39,10 @@ fn dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Bl
         // In a single stage an intermediate and its parent are in rows of their own.
         for &input in node.inputs.iter().filter(|&&input| longer || node.parent != Some(input)) {
             let kept = if node.parent == Some(input) { Term::Zero } else { terms.kept[input] };
-            at_most(model, Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, kept)]), 0.0);
+            Sum::of([(1.0, terms.run[at]), (-1.0, terms.run[input]), (-1.0, kept)]).at_most(model, 0.0);
         }
         if longer {
-            at_most(model, Sum::of([(1.0, terms.over[at]), (-1.0, terms.run[at])]), 0.0);
+            Sum::of([(1.0, terms.over[at]), (-1.0, terms.run[at])]).at_most(model, 0.0);
         }
     }
 }
@@ -55,33 +52,27 @@ fn retention(problem: &Problem, layout: &Layout, model: &mut Model, block: Block
     let terms = &layout.stages[block.first];
     for node in 0..problem.nodes.len() {
         let next = layout.next_kept(block.last, node);
-        at_most(model, Sum::of([(1.0, next), (-1.0, terms.kept[node]), (-1.0, terms.present[node])]), 0.0);
+        Sum::of([(1.0, next), (-1.0, terms.kept[node]), (-1.0, terms.present[node])]).at_most(model, 0.0);
     }
 }
 
-/// Equation 8, summed over the variants that read a value (exactly one is chosen); and what is read
-/// without being kept (C.4: the product of s and delta, as one column per value).
-fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize) {
-    let terms = &layout.stages[stage];
-    for &(node, held) in &terms.held {
-        let next = layout.next_kept(stage, node);
-        let readers = || {
-            let variants = problem.stages[stage].variants.iter().zip(&terms.variant);
-            variants.filter(move |(variant, _)| variant.reads.contains(&node)).map(|(_, &term)| (1.0, term))
-        };
-        let read = match held {
-            Held::Always => vec![(1.0, Term::One)],
-            Held::Term(_) => readers().collect(),
-        };
-        at_most(model, Sum::of(read.iter().copied().chain([(-1.0, terms.present[node]), (-1.0, next)])), 0.0);
-        if let Held::Term(held) = held {
-            at_most(model, Sum::of(read.into_iter().chain([(-1.0, next), (-1.0, held)])), 0.0);
+/// Equation 8, summed over the variants that read a value (exactly one is chosen): what is read was kept into the block (and is
+/// beyond it, if its last stage reads it), or run. In a block of one stage also what is read without being kept (C.4: the product
+/// of s and delta, as one column per value).
+fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block, stage: usize) {
+    let terms = &layout.stages[block.first];
+    for (at, (node, read)) in coarse::reads(problem, layout, stage).into_iter().enumerate() {
+        let kept = if stage == block.last { layout.next_kept(stage, node) } else { terms.kept[node] };
+        let lacking = read.plus(-1.0, &Sum::of([(1.0, kept)]));
+        lacking.clone().plus(-1.0, &Sum::of([(1.0, terms.present[node])])).at_most(model, 0.0);
+        if let Some(&(_, Held::Term(held))) = layout.stages[stage].held.get(at) {
+            lacking.plus(-1.0, &Sum::of([(1.0, held)])).at_most(model, 0.0);
         }
     }
 }
 
 /// Exactly one implementation of what runs, exactly one variant of the backward operator.
-pub fn choices(layout: &Layout, model: &mut Model, stage: usize) {
+fn choices(layout: &Layout, model: &mut Model, stage: usize) {
     let terms = &layout.stages[stage];
     let mut exactly = |whole: Term, parts: &[Term]| {
         if parts.len() > 1 && whole != Term::Zero {
@@ -110,18 +101,18 @@ fn in_place(problem: &Problem, layout: &Layout, model: &mut Model, stage: usize)
         if over == Term::Zero {
             continue;
         }
-        at_most(model, Sum::of([(1.0, over), (-1.0, terms.run[at])]), 0.0);
+        Sum::of([(1.0, over), (-1.0, terms.run[at])]).at_most(model, 0.0);
         if node.parent.is_some() {
             continue;
         }
         let (present, run, kept) = (terms.present[target], terms.run[target], terms.kept[target]);
-        at_most(model, Sum::of([(1.0, present), (-1.0, run)]), 0.0);
-        at_most(model, Sum::of([(1.0, present), (1.0, over), (-1.0, run), (-1.0, kept)]), 0.0);
-        at_most(model, Sum::of([(1.0, present), (1.0, over)]), 1.0);
-        at_most(model, Sum::of([(1.0, layout.next_kept(stage, target)), (1.0, over)]), 1.0);
+        Sum::of([(1.0, present), (-1.0, run)]).at_most(model, 0.0);
+        Sum::of([(1.0, present), (1.0, over), (-1.0, run), (-1.0, kept)]).at_most(model, 0.0);
+        Sum::of([(1.0, present), (1.0, over)]).at_most(model, 1.0);
+        Sum::of([(1.0, layout.next_kept(stage, target)), (1.0, over)]).at_most(model, 1.0);
         let later = problem.nodes[target].readers.iter().filter(|&&reader| reader > at);
         for &reader in later {
-            at_most(model, Sum::of([(1.0, terms.run[reader]), (1.0, over)]), 1.0);
+            Sum::of([(1.0, terms.run[reader]), (1.0, over)]).at_most(model, 1.0);
         }
     }
 }
@@ -136,14 +127,14 @@ fn intermediates(problem: &Problem, layout: &Layout, model: &mut Model, stage: u
         let (run, over) = (terms.run[at], terms.over[at]);
         if problem.over(stage, at).is_none() {
             // Saved out of place only.
-            at_most(model, Sum::of([(1.0, run), (1.0, terms.over[parent])]), 1.0);
+            Sum::of([(1.0, run), (1.0, terms.over[parent])]).at_most(model, 1.0);
             continue;
         }
-        at_most(model, Sum::of([(1.0, over), (-1.0, terms.over[parent])]), 0.0);
-        at_most(model, Sum::of([(1.0, terms.over[parent]), (1.0, run), (-1.0, over)]), 1.0);
+        Sum::of([(1.0, over), (-1.0, terms.over[parent])]).at_most(model, 0.0);
+        Sum::of([(1.0, terms.over[parent]), (1.0, run), (-1.0, over)]).at_most(model, 1.0);
     }
     for (parent, children) in together.iter().enumerate().filter(|(_, children)| !children.is_empty()) {
         let runs = children.iter().map(|&child| (1.0, terms.run[child]));
-        at_most(model, Sum::of(runs.chain([(-1.0, terms.run[parent])])), 0.0);
+        Sum::of(runs.chain([(-1.0, terms.run[parent])])).at_most(model, 0.0);
     }
 }

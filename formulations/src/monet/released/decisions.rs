@@ -125,7 +125,7 @@ impl<'a> Passage<'a> {
         }
         let mut runs = vec![false; count];
         for at in (0..count).rev() {
-            runs[at] |= held[at] || (next[at] && !now[at]) || (stage == 0 && problem.must_run(at));
+            runs[at] |= held[at] || (next[at] && !now[at]) || problem.must_run(stage, at);
             if !runs[at] {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use remat_core::Instance;
-use remat_solvers::{Column, Names, Row};
+use remat_solvers::{Column, Names};
 
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Encoding, LinearEncoding};
@@ -115,8 +115,5 @@ impl Named {
 impl Names for Named {
     fn column(&self, column: Column) -> String {
         self.0.get(&column).cloned().unwrap_or_else(|| format!("x_{}", column.index()))
-    }
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
     }
 }

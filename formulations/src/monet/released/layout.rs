@@ -227,7 +227,7 @@ impl Layout {
 
     fn run(&mut self, problem: &Problem, stage: usize, at: usize) -> Term {
         let node = &problem.nodes[at];
-        if stage == 0 && problem.must_run(at) {
+        if problem.must_run(stage, at) {
             return Term::One;
         }
         let useful = stage <= node.last && node.last > 0;

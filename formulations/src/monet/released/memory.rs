@@ -121,35 +121,42 @@ fn local_bytes(problem: &Problem, node: usize) -> f64 {
     bytes(problem, node) + problem.local[node].iter().map(|&local| bytes(problem, local)).sum::<f64>()
 }
 
-/// What a place adds to that. Equation 12: the local set is not counted again where it is kept on, workspaces are by
-/// implementation and in-place is a difference; what is held counts even where it is local. Equations 5 and 10.
-fn own(problem: &Problem, layout: &Layout, stage: usize, place: Place) -> Sum {
+/// What a run needs with its local set: workspaces are by implementation, and in place is a difference.
+pub fn running(problem: &Problem, layout: &Layout, stage: usize, node: usize) -> Sum {
     let terms = &layout.stages[stage];
-    let mut sum = Sum::default();
-    match place {
-        Place::Passing(_) => {}
-        Place::Running(node) => {
-            sum.add(local_bytes(problem, node), terms.run[node]);
-            for &local in &problem.local[node] {
-                sum.add(-bytes(problem, local), layout.next_kept(stage, local));
-            }
-            for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
-                sum.add(way.beside as f64, term);
-            }
-            if let Some(over) = problem.over(stage, node) {
-                sum.add(over.beside as f64, terms.over[node]);
-            }
-        }
-        Place::Backward => {
-            sum.constant = problem.stages[stage].during as f64;
-            for (variant, ways) in problem.stages[stage].variants.iter().zip(&terms.backward) {
-                for (way, &term) in variant.ways.iter().zip(ways) {
-                    sum.add(way.beside as f64, term);
-                }
-            }
+    let mut sum = Sum::of([(local_bytes(problem, node), terms.run[node])]);
+    for (way, &term) in problem.ways(stage, node).iter().zip(&terms.ways[node]) {
+        sum.add(way.beside as f64, term);
+    }
+    if let Some(over) = problem.over(stage, node) {
+        sum.add(over.beside as f64, terms.over[node]);
+    }
+    sum
+}
+
+/// What a backward operator needs beside forward values (equations 5 and 10).
+pub fn chosen(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
+    let mut sum = Sum { constant: problem.stages[stage].during as f64, ..Sum::default() };
+    for (variant, ways) in problem.stages[stage].variants.iter().zip(&layout.stages[stage].backward) {
+        for (way, &term) in variant.ways.iter().zip(ways) {
+            sum.add(way.beside as f64, term);
         }
     }
     sum
+}
+
+/// What a place adds to what is there whatever runs. Equation 12: the local set is not counted again where it is kept on; what is
+/// held counts even where it is local.
+fn own(problem: &Problem, layout: &Layout, stage: usize, place: Place) -> Sum {
+    match place {
+        Place::Passing(_) => Sum::default(),
+        Place::Running(node) => {
+            let local = problem.local[node].iter();
+            let kept_on = Sum::of(local.map(|&local| (bytes(problem, local), layout.next_kept(stage, local))));
+            running(problem, layout, stage, node).plus(-1.0, &kept_on)
+        }
+        Place::Backward => chosen(problem, layout, stage),
+    }
 }
 
 /// What a run that a vector says in part needs beyond that part.

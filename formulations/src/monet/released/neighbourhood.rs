@@ -75,7 +75,7 @@ impl<'a> Neighbourhood<'a> {
         let may = |stage: usize, node: usize| self.kept(stage, node).unwrap_or(true);
         let lacks = |stage: usize, node: usize| !self.kept(stage, node).unwrap_or(false);
         let mut useful: Vec<bool> = (0..count)
-            .map(|node| may(stage + 1, node) && lacks(stage, node) || (stage == 0 && problem.must_run(node)))
+            .map(|node| may(stage + 1, node) && lacks(stage, node) || problem.must_run(stage, node))
             .collect();
         for read in problem.stages[stage].reads() {
             useful[read] |= lacks(stage + 1, read);

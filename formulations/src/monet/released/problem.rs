@@ -11,7 +11,7 @@ use remat_core::{Instance, OperatorId, TensorId};
 
 use crate::method::SkipReason;
 use crate::monet::settings::Modes;
-use crate::staged::graph::undominated;
+use crate::staged::graph::{ascending, undominated};
 
 /// Bytes per unit of memory.
 pub const BYTE_UNIT: u64 = 1024;
@@ -23,9 +23,11 @@ pub fn whole(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Bytes as the authors' program counts them: each number is rounded up by itself.
-fn units(bytes: u64) -> i64 {
-    i64::try_from(bytes.div_ceil(BYTE_UNIT)).expect("instances sum to less than 2^63")
+/// Bytes, or a difference of them, as the authors' program counts them: each number is rounded up by itself.
+fn units(bytes: impl Into<i128>) -> i64 {
+    let (bytes, unit) = (bytes.into(), i128::from(BYTE_UNIT));
+    let whole = bytes.div_euclid(unit) + i128::from(bytes.rem_euclid(unit) > 0);
+    i64::try_from(whole).expect("instances sum to less than 2^63")
 }
 
 /// Times, likewise.
@@ -109,10 +111,7 @@ pub struct Stage {
 impl Stage {
     /// Nodes that some variant reads, in order.
     pub fn reads(&self) -> Vec<usize> {
-        let mut reads: Vec<usize> = self.variants.iter().flat_map(|variant| variant.reads.iter().copied()).collect();
-        reads.sort_unstable();
-        reads.dedup();
-        reads
+        ascending(self.variants.iter().flat_map(|variant| variant.reads.iter().copied()))
     }
 }
 
@@ -144,7 +143,7 @@ impl Problem {
             builder.forward(id, &chosen)?;
         }
         builder.connect();
-        let stages = builder.stages(&backward)?;
+        let stages = builder.stages(&backward, &chosen)?;
         let mut nodes = builder.nodes;
         last_uses(&mut nodes, &stages);
         let local = local_sets(&nodes);
@@ -174,9 +173,9 @@ impl Problem {
         (stage > node.last + 1 || node.last == 0).then_some(false)
     }
 
-    /// Whether a node must run in stage 0.
-    pub fn must_run(&self, node: usize) -> bool {
-        self.nodes[node].parent.is_none()
+    /// Whether a node runs in a stage whatever is kept.
+    pub fn must_run(&self, stage: usize, node: usize) -> bool {
+        stage == 0 && self.nodes[node].parent.is_none()
     }
 
     /// Least time that any schedule takes.
@@ -191,11 +190,6 @@ impl Problem {
         }
         let nodes = self.nodes.iter().filter(|node| node.parent.is_none());
         nodes.map(|node| least_time(&node.first) + node.over.map_or(0, |over| over.time.min(0))).sum()
-    }
-
-    /// A budget in the problem's unit.
-    pub fn capacity(&self, budget: Option<u64>) -> Option<i64> {
-        budget.map(|budget| i64::try_from(budget / BYTE_UNIT).unwrap_or(i64::MAX))
     }
 }
 
@@ -216,9 +210,6 @@ fn local_sets(nodes: &[Node]) -> Vec<Vec<usize>> {
 
 /// The last stage in which each value can be read, by its stage's operator or by what runs for a later one.
 fn last_uses(nodes: &mut [Node], stages: &[Stage]) {
-    for node in nodes.iter_mut() {
-        node.last = 0;
-    }
     for (at, stage) in stages.iter().enumerate().skip(1) {
         for read in stage.reads() {
             nodes[read].last = at;
@@ -306,12 +297,8 @@ impl Builder<'_> {
                 operator.file_id
             )));
         }
-        let mut inputs: Vec<usize> = Vec::new();
-        for read in operator.implementations.iter().flat_map(|way| &way.reads) {
-            inputs.extend(self.of_tensor.get(read));
-        }
-        inputs.sort_unstable();
-        inputs.dedup();
+        let reads = operator.implementations.iter().flat_map(|way| &way.reads);
+        let inputs = ascending(reads.filter_map(|read| self.of_tensor.get(read).copied()));
         let bytes: u64 = operator.outputs.iter().map(|&tensor| self.instance.tensor(tensor).bytes).sum();
         let at = self.nodes.len();
         let over = self.over(operator, &first[0], &[], bytes, false);
@@ -349,7 +336,7 @@ impl Builder<'_> {
             self.instance.operator(self.nodes[node].operator).outputs.len() == 1 && operator.outputs.len() == 1;
         let saved: u64 = saves.iter().map(|&id| self.instance.tensor(id).bytes).sum();
         // The workspace of an intermediate was measured with the mask inside.
-        let beside = ceil_div(i128::from(way.workspace_bytes + saved) - i128::from(output));
+        let beside = units(i128::from(way.workspace_bytes + saved) - i128::from(output));
         // An intermediate's time is what its saving takes longer than the parent's own run in place.
         let without = operator.implementations.iter().filter(|way| way.in_place.is_some() && way.saves.is_empty());
         let without = if saves.is_empty() { 0 } else { without.map(|way| way.time).min().unwrap_or(way.time) };
@@ -415,8 +402,11 @@ impl Builder<'_> {
     }
 
     /// Stage 0, and one stage per backward operator.
-    fn stages(&self, backward: &[OperatorId]) -> Result<Vec<Stage>, SkipReason> {
-        let chosen = self.read_variants(backward);
+    fn stages(
+        &self,
+        backward: &[OperatorId],
+        chosen: &BTreeMap<OperatorId, Vec<usize>>,
+    ) -> Result<Vec<Stage>, SkipReason> {
         let base = self.instance.fixed_bytes() + self.instance.input_bytes();
         let alive = Gradients::new(self.instance, backward);
         let fixed = units(base);
@@ -438,7 +428,7 @@ impl Builder<'_> {
                 let reads = self.forward_reads(way)?;
                 let taken = way.in_place.map_or(0, |pair| self.instance.tensor(pair.output).bytes);
                 let beside = i128::from(way.workspace_bytes) - i128::from(taken);
-                let beside = ceil_div(beside) + units(written);
+                let beside = units(beside) + units(written);
                 let way = Way { implementation, time: time_units(way.time), beside };
                 match variants.iter_mut().find(|variant| variant.reads == reads) {
                     Some(variant) => variant.ways.push(way),
@@ -467,15 +457,8 @@ impl Builder<'_> {
             };
             reads.push(node);
         }
-        reads.sort_unstable();
-        reads.dedup();
-        Ok(reads)
+        Ok(ascending(reads))
     }
-}
-
-fn ceil_div(value: i128) -> i64 {
-    let unit = i128::from(BYTE_UNIT);
-    i64::try_from(value.div_euclid(unit) + i128::from(value.rem_euclid(unit) > 0)).expect("sizes fit 63 bits")
 }
 
 /// Ways that no other beats in both time and memory, fastest first.

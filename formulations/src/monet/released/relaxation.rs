@@ -292,6 +292,10 @@ impl Relaxation for Linear<'_> {
         self.layout.scale.time
     }
 
+    fn complete(&mut self) {
+        self.add_all();
+    }
+
     fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
         let before = self.layout.model.rows.len();
         let alike = match (self.scope, pass) {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use remat_core::{Instance, Schedule};
 
 use crate::method::{Claimed, MethodError};
-use crate::monet::released::blocks::{first_blocks, short_blocks};
-use crate::monet::released::decisions::Decisions;
-use crate::monet::released::grid::{anneal, settle};
+use crate::monet::anneal::{Grid, Step, anneal};
+use crate::monet::released::blocks::short_blocks;
+use crate::monet::released::decisions::{self, Decisions};
 use crate::monet::released::neighbourhood::Neighbourhood;
 use crate::monet::released::problem::{BYTE_UNIT, Problem, TIME_UNIT, whole};
 use crate::monet::released::relaxation::{Linear, is_small};
-use crate::search::blocks::Block;
+use crate::search::blocks::{Block, two};
 use crate::search::incumbent::{Judge, Kept};
 use crate::search::problem::{Effort, Offer, Open, Staged};
 
@@ -41,8 +41,8 @@ impl<'a> Task<'a> {
         // Local sets may count a tensor beside its copy that is kept.
         let everything =
             instance.fixed_bytes().saturating_add(tensors).saturating_add(workspace + 2 * BYTE_UNIT).saturating_mul(4);
-        let unlimited = Some(everything.min(1 << 60));
-        let capacity = problem.capacity(budget.or(unlimited)).unwrap_or(i64::MAX / 4);
+        let bytes = budget.unwrap_or(everything.min(1 << 60));
+        let capacity = i64::try_from(bytes / BYTE_UNIT).expect("below 2^54");
         Self { instance, problem: Arc::clone(problem), budget, capacity }
     }
 
@@ -114,12 +114,12 @@ impl Staged for Task<'_> {
         if start.peak() <= self.capacity {
             offer(start.clone())?;
         }
-        let found = anneal(&self.problem, start.kept.clone(), self.capacity, STEPS << effort.round.min(4), effort);
-        found.map_or(Ok(()), offer)
+        let found = anneal(self, start.kept.clone(), STEPS << effort.round.min(4), effort);
+        found.and_then(|kept| self.complete(kept)).map_or(Ok(()), offer)
     }
 
     fn first_blocks(&self) -> Vec<Block> {
-        first_blocks(&self.problem)
+        two(self.problem.stages.len(), &[])
     }
 
     fn over<'p>(&'p self, blocks: &[Block], before: Option<&Linear<'p>>) -> Linear<'p> {
@@ -162,14 +162,14 @@ impl Staged for Task<'_> {
         is_small(&self.problem)
     }
 
-    fn within(&self, around: &Decisions, open: &Open) -> Option<Linear<'_>> {
+    fn within(&self, around: &Decisions, open: &Open) -> Linear<'_> {
         let open = Neighbourhood::new(&self.problem, around, open);
-        Some(Linear::within(&self.problem, self.capacity, &open))
+        Linear::within(&self.problem, self.capacity, &open)
     }
 
     fn expand(&self, linear: &Linear<'_>, point: &[f64]) -> Option<Decisions> {
         let mut kept = linear.kept(point, 0.5);
-        settle(&self.problem, &mut kept);
+        self.settle(&mut kept);
         self.complete(kept)
     }
 
@@ -185,8 +185,8 @@ impl Staged for Task<'_> {
         self.problem.nodes.len()
     }
 
-    fn is_free(&self, stage: usize, node: usize) -> bool {
-        self.problem.forced(stage, node).is_none()
+    fn forced(&self, stage: usize, node: usize) -> Option<bool> {
+        self.problem.forced(stage, node)
     }
 
     fn neighbours(&self, node: usize) -> Vec<usize> {
@@ -198,5 +198,33 @@ impl Staged for Task<'_> {
         let again = |stage: usize| decisions.stages[stage].runs.iter().map(move |&(node, way)| (stage, node, way));
         let runs = (1..decisions.stages.len()).flat_map(again);
         runs.map(|(stage, node, way)| (stage, node, whole(self.problem.nodes[node].again[way].time))).collect()
+    }
+}
+
+impl Grid for Task<'_> {
+    fn step(&self, stage: usize, now: &[bool], next: &[bool]) -> Option<Step> {
+        let plan = decisions::complete(&self.problem, stage, now, next, self.capacity)?;
+        let runs: Vec<usize> = plan.runs.iter().map(|run| run.0).collect();
+        let (peak, widest) = (whole(plan.peak), whole(plan.widest));
+        Some(Step { time: plan.time as f64, peak, widest, made: runs.clone(), runs })
+    }
+
+    fn touches(&self, stage: usize, runs: &[usize], column: usize) -> bool {
+        let variants = &self.problem.stages[stage].variants;
+        variants.iter().any(|variant| variant.reads.contains(&column))
+            || runs.iter().any(|&node| node == column || self.problem.local[node].contains(&column))
+    }
+
+    fn least_time_of(&self, stage: usize) -> f64 {
+        self.problem.least_time_of(stage) as f64
+    }
+
+    fn bytes(&self, column: usize) -> u64 {
+        whole(self.problem.nodes[column].bytes)
+    }
+
+    fn mean_time(&self) -> f64 {
+        let runs = self.problem.nodes.iter().filter_map(|node| node.again.first()).map(|way| way.time as f64);
+        runs.sum::<f64>() / self.problem.nodes.len().max(1) as f64
     }
 }

@@ -11,7 +11,7 @@ use super::graph::{FAR, Graph};
 use super::knapsack::{Item, Table, greedy};
 use super::{Estimator, Knapsack, flops};
 use crate::method::MethodError;
-use crate::search::separation::{Solving, failed};
+use crate::search::separation::Solving;
 
 /// What depends on no budget.
 pub struct Chooser<'a> {
@@ -149,7 +149,7 @@ fn whole(items: &[Item], capacity: f64, solving: &Solving) -> Result<Vec<bool>, 
     let columns: Vec<_> = items.iter().map(|item| model.binary(-item.runtime / most)).collect();
     model.at_most(capacity, columns.iter().copied().zip(items.iter().map(|item| item.memory)));
     let mut request = Request { threads: solving.threads, seed: solving.seed, ..Request::default() };
-    let outcome = solving.solver.solve(&model, &mut request).map_err(|error| failed(&error))?;
+    let outcome = solving.solver.solve(&model, &mut request)?;
     let point =
         outcome.incumbent.ok_or_else(|| MethodError::Internal(format!("the knapsack: {}", outcome.raw_status)))?;
     Ok(point.into_iter().map(|value| value > 0.5).collect())

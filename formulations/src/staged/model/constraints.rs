@@ -3,6 +3,7 @@
 use super::{Linear, some};
 use crate::search::blocks::Block;
 use crate::search::term::Sum;
+use crate::staged::graph::ascending;
 
 impl Linear<'_> {
     /// One way of each first run; one of each later run at most, where the block is one stage.
@@ -60,9 +61,7 @@ impl Linear<'_> {
         let stage = self.blocks[block].first;
         for position in 0..=stage {
             let ways = graph.ways(stage, position).iter();
-            let mut targets: Vec<usize> = ways.filter_map(|way| way.over).collect();
-            targets.sort_unstable();
-            targets.dedup();
+            let targets = ascending(ways.filter_map(|way| way.over));
             for target in targets {
                 let over = self.some_at(block, position, |way| way.over == Some(target));
                 if over.is_nothing() {

@@ -349,7 +349,7 @@ mod tests {
             blocks.push(Block { first, last });
             first = last + 1;
         }
-        let linear = Linear::new(graph, 1 << 32, blocks);
+        let linear = Linear::new(graph, Some(graph.base_bytes + (1 << 32)), blocks);
         let point: Vec<f64> = (0..linear.model.columns()).map(|_| random.unit()).collect();
         for (block, &Block { first, .. }) in linear.blocks.iter().enumerate() {
             for (place, memory) in linear.memory_values(block, &point) {

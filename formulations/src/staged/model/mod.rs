@@ -18,7 +18,7 @@ mod memory;
 mod neighbourhood;
 mod paths;
 
-use remat_solvers::{Column, Kind, Model, Names, Row, RowBlock};
+use remat_solvers::{Column, Kind, Model, Names, RowBlock};
 
 use self::memory::Piece;
 pub use self::neighbourhood::Around;
@@ -90,22 +90,23 @@ fn some<'w>(ways: impl Iterator<Item = (&'w Way, Term)> + Clone, certainly: bool
 }
 
 impl<'a> Linear<'a> {
-    /// The model over blocks, without memory rows; bytes are what the budget leaves beside what is always there.
-    pub fn new(graph: &'a Graph, room: u64, blocks: Vec<Block>) -> Self {
-        Self::build(graph, room, blocks, None)
+    /// The model over blocks, without memory rows; none means an unlimited budget.
+    pub fn new(graph: &'a Graph, budget: Option<u64>, blocks: Vec<Block>) -> Self {
+        Self::build(graph, budget, blocks, None)
     }
 
     /// The exact model.
-    pub fn exact(graph: &'a Graph, room: u64) -> Self {
-        Self::new(graph, room, singles(graph.len()))
+    pub fn exact(graph: &'a Graph, budget: Option<u64>) -> Self {
+        Self::new(graph, budget, singles(graph.len()))
     }
 
     /// The exact model of what is open around a schedule.
-    pub fn within(graph: &'a Graph, room: u64, around: Around<'_>) -> Self {
-        Self::build(graph, room, singles(graph.len()), Some(around))
+    pub fn within(graph: &'a Graph, budget: Option<u64>, around: Around<'_>) -> Self {
+        Self::build(graph, budget, singles(graph.len()), Some(around))
     }
 
-    fn build(graph: &'a Graph, room: u64, blocks: Vec<Block>, around: Option<Around<'_>>) -> Self {
+    fn build(graph: &'a Graph, budget: Option<u64>, blocks: Vec<Block>, around: Option<Around<'_>>) -> Self {
+        let room = graph.room(budget);
         let longest = graph.operators.iter().flat_map(|operator| &operator.again).map(|way| way.time).max();
         let scale = Scale::new(room, longest.unwrap_or(0));
         let settled = |stage: usize| {
@@ -362,6 +363,10 @@ impl separation::Relaxation for Linear<'_> {
         self.scale.time
     }
 
+    fn complete(&mut self) {
+        self.add_all();
+    }
+
     fn separate(&mut self, point: &[f64], pass: separation::Pass) -> RowBlock {
         let mut rows = self.violated(point);
         // Neighbourhoods have hardly any such rows.
@@ -395,9 +400,5 @@ impl Names for Named {
             Meaning::Memory { stage, position } => format!("u_{stage}_{position}"),
         };
         if self.implementations { name } else { name.to_uppercase() }
-    }
-
-    fn row(&self, row: Row) -> String {
-        format!("c{}", row.index())
     }
 }
