@@ -89,40 +89,6 @@ impl Vectors {
     pub fn best() -> Self {
         Self::available().pop().unwrap_or(Self::Portable)
     }
-
-    /// Does a job, compiled for these instructions.
-    pub fn run<C: Cost, J: Job<C>>(self, job: J) -> J::Output {
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx512f")]
-        fn by_avx512<C: Cost, J: Job<C>>(job: J) -> J::Output {
-            job.run::<C::Wide>()
-        }
-
-        #[cfg(target_arch = "x86_64")]
-        #[target_feature(enable = "avx2")]
-        fn by_avx2<C: Cost, J: Job<C>>(job: J) -> J::Output {
-            job.run::<C::Medium>()
-        }
-
-        match self {
-            Self::Portable => job.run::<[C; 4]>(),
-            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => unsafe { by_avx2(job) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => unsafe { by_avx512(job) },
-        }
-    }
-}
-
-/// Something that is compiled for every kind of vectors; [`Vectors::run`] does it.
-pub trait Job<C: Cost> {
-    /// What comes of it.
-    type Output;
-    /// Does it with vectors, or with what the compiler makes of plain loops. Has to be inlined to be compiled for the
-    /// instructions, and so does all that it calls often.
-    fn run<V: Lanes<C>>(self) -> Self::Output;
 }
 
 /// A vector of costs.

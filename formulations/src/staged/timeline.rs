@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::chain::kernel::{Job, Lanes, Vectors};
+use crate::chain::kernel::Vectors;
 use crate::random::Random;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
@@ -286,7 +286,7 @@ impl<'a> Timeline<'a> {
         let bytes = signed(self.joint.values[value].bytes);
         let bytes = if is_held { bytes } else { -bytes };
         let places = self.place(from) + 1..self.place(to) + 1;
-        self.excess += self.vectors.run(Raise { sums: &mut self.beyond[places.clone()], bytes });
+        self.excess += raise(self.vectors, &mut self.beyond[places.clone()], bytes);
         self.log.raises.push((places, bytes));
     }
 
@@ -335,24 +335,39 @@ impl<'a> Timeline<'a> {
 }
 
 /// Adds bytes to some sums; by how much that changes the sum of those above 0.
-struct Raise<'s> {
-    sums: &'s mut [i64],
-    bytes: i64,
+fn raise(vectors: Vectors, sums: &mut [i64], bytes: i64) -> i64 {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn by_avx512(sums: &mut [i64], bytes: i64) -> i64 {
+        raise_with(sums, bytes)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn by_avx2(sums: &mut [i64], bytes: i64) -> i64 {
+        raise_with(sums, bytes)
+    }
+
+    match vectors {
+        Vectors::Portable => raise_with(sums, bytes),
+        // SAFETY: a value of `Vectors` says that the processor has the instructions.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => unsafe { by_avx2(sums, bytes) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => unsafe { by_avx512(sums, bytes) },
+    }
 }
 
-impl Job<i64> for Raise<'_> {
-    type Output = i64;
-
-    #[inline(always)]
-    fn run<V: Lanes<i64>>(self) -> i64 {
-        let mut change = 0;
-        for sum in self.sums {
-            let before = (*sum).max(0);
-            *sum += self.bytes;
-            change += (*sum).max(0) - before;
-        }
-        change
+#[inline(always)]
+fn raise_with(sums: &mut [i64], bytes: i64) -> i64 {
+    let mut change = 0;
+    for sum in sums {
+        let before = (*sum).max(0);
+        *sum += bytes;
+        change += (*sum).max(0) - before;
     }
+    change
 }
 
 fn readers(joint: &Joint, value: usize) -> Vec<Reader> {

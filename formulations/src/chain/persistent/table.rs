@@ -13,8 +13,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::chain::kernel::{
-    Best, Cost, Cuts, GROUP, Job, Lanes, MAX_TILE, Rows, Tile, forbid, infinite, least, load, minimise, shifted, store,
-    tile_width,
+    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
+    store, tile_width,
 };
 use crate::chain::ranges::Ranges;
 use crate::chain::slots::{SlottedChain, SlottedSaving, down};
@@ -171,7 +171,16 @@ impl<'a, C: Cost> Frame<'a, C> {
                 row[..MAX_TILE].fill(C::INFINITE);
             }
         }
-        execution.vectors.run(Block { frame: self, done, values, row, column, execution });
+        let block = Block { frame: self, done, values, row, column, execution };
+        match execution.vectors {
+            Vectors::Portable => block.compute_with::<[C; 4]>(),
+            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => unsafe { block.compute_avx2() },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => unsafe { block.compute_avx512() },
+        }
     }
 }
 
@@ -185,12 +194,22 @@ struct Block<'t, 'a, C> {
     execution: Execution,
 }
 
-impl<C: Cost> Job<C> for Block<'_, '_, C> {
-    type Output = ();
+impl<C: Cost> Block<'_, '_, C> {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn compute_avx512(self) {
+        self.compute_with::<C::Wide>();
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn compute_avx2(self) {
+        self.compute_with::<C::Medium>();
+    }
 
     /// A tile of slots at a time.
     #[inline(always)]
-    fn run<V: Lanes<C>>(mut self) {
+    fn compute_with<V: Lanes<C>>(mut self) {
         let nothing: Best<V, GROUP> = infinite();
         let layout = self.frame.layout;
         let mut between = vec![nothing; layout.groups().len() << layout.bits];
@@ -210,9 +229,7 @@ impl<C: Cost> Job<C> for Block<'_, '_, C> {
             }
         }
     }
-}
 
-impl<C: Cost> Block<'_, '_, C> {
     /// Where the block's subchains start.
     fn starts(&self) -> Range<usize> {
         let cuts = self.frame.layout.cuts_of(self.row);

@@ -19,8 +19,8 @@
 use rayon::prelude::*;
 
 use crate::chain::kernel::{
-    Best, Cost, Cuts, GROUP, Job, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise,
-    shifted, store, tile_width,
+    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
+    store, tile_width,
 };
 use crate::chain::ranges::Ranges;
 use crate::chain::slots::{SlottedChain, SlottedSaving, down};
@@ -113,10 +113,10 @@ impl<'a, C: Cost> WeakTable<'a, C> {
 
     /// All rows (s, t, .).
     fn compute(&mut self, s: usize, t: usize, vectors: Vectors) {
-        let tile = vectors.run::<C, _>(Width);
+        let tile = width::<C>(vectors);
         let work = Work::new(self, s, t);
         let tiles: Vec<usize> = (0..self.slots).step_by(tile).collect();
-        let columns: Vec<Vec<C>> = tiles.par_iter().map(|&first| vectors.run((&work, first))).collect();
+        let columns: Vec<Vec<C>> = tiles.par_iter().map(|&first| work.run(first, vectors)).collect();
         for l in t..self.chain.len() {
             let unlimited = self.unlimited[t * self.chain.len() + l];
             let slots = self.slots;
@@ -179,15 +179,13 @@ fn unlimited<C: Cost>(chain: &SlottedChain, before: &[C]) -> Vec<C> {
     makespans
 }
 
-/// Slots of a tile.
-struct Width;
-
-impl<C: Cost> Job<C> for Width {
-    type Output = usize;
-
-    #[inline(always)]
-    fn run<V: Lanes<C>>(self) -> usize {
-        tile_width::<C, V>()
+fn width<C: Cost>(vectors: Vectors) -> usize {
+    match vectors {
+        Vectors::Portable => tile_width::<C, [C; 4]>(),
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => tile_width::<C, C::Medium>(),
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => tile_width::<C, C::Wide>(),
     }
 }
 
@@ -209,21 +207,34 @@ impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
         let shifts = (0..chain.len()).map(|t2| usize::try_from(shift(t2)).expect("offsets differ by less than a slot"));
         Self { table, s, t, next: table.states.next(s, t), shifts: shifts.collect() }
     }
-}
 
-/// One tile of all rows, row by row.
-impl<C: Cost> Job<C> for (&Work<'_, '_, C>, usize) {
-    type Output = Vec<C>;
-
-    #[inline(always)]
-    fn run<V: Lanes<C>>(self) -> Vec<C> {
-        self.0.rows::<V>(self.1)
+    /// One tile of all rows, row by row.
+    fn run(&self, first: usize, vectors: Vectors) -> Vec<C> {
+        match vectors {
+            Vectors::Portable => self.run_with::<[C; 4]>(first),
+            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx2 => unsafe { self.run_avx2(first) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Vectors::Avx512 => unsafe { self.run_avx512(first) },
+        }
     }
-}
 
-impl<C: Cost> Work<'_, '_, C> {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn run_avx512(&self, first: usize) -> Vec<C> {
+        self.run_with::<C::Wide>(first)
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn run_avx2(&self, first: usize) -> Vec<C> {
+        self.run_with::<C::Medium>(first)
+    }
+
     #[inline(always)]
-    fn rows<V: Lanes<C>>(&self, first: usize) -> Vec<C> {
+    fn run_with<V: Lanes<C>>(&self, first: usize) -> Vec<C> {
         let n = self.table.chain.len();
         let width = tile_width::<C, V>();
         let mut rows = vec![C::INFINITE; (n - self.t) * width];
