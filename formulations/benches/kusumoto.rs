@@ -22,6 +22,7 @@ use remat_formulations::kusumoto::graph::Graph;
 use remat_formulations::kusumoto::program::{self, Goal};
 use remat_formulations::kusumoto::search::Search;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
+use remat_formulations::search::clock::Clock;
 
 /// Lower sets beyond which the exact program is left out.
 const MOST: usize = 1 << 20;
@@ -50,6 +51,10 @@ fn main() {
     }
 }
 
+fn unlimited() -> Clock {
+    Clock::start(None)
+}
+
 fn program_columns(name: &str) -> String {
     format!("{name},{name}_overhead_percent")
 }
@@ -66,16 +71,16 @@ fn row(instance: &Instance, graph: &Graph, exact: bool, own_times: bool) {
     let times: Vec<u64> = graph.nodes.iter().map(|node| node.time).collect();
     let memory = (Memory::Larger, LastGroup::Recompute);
     let begun = cpu_seconds();
-    let sets = if exact { family::all(graph, MOST, None) } else { Ok(family::pruned(graph)) };
+    let sets = if exact { family::all(graph, MOST, unlimited()) } else { Ok(family::pruned(graph)) };
     let Ok(sets) = sets else { return piece(format!(",more than {MOST}\n")) };
     piece(format!(",{}", sets.len()));
     // As the method does it: the pruned family's least budget bounds that of all lower sets.
-    let pruned = Steps::new(graph, family::pruned(graph), &unit, memory, u64::MAX, None).expect("no limit");
-    let most = program::least_budget(&pruned, None).expect("no limit");
-    let steps = Steps::new(graph, sets.clone(), &unit, memory, most, None).expect("no limit");
+    let pruned = Steps::new(graph, family::pruned(graph), &unit, memory, u64::MAX, unlimited()).expect("no limit");
+    let most = program::least_budget(&pruned, unlimited()).expect("no limit");
+    let steps = Steps::new(graph, sets.clone(), &unit, memory, most, unlimited()).expect("no limit");
     piece(format!(",{:.3}", cpu_seconds() - begun));
     let started = cpu_seconds();
-    let least = program::least_budget(&steps, None).expect("no limit");
+    let least = program::least_budget(&steps, unlimited()).expect("no limit");
     piece(format!(",{:.3}", cpu_seconds() - started));
     for goal in [Goal::TimeCentric, Goal::MemoryCentric] {
         piece(solve(&steps, least, goal));
@@ -83,7 +88,7 @@ fn row(instance: &Instance, graph: &Graph, exact: bool, own_times: bool) {
     piece(format!(",{:.3}", cpu_seconds() - begun));
     for tenths in if own_times { vec![11, 15] } else { Vec::new() } {
         let budget = least / 10 * tenths + 10;
-        let timed = Steps::new(graph, sets.clone(), &times, memory, budget, None).expect("no limit");
+        let timed = Steps::new(graph, sets.clone(), &times, memory, budget, unlimited()).expect("no limit");
         piece(solve(&timed, budget, Goal::TimeCentric));
     }
     piece("\n".into());
@@ -92,7 +97,7 @@ fn row(instance: &Instance, graph: &Graph, exact: bool, own_times: bool) {
 /// The columns of one program.
 fn solve(steps: &Steps<'_>, budget: u64, goal: Goal) -> String {
     let started = cpu_seconds();
-    let solved = Search::new(steps, budget, goal).best(None).expect("no limit").expect("the budget suffices");
+    let solved = Search::new(steps, budget, goal).best(unlimited()).expect("no limit").expect("the budget suffices");
     let seconds = cpu_seconds() - started;
     let all = steps.times(steps.sets.len() - 1).0 as f64;
     let percent = 100.0 * program::evaluate(steps, &solved).0 as f64 / all;

@@ -15,6 +15,7 @@ use crate::method::parameters::Parameters;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
+use crate::search::clock::Clock;
 use crate::{setting, settings};
 
 setting! {
@@ -169,9 +170,9 @@ impl<'a> ChainProgram<'a> {
                 let settings = Settings { slots, rule, fit };
                 let lost = format!("lost to rounding up to {slots} slots; more slots may find a schedule");
                 let all = |time: Duration| time.checked_mul(u32::try_from(budgets.len()).ok()?);
-                let left = context.limits.time.and_then(all).map(|time| time.saturating_sub(self.built));
-                let deadline = left.and_then(|left| self.started.checked_add(left));
-                let execution = Execution::until(deadline);
+                let passed = self.built + self.started.elapsed();
+                let left = context.limits.time.and_then(all).map(|time| time.saturating_sub(passed));
+                let execution = Execution::within(Clock::start(left));
                 let mut answer = |index: usize, outcome| {
                     let budget = context.budgets[index];
                     let answer = self.outcome(budget, outcome, Termination::Optimal, &lost);

@@ -15,6 +15,7 @@ use super::solve::{DynamicProgram, Outcome, Slack, fits_in, least_bytes, useful_
 use super::states::States;
 use super::storage::{Execution, TableError};
 use super::weak::table as weak;
+use crate::search::clock::Clock;
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
@@ -128,8 +129,8 @@ impl<'a> Refinement<'a> {
         };
         let fastest = chain.store_all(|stage| slotted.fastest_position(stage));
         let cost = chain.evaluate(&fastest).ok().filter(|_| rule != Rule::SaveLast);
-        let until = deadline(goal.time.map(|time| time / 2));
-        let needed = match least_bytes(chain, rule, Execution::until(until)) {
+        let half = Clock::start(goal.time.map(|time| time / 2));
+        let needed = match least_bytes(chain, rule, Execution::within(half)) {
             Err(TableError::Deadline) if start.is_some() => None,
             needed => Some(needed?),
         };
@@ -150,7 +151,7 @@ impl<'a> Refinement<'a> {
     /// # Errors
     /// There is too little memory even for the first tables.
     pub fn refine(&self, budget: u64) -> Result<Refined, TableError> {
-        let deadline = deadline(self.goal.time);
+        let clock = Clock::start(self.goal.time);
         let mut answer = self.without_table(budget);
         if answer.end == End::Done {
             return Ok(answer);
@@ -170,7 +171,7 @@ impl<'a> Refinement<'a> {
                 return Ok(answer); // Hardly finer than before.
             }
             let started = Instant::now();
-            match self.round(budget, bytes, Execution::until(deadline), &mut answer) {
+            match self.round(budget, bytes, Execution::within(clock), &mut answer) {
                 Err(TableError::Deadline) => return Ok(Refined { end: End::Time, ..answer }),
                 // Too large after all: what there is stays.
                 Err(_) if previous < u64::MAX || answer.time(self.chain).is_some() => return Ok(answer),
@@ -180,11 +181,11 @@ impl<'a> Refinement<'a> {
             if loss <= self.goal.loss {
                 return Ok(Refined { end: End::Done, ..answer });
             }
-            let left = deadline.map_or(f64::INFINITY, |deadline| (deadline - started).as_secs_f64());
+            let left = clock.left().map_or(f64::INFINITY, |left| left.as_secs_f64());
             let took = started.elapsed().as_secs_f64();
             // By how much finer a round may be to end in time. The first half of a round brings a sequence: where there
             // is time for half a round, one is begun.
-            let affordable = 0.9 * (left - took) / took.max(1e-6);
+            let affordable = 0.9 * left / took.max(1e-6);
             if affordable < 0.75 {
                 return Ok(Refined { end: End::Time, ..answer });
             }
@@ -241,11 +242,6 @@ impl<'a> Refinement<'a> {
         answer.lower_bound = answer.lower_bound.max(bound);
         Ok(())
     }
-}
-
-/// The time for a budget that begins now.
-fn deadline(time: Option<Duration>) -> Option<Instant> {
-    time.and_then(|time| Instant::now().checked_add(time))
 }
 
 /// A number that is not negative, as a whole one.

@@ -1,13 +1,13 @@
 //! What every table is made of: memory for its entries, the sums that entries carry, and why there is none.
 
 use std::marker::PhantomData;
-use std::time::Instant;
 
 use memmap2::MmapMut;
 use thiserror::Error;
 
 use super::kernel::{Cost, Vectors};
 use super::slots::SlottedChain;
+use crate::search::clock::Clock;
 
 /// Why there is no table.
 #[derive(Debug, Error)]
@@ -33,29 +33,25 @@ pub enum TableError {
 pub struct Execution {
     /// With which instructions.
     pub vectors: Vectors,
-    /// Until when.
-    pub deadline: Option<Instant>,
+    /// While there is time.
+    pub clock: Clock,
 }
 
 impl Default for Execution {
-    /// The widest vectors, and no deadline.
+    /// The widest vectors, and no limit of time.
     fn default() -> Self {
-        Self { vectors: Vectors::best(), deadline: None }
+        Self { vectors: Vectors::best(), clock: Clock::start(None) }
     }
 }
 
 impl Execution {
-    /// The same until some time.
-    pub fn until(deadline: Option<Instant>) -> Self {
-        Self { deadline, ..Self::default() }
-    }
-
-    pub(crate) fn is_late(self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    /// The same within some time.
+    pub fn within(clock: Clock) -> Self {
+        Self { clock, ..Self::default() }
     }
 
     pub(crate) fn check(self) -> Result<(), TableError> {
-        if self.is_late() { Err(TableError::Deadline) } else { Ok(()) }
+        if self.clock.is_over() { Err(TableError::Deadline) } else { Ok(()) }
     }
 }
 

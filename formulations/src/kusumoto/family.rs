@@ -1,11 +1,11 @@
 //! Families of lower sets. What a step from one to a larger one costs is in [`super::steps`].
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use fixedbitset::FixedBitSet;
 
 use super::graph::Graph;
+use crate::search::clock::Clock;
 
 /// Why there is no family, or no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub enum Stop {
 /// All lower sets of a graph, the empty one first, in ascending order of size.
 ///
 /// # Errors
-/// There are more than `most` of them, or the moment has come.
-pub fn all(graph: &Graph, most: usize, deadline: Option<Instant>) -> Result<Vec<FixedBitSet>, Stop> {
+/// There are more than `most` of them, or the time is over.
+pub fn all(graph: &Graph, most: usize, clock: Clock) -> Result<Vec<FixedBitSet>, Stop> {
     let count = graph.nodes.len();
     let mut sets = vec![FixedBitSet::with_capacity(count)];
     let mut level = 0..1;
@@ -36,7 +36,7 @@ pub fn all(graph: &Graph, most: usize, deadline: Option<Instant>) -> Result<Vec<
                 return Err(Stop::LowerSets);
             }
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if clock.is_over() {
             return Err(Stop::Time);
         }
         let mut next: Vec<_> = next.into_iter().collect();

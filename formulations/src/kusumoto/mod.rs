@@ -16,7 +16,7 @@ pub mod search;
 pub mod steps;
 pub mod strategy;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fixedbitset::FixedBitSet;
 use remat_core::Instance;
@@ -26,6 +26,7 @@ use crate::method::parameters::Parameters;
 use crate::method::{
     About, Answer, BudgetUse, Claim, Claimed, Class, Context, Method, MethodError, SkipReason, Termination,
 };
+use crate::search::clock::Clock;
 use crate::{setting, settings};
 use family::Stop;
 use graph::Graph;
@@ -156,10 +157,11 @@ impl Method for Kusumoto {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let began = Instant::now();
+        let part = |quarters| Clock::start(context.limits.time.map(|time| time / 4 * quarters));
+        // The last quarter is for the best sequence.
+        let (for_family, for_steps, clock) = (part(2), part(3), Clock::start(context.limits.time));
         let graph = Graph::new(context.instance)?;
         let parameters = context.parameters;
-        let deadline = context.limits.deadline(began);
         let times = times(context.instance, &graph, parameters);
         let last_group = parameters.get::<LastGroup>();
         let memory = match parameters.get::<Counted>() {
@@ -168,15 +170,13 @@ impl Method for Kusumoto {
         };
         let settings = (memory, last_group);
         let plan_for_least = parameters.get::<PlanFor>() == PlanFor::Least;
-        let part = |quarters| context.limits.time.and_then(|time| began.checked_add(time / 4 * quarters));
-        let family = Family::new(&graph, parameters, part(2));
+        let family = Family::new(&graph, parameters, for_family);
         let built = (|| {
-            let most = if plan_for_least { least_of_pruned(&graph, &times, settings, deadline)? } else { u64::MAX };
-            // The rest of the time is for the best sequence.
-            match Steps::new(&graph, family.sets, &times, settings, most, part(3)) {
+            let most = if plan_for_least { least_of_pruned(&graph, &times, settings, clock)? } else { u64::MAX };
+            match Steps::new(&graph, family.sets, &times, settings, most, for_steps) {
                 Err(stop) if family.exact => {
                     let sets = family::pruned(&graph);
-                    Ok((Steps::new(&graph, sets, &times, settings, most, deadline)?, false, Some(stop)))
+                    Ok((Steps::new(&graph, sets, &times, settings, most, clock)?, false, Some(stop)))
                 }
                 steps => Ok((steps?, family.exact, family.stop)),
             }
@@ -188,8 +188,8 @@ impl Method for Kusumoto {
                 return Ok(());
             }
         };
-        let least = plan_for_least.then(|| program::least_budget(&steps, deadline));
-        let build = began.elapsed();
+        let least = plan_for_least.then(|| program::least_budget(&steps, clock));
+        let build = clock.elapsed();
         let mut planner = Planner {
             context,
             graph: &graph,
@@ -234,13 +234,8 @@ fn times(instance: &Instance, graph: &Graph, parameters: &Parameters) -> Vec<u64
 
 /// The least budget of the pruned family, which is few sets: that of all lower sets is no more, so steps that need more
 /// are left out.
-fn least_of_pruned(
-    graph: &Graph,
-    times: &[u64],
-    settings: (Memory, LastGroup),
-    deadline: Option<Instant>,
-) -> Result<u64, Stop> {
-    program::least_budget(&Steps::new(graph, family::pruned(graph), times, settings, u64::MAX, deadline)?, deadline)
+fn least_of_pruned(graph: &Graph, times: &[u64], settings: (Memory, LastGroup), clock: Clock) -> Result<u64, Stop> {
+    program::least_budget(&Steps::new(graph, family::pruned(graph), times, settings, u64::MAX, clock)?, clock)
 }
 
 /// The lower sets that sequences are made of.
@@ -253,13 +248,13 @@ struct Family {
 }
 
 impl Family {
-    fn new(graph: &Graph, parameters: &Parameters, deadline: Option<Instant>) -> Self {
+    fn new(graph: &Graph, parameters: &Parameters, clock: Clock) -> Self {
         let most = usize::try_from(parameters.get::<MaxLowerSets>()).unwrap_or(usize::MAX);
         let pruned = |stop| Self { sets: family::pruned(graph), exact: false, stop };
         if parameters.get::<Program>() == Program::Approximate {
             return pruned(None);
         }
-        match family::all(graph, most, deadline) {
+        match family::all(graph, most, clock) {
             Ok(sets) => Self { sets, exact: true, stop: None },
             Err(stop) => pruned(Some(stop)),
         }
@@ -290,8 +285,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn answer(&mut self, budget: Option<u64>, least: Option<Result<u64, Stop>>) -> Result<Answer, MethodError> {
-        let began = Instant::now();
-        let deadline = self.search.and_then(|time| began.checked_add(time));
+        let clock = Clock::start(self.search);
         let within = budget.unwrap_or(u64::MAX);
         // Planning for the least budget: nothing where the budget is less than that.
         let target = match least {
@@ -303,7 +297,7 @@ impl Planner<'_> {
             Ok(None) => (None, self.stop),
             Ok(Some(target)) => {
                 let mut search = Search::new(self.steps, target, self.goal);
-                match search.best(deadline) {
+                match search.best(clock) {
                     Ok(sequence) => (sequence, self.stop),
                     Err(stop) => (search.incumbent, Some(stop)),
                 }
@@ -336,6 +330,6 @@ impl Planner<'_> {
             answer.claimed = Some(Claimed { peak_bytes, ..Claimed::simulated(instance, &schedule)? });
             answer.schedule = Some(schedule);
         }
-        Ok(Answer { build: std::mem::take(&mut self.build), solve: began.elapsed(), ..answer })
+        Ok(Answer { build: std::mem::take(&mut self.build), solve: clock.elapsed(), ..answer })
     }
 }

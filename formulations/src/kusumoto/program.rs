@@ -1,10 +1,9 @@
 //! What is optimised, the least budget that has a sequence, and what a sequence costs.
 
-use std::time::Instant;
-
 use super::family::Stop;
 use super::reach::Reach;
 use super::steps::Steps;
+use crate::search::clock::Clock;
 use crate::setting;
 
 setting! {
@@ -16,9 +15,9 @@ setting! {
 /// says: the pruned family's least budget is often that of all sets.
 ///
 /// # Errors
-/// The moment has come.
-pub fn least_budget(steps: &Steps<'_>, deadline: Option<Instant>) -> Result<u64, Stop> {
-    let suffices = |budget| Ok(Reach::new(steps, budget, deadline)?.ends(steps));
+/// The time is over.
+pub fn least_budget(steps: &Steps<'_>, clock: Clock) -> Result<u64, Stop> {
+    let suffices = |budget| Ok(Reach::new(steps, budget, clock)?.ends(steps));
     // One group for everything is a sequence.
     let most = steps.most().min(steps.need(0, steps.sets.len() - 1));
     if most == 0 || !suffices(most - 1)? {

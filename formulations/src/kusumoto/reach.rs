@@ -1,15 +1,14 @@
 //! Whether some sequence meets a budget: one pass over the pairs of sets, which looks only at those that could
 //! still change something.
 
-use std::time::Instant;
-
 use super::family::Stop;
 use super::scan::Keys;
 use super::steps::Steps;
+use crate::search::clock::Clock;
 
 /// Sets to look at between two looks at the clock.
-pub(super) fn check(deadline: Option<Instant>) -> Result<(), Stop> {
-    if deadline.is_some_and(|deadline| Instant::now() >= deadline) { Err(Stop::Time) } else { Ok(()) }
+pub(super) fn check(clock: Clock) -> Result<(), Stop> {
+    if clock.is_over() { Err(Stop::Time) } else { Ok(()) }
 }
 
 /// The least that a sequence within a budget has cached when it reaches a set, beyond the set's boundary, which
@@ -24,15 +23,15 @@ impl Reach {
     /// From the empty set on.
     ///
     /// # Errors
-    /// The moment has come.
-    pub fn new(steps: &Steps<'_>, budget: u64, deadline: Option<Instant>) -> Result<Self, Stop> {
+    /// The time is over.
+    pub fn new(steps: &Steps<'_>, budget: u64, clock: Clock) -> Result<Self, Stop> {
         let count = steps.sets.len();
         let mut reach = Self(Keys::new(count, NEVER));
         reach.0.set(0, 0);
         let mut found = Vec::new();
         for from in 0..count {
             let Some(at) = reach.get(steps, from) else { continue };
-            check(deadline)?;
+            check(clock)?;
             found.clear();
             steps.find(from, at.unsigned_abs(), budget, (&reach.0, reach.0.get(from)), &mut found);
             for to in found.iter().map(|&to| to as usize) {

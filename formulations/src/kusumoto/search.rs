@@ -2,8 +2,6 @@
 //! be reached at no more than a given cost. That limit starts at a lower bound and grows until there is a
 //! sequence, which then is the best, or until it meets the best of the pruned family.
 
-use std::time::Instant;
-
 use fixedbitset::FixedBitSet;
 
 use super::family::Stop;
@@ -12,6 +10,7 @@ use super::program::Goal;
 use super::reach::{Reach, check};
 use super::scan::Keys;
 use super::steps::{MOST, Steps};
+use crate::search::clock::Clock;
 
 /// A way to reach a lower set.
 #[derive(Clone, Copy, Debug)]
@@ -57,37 +56,37 @@ impl<'s, 'g> Search<'s, 'g> {
     /// The best sequence, as positions in the family, the empty set left out; none where none meets the budget.
     ///
     /// # Errors
-    /// The moment has come.
-    pub fn best(&mut self, deadline: Option<Instant>) -> Result<Option<Vec<usize>>, Stop> {
-        let Some(pruned) = self.steps.pruned(deadline)? else { return self.best_of_few(deadline) };
+    /// The time is over.
+    pub fn best(&mut self, clock: Clock) -> Result<Option<Vec<usize>>, Stop> {
+        let Some(pruned) = self.steps.pruned(clock)? else { return self.best_of_few(clock) };
         let mut search = Search::new(&pruned, self.budget, self.goal);
-        let best = search.best_of_few(deadline);
+        let best = search.best_of_few(clock);
         let position = |&at: &usize| self.steps.sets.iter().position(|set| *set == pruned.sets[at]);
         self.incumbent = search.incumbent.and_then(|sequence| sequence.iter().map(position).collect());
         let Some(sequence) = best? else {
             // Perhaps there is none at all: to find that out with one number per set is cheap.
-            let any = Reach::new(self.steps, self.budget, deadline)?.ends(self.steps);
-            let found = if any { self.deepen((self.worst(), false), deadline)? } else { None };
+            let any = Reach::new(self.steps, self.budget, clock)?.ends(self.steps);
+            let found = if any { self.deepen((self.worst(), false), clock)? } else { None };
             return Ok(found.map(|found| found.1));
         };
-        self.improve(pruned.cost(self.goal, &sequence), false, deadline)
+        self.improve(pruned.cost(self.goal, &sequence), false, clock)
     }
 
     /// The same over few sets, where only the number of different sums can become large: with rounded times
     /// a sequence within the budget is there at once.
-    fn best_of_few(&mut self, deadline: Option<Instant>) -> Result<Option<Vec<usize>>, Stop> {
-        let rounded = self.steps.rounded(deadline)?;
+    fn best_of_few(&mut self, clock: Clock) -> Result<Option<Vec<usize>>, Stop> {
+        let rounded = self.steps.rounded(clock)?;
         let mut search = Search::new(&rounded, self.budget, self.goal);
-        let Some((_, sequence)) = search.deepen((search.worst(), true), deadline)? else { return Ok(None) };
+        let Some((_, sequence)) = search.deepen((search.worst(), true), clock)? else { return Ok(None) };
         let cost = self.steps.cost(self.goal, &sequence);
         self.incumbent = Some(sequence);
-        self.improve(cost, true, deadline)
+        self.improve(cost, true, clock)
     }
 
     /// The best sequence of all, if it costs less than the incumbent.
-    fn improve(&mut self, cost: u64, pruned: bool, deadline: Option<Instant>) -> Result<Option<Vec<usize>>, Stop> {
+    fn improve(&mut self, cost: u64, pruned: bool, clock: Clock) -> Result<Option<Vec<usize>>, Stop> {
         if let Some(less) = cost.checked_sub(1)
-            && let Some((_, better)) = self.deepen((less, pruned), deadline)?
+            && let Some((_, better)) = self.deepen((less, pruned), clock)?
         {
             self.incumbent = Some(better);
         }
@@ -101,12 +100,12 @@ impl<'s, 'g> Search<'s, 'g> {
 
     /// The best sequence that costs at most `most`, by limits that grow: slowly where an attempt with a
     /// limit that is too high takes long, which is so for all lower sets.
-    fn deepen(&mut self, (most, pruned): (u64, bool), deadline: Option<Instant>) -> Result<Option<Priced>, Stop> {
+    fn deepen(&mut self, (most, pruned): (u64, bool), clock: Clock) -> Result<Option<Priced>, Stop> {
         let Some(bound) = self.least[0].filter(|&bound| bound <= most) else { return Ok(None) };
         let mut gap = ((most - bound) >> 10).max(1);
         loop {
             let limit = most.min(bound.saturating_add(gap));
-            let found = self.attempt(limit, deadline)?;
+            let found = self.attempt(limit, clock)?;
             if found.is_some() || limit == most {
                 return Ok(found);
             }
@@ -115,7 +114,7 @@ impl<'s, 'g> Search<'s, 'g> {
     }
 
     /// The best sequence that costs at most `most`.
-    fn attempt(&mut self, mut most: u64, deadline: Option<Instant>) -> Result<Option<Priced>, Stop> {
+    fn attempt(&mut self, mut most: u64, clock: Clock) -> Result<Option<Priced>, Stop> {
         let last = self.steps.sets.len() - 1;
         let keys = self.keys();
         let mut lists = vec![List::default(); last];
@@ -126,7 +125,7 @@ impl<'s, 'g> Search<'s, 'g> {
             if lists[from].labels.is_empty() {
                 continue;
             }
-            check(deadline)?;
+            check(clock)?;
             let mut list = std::mem::take(&mut lists[from]);
             list.prune();
             self.bound(from, &mut list, most);

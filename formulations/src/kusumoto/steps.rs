@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use fixedbitset::FixedBitSet;
 
@@ -11,6 +10,7 @@ use super::graph::Graph;
 use super::program::{Goal, evaluate};
 use super::reach::check;
 use super::scan::{Keys, Scan, Wanted};
+use crate::search::clock::Clock;
 use crate::setting;
 
 /// Which of the terms of [`Steps`] counts.
@@ -75,20 +75,20 @@ impl<'a> Steps<'a> {
     /// The steps of a family that has the empty set and V, for budgets of up to `most`.
     ///
     /// # Errors
-    /// The moment has come.
+    /// The time is over.
     pub fn new(
         graph: &'a Graph,
         mut sets: Vec<FixedBitSet>,
         times: &[u64],
         (memory, last_group): (Memory, LastGroup),
         most: u64,
-        deadline: Option<Instant>,
+        clock: Clock,
     ) -> Result<Self, Stop> {
-        check(deadline)?;
+        check(clock)?;
         by_bytes(graph, &mut sets);
         let (mut boundaries, mut profiles) = (Vec::with_capacity(sets.len()), Vec::with_capacity(sets.len()));
         for set in &sets {
-            check(deadline)?;
+            check(clock)?;
             let boundary = graph.boundary(set);
             profiles.push(Profile::new(graph, times, set, &boundary));
             boundaries.push(boundary);
@@ -119,24 +119,24 @@ impl<'a> Steps<'a> {
     /// The same for the pruned family; none where this is it.
     ///
     /// # Errors
-    /// The moment has come.
-    pub fn pruned(&self, deadline: Option<Instant>) -> Result<Option<Self>, Stop> {
+    /// The time is over.
+    pub fn pruned(&self, clock: Clock) -> Result<Option<Self>, Stop> {
         let sets = family::pruned(self.graph);
         let times: Vec<u64> = self.weights.iter().map(|weight| weight.1).collect();
         let settings = (self.memory, self.last_group);
         let fewer = sets.len() < self.sets.len();
-        fewer.then(|| Self::new(self.graph, sets, &times, settings, self.most, deadline)).transpose()
+        fewer.then(|| Self::new(self.graph, sets, &times, settings, self.most, clock)).transpose()
     }
 
     /// The same sets with times rounded up to a hundredth of the whole.
     ///
     /// # Errors
-    /// The moment has come.
-    pub fn rounded(&self, deadline: Option<Instant>) -> Result<Self, Stop> {
+    /// The time is over.
+    pub fn rounded(&self, clock: Clock) -> Result<Self, Stop> {
         let all: u64 = self.weights.iter().map(|weight| weight.1).sum();
         let times: Vec<u64> = self.weights.iter().map(|weight| weight.1.next_multiple_of((all / 100).max(1))).collect();
         let settings = (self.memory, self.last_group);
-        Self::new(self.graph, self.sets.clone(), &times, settings, self.most, deadline)
+        Self::new(self.graph, self.sets.clone(), &times, settings, self.most, clock)
     }
 
     /// What a sequence costs: its overhead, or T(V) less that where it is to be great.

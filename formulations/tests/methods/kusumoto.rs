@@ -15,7 +15,12 @@ use remat_formulations::kusumoto::program::{self, Goal};
 use remat_formulations::kusumoto::search::Search;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::strategy::{self, Liveness};
+use remat_formulations::search::clock::Clock;
 use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+
+fn unlimited() -> Clock {
+    Clock::start(None)
+}
 
 /// A random graph: each node reads some earlier nodes (or the input), may be a sink, and its backward
 /// reads its output or its inputs; the gradients of a node with several readers are summed.
@@ -166,8 +171,8 @@ proptest! {
         let instance = Instance::new(&branching(&dice)).expect("valid");
         let graph = Graph::new(&instance).expect("supported");
         let times: Vec<_> = graph.nodes.iter().map(|node| node.time).collect();
-        let sets = family::all(&graph, 1000, None).expect("few");
-        let steps = Steps::new(&graph, sets, &times, (memory, last_group), u64::MAX, None).expect("no limit");
+        let sets = family::all(&graph, 1000, unlimited()).expect("few");
+        let steps = Steps::new(&graph, sets, &times, (memory, last_group), u64::MAX, unlimited()).expect("no limit");
         let mut costs = Vec::new();
         for sequence in sequences(&graph) {
             let cost = program::evaluate(&steps, &positions(&steps, &sequence));
@@ -177,12 +182,12 @@ proptest! {
             costs.push(cost);
         }
         let least = costs.iter().map(|cost| cost.1).min().expect("at least one");
-        prop_assert_eq!(program::least_budget(&steps, None), Ok(least));
+        prop_assert_eq!(program::least_budget(&steps, unlimited()), Ok(least));
         let most = costs.iter().map(|cost| cost.1).max().expect("at least one");
         for budget in (least.saturating_sub(1)..=most).step_by(2).chain([u64::MAX]) {
             let fitting = || costs.iter().filter(|cost| cost.1 <= budget).map(|cost| cost.0);
             for (goal, best) in [(Goal::TimeCentric, fitting().min()), (Goal::MemoryCentric, fitting().max())] {
-                let found = Search::new(&steps, budget, goal).best(None).expect("no limit");
+                let found = Search::new(&steps, budget, goal).best(unlimited()).expect("no limit");
                 let cost = found.map(|sequence| program::evaluate(&steps, &sequence));
                 prop_assert_eq!(cost.map(|cost| cost.0), best, "{:?} within {}", goal, budget);
                 prop_assert!(cost.is_none_or(|cost| cost.1 <= budget));
@@ -248,8 +253,9 @@ fn equation_2_alone_can_be_less_than_the_strategy_needs() {
     let graph = Graph::new(&instance).expect("supported");
     let times = vec![1; 5];
     let peak = |memory| {
-        let sets = family::all(&graph, 1000, None).expect("few");
-        let steps = Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), u64::MAX, None).expect("no limit");
+        let sets = family::all(&graph, 1000, unlimited()).expect("few");
+        let steps =
+            Steps::new(&graph, sets, &times, (memory, LastGroup::Recompute), u64::MAX, unlimited()).expect("no limit");
         let sequence = positions(&steps, &[0b1, 0b11111]);
         let sets: Vec<_> = sequence.iter().map(|&set| &steps.sets[set]).collect();
         let group_of = strategy::groups(&graph, &sets);
@@ -474,11 +480,13 @@ fn google_net() {
     ] {
         for exact in [false, true] {
             let started = std::time::Instant::now();
-            let sets = if exact { family::all(&graph, 1 << 20, None).expect("few") } else { family::pruned(&graph) };
-            let steps = Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), u64::MAX, None)
-                .expect("no limit");
+            let sets =
+                if exact { family::all(&graph, 1 << 20, unlimited()).expect("few") } else { family::pruned(&graph) };
+            let steps =
+                Steps::new(&graph, sets, &times, (Memory::Equation, LastGroup::Recompute), u64::MAX, unlimited())
+                    .expect("no limit");
             let built = started.elapsed().as_secs_f64();
-            let least = program::least_budget(&steps, None).expect("no limit");
+            let least = program::least_budget(&steps, unlimited()).expect("no limit");
             let bisected = started.elapsed().as_secs_f64() - built;
             eprintln!(
                 "{label} exact {exact}: {} nodes, {} lower sets, built {built:.3} s, least budget {least} {bisected:.3} s",
@@ -489,7 +497,7 @@ fn google_net() {
                 [(Goal::TimeCentric, 10), (Goal::MemoryCentric, 10), (Goal::TimeCentric, 12), (Goal::TimeCentric, 15)]
             {
                 let started = std::time::Instant::now();
-                let found = Search::new(&steps, least / 10 * tenths + 10, goal).best(None).expect("no limit");
+                let found = Search::new(&steps, least / 10 * tenths + 10, goal).best(unlimited()).expect("no limit");
                 let cost = program::evaluate(&steps, &found.expect("feasible"));
                 let percent = 100.0 * cost.0 as f64 / times.iter().sum::<u64>() as f64;
                 eprintln!("  {goal:?} {tenths}: {:.3} s, overhead {percent:.1} %", started.elapsed().as_secs_f64());

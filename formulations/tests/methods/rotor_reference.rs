@@ -139,7 +139,7 @@ fn every_kind_of_vectors_computes_the_same_table() {
     for rule in [Rule::Persistent, Rule::SaveLast] {
         let ranges = Ranges::new(&slotted, rule, Execution::default()).expect("no deadline");
         let makespans = |vectors| {
-            let execution = Execution { vectors, deadline: None };
+            let execution = Execution { vectors, ..Execution::default() };
             let narrow = Table::<u32>::new(&slotted, &ranges, capacity, execution).expect("times fit");
             let wide = Table::<i64>::new(&slotted, &ranges, capacity, execution).expect("times fit");
             let entry = |m| [narrow.get(0, last, m), wide.get(0, last, m), narrow.get(7, 23, m), wide.get(7, 23, m)];

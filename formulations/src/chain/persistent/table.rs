@@ -214,7 +214,7 @@ impl<C: Cost> Block<'_, '_, C> {
         let layout = self.frame.layout;
         let mut between = vec![nothing; layout.groups().len() << layout.bits];
         for first in (0..=self.frame.capacity).step_by(tile_width::<C, V>()) {
-            if self.execution.is_late() {
+            if self.execution.clock.is_over() {
                 return; // The table is given up.
             }
             between.fill(nothing);

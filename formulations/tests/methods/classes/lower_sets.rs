@@ -8,16 +8,17 @@ use remat_formulations::kusumoto::program::evaluate;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::strategy::{self, Liveness};
 use remat_formulations::method::claim::{self, Kept};
+use remat_formulations::search::clock::Clock;
 
 /// Simulated time and claimed peak of the least overhead by equation (1) within a budget, over all canonical
 /// strategies: the least simulated time of those with that overhead, and the greatest.
 pub fn least_overhead(instance: &Instance, class: &Class, budget: u64) -> Option<(u64, u64)> {
     let graph = Graph::new(instance).expect("supported");
-    let sets = family::all(&graph, usize::MAX, None).expect("no limit");
+    let sets = family::all(&graph, usize::MAX, Clock::start(None)).expect("no limit");
     let times: Vec<u64> = graph.nodes.iter().map(|node| node.time).collect();
     let memory = if class.memory == claim::Memory::Groups { Memory::Instance } else { Memory::Larger };
     let last = if class.kept == Kept::LastGroupKept { LastGroup::Keep } else { LastGroup::Recompute };
-    let steps = Steps::new(&graph, sets, &times, (memory, last), u64::MAX, None).expect("no limit");
+    let steps = Steps::new(&graph, sets, &times, (memory, last), u64::MAX, Clock::start(None)).expect("no limit");
     let members: Vec<u64> = steps.sets.iter().map(|set| set.ones().fold(0, |mask, v| mask | 1 << v)).collect();
     let all = (1_u64 << graph.nodes.len()) - 1;
     let mut best: Option<(u64, u64, u64)> = None;
