@@ -1,18 +1,16 @@
 //! The published model for `bench export` and `bench lift`.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use remat_core::Instance;
 use remat_solvers::cp::proto::model_message;
 
-use crate::checkmate::Workspace;
+use crate::checkmate::joint;
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Decoded, Encoding, Format, Formulation};
 use crate::method::parameters::Parameters;
 use crate::moccasin::published::{Memory, Phase, Published};
 use crate::moccasin::{Copies, Moccasin};
-use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
@@ -23,9 +21,8 @@ impl Formulation for Moccasin {
         parameters: &Parameters,
         budget: Option<u64>,
     ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-        let (joint, workspace) = (Arc::new(Joint::new(instance)?), parameters.get::<Workspace>());
         let copies = Some(parameters.get::<Copies>());
-        let task = Task { instance, joint, budget, workspace, copies };
+        let task = Task { instance, joint: joint(instance, parameters)?, budget, copies };
         task.supports_models()?;
         Ok(Box::new(Exchange { task, memory: parameters.get::<Memory>() }))
     }
