@@ -93,8 +93,8 @@ impl Price {
     }
 }
 
-/// Anneals in so many moves from some stages, which may exceed the budget, with a heat in mean times of an operator; `better`
-/// hears of every schedule within the budget that is faster than those before.
+/// Anneals in so many moves from some stages, which may exceed the budget, with a heat in mean times of an operator;
+/// `better` hears of every schedule within the budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, moves: u64, start: &Stages, better: &mut Better<'_>) {
     let Some(mut walk) = Walk::new(task, effort, start) else { return };
     let mut best = (walk.timeline.excess() == 0).then(|| start.clone());
