@@ -69,7 +69,7 @@ fn read(file: &str) -> Instance {
 }
 
 fn budget(joint: &Joint, percent: &str) -> u64 {
-    let peak = Stages::store_all(joint).claim(joint, true).peak_bytes;
+    let peak = Stages::store_all(joint).claim(joint).peak_bytes;
     let part = |whole: u64, percent: &str| {
         whole / 100 * percent.parse::<u64>().unwrap() + whole % 100 * percent.parse::<u64>().unwrap() / 100
     };
@@ -87,8 +87,8 @@ fn sizes(head: bool, instance: &Instance) {
     }
     let joint = Arc::new(Joint::new(instance).unwrap());
     let budget = Some(budget(&joint, "70r"));
-    let task = Task { instance, joint: Arc::clone(&joint), budget, workspace: true, copies: None };
-    report(instance.name(), "published", || Plain::new(&joint, budget, true).model);
+    let task = Task { instance, joint: Arc::clone(&joint), budget, copies: None };
+    report(instance.name(), "published", || Plain::new(&joint, budget).model);
     report(instance.name(), "reduced", || task.whole().model);
     report(instance.name(), "lazy", || task.exact().model().clone());
 }
@@ -112,7 +112,7 @@ fn report(name: &str, what: &str, build: impl Fn() -> Model) {
 
 fn solve(instance: &Instance, percent: &str, strategy: &str, solver: &str, seconds: &str) {
     let joint = Joint::new(instance).unwrap();
-    let store_all = Stages::store_all(&joint).claim(&joint, true);
+    let store_all = Stages::store_all(&joint).claim(&joint);
     let budgets = [Some(budget(&joint, percent))];
     let method = find("checkmate-ilp").unwrap();
     let given = [("strategy", strategy), ("solver", solver)].map(|(name, value)| (name.to_owned(), value.to_owned()));

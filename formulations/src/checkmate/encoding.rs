@@ -1,16 +1,13 @@
 //! Checkmate's models for other solvers: which model a parameter setting means, what its columns are,
 //! and the stages that a solution says.
 
-use std::sync::Arc;
-
 use remat_core::Instance;
 
-use crate::checkmate::Workspace;
+use crate::checkmate::joint;
 use crate::checkmate::plain::Plain;
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Encoding, INTEGRALITY, LinearEncoding};
 use crate::method::parameters::Parameters;
-use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
@@ -26,10 +23,9 @@ pub fn encode<'a>(
     published: bool,
     relaxed: bool,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let (joint, workspace) = (Arc::new(Joint::new(instance)?), parameters.get::<Workspace>());
-    let task = Task { instance, joint, budget, workspace, copies: None };
+    let task = Task { instance, joint: joint(instance, parameters)?, budget, copies: None };
     task.supports_models()?;
-    let plain = published.then(|| Plain::new(&task.joint, task.budget, task.workspace));
+    let plain = published.then(|| Plain::new(&task.joint, task.budget));
     let answer = {
         let task = task.clone();
         move |stages: &Stages| (stages.schedule(instance, &task.joint), task.claim(stages))

@@ -121,7 +121,7 @@ fn solve(context: &Context<'_>, index: usize, task: &Task<'_>, solving: Solving)
     let from = if strategy == Strategy::Lazy { Pass::Relaxed } else { Pass::Whole };
     let exact = (strategy != Strategy::Coarse).then_some(from).map(|from| {
         let linear = move || match strategy {
-            Strategy::Plain => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
+            Strategy::Plain => Linear::Plain(Plain::new(&task.joint, task.budget)),
             Strategy::Reduced => Linear::Staged(task.whole()),
             Strategy::Lazy | Strategy::Coarse => task.exact(),
         };

@@ -126,7 +126,7 @@ pub(super) fn relax<'t>(
     let task = incumbent.judge;
     let linear = match formulation {
         Relaxed::Blocks => return bound_by_blocks(incumbent, solving, clock),
-        Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget, task.workspace)),
+        Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget)),
         Relaxed::Reduced => Linear::Staged(task.whole()),
     };
     let mut request = Request { relaxation: true, ..solving.request(&clock) };

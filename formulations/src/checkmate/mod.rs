@@ -17,9 +17,11 @@ pub use ilp::CheckmateIlp;
 pub use lp::CheckmateLp;
 pub use rounding::CheckmateRounding;
 
+use remat_core::Instance;
+
 use crate::method::claim::Memory;
 use crate::method::parameters::Parameters;
-use crate::method::{Class, Context, MethodError};
+use crate::method::{Class, Context, MethodError, SkipReason};
 use crate::setting;
 use crate::staged::joint::Joint;
 use crate::staged::task::Task;
@@ -35,12 +37,20 @@ pub fn class(parameters: &Parameters) -> Class {
     Class { memory, ..Class::STAGES }
 }
 
+/// The joint graph of an instance, whose workspaces count if parameters say so.
+///
+/// # Errors
+/// There is none.
+pub fn joint(instance: &Instance, parameters: &Parameters) -> Result<Arc<Joint>, SkipReason> {
+    let joint = Joint::new(instance)?;
+    Ok(Arc::new(if parameters.get::<Workspace>() { joint } else { joint.without_workspaces() }))
+}
+
 /// The tasks of a context's budgets.
 ///
 /// # Errors
 /// The instance has no joint graph.
 pub fn tasks<'a>(context: &Context<'a>) -> Result<impl Fn(Option<u64>) -> Task<'a> + use<'a>, MethodError> {
-    let joint = Arc::new(Joint::new(context.instance)?);
-    let (instance, workspace) = (context.instance, context.parameters.get::<Workspace>());
-    Ok(move |budget| Task { instance, joint: Arc::clone(&joint), budget, workspace, copies: None })
+    let (instance, joint) = (context.instance, joint(context.instance, context.parameters)?);
+    Ok(move |budget| Task { instance, joint: Arc::clone(&joint), budget, copies: None })
 }

@@ -10,7 +10,7 @@ use remat_solvers::{Column, Kind, Model, Names};
 
 use crate::search::incumbent::Kept;
 use crate::search::term::{Scale, Sum, Term};
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, Run};
 use crate::staged::stages::Stages;
 
 /// The published model.
@@ -21,7 +21,6 @@ pub struct Plain {
     pub model: Model,
     scale: Scale,
     capacity: f64,
-    workspace: bool,
     run: Vec<Vec<Term>>,
     keep: Vec<Vec<Term>>,
     labels: Vec<Label>,
@@ -32,8 +31,8 @@ type Label = (&'static str, usize, usize, Option<usize>);
 
 impl Plain {
     /// Builds the model for a budget; none means unlimited.
-    pub fn new(joint: &Arc<Joint>, budget: Option<u64>, workspace: bool) -> Self {
-        let unlimited = || Stages::store_all(joint).claim(joint, true).peak_bytes;
+    pub fn new(joint: &Arc<Joint>, budget: Option<u64>) -> Self {
+        let unlimited = || Stages::store_all(joint).claim(joint).peak_bytes;
         let room = budget.unwrap_or_else(unlimited).saturating_sub(joint.base_bytes);
         let longest = joint.operators.iter().filter_map(|operator| operator.again.as_ref()).map(|run| run.time).max();
         let scale = Scale::new(room, longest.unwrap_or(0));
@@ -44,7 +43,6 @@ impl Plain {
             model: Model::with_capacity(n * (n + v + edges / 2), n * (2 * edges + v + n), n * (6 * edges + 3 * v)),
             scale,
             capacity: scale.bytes(room),
-            workspace,
             run: Vec::new(),
             keep: Vec::new(),
             labels: Vec::new(),
@@ -195,7 +193,7 @@ impl Plain {
             }
             sum.merge();
             self.model.equal(-sum.constant, sum.terms);
-            let transient = joint.run(stage, position).map_or(0, |way| way.transient(self.workspace));
+            let transient = joint.run(stage, position).map_or(0, Run::transient);
             if transient > 0 {
                 let runs = self.run[stage][position];
                 self.at_most(Sum::of([(1.0, memory), (self.scale.bytes(transient), runs)]), self.capacity);

@@ -72,7 +72,7 @@ impl Task<'_> {
 
     /// The exact model, whatever the number of runs.
     pub fn model(&self) -> model::Linear<'_> {
-        model::Linear::exact(self.joint.graph(self.workspace), self.budget)
+        model::Linear::exact(self.joint.graph(), self.budget)
     }
 
     /// The same with all of its memory rows.
@@ -103,7 +103,7 @@ impl Staged for Task<'_> {
     }
 
     fn needs(&self, stages: &Stages) -> Vec<u64> {
-        stages.peaks(&self.joint, self.workspace).into_iter().map(|(bytes, _)| bytes).collect()
+        stages.peaks(&self.joint).into_iter().map(|(bytes, _)| bytes).collect()
     }
 
     fn kept<'s>(&self, stages: &'s Stages) -> Cow<'s, Kept> {
@@ -152,7 +152,7 @@ impl Staged for Task<'_> {
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
-        let graph = self.joint.graph(self.workspace);
+        let graph = self.joint.graph();
         self.limited(model::Linear::new(graph, self.budget, blocks.to_vec()))
     }
 
@@ -170,7 +170,7 @@ impl Staged for Task<'_> {
     }
 
     fn within(&self, around: &Stages, open: &Open) -> Linear<'_> {
-        let graph = self.joint.graph(self.workspace);
+        let graph = self.joint.graph();
         let around = Around { kept: &around.kept(&self.joint), runs: &|stage| ways(around, stage), open };
         self.limited(model::Linear::within(graph, self.budget, around))
     }
@@ -204,11 +204,11 @@ impl Staged for Task<'_> {
     }
 
     fn forced(&self, stage: usize, column: usize) -> Option<bool> {
-        self.joint.graph(self.workspace).forced(stage, column)
+        self.joint.graph().forced(stage, column)
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {
-        self.joint.graph(self.workspace).neighbours(column)
+        self.joint.graph().neighbours(column)
     }
 
     fn repeated(&self, stages: &Stages) -> Vec<(usize, usize, u64)> {

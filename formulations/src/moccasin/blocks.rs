@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use remat_solvers::cp::{CpModel, Literal, Rule, Variable};
 
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, Run};
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
@@ -48,7 +48,6 @@ pub struct Blocks<'a> {
     /// S: by block, which values are kept into it; the last entry is the end of the iteration.
     keep: Vec<Vec<Term>>,
     room: u64,
-    workspace: bool,
     /// X: by value, block and first reader that counts.
     there: BTreeMap<(usize, usize, usize), Term>,
     /// The two terms of which each X is the maximum, in the order of their making.
@@ -67,7 +66,6 @@ impl<'a> Blocks<'a> {
             run: Vec::new(),
             keep: Vec::new(),
             room: task.budget_bytes().saturating_sub(joint.base_bytes),
-            workspace: task.workspace,
             there: BTreeMap::new(),
             maxima: Vec::new(),
             time_unit: time_unit(joint),
@@ -118,7 +116,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn keep_term(&mut self, start: usize, value: usize) -> Term {
-        match self.joint.graph(self.workspace).forced(start, value) {
+        match self.joint.graph().forced(start, value) {
             Some(true) => Term::One,
             Some(false) => Term::Zero,
             None => Term::Literal(self.model.boolean().into()),
@@ -190,7 +188,7 @@ impl<'a> Blocks<'a> {
             let term = self.there(block, stage, position, at);
             add(value.bytes, term);
         }
-        let transient = joint.run(stage, position).map_or(0, |way| way.transient(self.workspace));
+        let transient = joint.run(stage, position).map_or(0, Run::transient);
         add(transient, self.run[block][position]);
         let Some(left) = self.room.checked_sub(constant) else {
             // What is there in any case is too much.
@@ -275,7 +273,7 @@ impl<'a> Blocks<'a> {
     /// beginning or as late as it is needed, whichever has the smaller peak.
     pub fn expand(&self, values: &[i64]) -> Stages {
         let mut candidates = [false, true].map(|late| self.place(values, late));
-        let peaks = candidates.each_ref().map(|stages| stages.peaks(self.joint, self.workspace));
+        let peaks = candidates.each_ref().map(|stages| stages.peaks(self.joint));
         for &(start, end) in &self.spans {
             let highest = |peaks: &[(u64, usize)]| peaks[start..=end].iter().map(|peak| peak.0).max();
             if highest(&peaks[1]) < highest(&peaks[0]) {

@@ -1,18 +1,16 @@
 //! The published model for `bench export` and `bench lift`.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use remat_core::Instance;
 use remat_solvers::cp::proto::model_message;
 
-use crate::checkmate::Workspace;
+use crate::checkmate::joint;
 use crate::method::MethodError;
 use crate::method::formulation::{DecodeError, Decoded, Encoding, Format};
 use crate::method::parameters::Parameters;
 use crate::moccasin::Copies;
 use crate::moccasin::published::{Memory, Phase, Published};
-use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
@@ -25,8 +23,8 @@ pub fn encode<'a>(
     parameters: &Parameters,
     budget: Option<u64>,
 ) -> Result<Box<dyn Encoding + 'a>, MethodError> {
-    let (joint, workspace) = (Arc::new(Joint::new(instance)?), parameters.get::<Workspace>());
-    let task = Task { instance, joint, budget, workspace, copies: Some(parameters.get::<Copies>()) };
+    let copies = Some(parameters.get::<Copies>());
+    let task = Task { instance, joint: joint(instance, parameters)?, budget, copies };
     task.supports_models()?;
     Ok(Box::new(Exchange { task, memory: parameters.get::<Memory>() }))
 }

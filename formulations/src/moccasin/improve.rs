@@ -149,7 +149,7 @@ impl Search<'_, '_> {
     /// mostly dropped around it too, and every hot stage is another block.
     fn violated(&self, stages: &Stages) -> Vec<(usize, usize)> {
         let (joint, budget) = (&self.task.joint, self.task.budget_bytes());
-        let peaks = stages.peaks(joint, self.task.workspace);
+        let peaks = stages.peaks(joint);
         let mut over: Vec<usize> = (0..peaks.len()).filter(|&stage| peaks[stage].0 > budget).collect();
         over.sort_by_key(|&stage| std::cmp::Reverse(peaks[stage].0));
         let apart = joint.len() / 40;

@@ -53,9 +53,9 @@ impl<'a> Published<'a> {
     /// Builds the model of a phase of a task; `room` and `most` are what the budget and store-all leave beside what is
     /// there all the time.
     pub fn new(task: &'a Task<'_>, (room, most): (u64, u64), memory: Memory, phase: Phase) -> Self {
-        let (joint, workspace) = (&*task.joint, task.workspace);
+        let joint = &*task.joint;
         let runs = || joint.operators.iter().flat_map(|operator| operator.again.iter().chain([&operator.first]));
-        let sizes = joint.values.iter().map(|value| value.bytes).chain(runs().map(|run| run.transient(workspace)));
+        let sizes = joint.values.iter().map(|value| value.bytes).chain(runs().map(Run::transient));
         let memory_unit = sizes.fold(0, gcd).max(1);
         let time_unit = time_unit(joint);
         let mut model = CpModel::default();
@@ -67,7 +67,7 @@ impl<'a> Published<'a> {
             Self { joint, model, copies: vec![], ends: vec![], intervals: vec![], capacity, memory_unit, time_unit };
         published.starts(task.copies.and_then(|copies| usize::try_from(copies).ok()).unwrap_or(usize::MAX));
         published.retention();
-        published.transients(workspace);
+        published.transients();
         published.precedence();
         published.memory(memory);
         match phase {
@@ -140,11 +140,11 @@ impl<'a> Published<'a> {
     }
 
     /// What is there during a run only: workspace and what nobody reads.
-    fn transients(&mut self, workspace: bool) {
+    fn transients(&mut self) {
         for (operator, copies) in self.joint.operators.iter().zip(&self.copies) {
             for (at, copy) in copies.iter().enumerate() {
                 let way = if at == 0 { Some(&operator.first) } else { operator.again.as_ref() };
-                let bytes = way.map_or(0, |way| way.transient(workspace));
+                let bytes = way.map_or(0, Run::transient);
                 if bytes > 0 {
                     let (lower, upper) = self.model.domains[copy.start.index()];
                     let (size, end) = (self.model.variable(1, 1), self.model.variable(lower + 1, upper + 1));

@@ -1,6 +1,5 @@
 //! `moccasin-reordered`: `fastsa` finds an order, `moccasin` the best schedule in it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remat_core::Instance;
@@ -9,7 +8,7 @@ use remat_solvers::cp::CpBackend;
 use super::job::Job;
 use super::published::Memory;
 use super::{Bounds, ConstraintSolver, Copies, Strategy, solver};
-use crate::checkmate::{Workspace, class};
+use crate::checkmate::{Workspace, class, joint};
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
 use crate::method::{
@@ -17,7 +16,7 @@ use crate::method::{
 };
 use crate::search::clock::Clock;
 use crate::settings;
-use crate::staged::joint::{Joint, supports};
+use crate::staged::joint::supports;
 use crate::staged::starts::{LARGE, follow};
 use crate::staged::task::Task;
 
@@ -103,16 +102,10 @@ fn budget(
     let claimed = Claimed::simulated(context.instance, &schedule)?;
     context.reporter.report(index, Progress::incumbent(schedule.clone(), claimed));
     let instance = context.instance.in_order_of(&schedule);
-    let joint = Joint::new(&instance)?;
+    let joint = joint(&instance, context.parameters)?;
     let copies = context.parameters.get::<Copies>();
     let given = Some(follow(&instance, &joint, &schedule, copies));
-    let task = Task {
-        instance: &instance,
-        joint: Arc::new(joint),
-        budget,
-        workspace: context.parameters.get::<Workspace>(),
-        copies: Some(copies),
-    };
+    let task = Task { instance: &instance, joint, budget, copies: Some(copies) };
     let reporter = &Faster { reporter: context.reporter, time: claimed.time };
     let quiet = Context { instance: &instance, reporter, ..*context };
     let answer = Job { context: &quiet, task: &task, solver, index, clock, given }.answer()?;

@@ -178,7 +178,7 @@ fn hopeless(budget: Option<u64>, graph: &Graph) -> Answer {
 
 /// A budget with one implementation per operator.
 fn one<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: Option<u64>) -> staged::task::Task<'a> {
-    staged::task::Task { instance, joint: Arc::clone(joint), budget, workspace: true, copies: None }
+    staged::task::Task { instance, joint: Arc::clone(joint), budget, copies: None }
 }
 
 /// Offers what is known without a search of its own: keeping everything, and what other methods have found for the budget, or

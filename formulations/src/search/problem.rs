@@ -170,7 +170,7 @@ pub trait Staged: Judge {
     fn repeated(&self, solution: &Self::Solution) -> Vec<(usize, usize, u64)>;
 }
 
-/// Offers what a search without a solver makes of the best solution; or of everything kept where there is none, from far.
+/// Offers what a search without a solver makes of the best solution; or of everything kept where there is none.
 ///
 /// # Errors
 /// A schedule is not legal.

@@ -450,9 +450,9 @@ mod tests {
         for seed in 0..4 {
             let instance = Instance::new(&layered("layered", &Layered::moccasin(10, 0.4), seed)).expect("valid");
             let joint = Arc::new(Joint::new(&instance).expect("supported"));
-            let mut task = Task { instance: &instance, joint, budget: None, workspace: true, copies: None };
+            let mut task = Task { instance: &instance, joint, budget: None, copies: None };
             let most = task.claim(&Stages::store_all(&task.joint)).peak_bytes;
-            task.budget = Some((most * 8 / 10).max(task.joint.least_peak(true)));
+            task.budget = Some((most * 8 / 10).max(task.joint.least_peak()));
             let known = Incumbent::new(&task, &Silent, 0, 0.0);
             search(&known, solving, Clock::start(None)).expect("solved");
             let Some(best) = known.best().filter(|_| known.is_optimal()) else { continue };

@@ -93,8 +93,8 @@ impl Price {
     }
 }
 
-/// Anneals in so many moves from some stages, which may exceed the budget, with a heat in mean times of an operator; `better`
-/// hears of every schedule within the budget that is faster than those before.
+/// Anneals in so many moves from some stages, which may exceed the budget, with a heat in mean times of an operator;
+/// `better` hears of every schedule within the budget that is faster than those before.
 pub fn anneal(task: &Task<'_>, effort: Effort<'_>, moves: u64, start: &Stages, better: &mut Better<'_>) {
     let Some(mut walk) = Walk::new(task, effort, start) else { return };
     let mut best = (walk.timeline.excess() == 0).then(|| start.clone());
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
         if movable.is_empty() || copies < 2 {
             return None;
         }
-        let timeline = Timeline::new(joint, start, task.budget_bytes(), task.workspace);
+        let timeline = Timeline::new(joint, start, task.budget_bytes());
         let mean = |sum: u64| (sum as f64 / joint.len() as f64).max(1e-9);
         let unit_time = mean(joint.operators.iter().map(|operator| operator.first.time).sum());
         let unit_bytes = mean(joint.values.iter().map(|value| value.bytes).sum());
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
 
     /// Goes on from stages within the budget.
     fn go_back(&mut self, task: &Task<'_>, stages: &Stages) {
-        self.timeline = Timeline::new(self.joint, stages, task.budget_bytes(), task.workspace);
+        self.timeline = Timeline::new(self.joint, stages, task.budget_bytes());
         self.price.go_back();
     }
 
@@ -372,8 +372,8 @@ mod tests {
         let instance = instance(60, 5);
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
-        let budget = Some(store_all.claim(&joint, true).peak_bytes * 3 / 4);
-        let task = Task { instance: &instance, joint: Arc::clone(&joint), budget, workspace: true, copies: None };
+        let budget = Some(store_all.claim(&joint).peak_bytes * 3 / 4);
+        let task = Task { instance: &instance, joint: Arc::clone(&joint), budget, copies: None };
         let mut walk = Walk::new(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("has places");
         let reads = |position: usize, value: usize| {
             joint.operators[position].again.as_ref().is_some_and(|again| again.reads.contains(&value))
@@ -431,14 +431,8 @@ mod tests {
         let instance = instance(60, 5);
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
-        let budget = store_all.claim(&joint, true).peak_bytes * 3 / 4;
-        let task = |copies| Task {
-            instance: &instance,
-            joint: Arc::clone(&joint),
-            budget: Some(budget),
-            workspace: true,
-            copies,
-        };
+        let budget = store_all.claim(&joint).peak_bytes * 3 / 4;
+        let task = |copies| Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), copies };
         for copies in [None, Some(3)] {
             let task = task(copies);
             let found = meet(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("found");
@@ -452,15 +446,14 @@ mod tests {
         for copies in [2, 3] {
             let instance = instance(60, 5);
             let joint = Arc::new(Joint::new(&instance).expect("supported"));
-            let store_all = Stages::store_all(&joint).claim(&joint, true);
+            let store_all = Stages::store_all(&joint).claim(&joint);
             let budget = store_all.peak_bytes * 8 / 10;
             let copies = Some(copies);
-            let task =
-                Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), workspace: true, copies };
+            let task = Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), copies };
             let mut times = Vec::new();
             let effort = Effort::alone(Clock::start(None), 1);
             anneal(&task, effort, 60_000, &Stages::store_all(&joint), &mut |stages| {
-                let claim = stages.claim(&joint, true);
+                let claim = stages.claim(&joint);
                 assert!(claim.peak_bytes <= budget && Some(stages.most_runs()) <= copies);
                 times.push(claim.time);
             });

@@ -156,13 +156,13 @@ impl Graph {
     }
 
     /// A joint graph, whose operators have one way to run first and one to run again.
-    pub fn of(joint: &Joint, workspace: bool) -> Self {
+    pub fn of(joint: &Joint) -> Self {
         let operators = joint.operators.iter().map(|operator| {
             let makes = ascending(operator.makes.iter().copied());
             let way = |run: &joint::Run| Way {
                 implementation: run.implementation,
                 time: run.time,
-                transient: run.transient(workspace),
+                transient: run.transient(),
                 reads: ascending(run.reads.iter().copied()),
                 makes: makes.clone(),
                 over: None,

@@ -20,8 +20,8 @@ pub struct Joint {
     pub values: Vec<Value>,
     /// Fixed bytes and inputs: there all the time.
     pub base_bytes: u64,
-    /// The same as linear models see it, without workspaces and with them, once it is asked for.
-    graphs: [OnceLock<Graph>; 2],
+    /// The same as linear models see it, once it is asked for.
+    graph: OnceLock<Graph>,
 }
 
 /// One operator.
@@ -44,7 +44,7 @@ pub struct Run {
     pub implementation: usize,
     /// Duration.
     pub time: u64,
-    /// Scratch memory.
+    /// Scratch memory; none where it does not count.
     pub workspace_bytes: u64,
     /// Bytes of what it makes and nobody reads: there during the run only.
     pub unread_bytes: u64,
@@ -124,7 +124,7 @@ impl Joint {
         store_all(instance, plan)?;
         let (values, value_of) = values(instance, plan);
         let base_bytes = instance.fixed_bytes() + instance.input_bytes();
-        let mut joint = Self { operators: Vec::new(), values, base_bytes, graphs: Default::default() };
+        let mut joint = Self { operators: Vec::new(), values, base_bytes, graph: OnceLock::new() };
         for &id in instance.order() {
             let run = |implementation| run(instance, &value_of, id, implementation);
             let again = again(instance, plan, id);
@@ -142,9 +142,20 @@ impl Joint {
         Ok(joint)
     }
 
+    /// The same where workspaces do not count.
+    #[must_use]
+    pub fn without_workspaces(mut self) -> Self {
+        for operator in &mut self.operators {
+            for run in operator.again.iter_mut().chain([&mut operator.first]) {
+                run.workspace_bytes = 0;
+            }
+        }
+        Self { graph: OnceLock::new(), ..self }
+    }
+
     /// The graph of linear models, in which each run has one way.
-    pub fn graph(&self, workspace: bool) -> &Graph {
-        self.graphs[usize::from(workspace)].get_or_init(|| Graph::of(self, workspace))
+    pub fn graph(&self) -> &Graph {
+        self.graph.get_or_init(|| Graph::of(self))
     }
 
     /// Number of operators, and of stages (n, T).
@@ -184,7 +195,7 @@ impl Joint {
 
     /// A peak that no schedule undercuts: the first run of an operator with what it reads and makes,
     /// beside what cannot be made again and is still needed.
-    pub fn least_peak(&self, workspace: bool) -> u64 {
+    pub fn least_peak(&self) -> u64 {
         // What must be there after its producer whatever else happens, as changes from position to position.
         let mut changes = vec![(0_u64, 0_u64); self.len() + 1];
         for (at, value) in self.values.iter().enumerate() {
@@ -199,7 +210,7 @@ impl Joint {
             let touched = ascending(operator.first.reads.iter().chain(&operator.makes).copied());
             let beside = touched.into_iter().filter(|&value| !self.must_keep(position, value));
             let bytes: u64 = beside.map(|value| self.values[value].bytes).sum();
-            most = most.max(kept + bytes + operator.first.transient(workspace));
+            most = most.max(kept + bytes + operator.first.transient());
         }
         self.base_bytes + most
     }
@@ -234,9 +245,9 @@ impl Joint {
 }
 
 impl Run {
-    /// Memory that is there during the run only; the workspace counts where asked for.
-    pub fn transient(&self, workspace: bool) -> u64 {
-        self.unread_bytes + if workspace { self.workspace_bytes } else { 0 }
+    /// Memory that is there during the run only.
+    pub fn transient(&self) -> u64 {
+        self.unread_bytes + self.workspace_bytes
     }
 }
 

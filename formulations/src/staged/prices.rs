@@ -166,7 +166,7 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// The peak of each stage; sets what the bytes count beyond.
     fn peaks(&mut self) -> Vec<i64> {
-        let peaks = self.occupancy.stages().peaks(&self.task.joint, self.task.workspace);
+        let peaks = self.occupancy.stages().peaks(&self.task.joint);
         let peaks: Vec<i64> = peaks.into_iter().map(|(peak, _)| peak.cast_signed()).collect();
         self.beyond = self.occupancy.bytes().iter().zip(&peaks).map(|(bytes, peak)| bytes - peak).collect();
         peaks

@@ -45,7 +45,7 @@ impl Repair<'_> {
 
     fn point(&self, stages: Stages) -> Point {
         let (joint, budget) = (&self.task.joint, self.task.budget_bytes());
-        let peaks = stages.peaks(joint, self.task.workspace);
+        let peaks = stages.peaks(joint);
         let first_largest = |&(stage, &(bytes, _)): &(usize, &(u64, usize))| (bytes, Reverse(stage));
         let worst = peaks.iter().enumerate().max_by_key(first_largest);
         Point {

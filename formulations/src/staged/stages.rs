@@ -5,7 +5,7 @@ use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule};
 
 use crate::method::Claimed;
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, Run};
 
 /// The matrix R: `runs[t]` are the positions that run in stage t, ascending; the last one is t.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,8 +113,8 @@ impl Stages {
     }
 
     /// Time and peak as the model counts them.
-    pub fn claim(&self, joint: &Joint, workspace: bool) -> Claimed {
-        let peaks = self.peaks(joint, workspace).into_iter().map(|(bytes, _)| bytes);
+    pub fn claim(&self, joint: &Joint) -> Claimed {
+        let peaks = self.peaks(joint).into_iter().map(|(bytes, _)| bytes);
         Claimed { time: self.time(joint), peak_bytes: peaks.fold(joint.base_bytes, u64::max) }
     }
 
@@ -158,10 +158,10 @@ impl Stages {
     }
 
     /// The peak of each stage, and the position at which it is.
-    pub fn peaks(&self, joint: &Joint, workspace: bool) -> Vec<(u64, usize)> {
+    pub fn peaks(&self, joint: &Joint) -> Vec<(u64, usize)> {
         let mut peaks = vec![(0, 0); joint.len()];
         self.walk(joint, |stage, position, _, bytes| {
-            let bytes = bytes + joint.run(stage, position).map_or(0, |way| way.transient(workspace));
+            let bytes = bytes + joint.run(stage, position).map_or(0, Run::transient);
             if bytes > peaks[stage].0 {
                 peaks[stage] = (bytes, position);
             }

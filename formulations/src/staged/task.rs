@@ -16,12 +16,10 @@ use crate::staged::stages::Stages;
 pub struct Task<'a> {
     /// The instance.
     pub instance: &'a Instance,
-    /// Its joint graph, in the order to keep.
+    /// Its joint graph, in the order to keep, with workspaces or without.
     pub joint: Arc<Joint>,
     /// The budget in bytes; none means unlimited.
     pub budget: Option<u64>,
-    /// Whether workspaces count.
-    pub workspace: bool,
     /// Most runs of one operator (C); none means any number.
     pub copies: Option<u64>,
 }
@@ -34,7 +32,7 @@ impl Task<'_> {
 
     /// Time and peak of a schedule, as the models count them.
     pub fn claim(&self, stages: &Stages) -> Claimed {
-        stages.claim(&self.joint, self.workspace)
+        stages.claim(&self.joint)
     }
 
     /// Whether a schedule is within the budget and the number of runs.
@@ -48,7 +46,7 @@ impl Task<'_> {
     /// # Errors
     /// The budget is below what one operator needs.
     pub fn supports_models(&self) -> Result<(), SkipReason> {
-        let least = self.joint.least_peak(self.workspace);
+        let least = self.joint.least_peak();
         let Some(budget) = self.budget.filter(|&budget| budget < least) else { return Ok(()) };
         let why = format!("one operator alone needs {least}, more than the budget {budget}: infeasible, no model");
         Err(SkipReason(why))
@@ -57,7 +55,7 @@ impl Task<'_> {
     /// The answer that needs no solver: a budget below what one operator needs has no schedule, and one that store-all
     /// meets needs none better.
     pub fn at_once(&self) -> Option<Answer> {
-        let least = self.joint.least_peak(self.workspace);
+        let least = self.joint.least_peak();
         if self.budget_bytes() < least {
             let note = format!("one operator alone needs {least}; no solver asked");
             return Some(Answer { note, ..Answer::without_schedule(self.budget, Termination::Infeasible) });

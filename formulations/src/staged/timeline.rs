@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::chain::kernel::Vectors;
 use crate::random::Random;
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, Run};
 use crate::staged::stages::Stages;
 
 /// A moment: stage and position of a run, in the order of time.
@@ -79,15 +79,12 @@ struct Toggle {
 
 impl<'a> Timeline<'a> {
     /// The later runs of some stages within a budget.
-    pub fn new(joint: &'a Joint, stages: &Stages, budget: u64, workspace: bool) -> Self {
+    pub fn new(joint: &'a Joint, stages: &Stages, budget: u64) -> Self {
         let readers = (0..joint.values.len()).map(|value| readers(joint, value)).collect();
         let own = joint.operators.iter().map(|operator| {
             let made: u64 = operator.makes.iter().map(|&value| joint.values[value].bytes).sum();
             let with = |transient: u64| signed(made + transient);
-            [
-                with(operator.first.transient(workspace)),
-                with(operator.again.as_ref().map_or(0, |r| r.transient(workspace))),
-            ]
+            [with(operator.first.transient()), with(operator.again.as_ref().map_or(0, Run::transient))]
         });
         let own: Vec<[i64; 2]> = own.collect();
         let mut moments: Vec<Moment> = (0..joint.len()).map(|stage| moment(stage, stage)).collect();
@@ -394,9 +391,9 @@ mod tests {
     fn time_and_excess_are_those_of_the_stages_after_any_changes_and_after_those_that_are_taken_back() {
         let instance = Instance::new(&layered("layered", &Layered::moccasin(40, 0.4), 3)).expect("valid");
         let joint = Joint::new(&instance).expect("supported");
-        let store_all = Stages::store_all(&joint).claim(&joint, true);
+        let store_all = Stages::store_all(&joint).claim(&joint);
         let budget = store_all.peak_bytes * 7 / 10;
-        let mut timeline = Timeline::new(&joint, &Stages::store_all(&joint), budget, true);
+        let mut timeline = Timeline::new(&joint, &Stages::store_all(&joint), budget);
         let mut random = Random::new(11);
         for number in 0..600 {
             let runs = 1 + random.below(3);
@@ -419,8 +416,8 @@ mod tests {
             let mut excess = 0;
             stages.walk(&joint, |_, _, _, bytes| excess += signed(bytes.saturating_sub(budget)));
             assert_eq!(timeline.excess(), excess);
-            assert_eq!(store_all.time + timeline.time(), stages.claim(&joint, true).time);
-            let over = stages.peaks(&joint, true).iter().any(|peak| peak.0 > budget);
+            assert_eq!(store_all.time + timeline.time(), stages.claim(&joint).time);
+            let over = stages.peaks(&joint).iter().any(|peak| peak.0 > budget);
             assert_eq!(timeline.some_over(&mut random).is_some(), over);
         }
     }

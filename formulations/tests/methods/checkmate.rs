@@ -3,7 +3,7 @@
 
 use crate::networks::{Random, budgets, checked, instance, solve, some_of};
 use remat_core::simulate;
-use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::joint::{Joint, Run};
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
 use remat_formulations::{Answer, Termination};
@@ -11,6 +11,7 @@ use remat_formulations::{Answer, Termination};
 /// The least time of any schedule in stages: a table over stages, positions and resident sets.
 fn oracle(joint: &Joint, budget: u64, workspace: bool) -> Option<u64> {
     let (n, count) = (joint.len(), joint.values.len());
+    let scratch = |way: &Run| way.unread_bytes + if workspace { way.workspace_bytes } else { 0 };
     let bytes = |set: usize| (0..count).filter(|&v| set >> v & 1 == 1).map(|v| joint.values[v].bytes).sum::<u64>();
     let sizes: Vec<u64> = (0..1 << count).map(bytes).collect();
     let mut cost: Vec<Option<u64>> = vec![None; 1 << count];
@@ -24,7 +25,7 @@ fn oracle(joint: &Joint, budget: u64, workspace: bool) -> Option<u64> {
                 for set in 0..1 << count {
                     let Some(time) = cost[set] else { continue };
                     let readable = way.reads.iter().all(|v| set >> v & 1 == 1);
-                    if readable && joint.base_bytes + sizes[set | made] + way.transient(workspace) <= budget {
+                    if readable && joint.base_bytes + sizes[set | made] + scratch(way) <= budget {
                         better(&mut next[set | made], time + way.time);
                     }
                 }
@@ -141,7 +142,7 @@ fn more_budget_never_costs_more_and_unlimited_is_store_all() {
         let answers = solve("checkmate-ilp", &instance, &budgets, &[]);
         let times: Vec<u64> = answers.iter().filter_map(|answer| answer.claimed).map(|claimed| claimed.time).collect();
         assert!(times.windows(2).all(|pair| pair[1] <= pair[0]), "seed {seed}: {times:?}");
-        let store_all = Stages::store_all(&joint).claim(&joint, true).time;
+        let store_all = Stages::store_all(&joint).claim(&joint).time;
         assert_eq!(times.last(), Some(&store_all), "seed {seed}");
     }
 }
@@ -188,7 +189,7 @@ fn stages_survive_the_way_through_a_schedule() {
         let stages = Stages::complete(&joint, draw);
         let schedule = stages.schedule(&instance, &joint);
         let simulation = simulate(&instance, &schedule).expect("legal");
-        let claim = stages.claim(&joint, true);
+        let claim = stages.claim(&joint);
         assert_eq!((simulation.time, simulation.peak_bytes), (claim.time, claim.peak_bytes), "seed {seed}");
         assert_eq!(follow(&instance, &joint, &schedule, u64::MAX), stages, "seed {seed}");
     }
@@ -199,7 +200,7 @@ fn the_random_networks_have_budgets_that_force_recomputation() {
     let forced = (0..60).filter(|&seed| {
         let instance = instance(seed);
         let joint = Joint::new(&instance).expect("supported");
-        let store_all = Stages::store_all(&joint).claim(&joint, true).time;
+        let store_all = Stages::store_all(&joint).claim(&joint).time;
         let optima = budgets(&joint, 4).into_iter().filter_map(|budget| oracle(&joint, budget.expect("given"), true));
         optima.max().is_some_and(|time| time > store_all)
     });

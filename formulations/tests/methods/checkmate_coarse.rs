@@ -61,7 +61,7 @@ fn graph(seed: u64) -> Instance {
 }
 
 fn task<'a>(instance: &'a Instance, joint: &Arc<Joint>, budget: u64) -> Task<'a> {
-    Task { instance, joint: Arc::clone(joint), budget: Some(budget), workspace: true, copies: None }
+    Task { instance, joint: Arc::clone(joint), budget: Some(budget), copies: None }
 }
 
 /// Blocks cut at random.
@@ -95,7 +95,7 @@ fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
                 break;
             }
         }
-        let claim = stages.claim(&joint, true);
+        let claim = stages.claim(&joint);
         let task = task(&instance, &joint, claim.peak_bytes);
         for _ in 0..3 {
             let blocks = blocks(&mut random, joint.len());
@@ -118,7 +118,7 @@ fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
     for seed in some_of(0..40) {
         let instance = graph(seed);
         let joint = Joint::new(&instance).expect("supported");
-        let (least, most) = (joint.least_peak(true), Stages::store_all(&joint).claim(&joint, true).peak_bytes);
+        let (least, most) = (joint.least_peak(), Stages::store_all(&joint).claim(&joint).peak_bytes);
         let budgets: Vec<_> = (0..4).map(|at| Some(least + (most - least) * at / 4)).collect();
         let method = find("checkmate-ilp").expect("registered");
         let solve = |strategy: &str| {
@@ -136,7 +136,7 @@ fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
             if let (Some(schedule), Some(budget)) = (&coarse.schedule, coarse.budget) {
                 assert!(simulate(&instance, schedule).expect("legal").peak_bytes <= budget, "{context}");
             }
-            forced += u32::from(time(coarse.claimed) > Some(Stages::store_all(&joint).claim(&joint, true).time));
+            forced += u32::from(time(coarse.claimed) > Some(Stages::store_all(&joint).claim(&joint).time));
         }
     }
     assert!(forced > part(60), "only {forced} of {} budgets force something to run again", part(160));
@@ -148,7 +148,7 @@ fn a_relaxation_that_is_short_of_a_proof_by_one_unit_is_solved_again() {
     let file = "../instances/fastsa/electra-small-discriminator-512-b128-unit.json.zst";
     let instance = read_instance(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect("shipped");
     let joint = Joint::new(&instance).expect("supported");
-    let store_all = Stages::store_all(&joint).claim(&joint, true);
+    let store_all = Stages::store_all(&joint).claim(&joint);
     let method = find("checkmate-ilp").expect("registered");
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
     let limits = Limits { time: None, threads: 1, seed: 0 };
@@ -165,7 +165,7 @@ fn what_is_repaired_fits_the_budget_and_runs_no_faster_than_store_all() {
         let instance = graph(seed);
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
-        let (least, claim) = (joint.least_peak(true), store_all.claim(&joint, true));
+        let (least, claim) = (joint.least_peak(), store_all.claim(&joint));
         let budget = (least + 2 * claim.peak_bytes) / 3;
         let repair = Repair { task: &task(&instance, &joint, budget), clock: Clock::start(None) };
         let Some(stages) = repair.improve(&store_all) else { continue };
@@ -186,7 +186,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
         let instance = graph(seed);
         let joint = Arc::new(Joint::new(&instance).expect("supported"));
         let store_all = Stages::store_all(&joint);
-        let budget = u64::midpoint(joint.least_peak(true), store_all.claim(&joint, true).peak_bytes);
+        let budget = u64::midpoint(joint.least_peak(), store_all.claim(&joint).peak_bytes);
         let task = task(&instance, &joint, budget);
         let repair = Repair { task: &task, clock: Clock::start(None) };
         let Some(around) = repair.improve(&store_all) else { continue };
@@ -206,7 +206,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
             let cost = linear.fixed_time() as f64 + linear.model().objective(&point) * linear.time_unit();
             assert!((cost - around.time(&joint) as f64).abs() < 1e-6 * cost, "{context}: {cost}");
             let found = solved(&task, &mut linear, &around);
-            let claim = found.claim(&joint, true);
+            let claim = found.claim(&joint);
             assert!(claim.peak_bytes <= budget && claim.time <= around.time(&joint), "{context}: {claim:?}");
             assert!(claim.time >= optimum, "{context}: {claim:?} where {optimum} is least");
             if matches!(shape, Shape::Stages | Shape::Columns | Shape::Near) && cells == 10_000 {
@@ -225,7 +225,7 @@ fn a_neighbourhood_in_thousands_of_operators_leaves_most_stages_settled() {
     let instance = read_instance(&path).expect("shipped instances are valid");
     let joint = Arc::new(Joint::new(&instance).expect("supported"));
     let store_all = Stages::store_all(&joint);
-    let task = task(&instance, &joint, store_all.claim(&joint, true).peak_bytes);
+    let task = task(&instance, &joint, store_all.claim(&joint).peak_bytes);
     assert!(task.stages() * task.columns() > GRID);
     let mut random = SplitMix::new(0);
     for shape in [Shape::Columns, Shape::Both, Shape::Pair, Shape::Near] {

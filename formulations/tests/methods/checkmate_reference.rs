@@ -33,7 +33,7 @@ fn the_optima_of_the_public_graphs_are_those_of_the_original_program() {
     for (name, cells) in OPTIMA.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)) {
         let instance = read(name);
         let joint = Joint::new(&instance).expect("supported");
-        let store_all = Stages::store_all(&joint).claim(&joint, true);
+        let store_all = Stages::store_all(&joint).claim(&joint);
         let method = find("checkmate-ilp").expect("registered");
         let given: BTreeMap<_, _> = [("strategy".to_owned(), strategy.clone())].into();
         let parameters = Parameters::new(method.about().parameters, &given).expect("its parameters");

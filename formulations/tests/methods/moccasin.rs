@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::networks::{Brief, budgets, checked, instance_of, solve, some_of};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::{Instance, simulate};
-use remat_formulations::staged::joint::Joint;
+use remat_formulations::staged::joint::{Joint, Run};
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
 use remat_formulations::staged::task::Task;
@@ -22,6 +22,7 @@ type State = (u64, Vec<u8>);
 /// stages, positions, resident sets and numbers of runs. Shares nothing with the method but the graph.
 fn oracle(joint: &Joint, budget: u64, workspace: bool, copies: u8) -> Option<u64> {
     let (n, count) = (joint.len(), joint.values.len());
+    let scratch = |way: &Run| way.unread_bytes + if workspace { way.workspace_bytes } else { 0 };
     let bytes = |set: u64| (0..count).filter(|&v| set >> v & 1 == 1).map(|v| joint.values[v].bytes).sum::<u64>();
     let mut states: HashMap<State, u64> = HashMap::from([((0, vec![0; n]), 0)]);
     for stage in 0..n {
@@ -31,7 +32,7 @@ fn oracle(joint: &Joint, budget: u64, workspace: bool, copies: u8) -> Option<u64
             let made: u64 = joint.operators[position].makes.iter().map(|v| 1 << v).sum();
             for ((set, runs), time) in &states {
                 let readable = way.reads.iter().all(|v| set >> v & 1 == 1);
-                let fits = joint.base_bytes + bytes(set | made) + way.transient(workspace) <= budget;
+                let fits = joint.base_bytes + bytes(set | made) + scratch(way) <= budget;
                 if !readable || !fits || runs[position] >= copies {
                     continue;
                 }
@@ -88,7 +89,7 @@ fn graph(nodes: u32, seed: u64) -> Instance {
 fn agrees_at_every_budget(instance: &Instance, copies: &str, given: &[(&str, &str)]) -> usize {
     let joint = Joint::new(instance).expect("supported");
     let given: Vec<_> = given.iter().copied().chain([("copies", copies)]).collect();
-    let mut budget = Stages::store_all(&joint).claim(&joint, true).peak_bytes;
+    let mut budget = Stages::store_all(&joint).claim(&joint).peak_bytes;
     for count in 1.. {
         let asked = [Some(budget)];
         let truth = solve("oracle", instance, &asked, &[("order", "stages"), ("copies", copies)]).remove(0);
@@ -310,13 +311,7 @@ fn an_exported_model_comes_back_as_the_schedule_that_solves_it() {
             let stages = follow(&instance, &joint, schedule, 100);
             assert_eq!(stages.schedule(&instance, &joint), *schedule, "seed {seed}: it is in stages");
             let room = budget - joint.base_bytes;
-            let task = Task {
-                instance: &instance,
-                joint: Arc::clone(&joint),
-                budget: Some(budget),
-                workspace: true,
-                copies: Some(2),
-            };
+            let task = Task { instance: &instance, joint: Arc::clone(&joint), budget: Some(budget), copies: Some(2) };
             let model = Published::new(&task, (room, room), Memory::Cumulative, Minimised::Duration);
             // The hint leaves out what follows from it; a solver fills that in.
             let hint = model.hint(&stages);

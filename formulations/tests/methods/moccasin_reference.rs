@@ -71,7 +71,7 @@ fn processor_seconds() -> f64 {
 fn cell(name: &str, percent: u64, given: &BTreeMap<String, String>, time: Option<Duration>) {
     let instance = read(name);
     let joint = Joint::new(&instance).expect("supported");
-    let store_all = Stages::store_all(&joint).claim(&joint, true);
+    let store_all = Stages::store_all(&joint).claim(&joint);
     let method = find("moccasin").expect("registered");
     let parameters = Parameters::new(method.about().parameters, given).expect("its parameters");
     let budget = (store_all.peak_bytes * percent).div_ceil(100);

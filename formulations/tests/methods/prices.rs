@@ -16,8 +16,8 @@ use remat_formulations::staged::task::Task;
 /// The task of a share of store-all's peak.
 fn task(instance: &Instance, percent: u64, copies: Option<u64>) -> Option<Task<'_>> {
     let joint = Arc::new(Joint::new(instance).ok()?);
-    let budget = Stages::store_all(&joint).claim(&joint, true).peak_bytes * percent / 100;
-    Some(Task { instance, joint, budget: Some(budget), workspace: true, copies })
+    let budget = Stages::store_all(&joint).claim(&joint).peak_bytes * percent / 100;
+    Some(Task { instance, joint, budget: Some(budget), copies })
 }
 
 /// Times of what a course finds, or the first search where there is no number; all of it is checked.
@@ -96,6 +96,6 @@ fn nothing_is_found_where_nothing_may_run_again_or_the_budget_is_below_what_one_
     let once = task(&instance, 80, Some(1)).expect("supported");
     assert!(times(&once, 1, None).is_empty());
     let little = task(&instance, 80, None).expect("supported");
-    let little = Task { budget: Some(little.joint.least_peak(true) - 1), ..little };
+    let little = Task { budget: Some(little.joint.least_peak() - 1), ..little };
     assert!(times(&little, 1, None).is_empty() && times(&little, 1, Some(0)).is_empty());
 }

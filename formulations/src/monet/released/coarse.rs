@@ -174,7 +174,8 @@ fn backward(problem: &Problem, layout: &Layout, span: &Span, stage: usize) -> Su
     sum
 }
 
-/// What [`memory`] comes to in a vector at every place of a block, with its stage: all of them in one pass over the nodes.
+/// What [`memory()`] comes to in a vector at every place of a block, with its stage: all of them in one pass over the
+/// nodes.
 pub fn values(problem: &Problem, layout: &Layout, at: usize, vector: &[f64]) -> Vec<(usize, Place, f64)> {
     let (Block { first, last }, Some(span)) = (layout.blocks[at], &layout.spans[at]) else { return Vec::new() };
     let bytes = |node: usize| problem.nodes[node].bytes as f64;

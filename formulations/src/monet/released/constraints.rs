@@ -56,9 +56,9 @@ fn retention(problem: &Problem, layout: &Layout, model: &mut Model, block: Block
     }
 }
 
-/// Equation 8, summed over the variants that read a value (exactly one is chosen): what is read was kept into the block (and is
-/// beyond it, if its last stage reads it), or run. In a block of one stage also what is read without being kept (C.4: the product
-/// of s and delta, as one column per value).
+/// Equation 8, summed over the variants that read a value (exactly one is chosen): what is read was kept into the block
+/// (and is beyond it, if its last stage reads it), or run. In a block of one stage also what is read without being kept
+/// (C.4: the product of s and delta, as one column per value).
 fn backward_dependencies(problem: &Problem, layout: &Layout, model: &mut Model, block: Block, stage: usize) {
     let terms = &layout.stages[block.first];
     for (at, (node, read)) in coarse::reads(problem, layout, stage).into_iter().enumerate() {

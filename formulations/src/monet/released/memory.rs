@@ -145,8 +145,8 @@ pub fn chosen(problem: &Problem, layout: &Layout, stage: usize) -> Sum {
     sum
 }
 
-/// What a place adds to what is there whatever runs. Equation 12: the local set is not counted again where it is kept on; what is
-/// held counts even where it is local.
+/// What a place adds to what is there whatever runs. Equation 12: the local set is not counted again where it is kept
+/// on; what is held counts even where it is local.
 fn own(problem: &Problem, layout: &Layout, stage: usize, place: Place) -> Sum {
     match place {
         Place::Passing(_) => Sum::default(),

@@ -3,7 +3,8 @@
 //! [`problem`] is the view of the instance, [`layout`], [`constraints`] and [`memory`] the integer program, [`coarse`] the
 //! same over [`blocks`] of stages and [`expand`] what its solutions come to. [`relaxation`] is the linear model with the
 //! memory rows that it has so far and those of [`paths`], [`neighbourhood`] says what is constant in a part of it.
-//! [`decisions`] are its schedules, [`task`] is what the search (`search/`) and annealing know of all that, [`encoding`] the model for other solvers.
+//! [`decisions`] are its schedules, [`task`] is what the search (`search/`) and annealing know of all that,
+//! [`encoding`] the model for other solvers.
 
 pub mod blocks;
 pub mod coarse;

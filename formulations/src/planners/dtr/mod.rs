@@ -17,7 +17,7 @@ use crate::method::claim::Order;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::sweep::{OUT_OF_TIME, Sweep, Tries};
-use crate::staged::joint::Joint;
+use crate::staged::joint::{Joint, Run};
 use crate::{setting, settings};
 use online::{Action, End, Outcome, run};
 use program::{Call, Event, Program};
@@ -143,7 +143,7 @@ pub fn program(joint: &Joint) -> Program {
         let called = Call {
             reads: reads.into_iter().map(|read| tensor_of[read]).collect(),
             bytes: bytes.clone().sum(),
-            workspace: again.map_or(0, |run| run.transient(true)).max(operator.first.transient(true)),
+            workspace: again.map_or(0, Run::transient).max(operator.first.transient()),
             time: operator.first.time,
             again: again.map(|run| run.time),
             makes: bytes.map(|bytes| program.storage(bytes, call)).collect(),

@@ -66,7 +66,7 @@ fn fill(graph: &Operators<'_>, sequence: &[usize], limit: u64) -> Vec<usize> {
             let described = &graph.joint.operators[operator];
             let run = described.again.as_ref().filter(|_| ran[operator]).unwrap_or(&described.first);
             let bytes: u64 = described.makes.iter().map(|&value| graph.joint.values[value].bytes).sum();
-            state.make_room(bytes.saturating_add(run.transient(true)), limit);
+            state.make_room(bytes.saturating_add(run.transient()), limit);
             state.memory += if ran[operator] { state.passing(operator) } else { bytes };
             (state.there[operator], ran[operator]) = (true, true);
             kept.push(operator);

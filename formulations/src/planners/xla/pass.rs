@@ -232,7 +232,7 @@ impl<'a> Pass<'a> {
     }
 
     fn transient(&self) -> u64 {
-        self.way(&self.items[self.in_progress()]).transient(true)
+        self.way(&self.items[self.in_progress()]).transient()
     }
 
     /// Memory of the item in progress.

@@ -89,8 +89,8 @@ pub fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: 
 
 /// Budgets from one below what is feasible at all to one that store-all meets.
 pub fn budgets(joint: &Joint, number: u64) -> Vec<Option<u64>> {
-    let least = joint.least_peak(true);
-    let most = Stages::store_all(joint).claim(joint, true).peak_bytes;
+    let least = joint.least_peak();
+    let most = Stages::store_all(joint).claim(joint).peak_bytes;
     let mut budgets: Vec<u64> = (0..=number).map(|at| least + (most - least) * at / number).collect();
     budgets.extend([least.saturating_sub(1), most.saturating_sub(1).max(least)]);
     budgets.sort_unstable();
