@@ -30,8 +30,6 @@ pub struct Search<'s, 'a> {
     constraints: &'static dyn CpBackend,
     solving: Solving,
     clock: Clock,
-    /// Whether Checkmate's relaxation over blocks is refined too.
-    both: bool,
     /// Other threads that search neighbourhoods.
     explorers: usize,
     explorer: Explorer,
@@ -61,7 +59,6 @@ pub fn search(
     constraints: &'static dyn CpBackend,
     solving: Solving,
     clock: Clock,
-    both: bool,
 ) -> Result<Ended, MethodError> {
     let explorer = Explorer::new(solving.seed, 0);
     beside_explorers(incumbent, solving, clock, |solving, explorers| {
@@ -72,7 +69,6 @@ pub fn search(
             constraints,
             solving,
             clock,
-            both,
             explorers,
             explorer,
             rows: Rows::new(),
@@ -127,7 +123,7 @@ impl Search<'_, '_> {
         let seed = self.solving.seed.wrapping_add(self.rounds as u64);
         let effort = Effort::of(incumbent, self.rounds, 0.2, seed, self.clock.at_most(time));
         improve_best(incumbent, effort)?;
-        if self.both && !incumbent.is_done() {
+        if !incumbent.is_done() {
             // A third of what is left at first; later rounds have their bounds from here too.
             let clock = if self.rounds == 1 { self.clock.share(3) } else { self.clock.at_most(time) };
             let stop = Refinement::new(incumbent, self.solving, clock, self.explorers).run()?;
@@ -234,7 +230,7 @@ impl Search<'_, '_> {
             self.task.joint.len(),
             self.conflicts,
             self.rounds,
-            if self.both && self.rounds > 0 { ", Checkmate's relaxation too" } else { "" }
+            if self.rounds > 0 { ", Checkmate's relaxation too" } else { "" }
         )
     }
 

@@ -6,9 +6,9 @@ use remat_solvers::Stop;
 use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis, Variable};
 
 use crate::method::{Answer, Context, MethodError};
+use crate::moccasin::Strategy;
 use crate::moccasin::improve::search;
 use crate::moccasin::published::{Memory, Phase, Published};
-use crate::moccasin::{Bounds, Strategy};
 use crate::search::clock::Clock;
 use crate::search::driver::{Ended, answer};
 use crate::search::incumbent::Incumbent;
@@ -55,9 +55,7 @@ impl Job<'_> {
         let limits = context.limits;
         let solver = remat_solvers::backend("highs")?;
         let solving = Solving { solver, threads: limits.threads, seed: limits.seed };
-        // Bounds of another order prove nothing here.
-        let both = context.parameters.get::<Bounds>() == Bounds::Both;
-        let ended = search(&incumbent, self.solver, solving, self.clock, both)?;
+        let ended = search(&incumbent, self.solver, solving, self.clock)?;
         let ended = Ended { note: format!("{words}{}", ended.note), ..ended };
         answer(&incumbent, task.budget, ended, Duration::ZERO, began.elapsed())
     }

@@ -62,7 +62,7 @@ use crate::{setting, settings};
 /// * The order is the instance's; `moccasin-reordered` has `fastsa` choose one.
 /// * `strategy=improved` (the default) solves the same problem otherwise: zero-one variables per block of
 ///   stages, memory rows where they are violated, unsatisfiable cores or the linear relaxation for the
-///   proof, also Checkmate's relaxation over blocks (`relaxation=both`), and neighbourhoods of the best schedule
+///   proof, also Checkmate's relaxation over blocks, and neighbourhoods of the best schedule
 ///   (`blocks.rs`, `improve.rs`, `search/`).
 ///
 /// # Claim
@@ -89,18 +89,13 @@ setting! {
     pub Copies("copies"): number from 1 to 1000 = 2
 }
 
-setting! {
-    /// own: bounds from its own blocks; both: also from checkmate-ilp's, with HiGHS, where the own take long
-    pub enum Bounds("relaxation") = Both { Own = "own", Both = "both" }
-}
-
 impl Method for Moccasin {
     fn about(&self) -> About {
         About {
             id: "moccasin",
             title: "optimal schedule in the instance's order with at most C runs each, by constraint programming",
             reference: "Moccasin (Bartan et al., ICML 2023)",
-            parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Start, Bounds],
+            parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Start],
             budgets: BudgetUse::Used,
         }
     }

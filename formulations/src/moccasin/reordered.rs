@@ -7,7 +7,7 @@ use remat_solvers::cp::CpBackend;
 
 use super::job::Job;
 use super::published::Memory;
-use super::{Bounds, ConstraintSolver, Copies, Strategy, solver};
+use super::{ConstraintSolver, Copies, Strategy, solver};
 use crate::checkmate::{Workspace, class, joint};
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
@@ -54,7 +54,7 @@ impl Method for MoccasinReordered {
             id: "moccasin-reordered",
             title: "moccasin in an order that fastsa found first",
             reference: "Moccasin (Bartan et al., ICML 2023) after FastSA (Imanishi et al., NeurIPS 2023)",
-            parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace, Bounds],
+            parameters: settings![Strategy, ConstraintSolver, Memory, Copies, Workspace],
             budgets: BudgetUse::Used,
         }
     }
