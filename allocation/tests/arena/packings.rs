@@ -106,7 +106,7 @@ proptest! {
 #[test]
 fn ids_are_unique_and_every_method_is_found_by_its_own() {
     for method in METHODS {
-        assert_eq!(find(method.id()).map(|found| found.id()), Some(method.id()));
+        assert_eq!(find(method.id()).map(remat_allocation::Method::id), Some(method.id()));
         assert_eq!(METHODS.iter().filter(|other| other.id() == method.id()).count(), 1);
     }
     assert!(find("worst-fit").is_none());
