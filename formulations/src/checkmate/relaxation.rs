@@ -17,12 +17,8 @@ use crate::search::separation::{Pass, Relaxation};
 use crate::staged::anneal::{anneal, moves, offering};
 use crate::staged::model::{self, Around};
 use crate::staged::prices;
-use crate::staged::repair::Repair;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
-
-/// Most operators with which repair is worth its time; beyond, annealing alone is faster.
-const REPAIRED: usize = 400;
 
 /// A linear model of schedules in stages.
 pub enum Linear<'p> {
@@ -127,11 +123,6 @@ impl Staged for Task<'_> {
         };
         if self.meets(start) {
             offer(start.clone())?;
-        } else if self.joint.len() <= REPAIRED && self.copies.is_none() {
-            let repair = Repair { task: self, clock: effort.clock };
-            if let Some(repaired) = repair.improve(start) {
-                offer(repaired)?;
-            }
         }
         if let Some(number) = effort.round.checked_sub(2) {
             let effort = Effort { clock: effort.clock.share(2), ..effort };

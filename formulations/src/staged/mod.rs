@@ -2,7 +2,7 @@
 //!
 //! [`joint`] is the graph, [`stages`] a schedule of it, [`task`] one budget. [`graph`] has several implementations for a run,
 //! [`model`] is the linear model of either, over blocks of stages or exact. The rest looks for schedules without a solver: [`starts`] takes those of other methods, [`prices`] weighs time against bytes in every stage
-//! ([`occupancy`]), [`repair`] drops what costs least, [`anneal`] walks over sets of later runs on a [`timeline`]. Checkmate and
+//! ([`occupancy`]), [`anneal`] walks over sets of later runs on a [`timeline`]. Checkmate and
 //! Moccasin build on it, MONeT on the graph and the model.
 
 pub mod anneal;
@@ -11,7 +11,6 @@ pub mod joint;
 pub mod model;
 pub mod occupancy;
 pub mod prices;
-pub mod repair;
 pub mod stages;
 pub mod starts;
 pub mod task;
