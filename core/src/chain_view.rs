@@ -13,7 +13,7 @@ mod options;
 use thiserror::Error;
 
 use crate::chain::{Chain, ChainStep};
-use crate::instance::{Instance, OperatorId};
+use crate::instance::{Instance, OperatorId, TensorId};
 use crate::liveness::{Compute, with_liveness};
 use crate::plan::Plan;
 use crate::schedule::Schedule;
@@ -130,15 +130,23 @@ impl ChainView {
     }
 }
 
-/// Every forward operator, except those of the last stage, may run again.
+/// Every forward operator, except those of the last stage, may run again, and reads no extra tensors of other stages then.
 fn recomputable(instance: &Instance, plan: &Plan, stages: &[StageOperators]) -> Result<(), NoChain> {
-    let all_but_last = &stages[..stages.len() - 1];
-    for &id in all_but_last.iter().flat_map(|stage| &stage.forward) {
-        let operator = instance.operator(id);
-        let at = id.index();
-        if plan.saving_again[at].is_none() || plan.passing_again[at].is_none() {
-            let reason =
-                if operator.recomputable { "no implementation is marked recompute" } else { "the instance says so" };
+    for stage in &stages[..stages.len() - 1] {
+        let is_elsewhere = |read: &TensorId| {
+            let maker = instance.tensor(*read).producer;
+            instance.is_extra(*read) && maker.is_some_and(|maker| !stage.forward.contains(&maker))
+        };
+        for &id in &stage.forward {
+            let operator = instance.operator(id);
+            let reason = match (plan.saving_again[id.index()], plan.passing_again[id.index()]) {
+                (Some(again), Some(_)) if operator.implementations[again].reads.iter().any(is_elsewhere) => {
+                    "it reads what another stage saves then"
+                }
+                (Some(_), Some(_)) => continue,
+                _ if operator.recomputable => "no implementation is marked recompute",
+                _ => "the instance says so",
+            };
             return Err(NoChain::NotRecomputable { operator: operator.name.clone(), reason });
         }
     }
