@@ -97,7 +97,7 @@ impl Request<'_> {
     /// How far a column may be from a whole number that counts as one. Branch and bound closes a node whose columns all count,
     /// also where they are no solution once they are whole: models must not tell sums apart that differ by so little.
     pub fn integrality(&self) -> f64 {
-        self.tolerance.min(1e-8)
+        self.tolerance.min(1e-9)
     }
 
     /// The same with another start and another observer.

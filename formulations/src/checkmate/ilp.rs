@@ -57,7 +57,7 @@ use crate::{setting, settings};
 /// # Claim
 /// Optimal among schedules in such stages with one implementation per operator, within 10^-6 of the time. Any schedule
 /// that runs each stage's operators in order and at most once is such a schedule. `strategy=plain` counts memory in units of
-/// 2^-24 of the budget, rounded down: where its solution exceeds the budget by less than that, it has a bound alone.
+/// 2^-26 of the budget, rounded down: where its solution exceeds the budget by less than that, it has a bound alone.
 ///
 /// # Reference
 /// Jain et al., "Checkmate: Breaking the Memory Wall with Optimal Tensor Rematerialization", `MLSys`

@@ -110,7 +110,7 @@ impl Sum {
 
 /// Powers of two that memory and time are divided by: exact, and budget and costs become about 10^4.
 ///
-/// Bytes are counted in whole units, of which the largest memory of interest has 2^24 at most, and rounded down: a
+/// Bytes are counted in whole units, of which the largest memory of interest has 2^26 at most, and rounded down: a
 /// model is a relaxation by less than a unit for each of its terms. In exact bytes a solver can take columns that are whole
 /// within its tolerance for a solution that exceeds the budget by a few bytes, find that it does, and drop the schedules
 /// beside it too: a false proof. Between two sums of units there is more than that.
@@ -125,8 +125,8 @@ pub struct Scale {
 }
 
 /// Binary digits of the largest memory, in units. What a row of memory counts comes to about that memory, and a solver may take
-/// 10^-8 of it for nothing: a unit is six times as much, or more.
-const GRAIN: u32 = 24;
+/// 10^-9 of it for nothing: a unit is 15 times as much, or more.
+const GRAIN: u32 = 26;
 
 impl Scale {
     /// For a memory and a time that are the largest of interest.

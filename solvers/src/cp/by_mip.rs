@@ -157,8 +157,8 @@ impl Sum {
     }
 }
 
-/// The largest factor of a row, in units to which factors are rounded: a unit is 64 times what 10^-8 is of it.
-const GRAIN: f64 = 1_048_576.0;
+/// The largest factor of a row, in units to which factors are rounded: a unit is 119 times what 10^-9 is of it.
+const GRAIN: f64 = 8_388_608.0;
 
 /// The rows of a constraint program.
 struct Rows<'a> {
