@@ -144,7 +144,7 @@ fn can_read(instance: &Instance, implementation: &Implementation, required: &[bo
             let mut all = producer.implementations.iter().flat_map(|other| &other.saves).filter(wanted);
             all.all(|saved| way.saves.contains(saved))
         };
-        producer.outputs.contains(read) || choose_that(producer, false, saves).next().is_some()
+        !instance.is_extra(*read) || choose_that(producer, false, saves).next().is_some()
     })
 }
 

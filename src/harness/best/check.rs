@@ -138,10 +138,10 @@ pub fn prove(root: &Path, folder: &Path, trial: Trial, stop: &Arc<AtomicBool>) -
     let sample = Mutex::new(sample);
     let instances = Mutex::new(Instances::new(folder));
     let proofs = Mutex::new(Proofs::default());
+    let threads = (cores() / trial.jobs).max(1);
     let work = || {
         while began.elapsed() < trial.time && !stop.load(Ordering::Relaxed) {
             let Some(entry) = lock(&sample).pop() else { break };
-            let threads = (cores() / trial.jobs).max(1);
             let outcome = again(root, entry, threads, &instances, stop).and_then(|record| compare(entry, &record));
             let mut proofs = lock(&proofs);
             match outcome {
