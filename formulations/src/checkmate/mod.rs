@@ -43,7 +43,7 @@ pub fn class(parameters: &Parameters) -> Class {
 /// There is none.
 pub fn joint(instance: &Instance, parameters: &Parameters) -> Result<Arc<Joint>, SkipReason> {
     let joint = Joint::new(instance)?;
-    Ok(Arc::new(if parameters.get::<Workspace>() { joint } else { joint.without_workspaces() }))
+    Ok(Arc::new(if parameters.get::<Workspace>() { joint } else { joint.without_workspaces(instance) }))
 }
 
 /// The tasks of a context's budgets.

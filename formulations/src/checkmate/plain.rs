@@ -10,7 +10,7 @@ use remat_solvers::{Column, Kind, Model, Names};
 
 use crate::search::incumbent::Kept;
 use crate::search::term::{Scale, Sum, Term};
-use crate::staged::joint::{Joint, Run};
+use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 
 /// The published model.
@@ -34,7 +34,7 @@ impl Plain {
     pub fn new(joint: &Arc<Joint>, budget: Option<u64>) -> Self {
         let unlimited = || Stages::store_all(joint).claim(joint).peak_bytes;
         let room = budget.unwrap_or_else(unlimited).saturating_sub(joint.base_bytes);
-        let longest = joint.operators.iter().filter_map(|operator| operator.again.as_ref()).map(|run| run.time).max();
+        let longest = joint.operators.iter().flat_map(|operator| &operator.again).map(|way| way.time).max();
         let scale = Scale::new(room, longest.unwrap_or(0));
         let (n, v) = (joint.len(), joint.values.len());
         let edges: usize = joint.values.iter().map(|value| value.readers.len() + 1).sum();
@@ -59,7 +59,7 @@ impl Plain {
 
     /// Time of all first runs, unscaled: not part of the model's objective.
     pub fn fixed_time(&self) -> u64 {
-        self.joint.fixed_time()
+        self.joint.least_time()
     }
 
     /// What one unit of the objective is worth.
@@ -193,7 +193,7 @@ impl Plain {
             }
             sum.merge();
             self.model.equal(-sum.constant, sum.terms);
-            let transient = joint.run(stage, position).map_or(0, Run::transient);
+            let transient = joint.run(stage, position).map_or(0, |way| way.transient);
             if transient > 0 {
                 let runs = self.run[stage][position];
                 self.at_most(Sum::of([(1.0, memory), (self.scale.bytes(transient), runs)]), self.capacity);

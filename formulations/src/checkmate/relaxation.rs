@@ -68,7 +68,7 @@ impl Task<'_> {
 
     /// The exact model, whatever the number of runs.
     pub fn model(&self) -> model::Linear<'_> {
-        model::Linear::exact(self.joint.graph(), self.budget)
+        model::Linear::exact(&self.joint, self.budget)
     }
 
     /// The same with all of its memory rows.
@@ -143,7 +143,7 @@ impl Staged for Task<'_> {
     }
 
     fn over<'p>(&'p self, blocks: &[Block], _: Option<&Linear<'p>>) -> Linear<'p> {
-        let graph = self.joint.graph();
+        let graph = &self.joint;
         self.limited(model::Linear::new(graph, self.budget, blocks.to_vec()))
     }
 
@@ -161,7 +161,7 @@ impl Staged for Task<'_> {
     }
 
     fn within(&self, around: &Stages, open: &Open) -> Linear<'_> {
-        let graph = self.joint.graph();
+        let graph = &self.joint;
         let around = Around { kept: &around.kept(&self.joint), runs: &|stage| ways(around, stage), open };
         self.limited(model::Linear::within(graph, self.budget, around))
     }
@@ -195,11 +195,11 @@ impl Staged for Task<'_> {
     }
 
     fn forced(&self, stage: usize, column: usize) -> Option<bool> {
-        self.joint.graph().forced(stage, column)
+        self.joint.forced(stage, column)
     }
 
     fn neighbours(&self, column: usize) -> Vec<usize> {
-        self.joint.graph().neighbours(column)
+        self.joint.neighbours(column)
     }
 
     fn repeated(&self, stages: &Stages) -> Vec<(usize, usize, u64)> {

@@ -86,7 +86,7 @@ impl Candidates {
 fn predecessors(joint: &Joint, forward: &[usize]) -> Vec<Vec<usize>> {
     let mut before = vec![Vec::new(); joint.len()];
     for &position in forward {
-        let reads = joint.operators[position].first.reads.iter();
+        let reads = joint.first(position).reads.iter();
         before[position].extend(reads.map(|&value| joint.values[value].producer));
         before[position].sort_unstable();
         before[position].dedup();
@@ -98,11 +98,10 @@ fn predecessors(joint: &Joint, forward: &[usize]) -> Vec<Vec<usize>> {
 fn roots(instance: &Instance, joint: &Joint, forward: &[usize]) -> Vec<bool> {
     let reads_input = |position: usize| {
         let operator = instance.operator(joint.operators[position].id);
-        let mut reads = operator.implementations[joint.operators[position].first.implementation].reads.iter();
+        let mut reads = operator.implementations[joint.first(position).implementation].reads.iter();
         reads.any(|&tensor| instance.tensor(tensor).kind == TensorKind::Input)
     };
-    let sources: Vec<_> =
-        forward.iter().copied().filter(|&position| joint.operators[position].first.reads.is_empty()).collect();
+    let sources: Vec<_> = forward.iter().copied().filter(|&position| joint.first(position).reads.is_empty()).collect();
     // Published graphs leave the input out.
     let any = sources.iter().any(|&position| reads_input(position));
     let mut roots = vec![false; joint.len()];

@@ -13,7 +13,8 @@ use remat_core::Instance;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Claim, Class, Context, Method, MethodError, SkipReason};
 use crate::search::sweep::Sweep;
-use crate::staged::joint::{Joint, JointOperator};
+use crate::staged::graph::Operator;
+use crate::staged::joint::Joint;
 use crate::{setting, settings};
 use candidates::{Candidates, ForwardGraph};
 use segments::Segments;
@@ -188,8 +189,8 @@ impl<'a> Problem<'a> {
     fn new(method: &Chen, instance: &'a Instance) -> Result<Self, SkipReason> {
         let joint = Joint::new(instance)?;
         let candidates = method.candidates.of(&ForwardGraph::new(instance, &joint)?)?;
-        let forward = |operator: &&JointOperator| instance.operator(operator.id).phase.is_forward();
-        let made = |operator: &JointOperator| operator.makes.iter().map(|&value| joint.values[value].bytes).sum();
+        let forward = |operator: &&Operator| instance.operator(operator.id).phase.is_forward();
+        let made = |operator: &Operator| operator.makes.iter().map(|&value| joint.values[value].bytes).sum();
         let sizes = joint.operators.iter().map(|operator| Some(operator).filter(forward).map_or(0, made)).collect();
         Ok(Self { instance, joint, candidates, sizes })
     }

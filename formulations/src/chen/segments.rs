@@ -34,7 +34,7 @@ impl Segments {
             let stays = before == checkpoints.len()
                 || checkpoints[before] == position
                 || !is_forward[position]
-                || joint.operators[position].again.is_none()
+                || joint.again(position).is_none()
                 || joint.values[value].result;
             (!stays).then_some(before)
         };
@@ -77,7 +77,7 @@ impl Segments {
     /// The positions that run in a stage, after which some values are wanted, ascending.
     fn runs(&self, joint: &Joint, stage: usize, wanted: &[usize]) -> Vec<usize> {
         let mut runs = BTreeSet::from([stage]);
-        let mut missing: Vec<usize> = joint.operators[stage].first.reads.iter().chain(wanted).copied().collect();
+        let mut missing: Vec<usize> = joint.first(stage).reads.iter().chain(wanted).copied().collect();
         while let Some(value) = missing.pop() {
             let producer = joint.values[value].producer;
             if self.kept(stage, value) || !runs.insert(producer) {
@@ -103,7 +103,7 @@ impl Reads {
         let count = joint.values.len();
         let mut reads = Self { forward: vec![None; count], backward: vec![None; count] };
         for (position, operator) in joint.operators.iter().enumerate() {
-            for &value in &operator.first.reads {
+            for &value in &operator.first[0].reads {
                 if is_forward[position] {
                     reads.forward[value] = Some(position);
                 } else {

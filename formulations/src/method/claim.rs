@@ -271,8 +271,8 @@ pub fn fixed_implementations(instance: &Instance) -> Option<Vec<(usize, Option<u
     let joint = Joint::of_fastest(instance).ok()?;
     let mut fixed = vec![(0, None); instance.operators().len()];
     for operator in &joint.operators {
-        let again = operator.again.as_ref().map(|run| run.implementation);
-        fixed[operator.id.index()] = (operator.first.implementation, again);
+        let again = operator.again.first().map(|way| way.implementation);
+        fixed[operator.id.index()] = (operator.first[0].implementation, again);
     }
     Some(fixed)
 }

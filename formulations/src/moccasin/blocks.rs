@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use remat_solvers::cp::{CpModel, Literal, Rule, Variable};
 
-use crate::staged::joint::{Joint, Run};
+use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
@@ -104,9 +104,9 @@ impl<'a> Blocks<'a> {
             for (position, term) in run.iter_mut().enumerate().take(end + 1) {
                 if position >= start {
                     *term = Term::One;
-                } else if joint.operators[position].again.is_some() && start <= joint.last_run(position) {
+                } else if joint.again(position).is_some() && start <= joint.last_run(position) {
                     let variable = self.model.boolean();
-                    let time = joint.operators[position].again.as_ref().map_or(0, |run| run.time);
+                    let time = joint.again(position).map_or(0, |run| run.time);
                     self.model.objective.push((variable, whole(time / self.time_unit)));
                     *term = Term::Literal(variable.into());
                 }
@@ -116,7 +116,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn keep_term(&mut self, start: usize, value: usize) -> Term {
-        match self.joint.graph().forced(start, value) {
+        match self.joint.forced(start, value) {
             Some(true) => Term::One,
             Some(false) => Term::Zero,
             None => Term::Literal(self.model.boolean().into()),
@@ -147,7 +147,7 @@ impl<'a> Blocks<'a> {
             for position in 0..=end {
                 let runs = self.run[block][position];
                 let operator = &joint.operators[position];
-                let way = if position < start { operator.again.as_ref() } else { Some(&operator.first) };
+                let way = if position < start { operator.again.first() } else { operator.first.first() };
                 let Some(way) = way.filter(|_| runs != Term::Zero) else { continue };
                 for &value in &way.reads {
                     let made = self.run[block][joint.values[value].producer];
@@ -188,7 +188,7 @@ impl<'a> Blocks<'a> {
             let term = self.there(block, stage, position, at);
             add(value.bytes, term);
         }
-        let transient = joint.run(stage, position).map_or(0, Run::transient);
+        let transient = joint.run(stage, position).map_or(0, |way| way.transient);
         add(transient, self.run[block][position]);
         let Some(left) = self.room.checked_sub(constant) else {
             // What is there in any case is too much.
@@ -314,7 +314,7 @@ impl<'a> Blocks<'a> {
     /// Whether a reader reads a value in a block that begins at a stage.
     fn reads(&self, reader: usize, value: usize, start: usize) -> bool {
         let operator = &self.joint.operators[reader];
-        let way = if reader < start { operator.again.as_ref() } else { Some(&operator.first) };
+        let way = if reader < start { operator.again.first() } else { operator.first.first() };
         way.is_some_and(|way| way.reads.contains(&value))
     }
 }
@@ -352,7 +352,7 @@ pub fn gcd(left: u64, right: u64) -> u64 {
 
 /// The largest time of which all later runs take a multiple.
 pub fn time_unit(joint: &Joint) -> u64 {
-    let again = joint.operators.iter().filter_map(|operator| operator.again.as_ref());
+    let again = joint.operators.iter().flat_map(|operator| &operator.again);
     again.fold(0, |unit, run| gcd(unit, run.time)).max(1)
 }
 

@@ -196,7 +196,7 @@ impl Search<'_, '_> {
                 return Ok(Relaxed::Infeasible);
             }
             let bound = outcome.bound.and_then(|bound| u64::try_from(bound).ok()).unwrap_or(0);
-            self.incumbent.raise(self.task.joint.fixed_time() + bound * blocks.time_unit());
+            self.incumbent.raise(self.task.joint.least_time() + bound * blocks.time_unit());
             let Some(stages) = outcome.values.as_ref().map(|values| blocks.expand(values)) else {
                 return Ok(Relaxed::Stopped);
             };

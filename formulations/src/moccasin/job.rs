@@ -125,7 +125,7 @@ impl Job<'_> {
         let outcome = self.phase(&second, &hint, 1)?;
         note = format!("{note}; {}", words_of(2, &outcome));
         let bound = outcome.bound.and_then(|bound| u64::try_from(bound).ok()).unwrap_or(0);
-        incumbent.raise(joint.fixed_time() + bound * second.time_unit());
+        incumbent.raise(joint.least_time() + bound * second.time_unit());
         if let Some(values) = &outcome.values {
             incumbent.offer(second.stages(values))?;
         }

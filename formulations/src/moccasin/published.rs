@@ -5,7 +5,7 @@ use remat_solvers::cp::{CpModel, Interval, Literal, Rule, Variable};
 
 use crate::moccasin::blocks::{gcd, time_unit, whole};
 use crate::setting;
-use crate::staged::joint::{Joint, Run};
+use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 use crate::staged::task::Task;
 
@@ -54,8 +54,8 @@ impl<'a> Published<'a> {
     /// there all the time.
     pub fn new(task: &'a Task<'_>, (room, most): (u64, u64), memory: Memory, phase: Phase) -> Self {
         let joint = &*task.joint;
-        let runs = || joint.operators.iter().flat_map(|operator| operator.again.iter().chain([&operator.first]));
-        let sizes = joint.values.iter().map(|value| value.bytes).chain(runs().map(Run::transient));
+        let runs = || joint.operators.iter().flat_map(|operator| operator.again.iter().chain(&operator.first));
+        let sizes = joint.values.iter().map(|value| value.bytes).chain(runs().map(|way| way.transient));
         let memory_unit = sizes.fold(0, gcd).max(1);
         let time_unit = time_unit(joint);
         let mut model = CpModel::default();
@@ -88,7 +88,7 @@ impl<'a> Published<'a> {
             let first = self.model.variable(event(position, position), event(position, position));
             let mut copies = vec![Copy { start: first, present: None }];
             let last = self.joint.last_run(position);
-            let later = if operator.again.is_some() { last - position } else { 0 };
+            let later = if operator.again.is_empty() { 0 } else { last - position };
             for _ in 1..most.min(later + 1) {
                 let moments: Vec<i64> = (position + 1..=last).map(|stage| event(stage, position)).collect();
                 let start = self.model.variable(moments[0], moments[moments.len() - 1]);
@@ -143,8 +143,8 @@ impl<'a> Published<'a> {
     fn transients(&mut self) {
         for (operator, copies) in self.joint.operators.iter().zip(&self.copies) {
             for (at, copy) in copies.iter().enumerate() {
-                let way = if at == 0 { Some(&operator.first) } else { operator.again.as_ref() };
-                let bytes = way.map_or(0, Run::transient);
+                let way = if at == 0 { operator.first.first() } else { operator.again.first() };
+                let bytes = way.map_or(0, |way| way.transient);
                 if bytes > 0 {
                     let (lower, upper) = self.model.domains[copy.start.index()];
                     let (size, end) = (self.model.variable(1, 1), self.model.variable(lower + 1, upper + 1));
@@ -159,9 +159,9 @@ impl<'a> Published<'a> {
     fn precedence(&mut self) {
         for position in 0..self.joint.len() {
             for copy in 0..self.copies[position].len() {
-                let way: Option<&Run> = match copy {
-                    0 => Some(&self.joint.operators[position].first),
-                    _ => self.joint.operators[position].again.as_ref(),
+                let way = match copy {
+                    0 => Some(self.joint.first(position)),
+                    _ => self.joint.again(position),
                 };
                 for &value in way.map_or(&[][..], |way| &way.reads) {
                     self.covered(position, copy, value);
@@ -207,7 +207,7 @@ impl<'a> Published<'a> {
 
     fn durations(&mut self) {
         for (operator, copies) in self.joint.operators.iter().zip(&self.copies) {
-            let time = operator.again.as_ref().map_or(0, |run| run.time) / self.time_unit;
+            let time = operator.again.first().map_or(0, |run| run.time) / self.time_unit;
             for present in copies.iter().filter_map(|copy| copy.present) {
                 self.model.objective.push((present.variable, whole(time)));
             }

@@ -166,15 +166,14 @@ impl<'a> Walk<'a> {
     /// A walk from some stages; none where no operator may run again.
     fn new(task: &'a Task<'_>, effort: Effort<'_>, start: &Stages) -> Option<Self> {
         let (joint, copies) = (&*task.joint, task.copies.unwrap_or(u64::MAX));
-        let may_again =
-            |&position: &usize| joint.operators[position].again.is_some() && joint.last_run(position) > position;
+        let may_again = |&position: &usize| joint.again(position).is_some() && joint.last_run(position) > position;
         let movable: Vec<usize> = (0..joint.len()).filter(may_again).collect();
         if movable.is_empty() || copies < 2 {
             return None;
         }
         let timeline = Timeline::new(joint, start, task.budget_bytes());
         let mean = |sum: u64| (sum as f64 / joint.len() as f64).max(1e-9);
-        let unit_time = mean(joint.operators.iter().map(|operator| operator.first.time).sum());
+        let unit_time = mean(joint.least_time());
         let unit_bytes = mean(joint.values.iter().map(|value| value.bytes).sum());
         Some(Self {
             joint,
@@ -290,13 +289,13 @@ impl<'a> Walk<'a> {
             [(moved, from), _] if moved == position => from,
             _ => to,
         };
-        while let Some(again) = &self.joint.operators[position].again
+        while let Some(again) = self.joint.again(position)
             && !again.reads.is_empty()
         {
             let maker = self.joint.values[self.random.pick(&again.reads)].producer;
             let [runs, reader_runs] =
                 [maker, position].map(|at| [from, to].map(|stage| self.timeline.runs_again(at, stage)));
-            let is_new = self.joint.operators[maker].again.is_some() && self.has_room(maker);
+            let is_new = self.joint.again(maker).is_some() && self.has_room(maker);
             if runs != reader_runs || self.is_moved(maker) || runs == [false; 2] && !is_new {
                 return;
             }
@@ -329,7 +328,7 @@ impl<'a> Walk<'a> {
     /// A stage in which what an operator makes is read, mostly; or one in which it has just been there.
     fn stage_for(&mut self, position: usize) -> Option<usize> {
         let operator = &self.joint.operators[position];
-        let reads = operator.again.as_ref().map_or(&[][..], |way| &way.reads);
+        let reads = operator.again.first().map_or(&[][..], |way| &way.reads);
         let from_reads = !reads.is_empty() && self.random.below(4) == 0;
         let from = if from_reads { reads } else { &operator.makes };
         if from.is_empty() {
@@ -375,9 +374,7 @@ mod tests {
         let budget = Some(store_all.claim(&joint).peak_bytes * 3 / 4);
         let task = Task { instance: &instance, joint: Arc::clone(&joint), budget, copies: None };
         let mut walk = Walk::new(&task, Effort::alone(Clock::start(None), 1), &store_all).expect("has places");
-        let reads = |position: usize, value: usize| {
-            joint.operators[position].again.as_ref().is_some_and(|again| again.reads.contains(&value))
-        };
+        let reads = |position: usize, value: usize| joint.again(position).is_some_and(|again| again.reads(value));
         let (mut added, mut removed, mut shifted) = (0, 0, 0);
         for kind in 0..6000 {
             walk.moves.clear();

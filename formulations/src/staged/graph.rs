@@ -1,11 +1,8 @@
 //! The joint graph of an instance with all implementations that may be chosen: operators in the instance's order, each with
 //! the ways of its first run and those of later runs, and the values between them. Knows neither model nor solver.
 
-use remat_core::format::TensorKind;
 use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId, TensorId};
-
-use crate::staged::joint::{self, Joint};
 
 /// Which alternatives may be chosen (the switches of MONeT's ablation).
 #[expect(clippy::struct_excessive_bools, reason = "five independent switches")]
@@ -30,7 +27,7 @@ pub struct Way {
     pub implementation: usize,
     /// Duration.
     pub time: u64,
-    /// Bytes that are there during the run only: workspace, and what it makes and nobody reads.
+    /// Bytes that are there during the run only: workspace, where it counts, and what it makes and nobody reads.
     pub transient: u64,
     /// Values that it reads, ascending.
     pub reads: Vec<usize>,
@@ -60,7 +57,9 @@ pub struct Operator {
 /// A tensor that some way reads, or that must be there at the end; inputs left out.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Size.
+    /// Which tensor of the instance.
+    pub tensor: TensorId,
+    /// Size (M).
     pub bytes: u64,
     /// Position of the operator that makes it.
     pub producer: usize,
@@ -70,12 +69,12 @@ pub struct Value {
     pub result: bool,
     /// Up to which stage it must be kept: none of its producer's later ways makes it, and that far some first run reads it
     /// whatever the way. 0 where it need not be.
-    needed_until: usize,
+    pub needed_until: usize,
     /// Last stage into which it can be of use to keep it.
     pub last_use: usize,
 }
 
-/// Forward and backward pass as one directed acyclic graph, in the instance's order.
+/// Forward and backward pass as one directed acyclic graph, in the instance's order, which is that of stages.
 #[derive(Clone, Debug)]
 pub struct Graph {
     /// Operators by position in the order.
@@ -118,69 +117,58 @@ impl Graph {
     /// The graph of an instance with the implementations of some modes.
     pub fn new(instance: &Instance, modes: Modes) -> Self {
         let allowed = allowed(instance, modes);
-        let may = |id: OperatorId, position: usize| allowed[id.index()][position];
+        let ways = |id: OperatorId, again: bool| {
+            let operator = instance.operator(id);
+            let all = operator.implementations.iter().enumerate();
+            let suits = all.filter(|(_, way)| way.recompute == (again && operator.updates_state));
+            let may = !again || (operator.recomputable && modes.recompute);
+            suits.map(|(at, _)| at).filter(|&at| may && allowed[id.index()][at]).collect()
+        };
+        let mut graph = Self::unconnected(instance, ways);
+        for operator in &mut graph.operators {
+            for ways in [&mut operator.first, &mut operator.again] {
+                *ways = undominated(
+                    std::mem::take(ways),
+                    |way| (way.time, way.transient, way.implementation),
+                    |one, other| (&one.reads, &one.makes, one.over) == (&other.reads, &other.makes, other.over),
+                );
+            }
+        }
+        graph.connect();
+        graph
+    }
+
+    /// Operators with these implementations for first and for later runs, and the values; what connects them is not there yet.
+    pub(super) fn unconnected(instance: &Instance, ways: impl Fn(OperatorId, bool) -> Vec<usize>) -> Self {
+        let ways: Vec<_> = instance.order().iter().map(|&id| (id, [ways(id, false), ways(id, true)])).collect();
         let mut wanted: Vec<bool> = instance.tensor_ids().map(|id| instance.is_result(id)).collect();
-        for id in instance.operator_ids() {
-            let ways = instance.operator(id).implementations.iter().enumerate();
-            for read in ways.filter(|&(at, _)| may(id, at)).flat_map(|(_, way)| &way.reads) {
-                wanted[read.index()] |= instance.tensor(*read).kind != TensorKind::Input;
+        for (id, ways) in &ways {
+            for &way in ways.iter().flatten() {
+                for read in &instance.operator(*id).implementations[way].reads {
+                    wanted[read.index()] = true;
+                }
             }
         }
         let (mut values, mut value_of) = (Vec::new(), vec![None; instance.tensors().len()]);
         for id in instance.tensor_ids().filter(|id| wanted[id.index()] && instance.tensor(*id).producer.is_some()) {
             value_of[id.index()] = Some(values.len());
             let (bytes, result) = (instance.tensor(id).bytes, instance.is_result(id));
-            values.push(Value { bytes, producer: 0, readers: vec![], result, needed_until: 0, last_use: 0 });
+            values.push(Value {
+                tensor: id,
+                bytes,
+                producer: 0,
+                readers: vec![],
+                result,
+                needed_until: 0,
+                last_use: 0,
+            });
         }
-        let operator = |&id: &OperatorId| {
-            let operator = instance.operator(id);
-            let ways = |again: bool| {
-                let all = operator.implementations.iter().enumerate();
-                let suits = all.filter(|&(at, way)| may(id, at) && way.recompute == (again && operator.updates_state));
-                undominated(
-                    suits.map(|(at, _)| way(instance, &value_of, id, at)).collect(),
-                    |way| (way.time, way.transient, way.implementation),
-                    |one, other| (&one.reads, &one.makes, one.over) == (&other.reads, &other.makes, other.over),
-                )
-            };
-            let first = ways(false);
-            let again = if operator.recomputable && modes.recompute { ways(true) } else { vec![] };
-            let union = |of: fn(&Way) -> &[usize]| ascending(first.iter().chain(&again).flat_map(of).copied());
-            let (reads, makes) = (union(|way| &way.reads), union(|way| &way.makes));
-            Operator { id, first, again, reads, makes }
+        let operator = |(id, ways): (OperatorId, [Vec<usize>; 2])| {
+            let [first, again] = ways.map(|ways| ways.iter().map(|&at| way(instance, &value_of, id, at)).collect());
+            Operator { id, first, again, reads: vec![], makes: vec![] }
         };
-        let operators = instance.order().iter().map(operator).collect();
-        let mut graph = Self { operators, values, base_bytes: instance.fixed_bytes() + instance.input_bytes() };
-        graph.connect();
-        graph
-    }
-
-    /// A joint graph, whose operators have one way to run first and one to run again.
-    pub fn of(joint: &Joint) -> Self {
-        let operators = joint.operators.iter().map(|operator| {
-            let makes = ascending(operator.makes.iter().copied());
-            let way = |run: &joint::Run| Way {
-                implementation: run.implementation,
-                time: run.time,
-                transient: run.transient(),
-                reads: ascending(run.reads.iter().copied()),
-                makes: makes.clone(),
-                over: None,
-                allocates: makes.clone(),
-            };
-            let (first, again): (_, Vec<Way>) = (vec![way(&operator.first)], operator.again.iter().map(way).collect());
-            let reads = ascending(first.iter().chain(&again).flat_map(|way| way.reads.iter().copied()));
-            Operator { id: operator.id, first, again, reads, makes }
-        });
-        let values = joint.values.iter().map(|value| Value {
-            bytes: value.bytes,
-            producer: value.producer,
-            readers: value.readers.clone(),
-            result: value.result,
-            needed_until: if joint.operators[value.producer].again.is_none() { value.last_first_read } else { 0 },
-            last_use: value.last_use,
-        });
-        Self { operators: operators.collect(), values: values.collect(), base_bytes: joint.base_bytes }
+        let operators = ways.into_iter().map(operator).collect();
+        Self { operators, values, base_bytes: instance.fixed_bytes() + instance.input_bytes() }
     }
 
     /// What a budget leaves beside what is always there; more than anything needs where it is unlimited.
@@ -224,7 +212,13 @@ impl Graph {
         if stage <= value.producer || stage > value.last_use {
             return Some(false);
         }
-        (stage <= value.needed_until).then_some(true)
+        self.must_keep(stage, at).then_some(true)
+    }
+
+    /// Whether a value must be kept into a stage whatever the schedule: nothing can make it again.
+    pub fn must_keep(&self, stage: usize, at: usize) -> bool {
+        let value = &self.values[at];
+        stage > value.producer && stage <= value.needed_until
     }
 
     /// Values that what reads a value makes, or that its operator reads.
@@ -241,8 +235,13 @@ impl Graph {
         if operator.again.is_empty() { position } else { uses.unwrap_or(position).clamp(position, self.len() - 1) }
     }
 
-    fn connect(&mut self) {
-        for (position, operator) in self.operators.iter().enumerate() {
+    /// Fills in what follows from who reads and makes what.
+    pub(super) fn connect(&mut self) {
+        for (position, operator) in self.operators.iter_mut().enumerate() {
+            let ways = || operator.first.iter().chain(&operator.again);
+            let reads = ascending(ways().flat_map(|way| way.reads.iter().copied()));
+            let makes = ascending(ways().flat_map(|way| way.makes.iter().copied()));
+            (operator.reads, operator.makes) = (reads, makes);
             for &value in &operator.makes {
                 self.values[value].producer = position;
             }

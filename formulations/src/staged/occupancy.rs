@@ -55,7 +55,7 @@ impl<'a> Occupancy<'a> {
         let end = joint.len();
         let mut uses = vec![Vec::new(); joint.values.len()];
         for (position, operator) in joint.operators.iter().enumerate() {
-            for &value in &operator.first.reads {
+            for &value in &operator.first[0].reads {
                 uses[value].push(small(position));
             }
         }
@@ -208,7 +208,7 @@ impl<'a> Occupancy<'a> {
 
     /// What is saved at most where a later run goes: its time, and what it reads and nothing else does from then on.
     pub fn release(&self, position: usize, stage: usize) -> f64 {
-        let Some(again) = &self.joint.operators[position].again else { return 0.0 };
+        let Some(again) = self.joint.again(position) else { return 0.0 };
         let saved = |&value: &usize| {
             let around = self.around(value, stage);
             let from = if around.made { stage } else { around.before + 1 };
@@ -235,7 +235,7 @@ impl<'a> Occupancy<'a> {
     /// for all that it reads either that it stays or, so many operators deep, that it is made again. Any number from the
     /// limit on means too much.
     pub fn estimate(&self, position: usize, stage: usize, limit: f64, depth: usize) -> f64 {
-        let Some(again) = &self.joint.operators[position].again else { return f64::INFINITY };
+        let Some(again) = self.joint.again(position) else { return f64::INFINITY };
         let mut sum = again.time as f64;
         for &value in &again.reads {
             if sum >= limit {
@@ -257,7 +257,7 @@ impl<'a> Occupancy<'a> {
     /// run goes if one has to; or that it is there until the producer's next run, which this one then is instead of.
     fn made_early(&self, value: usize, stage: usize) -> f64 {
         let producer = self.joint.values[value].producer;
-        let again = self.joint.operators[producer].again.as_ref();
+        let again = self.joint.again(producer);
         if let Some((next, again)) = self.next_run(producer, stage).zip(again) {
             return self.span(value, stage, next) - again.time as f64;
         }
@@ -291,7 +291,7 @@ impl<'a> Occupancy<'a> {
     fn switch(&mut self, position: usize, stage: usize) -> f64 {
         let joint = self.joint;
         let operator = &joint.operators[position];
-        let Some(again) = &operator.again else { return 0.0 };
+        let Some(again) = operator.again.first() else { return 0.0 };
         let touched = || operator.makes.iter().chain(&again.reads).copied();
         let mut price: f64 = -touched().map(|value| self.count(value, -1)).sum::<f64>();
         let (at, now) = (up_to(&self.later[position], stage), small(stage));

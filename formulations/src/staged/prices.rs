@@ -189,7 +189,7 @@ impl<'a, 'b> Search<'a, 'b> {
         }
         let mut prices = Vec::new();
         for value in &joint.values {
-            let Some(again) = joint.operators[value.producer].again.as_ref() else { continue };
+            let Some(again) = joint.again(value.producer) else { continue };
             let mut last = value.producer;
             for &reader in &value.readers {
                 let stages = over[reader].saturating_sub(over[last + 1]);
@@ -231,7 +231,7 @@ impl<'a, 'b> Search<'a, 'b> {
     /// Sweeps while the temperature falls to nothing; as many again where nothing is found.
     fn cool(&mut self) {
         let joint = &self.task.joint;
-        let mean = joint.fixed_time() as f64 / joint.len() as f64;
+        let mean = joint.least_time() as f64 / joint.len() as f64;
         let rounds = u32::try_from(SWEEPS / joint.len()).unwrap_or(u32::MAX).clamp(LEAST_SWEEPS, MOST_SWEEPS);
         let clock = self.effort.clock.share(1);
         let mut round = 0;
@@ -329,7 +329,7 @@ impl<'a, 'b> Search<'a, 'b> {
     /// Runs an operator again wherever it is worth it that what it makes is not there until then.
     fn run_again(&mut self, position: usize) {
         let operator = &self.task.joint.operators[position];
-        let Some(again) = &operator.again else { return };
+        let Some(again) = operator.again.first() else { return };
         let slack = self.slack();
         // Where another run has to go its time is saved; what several values cost is told together later.
         let room = self.occupancy.has_room(position);
@@ -349,7 +349,7 @@ impl<'a, 'b> Search<'a, 'b> {
 
     /// Runs an operator again in a stage if that is worth it: perhaps instead of other later runs.
     fn run_in(&mut self, position: usize, stage: usize, slack: f64) {
-        let Some(again) = &self.task.joint.operators[position].again else { return };
+        let Some(again) = self.task.joint.again(position) else { return };
         let gain = self.occupancy.bridge(position, stage) + slack;
         let gone = self.occupancy.idle_run(position, stage).or_else(|| self.occupancy.least_worth(position));
         if gain <= again.time as f64 && (gone.is_none() || gain <= 0.0) {
@@ -397,10 +397,10 @@ impl<'a, 'b> Search<'a, 'b> {
     fn make_inputs(&mut self, position: usize, stage: usize, depth: usize) -> f64 {
         let joint = &*self.task.joint;
         let mut sum = 0.0;
-        let Some(again) = joint.operators[position].again.as_ref().filter(|_| depth > 0) else { return sum };
+        let Some(again) = joint.again(position).filter(|_| depth > 0) else { return sum };
         for &value in &again.reads {
             let producer = joint.values[value].producer;
-            if joint.operators[producer].again.is_none() || self.occupancy.runs_again(producer, stage) {
+            if joint.again(producer).is_none() || self.occupancy.runs_again(producer, stage) {
                 continue;
             }
             let gone = self.occupancy.least_worth(producer);
@@ -423,7 +423,7 @@ impl<'a, 'b> Search<'a, 'b> {
     fn strip(&mut self) {
         let Some((_, stages)) = &self.found else { return };
         let joint = &*self.task.joint;
-        let time = |position: usize| joint.operators[position].again.as_ref().map_or(0, |way| way.time);
+        let time = |position: usize| joint.again(position).map_or(0, |way| way.time);
         let mut runs: Vec<(usize, usize)> = stages.later_runs().collect();
         self.occupancy = Occupancy::new(joint, stages, self.task.copies.unwrap_or(u64::MAX));
         self.peaks();

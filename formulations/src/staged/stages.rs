@@ -5,7 +5,7 @@ use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule};
 
 use crate::method::Claimed;
-use crate::staged::joint::{Joint, Run};
+use crate::staged::joint::Joint;
 
 /// The matrix R: `runs[t]` are the positions that run in stage t, ascending; the last one is t.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl Stages {
     pub fn peaks(&self, joint: &Joint) -> Vec<(u64, usize)> {
         let mut peaks = vec![(0, 0); joint.len()];
         self.walk(joint, |stage, position, _, bytes| {
-            let bytes = bytes + joint.run(stage, position).map_or(0, Run::transient);
+            let bytes = bytes + joint.run(stage, position).map_or(0, |way| way.transient);
             if bytes > peaks[stage].0 {
                 peaks[stage] = (bytes, position);
             }

@@ -97,7 +97,7 @@ pub fn offer_starts(
 /// first run that follows it. A schedule in stages comes out as it is; of another one runs may be left
 /// out, and it may need more memory.
 pub fn follow(instance: &Instance, joint: &Joint, schedule: &Schedule, copies: u64) -> Stages {
-    let may = |position: usize| joint.operators[position].again.is_some();
+    let may = |position: usize| joint.again(position).is_some();
     let runs = follow_with(instance, schedule, copies, may).into_iter();
     Stages { runs: runs.map(|runs| runs.into_iter().map(|run| run.0).collect()).collect() }
 }

@@ -65,7 +65,7 @@ impl Task<'_> {
         (claimed.peak_bytes <= self.budget_bytes()).then(|| Answer {
             schedule: Some(store_all.schedule(self.instance, &self.joint)),
             claimed: Some(claimed),
-            lower_bound: Some(self.joint.fixed_time()),
+            lower_bound: Some(self.joint.least_time()),
             solve: Duration::ZERO,
             note: "store-all fits; no solver asked".into(),
             ..Answer::without_schedule(self.budget, Termination::Optimal)
@@ -77,7 +77,7 @@ impl Judge for Task<'_> {
     type Solution = Stages;
 
     fn least_time(&self) -> u64 {
-        self.joint.fixed_time()
+        self.joint.least_time()
     }
 
     fn time(&self, stages: &Stages) -> u64 {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::chain::kernel::Vectors;
 use crate::random::Random;
-use crate::staged::joint::{Joint, Run};
+use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
 
 /// A moment: stage and position of a run, in the order of time.
@@ -84,7 +84,7 @@ impl<'a> Timeline<'a> {
         let own = joint.operators.iter().map(|operator| {
             let made: u64 = operator.makes.iter().map(|&value| joint.values[value].bytes).sum();
             let with = |transient: u64| signed(made + transient);
-            [with(operator.first.transient()), with(operator.again.as_ref().map_or(0, Run::transient))]
+            [&operator.first, &operator.again].map(|ways| with(ways.first().map_or(0, |way| way.transient)))
         });
         let own: Vec<[i64; 2]> = own.collect();
         let mut moments: Vec<Moment> = (0..joint.len()).map(|stage| moment(stage, stage)).collect();
@@ -173,7 +173,7 @@ impl<'a> Timeline<'a> {
     /// The time that a change would add.
     pub fn time_of(&self, change: &[(usize, usize)]) -> i64 {
         let time = |&(position, stage): &(usize, usize)| {
-            let time = self.joint.operators[position].again.as_ref().map_or(0, |again| signed(again.time));
+            let time = self.joint.again(position).map_or(0, |again| signed(again.time));
             if self.runs_again(position, stage) { -time } else { time }
         };
         change.iter().map(time).sum()
@@ -214,7 +214,7 @@ impl<'a> Timeline<'a> {
     /// Adds a later run in a stage, or takes it away where it is.
     fn toggle(&mut self, position: usize, stage: usize) {
         let joint = self.joint;
-        let Some(again) = &joint.operators[position].again else { return };
+        let Some(again) = joint.again(position) else { return };
         let now = moment(stage, position);
         let place = self.place(now);
         let at = self.later[position].partition_point(|&known| known < stage);
@@ -370,8 +370,8 @@ fn raise_with(sums: &mut [i64], bytes: i64) -> i64 {
 fn readers(joint: &Joint, value: usize) -> Vec<Reader> {
     let reader = |&position: &usize| {
         let operator = &joint.operators[position];
-        let again = operator.again.as_ref().is_some_and(|way| way.reads.contains(&value));
-        Reader { position, first: operator.first.reads.contains(&value), again }
+        let again = operator.again.first().is_some_and(|way| way.reads(value));
+        Reader { position, first: operator.first[0].reads(value), again }
     };
     joint.values[value].readers.iter().map(reader).collect()
 }

@@ -3,15 +3,14 @@
 
 use crate::networks::{Random, budgets, checked, instance, solve, some_of};
 use remat_core::simulate;
-use remat_formulations::staged::joint::{Joint, Run};
+use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
 use remat_formulations::{Answer, Termination};
 
 /// The least time of any schedule in stages: a table over stages, positions and resident sets.
-fn oracle(joint: &Joint, budget: u64, workspace: bool) -> Option<u64> {
+fn oracle(joint: &Joint, budget: u64) -> Option<u64> {
     let (n, count) = (joint.len(), joint.values.len());
-    let scratch = |way: &Run| way.unread_bytes + if workspace { way.workspace_bytes } else { 0 };
     let bytes = |set: usize| (0..count).filter(|&v| set >> v & 1 == 1).map(|v| joint.values[v].bytes).sum::<u64>();
     let sizes: Vec<u64> = (0..1 << count).map(bytes).collect();
     let mut cost: Vec<Option<u64>> = vec![None; 1 << count];
@@ -25,7 +24,7 @@ fn oracle(joint: &Joint, budget: u64, workspace: bool) -> Option<u64> {
                 for set in 0..1 << count {
                     let Some(time) = cost[set] else { continue };
                     let readable = way.reads.iter().all(|v| set >> v & 1 == 1);
-                    if readable && joint.base_bytes + sizes[set | made] + scratch(way) <= budget {
+                    if readable && joint.base_bytes + sizes[set | made] + way.transient <= budget {
                         better(&mut next[set | made], time + way.time);
                     }
                 }
@@ -54,7 +53,7 @@ fn agrees(seed: u64, strategies: &[&str], number: u64) {
         let answers = solve("checkmate-ilp", &instance, &budgets, &[("strategy", strategy)]);
         for answer in &answers {
             let context = format!("seed {seed}, strategy {strategy}, budget {:?} ({})", answer.budget, answer.note);
-            let expected = oracle(&joint, answer.budget.expect("given"), true);
+            let expected = oracle(&joint, answer.budget.expect("given"));
             let found = checked(&instance, answer, &context);
             assert_eq!(found, expected, "{context}");
             let termination = if expected.is_some() { Termination::Optimal } else { Termination::Infeasible };
@@ -84,8 +83,7 @@ fn relaxation_optimum_and_rounding_are_in_order() {
         let instance = instance(seed);
         let joint = Joint::new(&instance).expect("supported");
         let budgets = budgets(&joint, 3);
-        let optima: Vec<Option<u64>> =
-            budgets.iter().map(|budget| oracle(&joint, budget.expect("given"), true)).collect();
+        let optima: Vec<Option<u64>> = budgets.iter().map(|budget| oracle(&joint, budget.expect("given"))).collect();
         for formulation in ["published", "reduced"] {
             let bounds = solve("checkmate-lp", &instance, &budgets, &[("formulation", formulation)]);
             for (answer, &best) in bounds.iter().zip(&optima) {
@@ -116,10 +114,11 @@ fn without_workspace_the_optimum_is_that_of_the_search_without_workspace() {
     for seed in some_of(260..290) {
         let instance = instance(seed);
         let joint = Joint::new(&instance).expect("supported");
+        let plain = joint.clone().without_workspaces(&instance);
         for strategy in ["plain", "reduced"] {
             let given = [("strategy", strategy), ("workspace", "off")];
             for answer in solve("checkmate-ilp", &instance, &budgets(&joint, 2), &given) {
-                let expected = oracle(&joint, answer.budget.expect("given"), false);
+                let expected = oracle(&plain, answer.budget.expect("given"));
                 assert_eq!(
                     answer.claimed.map(|claimed| claimed.time),
                     expected,
@@ -201,7 +200,7 @@ fn the_random_networks_have_budgets_that_force_recomputation() {
         let instance = instance(seed);
         let joint = Joint::new(&instance).expect("supported");
         let store_all = Stages::store_all(&joint).claim(&joint).time;
-        let optima = budgets(&joint, 4).into_iter().filter_map(|budget| oracle(&joint, budget.expect("given"), true));
+        let optima = budgets(&joint, 4).into_iter().filter_map(|budget| oracle(&joint, budget.expect("given")));
         optima.max().is_some_and(|time| time > store_all)
     });
     let forced = forced.count();

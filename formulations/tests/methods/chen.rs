@@ -206,11 +206,11 @@ fn by_removal(instance: &Instance) -> Vec<usize> {
         let mut reached = vec![false; joint.len()];
         for &position in forward.iter().filter(|&&p| Some(p) != without) {
             let operator = &joint.operators[position];
-            let source = instance.operator(operator.id).implementations[operator.first.implementation]
+            let source = instance.operator(operator.id).implementations[operator.first[0].implementation]
                 .reads
                 .iter()
                 .any(|&t| instance.tensor(t).kind == TensorKind::Input);
-            let fed = operator.first.reads.iter().any(|&value| reached[joint.values[value].producer]);
+            let fed = operator.first[0].reads.iter().any(|&value| reached[joint.values[value].producer]);
             reached[position] = source || fed;
         }
         reached[last]

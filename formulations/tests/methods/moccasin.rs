@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::networks::{Brief, budgets, checked, instance_of, solve, some_of};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::{Instance, simulate};
-use remat_formulations::staged::joint::{Joint, Run};
+use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::starts::follow;
 use remat_formulations::staged::task::Task;
@@ -20,9 +20,8 @@ type State = (u64, Vec<u8>);
 
 /// The least time of any schedule in stages in which no operator runs more than C times: a table over
 /// stages, positions, resident sets and numbers of runs. Shares nothing with the method but the graph.
-fn oracle(joint: &Joint, budget: u64, workspace: bool, copies: u8) -> Option<u64> {
+fn oracle(joint: &Joint, budget: u64, copies: u8) -> Option<u64> {
     let (n, count) = (joint.len(), joint.values.len());
-    let scratch = |way: &Run| way.unread_bytes + if workspace { way.workspace_bytes } else { 0 };
     let bytes = |set: u64| (0..count).filter(|&v| set >> v & 1 == 1).map(|v| joint.values[v].bytes).sum::<u64>();
     let mut states: HashMap<State, u64> = HashMap::from([((0, vec![0; n]), 0)]);
     for stage in 0..n {
@@ -32,7 +31,7 @@ fn oracle(joint: &Joint, budget: u64, workspace: bool, copies: u8) -> Option<u64
             let made: u64 = joint.operators[position].makes.iter().map(|v| 1 << v).sum();
             for ((set, runs), time) in &states {
                 let readable = way.reads.iter().all(|v| set >> v & 1 == 1);
-                let fits = joint.base_bytes + bytes(set | made) + scratch(way) <= budget;
+                let fits = joint.base_bytes + bytes(set | made) + way.transient <= budget;
                 if !readable || !fits || runs[position] >= copies {
                     continue;
                 }
@@ -69,7 +68,7 @@ fn agrees(seed: u64, layers: u64, copies: u8, number: u64, given: &[(&str, &str)
     let given: Vec<_> = given.iter().copied().chain([("copies", most.as_str())]).collect();
     for answer in solve("moccasin", &instance, &budgets(&joint, number), &given) {
         let context = format!("seed {seed}, {given:?}, budget {:?} ({})", answer.budget, answer.note);
-        let expected = oracle(&joint, answer.budget.expect("given"), true, copies);
+        let expected = oracle(&joint, answer.budget.expect("given"), copies);
         assert_eq!(checked(&instance, &answer, &context), expected, "{context}");
         let termination = if expected.is_some() { Termination::Optimal } else { Termination::Infeasible };
         assert_eq!(answer.termination, termination, "{context}");
@@ -99,7 +98,7 @@ fn agrees_at_every_budget(instance: &Instance, copies: &str, given: &[(&str, &st
         assert_eq!(checked(instance, &answer, &context), truth.claimed.map(|claimed| claimed.time), "{context}");
         assert!(answer.lower_bound.is_none_or(|bound| truth.claimed.is_some_and(|c| bound <= c.time)), "{context}");
         let copies = copies.parse().expect("a number");
-        assert_eq!(truth.claimed.map(|c| c.time), oracle(&joint, budget, true, copies), "{context}: the twin");
+        assert_eq!(truth.claimed.map(|c| c.time), oracle(&joint, budget, copies), "{context}: the twin");
         match truth.claimed {
             Some(claimed) => budget = claimed.peak_bytes - 1,
             None => return count,
@@ -274,8 +273,9 @@ fn without_workspace_the_optimum_is_that_of_the_search_without_workspace() {
     for seed in 140..150 {
         let instance = instance_of(seed, 3);
         let joint = Joint::new(&instance).expect("supported");
+        let plain = joint.clone().without_workspaces(&instance);
         for answer in solve("moccasin", &instance, &budgets(&joint, 2), &[("workspace", "off")]) {
-            let expected = oracle(&joint, answer.budget.expect("given"), false, 2);
+            let expected = oracle(&plain, answer.budget.expect("given"), 2);
             assert_eq!(answer.claimed.map(|claimed| claimed.time), expected, "seed {seed}: {}", answer.note);
         }
     }
@@ -287,7 +287,7 @@ fn the_networks_have_budgets_at_which_the_number_of_copies_matters() {
         let instance = instance_of(seed, 3);
         let joint = Joint::new(&instance).expect("supported");
         let times = |copies| budgets(&joint, 4).into_iter().map(move |b| (b, copies));
-        let solved = |(budget, copies): (Option<u64>, u8)| oracle(&joint, budget.expect("given"), true, copies);
+        let solved = |(budget, copies): (Option<u64>, u8)| oracle(&joint, budget.expect("given"), copies);
         let by = |copies| times(copies).map(solved).collect::<Vec<_>>();
         by(1) != by(2)
     };

@@ -17,7 +17,7 @@ use crate::method::claim::Order;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::sweep::{OUT_OF_TIME, Sweep, Tries};
-use crate::staged::joint::{Joint, Run};
+use crate::staged::joint::Joint;
 use crate::{setting, settings};
 use online::{Action, End, Outcome, run};
 use program::{Call, Event, Program};
@@ -101,7 +101,7 @@ impl Planner for Dtr {
 
     fn view(&self, instance: &Instance, _: &Parameters) -> Result<(Joint, Program), SkipReason> {
         let joint = Joint::new(instance)?;
-        let program = program(&joint);
+        let program = program(instance, &joint);
         Ok((joint, program))
     }
 
@@ -123,39 +123,45 @@ impl Planner for Dtr {
 /// An instance as a program: operators in its order, and each value let go when nobody can want it any more.
 ///
 /// That is after its last reader; what cannot be made again stays for readers that may run again later.
-pub fn program(joint: &Joint) -> Program {
+pub fn program(instance: &Instance, joint: &Joint) -> Program {
     let mut program = Program { base: joint.base_bytes, ..Program::default() };
-    let mut tensor_of = vec![0; joint.values.len()];
-    let mut gone_after: Vec<Vec<usize>> = vec![Vec::new(); joint.len()];
+    let mut tensor_of = vec![None; instance.tensors().len()];
+    let mut gone_after = vec![Vec::new(); joint.len()];
     for (at, value) in joint.values.iter().enumerate() {
         let made_again = repeatable(joint, value.producer);
-        let last = if made_again { value.last_first_read } else { value.last_use };
+        let reads = |&reader: &usize| joint.first(reader).reads(at);
+        let last_first_read = value.readers.iter().copied().rfind(reads).unwrap_or(value.producer);
+        let last = if made_again { last_first_read } else { value.last_use };
         if let Some(gone) = gone_after.get_mut(last).filter(|_| !value.result) {
-            gone.push(at);
+            gone.push(value.tensor);
         }
     }
     for (call, operator) in joint.operators.iter().enumerate() {
-        let again = operator.again.as_ref().filter(|_| repeatable(joint, call));
-        let mut reads = operator.first.reads.clone();
-        let further = again.iter().flat_map(|run| &run.reads).filter(|read| !operator.first.reads.contains(read));
-        reads.extend(further.copied().filter(|&read| joint.values[read].producer < call));
+        let (first, again) = (&operator.first[0], joint.again(call).filter(|_| repeatable(joint, call)));
+        let mut reads: Vec<usize> = Vec::new();
+        for way in [first].into_iter().chain(again) {
+            let all = instance.operator(operator.id).implementations[way.implementation].reads.iter();
+            let made = all.filter_map(|read| tensor_of[read.index()]);
+            reads.extend(made.filter(|read| !reads.contains(read)).collect::<Vec<_>>());
+        }
         let bytes = operator.makes.iter().map(|&value| joint.values[value].bytes);
         let called = Call {
-            reads: reads.into_iter().map(|read| tensor_of[read]).collect(),
+            reads,
             bytes: bytes.clone().sum(),
-            workspace: again.map_or(0, Run::transient).max(operator.first.transient()),
-            time: operator.first.time,
-            again: again.map(|run| run.time),
+            workspace: again.map_or(0, |way| way.transient).max(first.transient),
+            time: first.time,
+            again: again.map(|way| way.time),
             makes: bytes.map(|bytes| program.storage(bytes, call)).collect(),
         };
         program.events.push(Event::Call(call));
         for (&value, &tensor) in operator.makes.iter().zip(&called.makes) {
-            tensor_of[value] = tensor;
+            tensor_of[joint.values[value].tensor.index()] = Some(tensor);
             if joint.values[value].result {
                 program.events.push(Event::Pin(tensor));
             }
         }
-        program.events.extend(gone_after[call].iter().map(|&value| Event::Release(tensor_of[value])));
+        let gone = gone_after[call].iter().filter_map(|tensor| tensor_of[tensor.index()]);
+        program.events.extend(gone.map(Event::Release));
         program.calls.push(called);
     }
     program
@@ -163,8 +169,7 @@ pub fn program(joint: &Joint) -> Program {
 
 /// Whether an operator may run again: it has a way to, and does not read what only it makes.
 fn repeatable(joint: &Joint, call: usize) -> bool {
-    let operator = &joint.operators[call];
-    operator.again.as_ref().is_some_and(|run| !run.reads.iter().any(|read| operator.makes.contains(read)))
+    joint.again(call).is_some_and(|way| !way.reads.iter().any(|&read| way.makes(read)))
 }
 
 /// The runs of the policy. Each value goes after its last reader, which is no later than when the policy let it go.
@@ -172,8 +177,8 @@ fn computes(joint: &Joint, outcome: &Outcome) -> Vec<Compute> {
     let compute = |action: &Action| {
         let &Action::Run(call, first) = action else { return None };
         let operator = &joint.operators[call];
-        let run = operator.again.as_ref().filter(|_| !first).unwrap_or(&operator.first);
-        Some((operator.id, run.implementation))
+        let way = operator.again.first().filter(|_| !first).unwrap_or(&operator.first[0]);
+        Some((operator.id, way.implementation))
     };
     outcome.actions.iter().filter_map(compute).collect()
 }

@@ -16,6 +16,7 @@ use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::sweep::{OUT_OF_TIME, Sweep, Tries};
 use crate::settings;
+use crate::staged::graph::ascending;
 use crate::staged::joint::{self, Joint};
 
 /// Rematerialization along a balanced tree decomposition, then passes that keep what there is room for.
@@ -104,12 +105,8 @@ impl<'a> Operators<'a> {
     fn new(joint: &'a Joint) -> Self {
         let mut graph = Self { joint, reads: Vec::with_capacity(joint.len()), readers: vec![Vec::new(); joint.len()] };
         for (at, operator) in joint.operators.iter().enumerate() {
-            let further = operator.again.iter().flat_map(|run| &run.reads);
-            let values = operator.first.reads.iter().chain(further);
-            let mut reads: Vec<usize> = values.map(|&value| joint.values[value].producer).collect();
-            reads.retain(|&read| read != at);
-            reads.sort_unstable();
-            reads.dedup();
+            let producers = operator.reads.iter().map(|&value| joint.values[value].producer);
+            let reads = ascending(producers.filter(|&read| read != at));
             for &read in &reads {
                 graph.readers[read].push(at);
             }
@@ -124,7 +121,7 @@ impl<'a> Operators<'a> {
 
     /// Whether it must not run again.
     fn once(&self, operator: usize) -> bool {
-        self.joint.operators[operator].again.is_none()
+        self.joint.again(operator).is_none()
     }
 
     /// Whether it has to run for its own sake: its results are wanted at the end, nobody reads them, or it may not be left out.
@@ -141,7 +138,7 @@ impl<'a> Operators<'a> {
         let compute = |&at: &usize| {
             let operator = &self.joint.operators[at];
             let again = std::mem::replace(&mut ran[at], true);
-            let run = operator.again.as_ref().filter(|_| again).unwrap_or(&operator.first);
+            let run = operator.again.first().filter(|_| again).unwrap_or(&operator.first[0]);
             (operator.id, run.implementation)
         };
         sequence.iter().map(compute).collect()

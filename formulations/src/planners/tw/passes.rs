@@ -64,9 +64,9 @@ fn fill(graph: &Operators<'_>, sequence: &[usize], limit: u64) -> Vec<usize> {
         state.stay(operator);
         if !state.there[operator] {
             let described = &graph.joint.operators[operator];
-            let run = described.again.as_ref().filter(|_| ran[operator]).unwrap_or(&described.first);
+            let run = described.again.first().filter(|_| ran[operator]).unwrap_or(&described.first[0]);
             let bytes: u64 = described.makes.iter().map(|&value| graph.joint.values[value].bytes).sum();
-            state.make_room(bytes.saturating_add(run.transient()), limit);
+            state.make_room(bytes.saturating_add(run.transient), limit);
             state.memory += if ran[operator] { state.passing(operator) } else { bytes };
             (state.there[operator], ran[operator]) = (true, true);
             kept.push(operator);
@@ -124,7 +124,7 @@ impl State<'_> {
 
     /// Puts an operator's results on the list, unless they are read later and cannot be made again.
     fn let_go(&mut self, operator: usize, wanted: bool) {
-        let again = self.graph.joint.operators[operator].again.as_ref();
+        let again = self.graph.joint.again(operator);
         let priority = match again {
             _ if !wanted => 0.0,
             Some(run) => run.time as f64 / self.passing(operator) as f64,

@@ -7,7 +7,8 @@ use super::Mode;
 use crate::planners::torch::operators::Kind;
 use crate::search::clock::Clock;
 use crate::search::sweep::OUT_OF_TIME;
-use crate::staged::joint::{Joint, Run};
+use crate::staged::graph::Way;
+use crate::staged::joint::Joint;
 
 /// The least limit by which `mode=peak` computes costs.
 const LEAST_LIMIT_OF_COSTS: u64 = 1 << 30;
@@ -74,10 +75,10 @@ impl<'a> Pass<'a> {
         };
         let mut copy_of = vec![0; joint.values.len()];
         for (at, operator) in joint.operators.iter().enumerate() {
-            let known = |run: &Run| run.reads.iter().all(|read| operator.first.reads.contains(read));
+            let known = |way: &Way| way.reads.iter().all(|&read| operator.first[0].reads(read));
             let intensive = Kind::of(&instance.operator(operator.id).op_type).compute_intensive;
             let movable = library_calls || !intensive;
-            pass.repeatable.push((movable && operator.again.as_ref().is_some_and(known), movable));
+            pass.repeatable.push((movable && operator.again.first().is_some_and(known), movable));
             let makes = operator.makes.iter().map(|&value| {
                 copy_of[value] = pass.copies.len();
                 let value = &joint.values[value];
@@ -91,7 +92,7 @@ impl<'a> Pass<'a> {
                 pass.copies.len() - 1
             });
             let makes = makes.collect();
-            let reads: Vec<usize> = operator.first.reads.iter().map(|&value| copy_of[value]).collect();
+            let reads: Vec<usize> = operator.first[0].reads.iter().map(|&value| copy_of[value]).collect();
             for &read in &reads {
                 pass.copies[read].users.push(at);
             }
@@ -226,13 +227,13 @@ impl<'a> Pass<'a> {
         self.current += 1;
     }
 
-    fn way(&self, item: &Item) -> &'a Run {
+    fn way(&self, item: &Item) -> &'a Way {
         let operator = &self.joint.operators[item.operator];
-        operator.again.as_ref().filter(|_| !item.first).unwrap_or(&operator.first)
+        operator.again.first().filter(|_| !item.first).unwrap_or(&operator.first[0])
     }
 
     fn transient(&self) -> u64 {
-        self.way(&self.items[self.in_progress()]).transient()
+        self.way(&self.items[self.in_progress()]).transient
     }
 
     /// Memory of the item in progress.

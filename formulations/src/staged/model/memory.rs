@@ -382,7 +382,7 @@ mod tests {
     fn with_one_way_for_each_run_too() {
         for seed in 0..8 {
             let instance = Instance::new(&layered("layered", &Layered::moccasin(30, 0.4), seed)).expect("valid");
-            compare(Joint::new(&instance).expect("supported").graph(), 9, seed);
+            compare(&Joint::new(&instance).expect("supported"), 9, seed);
         }
     }
 }
