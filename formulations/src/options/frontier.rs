@@ -26,6 +26,8 @@ pub struct Found {
     pub known: Vec<Known>,
     /// Questions to the exact program.
     pub asked: usize,
+    /// Questions of which the time was over.
+    pub cut: usize,
     /// Whether the search ended before the goal was reached.
     pub unfinished: bool,
 }
@@ -167,6 +169,7 @@ impl<'a> Search<'a> {
         if answer.termination == Termination::Error {
             return Err(failed(answer.note));
         }
+        self.found.cut += usize::from(answer.termination == Termination::TimeLimit);
         let bound =
             if answer.termination == Termination::Infeasible { u64::MAX } else { answer.lower_bound.unwrap_or(0) };
         self.answered.push(Answered { saved, peak, bound });

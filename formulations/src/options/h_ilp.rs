@@ -64,7 +64,7 @@ setting! {
 /// * `h-ilp` has the options of `rotor-options`: the frontier of saved bytes, peak and time. `hiremate` has the authors'
 ///   grid: 4 peaks, 6 saved bytes for each.
 /// * Of the options as many as `options` go up, the extremes first and then those furthest from the ones chosen in saved
-///   bytes and peak (the paper: saved bytes). The authors share 100 among the blocks of a level, at most 20: `options=5`.
+///   bytes, before all others those that save less than every faster one. The authors share 100 among the blocks of a level, at most 20: `options=5`.
 /// * The authors' sizes are 20 nodes in a block and 30 on top. A node is an operator with its backward there, and two
 ///   operators here: `operators=40` and `nodes=60`. These defaults are those of the authors' code (rockmate 2.0.0), not
 ///   of the paper's text; its graphs have fewer nodes, since views and cheap operators are merged before.
@@ -295,29 +295,29 @@ fn level(
 }
 
 /// So many options of a block: the fastest, the one that saves least, then those furthest from the ones chosen in saved
-/// bytes and peak.
+/// bytes; those first that save less than all faster ones.
 fn spread(mut known: Vec<Known>, most: usize) -> Vec<Known> {
     known.sort_by_key(|known| (known.point.time, known.point.saved, known.point.peak));
-    if known.len() <= most {
-        return known;
+    let mut least = u64::MAX;
+    let (gains, others): (Vec<Known>, Vec<Known>) = known.into_iter().partition(|known| {
+        let before = least;
+        least = least.min(known.point.saved);
+        known.point.saved < before
+    });
+    let mut chosen: Vec<Known> = Vec::with_capacity(most);
+    for mut left in [gains, others] {
+        while !left.is_empty() && chosen.len() < most {
+            let distance = |known: &Known| {
+                let saved = |other: &Known| known.point.saved.abs_diff(other.point.saved);
+                chosen.iter().map(saved).min().unwrap_or(0)
+            };
+            let at = match chosen.len() {
+                0 => 0,
+                1 => left.len() - 1,
+                _ => (0..left.len()).rev().max_by_key(|&at| distance(&left[at])).unwrap_or(0),
+            };
+            chosen.push(left.remove(at));
+        }
     }
-    let range = |of: fn(&Known) -> u64| {
-        let (least, most) = (known.iter().map(of).min().unwrap_or(0), known.iter().map(of).max().unwrap_or(0));
-        (most - least).max(1) as f64
-    };
-    let (saved, peak) = (range(|known| known.point.saved), range(|known| known.point.peak));
-    let distance = |a: &Known, b: &Known| {
-        let part = |a: u64, b: u64, range: f64| a.abs_diff(b) as f64 / range;
-        part(a.point.saved, b.point.saved, saved) + part(a.point.peak, b.point.peak, peak)
-    };
-    let least = (0..known.len()).min_by_key(|&at| (known[at].point.saved, known[at].point.time));
-    let mut chosen: Vec<usize> = vec![0];
-    chosen.extend(least.filter(|&least| least > 0 && most > 1));
-    while chosen.len() < most {
-        let nearest =
-            |at: usize| chosen.iter().map(|&other| distance(&known[at], &known[other])).fold(f64::MAX, f64::min);
-        let furthest = (0..known.len()).max_by(|&a, &b| nearest(a).total_cmp(&nearest(b)));
-        chosen.extend(furthest);
-    }
-    chosen.into_iter().map(|at| known[at].clone()).collect()
+    chosen
 }

@@ -227,10 +227,12 @@ fn plan_blocks(
         different.insert(&block.key, Search::options(block, context, goal, Clock::start(share))?);
     }
     let questions: usize = different.values().map(|found| found.asked).sum();
+    let cut: usize = different.values().map(|found| found.cut).sum();
     let unfinished = different.values().filter(|found| found.unfinished).count();
     let alone = blocks.iter().filter(|block| block.is_none()).count();
     let words = [
         Some(format!("{} blocks, {} different; {questions} questions", blocks.len(), different.len())),
+        (cut > 0).then(|| format!("the time was over for {cut} of these")),
         (unfinished > 0).then(|| format!("options of {unfinished} incomplete")),
         (alone > 0).then(|| format!("{alone} without options")),
     ];
