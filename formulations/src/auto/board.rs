@@ -9,7 +9,6 @@ use remat_core::plan::Plan;
 use remat_core::{Instance, Schedule, simulate};
 
 use crate::free_order::graph::Graph;
-use crate::method::claim::Strength;
 use crate::method::parameters::Parameters;
 use crate::method::report::{Progress, Reporter};
 use crate::method::{Answer, BudgetUse, Claim, Claimed, Class, Context, Limits, Method, Starts, Termination};
@@ -110,6 +109,7 @@ impl<'a> Board<'a> {
     /// Whether anything more is wanted of a role. Nothing is once no operator runs twice and each in its fastest way.
     fn wants_more(&self, role: Role) -> bool {
         let open = match role {
+            Role::Heuristic if self.has_least() => false,
             Role::Heuristic | Role::Search => !self.is_settled() && !self.outdone.load(Ordering::Relaxed),
             Role::Afterwards | Role::Bound => !self.has_least() && !self.certain.load(Ordering::Relaxed),
         };
@@ -296,8 +296,7 @@ struct Listener<'b, 'a> {
 impl Listener<'_, '_> {
     /// Whether its bounds are proved for the class that it claims.
     fn proves(&self) -> bool {
-        matches!(self.role, Role::Search | Role::Bound)
-            && matches!(self.claim.strength, Strength::Optimum | Strength::Bound)
+        matches!(self.role, Role::Search | Role::Bound) && self.claim.proves()
     }
 
     fn prove(&self, bound: u64, infeasible: bool) {
