@@ -54,7 +54,10 @@ pub fn beside_explorers<P: Staged, T>(
 pub fn search<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: Clock) -> Result<Ended, MethodError> {
     beside_explorers(incumbent, solving, clock, |solving, explorers| {
         let small = incumbent.judge.is_small();
-        let mut refinement = Refinement::new(incumbent, solving, if small { clock.share(2) } else { clock }, explorers);
+        let mut refinement = Refinement::new(incumbent, solving, clock, explorers);
+        if small {
+            refinement = refinement.until(clock.share(2));
+        }
         let stop = refinement.run()?;
         let note = std::mem::take(&mut refinement.note);
         if !matches!(stop, None | Some(Stop::TimeLimit)) || clock.is_over() {

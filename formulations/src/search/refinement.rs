@@ -39,6 +39,8 @@ pub struct Refinement<'s, P: Staged> {
     incumbent: &'s Incumbent<'s, P>,
     solving: Solving,
     clock: Clock,
+    /// When it is over, a round that does little for the bound is the last one: something else has its turn.
+    turn: Option<Clock>,
     /// Other threads that search neighbourhoods.
     explorers: usize,
     explorer: Explorer,
@@ -118,6 +120,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             incumbent,
             solving,
             clock,
+            turn: None,
             explorers,
             explorer: Explorer::new(solving.seed, 0),
             part: 8.0,
@@ -128,6 +131,12 @@ impl<'s, P: Staged> Refinement<'s, P> {
             pace: Pace::OF_MODELS,
             note: String::new(),
         }
+    }
+
+    /// The same where something else has its turn once this clock is over and a round does little for the bound.
+    #[must_use]
+    pub fn until(self, turn: Clock) -> Self {
+        Self { turn: Some(turn), ..self }
     }
 
     /// Refines until nothing is left to be split or the time is up; none where the question is still open.
@@ -170,11 +179,13 @@ impl<'s, P: Staged> Refinement<'s, P> {
                 return Ok(Some(Stop::Infeasible));
             }
             let expanded = self.expand(&relaxation, &outcome);
-            self.schedules(expanded.as_ref(), began.elapsed(), self.incumbent.bound().saturating_sub(bound))?;
+            let raised = self.incumbent.bound().saturating_sub(bound);
+            self.schedules(expanded.as_ref(), began.elapsed(), raised)?;
             if let Some(stop) = self.incumbent.stop() {
                 return Ok(Some(stop));
             }
-            if self.clock.has_less_than(LAST) {
+            let helps = self.incumbent.open().is_some() && !self.is_little(raised);
+            if self.turn.is_some_and(|turn| turn.is_over() && !helps) || self.clock.has_less_than(LAST) {
                 return Ok(Some(Stop::TimeLimit));
             }
             match self.next(&relaxation, &blocks, expanded.as_ref(), &outcome) {
@@ -211,8 +222,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             self.search_short(clock)?;
         }
         // Rounds that do little for the bound leave time for schedules.
-        let little = self.incumbent.open().is_some_and(|open| (raised as f64) < LITTLE * open as f64);
-        if self.explorers == 0 || little {
+        if self.explorers == 0 || self.is_little(raised) {
             self.explore(clock)?;
         }
         if let (Some(before), Some(now)) = (before, self.incumbent.time()) {
@@ -222,6 +232,11 @@ impl<'s, P: Staged> Refinement<'s, P> {
             self.weight = (self.weight * factor).clamp(0.25, 16.0);
         }
         Ok(())
+    }
+
+    /// Whether a round that raised the bound by so much did little for it.
+    fn is_little(&self, raised: u64) -> bool {
+        self.incumbent.open().is_some_and(|open| (raised as f64) < LITTLE * open as f64)
     }
 
     /// Schedules from what a solution comes to.
