@@ -10,7 +10,7 @@ use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
 use remat_core::{Instance, Simulation, simulate};
 
-use crate::method::claim::{Implementations, Kept, Memory, Order, Strength, Time};
+use crate::method::claim::{Implementations, Kept, Memory, Order, Time};
 use crate::method::parameters::{ParameterKind, Parameters};
 use crate::method::{Answer, Claim, Class, Method, Starts, Termination};
 use crate::registry::Registered;
@@ -36,8 +36,7 @@ struct Found {
 impl Claim {
     /// What an answer proves of the times of the claimed class: no schedule of it is faster. `u64::MAX` where there is none.
     pub fn proved(&self, answer: &Answer, time: Option<u64>) -> Option<u64> {
-        let proves = matches!(self.strength, Strength::Optimum | Strength::Bound);
-        let optimal = time.filter(|_| answer.termination == Termination::Optimal && proves);
+        let optimal = time.filter(|_| answer.termination == Termination::Optimal && self.proves());
         match answer.termination {
             Termination::Infeasible => Some(u64::MAX),
             _ if self.class.time != Time::Exact => None,

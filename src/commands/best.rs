@@ -48,13 +48,13 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// Take what is better from the rows of this folder
-    #[arg(long, value_name = "DIR", group = "action")]
+    #[arg(long, value_name = "DIR", group = "action", conflicts_with = "format")]
     update: Option<PathBuf>,
     /// Work on what is open, with rows in this folder, and take over what is better
     #[arg(long, value_name = "DIR", group = "action")]
     campaign: Option<PathBuf>,
     /// Simulate every schedule again, hold all values against each other, and try proofs again, drawn at random
-    #[arg(long, group = "action")]
+    #[arg(long, group = "action", conflicts_with = "format")]
     check: bool,
     /// With --campaign, wall seconds of each run [default: the suite's]; with --check, of all proofs that are tried [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, requires = "action", conflicts_with = "update")]
@@ -120,11 +120,10 @@ fn check(arguments: &Arguments, library: &Library, folder: &Path) -> Result<(), 
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = arguments.seed.unwrap_or(clock.as_secs());
     let trial = Trial { time: arguments.time.unwrap_or(PROOFS), jobs: arguments.jobs.unwrap_or(1), seed };
-    let Proofs { again, out_of_time, differences: unproved } =
-        best::prove(&library.root, folder, trial, &interrupts()?)?;
+    let Proofs { again, not_again, differences: unproved } = best::prove(&library.root, folder, trial, &interrupts()?)?;
     differences.extend(unproved);
     let checked = count(schedules, "schedule");
-    let late = if out_of_time > 0 { format!(", {out_of_time} out of time") } else { String::new() };
+    let late = if not_again > 0 { format!(", {not_again} not this time") } else { String::new() };
     let proofs = format!("{} proved again{late} (--seed {seed})", count(again, "value"));
     if differences.is_empty() {
         return output::result(&format!("{checked}: each is what the simulator says; {proofs}"));

@@ -73,7 +73,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         agree(path, format)?;
         output::could_write(path)?;
     }
-    let subject = Subject::read(Library::locate().find(&arguments.instance)?)?;
+    let instance = Library::locate().find(&arguments.instance)?;
+    output::keep_apart(&[&instance], &[arguments.output.as_ref()])?;
+    let subject = Subject::read(instance)?;
     let bytes = match &arguments.budget {
         None => None,
         Some(budget) => Some(

@@ -98,8 +98,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(), Failure> {
     for path in &arguments.files {
+        if began.elapsed() >= arguments.seconds {
+            break;
+        }
         let document = read_json(path)?;
-        examine(&document, arguments.seed, &path.display().to_string(), &arguments.out, tally)?;
+        let again = format!("--seed {} {}", arguments.seed, path.display());
+        examine(&document, arguments.seed, &again, &arguments.out, tally)?;
     }
     let random_ones = if arguments.files.is_empty() { arguments.instances.unwrap_or(u64::MAX) } else { 0 };
     for at in 0..random_ones {

@@ -100,7 +100,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if searched.is_ok() || !found.is_empty() {
         output::result(&batches::render(&found, &published, arguments.format))?;
     }
-    searched
+    searched?;
+    let failed = found.iter().find(|row| row.is_error());
+    failed.map_or(Ok(()), |row| Err(Failure::failed(format!("a run of {} ended in an {}", row.label, row.note))))
 }
 
 /// A row for each method, in `rows` as they come.

@@ -19,7 +19,7 @@ use crate::harness::launcher::slurm::Request;
 use crate::harness::launcher::submit::{self, Order, Submitted};
 use crate::harness::max_batch::campaign::Campaign;
 use crate::harness::records::manifest::Session;
-use crate::harness::records::{self, Existing, Record, Writer};
+use crate::harness::records::{self, Existing, Record, Writer, batches};
 use crate::harness::replay::{self, pass};
 use crate::harness::run::plan::Overrides;
 use crate::harness::run::{Conditions, Run, interrupts};
@@ -311,6 +311,12 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
         output::result(&material.digest(Format::Text)?)?;
     }
     keep(arguments, &records::read(folder)?, folder, library, suite)?;
+    let searches = batches::read(folder)?;
+    if let Some(search) = searches.iter().find(|search| search.is_error()) {
+        let path = batches::path_in(folder);
+        let words = format!("the search for {}'s largest batch of {}", search.label, search.network);
+        return Err(Failure::failed(format!("{}: {words} had a run that ended in an {}", path.display(), search.note)));
+    }
     let failed = records::errors(&rows);
     if failed > 0 {
         let path = folder.join("records.csv");

@@ -136,14 +136,20 @@ impl Cache {
 fn secret(folder: &Path) -> std::io::Result<[u8; 32]> {
     std::fs::create_dir_all(folder)?;
     let path = folder.join(SECRET);
-    let mut secret = [0; 32];
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-        Ok(mut file) => {
-            std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
-            file.write_all(&secret)?;
-        }
-        // One that is just being written is too short, and there is no cache this time.
-        Err(_) => std::fs::File::open(&path)?.read_exact(&mut secret)?,
+    let read = || {
+        let mut secret = [0; 32];
+        std::fs::File::open(&path)?.read_exact(&mut secret).map(|()| secret)
+    };
+    if let Ok(secret) = read() {
+        return Ok(secret);
     }
-    Ok(secret)
+    // Whole before it has its name, so one that is too short is damaged. Where another process is first, its secret counts.
+    let _ = std::fs::remove_file(&path);
+    let beside = folder.join(format!("{SECRET}.{}.partial", std::process::id()));
+    let mut fresh = [0; 32];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut fresh)?;
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?.write_all(&fresh)?;
+    let _ = std::fs::hard_link(&beside, &path);
+    std::fs::remove_file(&beside)?;
+    read()
 }

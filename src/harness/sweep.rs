@@ -122,12 +122,14 @@ impl<'a> Sweep<'a> {
                 self.folder.join(file).display()
             ))
         };
-        let mine = conditions.limits_in_words();
+        let with = |limits: String, threads| format!("{limits} and {}", count(threads, "thread"));
+        let mine = with(conditions.limits_in_words(), conditions.limits.threads);
+        let made = |row: &Record| with(row.limits(), row.threads);
         let rows = records::read_any(&self.folder)?;
-        if let Some(row) = rows.iter().filter(kept).find(|row| row.limits() != mine) {
+        if let Some(row) = rows.iter().filter(kept).find(|row| made(row) != mine) {
             let budget = if row.budget.is_empty() { String::new() } else { format!(" at {}", row.budget) };
             let what = format!("{}{budget} on {}", label(&row.method, &row.parameters), row.instance);
-            return Err(differ("records.csv", &what, &row.limits(), &mine));
+            return Err(differ("records.csv", &what, &made(row), &mine));
         }
         let Some(campaign) = self.campaign()? else { return Ok(()) };
         let time = self.search_time(&campaign, &conditions).map(|limit| limit.as_secs_f64());
@@ -165,7 +167,8 @@ impl<'a> Sweep<'a> {
         tell_of(cache.as_ref(), summary.cached);
         if let Some(campaign) = &campaign {
             let time = self.search_time(campaign, &conditions);
-            let conditions = Conditions { limits: Limits { time, ..conditions.limits }, ..conditions };
+            let limits = Limits { time, ..conditions.limits };
+            let conditions = Conditions { limits, unfinished: None, ..conditions };
             campaign.run(self.library, &self.folder, &self.folder, self.existing, &conditions, stop)?;
         }
         Ok(())

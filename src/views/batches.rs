@@ -80,6 +80,6 @@ pub fn caption(rows: &[BatchRow], published: &Published) -> String {
     let source = if sources.is_empty() { String::new() } else { format!(" published: {sources}.") };
     format!(
         "{question}Found by bisection, as if a method that manages a batch managed every smaller one. \
-         none from: the least batch at which it is proved that no schedule of the method's class will do.{source}"
+         none from: the least batch that is refuted: no schedule of the method's class will do, or the only one that it makes does not.{source}"
     )
 }

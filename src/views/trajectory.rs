@@ -32,8 +32,10 @@ impl Trajectory {
         let last = trace.last().map_or(0.0, |point| point.seconds);
         let end = answered.unwrap_or(record.wall_seconds).max(last);
         let mut trajectory = Self { end, ..Self::default() };
+        // On the way a method may report bounds of several classes; those of the row's are within its own.
+        let of_row = |bound: &u64| record.lower_bound.is_some_and(|last| *bound <= last);
         for point in trace {
-            trajectory.note(point.seconds, point.claimed_time, point.lower_bound);
+            trajectory.note(point.seconds, point.claimed_time, point.lower_bound.filter(of_row));
         }
         let simulated = record.simulated_time.filter(|_| record.is_solved());
         if simulated.is_none() {
@@ -139,9 +141,19 @@ mod tests {
 
     #[test]
     fn incumbents_of_a_row_without_a_checked_schedule_do_not_count() {
-        let refused = Record { termination: Ending::Ran(Termination::Error), ..example("m", None) };
+        let failed = Ending::Ran(Termination::Error);
+        let refused = Record { termination: failed, lower_bound: Some(4), ..example("m", None) };
         let trajectory = Trajectory::new(&refused, Some(0.5), &[point(0.1, Some(5), Some(4))]);
         assert_eq!((trajectory.incumbents, trajectory.bounds), (vec![], vec![(0.1, 4)]));
+    }
+
+    #[test]
+    fn bounds_beyond_the_rows_own_are_of_another_class() {
+        let trace = [point(0.1, None, Some(4)), point(0.2, None, Some(6))];
+        for (bound, bounds) in [(Some(5), vec![(0.1, 4), (0.5, 5)]), (None, vec![])] {
+            let record = Record { lower_bound: bound, ..example("m", None) };
+            assert_eq!(Trajectory::new(&record, Some(0.5), &trace).bounds, bounds);
+        }
     }
 
     #[test]

@@ -14,9 +14,18 @@ fn a_resumed_run_has_the_limits_of_the_rows_that_it_keeps() {
     checkout.ok(&format!("{run} --time-limit 50"));
     let text = std::fs::read_to_string(checkout.path("results/mini/records.csv")).unwrap();
     for (given, words) in [
-        ("--time-limit 80", "--time-limit 50, and this run has --time-limit 80; give the same limits"),
-        ("--time-limit 50 --memory-limit 1GiB", "and this run has --time-limit 50 --memory-limit 1073741824; give"),
-        ("", "store-all on counter was made with --time-limit 50, and this run has no limits; give the same limits"),
+        (
+            "--time-limit 80",
+            "--time-limit 50 and 1 thread, and this run has --time-limit 80 and 1 thread; give the same limits",
+        ),
+        (
+            "--time-limit 50 --memory-limit 1GiB",
+            "and this run has --time-limit 50 --memory-limit 1073741824 and 1 thread; give",
+        ),
+        (
+            "",
+            "store-all on counter was made with --time-limit 50 and 1 thread, and this run has no limits and 1 thread; give the same limits",
+        ),
     ] {
         let done = checkout.bench(&format!("{run} {given} --resume"));
         assert!(done.code == Some(2) && done.last_error().contains(words), "{}", done.stderr);

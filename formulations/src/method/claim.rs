@@ -190,6 +190,11 @@ impl Claim {
     pub const fn heuristic(class: Class) -> Self {
         Self { strength: Strength::Heuristic, class }
     }
+
+    /// Whether bounds and ends are proved for the class.
+    pub const fn proves(&self) -> bool {
+        matches!(self.strength, Strength::Optimum | Strength::Bound)
+    }
 }
 
 impl Class {

@@ -186,7 +186,10 @@ fn is_csv(path: &Path) -> bool {
 /// Refuses outputs that could not be written, before anything is packed.
 fn prepare(arguments: &Arguments) -> Result<(), Failure> {
     let outputs = [arguments.output.as_ref(), arguments.export.as_ref(), arguments.plot.as_ref()];
-    output::keep_apart(arguments.schedule.as_deref().as_slice(), &outputs)?;
+    let named = |name: &String| if is_list(name) { Some(name.into()) } else { Library::locate().find(name).ok() };
+    let problem: Option<PathBuf> = arguments.problem.as_ref().and_then(named);
+    let inputs: Vec<&Path> = problem.as_deref().into_iter().chain(arguments.schedule.as_deref()).collect();
+    output::keep_apart(&inputs, &outputs)?;
     arguments.export.as_deref().map(form).transpose()?;
     if let Some(path) = arguments.output.as_ref().filter(|path| !is_csv(path)) {
         let refused = |words: &str| Err(Failure::input(format!("{}: {words}", path.display())));

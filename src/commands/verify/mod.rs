@@ -116,6 +116,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return finish_plan(arguments, plan.as_ref());
     };
     let path = Library::locate().find(instance)?;
+    let inputs = [Some(&path), Some(file), arguments.plan.as_ref()].map(|path| path.map(PathBuf::as_path));
+    output::keep_apart(&inputs.into_iter().flatten().collect::<Vec<_>>(), &[arguments.timeline.as_ref()])?;
     let instance = read_instance(&path)?;
     let (document, schedule) = read_schedule(file, &instance)?;
     let simulation = simulate(&instance, &schedule);

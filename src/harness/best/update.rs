@@ -1,12 +1,13 @@
 //! Rows of a run become entries, where they are better than what is known.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use remat_core::io::{read_json, read_schedule, write_json};
 use remat_core::schedule::ScheduleDocument;
 use remat_core::{Instance, Operator, simulate};
-use remat_formulations::method::claim::{Implementations, Strength, Time, fixed_implementations};
+use remat_formulations::method::claim::{Implementations, fixed_implementations};
 use remat_formulations::{Claim, Class, Termination};
 
 use super::relations::{settle, spread_times};
@@ -64,7 +65,11 @@ struct Offer {
 /// Files are none of ours, or the folder cannot be written.
 pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
     let rows = records::read(results)?;
-    // Nothing else writes there, and an update that was killed leaves half a file.
+    let cannot = |error| Failure::failed(format!("{}: cannot be locked: {error}", folder.display()));
+    // Held to the end: another update waits.
+    let lock = std::fs::create_dir_all(folder).and_then(|()| File::open(folder)).map_err(cannot)?;
+    lock.lock().map_err(cannot)?;
+    // An update that was killed leaves half a file.
     output::sweep(&folder.join("best-known"), None);
     let source = folder_of(results);
     let mut instances = Instances::new(&source);
@@ -128,13 +133,9 @@ fn offer(row: &Record, source: &Path, instances: &mut Instances) -> Result<Optio
     let instance = instances.named(&row.instance, &row.instance_hash)?;
     let Some(budget_size) = row.budget_size else { return Ok(None) };
     let claim = row.claim;
-    let proves = matches!(claim.strength, Strength::Optimum | Strength::Bound);
     let solved = row.is_solved();
-    let optimal = row.termination == Ending::Ran(Termination::Optimal);
-    // Other ways to count time are no bounds on what the simulator says.
-    let bound = row.lower_bound.or(row.simulated_time.filter(|_| optimal));
-    let bound = bound.filter(|_| proves && claim.class.time == Time::Exact);
-    let infeasible = proves && row.termination == Ending::Ran(Termination::Infeasible);
+    let bound = row.proved_bound();
+    let infeasible = claim.proves() && row.termination == Ending::Ran(Termination::Infeasible);
     let who = label(&row.method, &row.parameters);
     let mut said = Entry {
         instance: row.instance.clone(),

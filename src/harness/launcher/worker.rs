@@ -109,7 +109,7 @@ impl Task<'_> {
         // Where others stopped is where these begin, as they do on one machine.
         batches::write(&self.part, &batches::read(&self.results)?)?;
         let limits = Limits { time: self.batch.search_time, ..self.conditions.limits };
-        let conditions = Conditions { limits, ..self.conditions.clone() };
+        let conditions = Conditions { limits, unfinished: None, ..self.conditions.clone() };
         let library = Library { root: self.batch.root.clone() };
         campaign.run(&library, &self.part, &self.results, Existing::Resume, &conditions, &self.stop)
     }

@@ -25,7 +25,7 @@ use crate::ground::host::timestamp;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::size::{Budget, Size};
-use crate::harness::records::batches::BatchRow;
+use crate::harness::records::batches::{BatchRow, FAILED};
 use crate::harness::records::select::label;
 use crate::harness::records::{Ending, Record, Skipped};
 use crate::harness::run::plan::{Subject, expand_method, method};
@@ -126,7 +126,7 @@ impl Drop for Network {
 /// Searches for the largest batch that a method, with any of its settings, can train.
 ///
 /// # Errors
-/// Interrupted, a run ended in an error, or a file cannot be written.
+/// Interrupted, or a file cannot be written. A run that ends in an error is in the row's note.
 pub fn largest(
     network: &mut Network,
     chosen: &SuiteMethod,
@@ -135,7 +135,8 @@ pub fn largest(
     conditions: &Conditions,
     stop: &AtomicBool,
 ) -> Result<(BatchRow, Option<ScheduleDocument>), Failure> {
-    let mut search = Search { network, chosen, question, conditions, stop, best: None, skipped: None, cpu: 0.0 };
+    let mut search =
+        Search { network, chosen, question, conditions, stop, best: None, skipped: None, failed: None, cpu: 0.0 };
     let found = search::largest(guess, question.most, |batch| search.probe(batch))?;
     search.row(found)
 }
@@ -158,6 +159,8 @@ struct Search<'a> {
     /// The largest batch so far.
     best: Option<Best>,
     skipped: Option<String>,
+    /// The first run that ended in an error.
+    failed: Option<String>,
     cpu: f64,
 }
 
@@ -183,7 +186,7 @@ impl Search<'_> {
             }
             for row in rows {
                 self.cpu += row.record.cpu_seconds;
-                match self.judge(&row.record, memory.0, limit)? {
+                match self.judge(&row.record, memory.0, limit) {
                     Verdict::Holds => {
                         if self.best.as_ref().is_none_or(|best| batch > best.batch) {
                             self.best = Some(Best { batch, record: row.record, limit, schedule: row.schedule });
@@ -198,26 +201,28 @@ impl Search<'_> {
         Ok(verdict)
     }
 
-    /// Whether a row meets memory and time, or proves that no schedule of the method's class does.
-    fn judge(&mut self, record: &Record, memory: u64, limit: u64) -> Result<Verdict, Failure> {
+    /// Whether a row meets memory and time, or shows that no schedule of the method's class does, or that the only one which the
+    /// method makes does not.
+    fn judge(&mut self, record: &Record, memory: u64, limit: u64) -> Verdict {
         if record.is_error() {
             let Record { method, instance, error, .. } = record;
-            return Err(Failure::failed(format!("{method} on {instance}: {error}")));
+            self.failed.get_or_insert(format!("{FAILED}{method} on {instance}: {error}"));
+            return Verdict::Unknown;
         }
         if record.termination == Ending::Skipped(Skipped::Skipped) {
             self.skipped = Some(record.note.clone());
-            return Ok(Verdict::Unknown);
+            return Verdict::Unknown;
         }
         let within = |value: Option<u64>, limit: u64| value.is_some_and(|value| value <= limit);
         if record.is_solved() && within(record.simulated_peak, memory) && within(record.simulated_time, limit) {
-            return Ok(Verdict::Holds);
+            return Verdict::Holds;
         }
-        let only = record.budget_size.is_none();
+        let only = record.budget_size.is_none() && !record.termination.is_limit();
         let infeasible = record.termination == Ending::Ran(Termination::Infeasible);
         // The best there is, and it takes too long.
         let optimal = record.termination == Ending::Ran(Termination::Optimal);
         let bounded = record.lower_bound.is_some_and(|bound| bound > limit);
-        Ok(if only || infeasible || optimal || bounded { Verdict::Refuted } else { Verdict::Unknown })
+        if only || infeasible || optimal || bounded { Verdict::Refuted } else { Verdict::Unknown }
     }
 
     fn row(self, found: Found) -> Result<(BatchRow, Option<ScheduleDocument>), Failure> {
@@ -250,7 +255,7 @@ impl Search<'_> {
             time_limit_seconds: self.conditions.limits.time.map(|limit| limit.as_secs_f64()),
             threads: self.conditions.limits.threads,
             seed: self.conditions.limits.seed,
-            note: skipped.into_iter().chain(open).chain(note).collect::<Vec<_>>().join("; "),
+            note: self.failed.into_iter().chain(skipped).chain(open).chain(note).collect::<Vec<_>>().join("; "),
             version: crate::ground::host::VERSION.into(),
             git_revision: self.conditions.host.git_revision.clone(),
             host: self.conditions.host.name.clone(),

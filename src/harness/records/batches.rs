@@ -14,6 +14,9 @@ use crate::ground::output;
 use crate::ground::rows;
 use crate::ground::text;
 
+/// How the note of a search begins of which a run ended in an error.
+pub const FAILED: &str = "error: ";
+
 /// One search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchRow {
@@ -38,7 +41,7 @@ pub struct BatchRow {
     pub extra_forwards: f64,
     /// Largest batch found.
     pub largest: Option<u64>,
-    /// Least batch at which it is proved that no schedule of the method's class will do.
+    /// Least batch at which no schedule of the method's class will do, or the only one that it makes does not.
     pub refuted: Option<u64>,
     /// Batch sizes tried.
     pub probes: u64,
@@ -73,6 +76,11 @@ pub struct BatchRow {
 }
 
 impl BatchRow {
+    /// Whether a run ended in an error, so that more may be possible.
+    pub fn is_error(&self) -> bool {
+        self.note.starts_with(FAILED)
+    }
+
     /// What the search was asked; two rows that were asked the same are one.
     pub fn question(&self) -> (&str, &str, u64, u64, u64, &str) {
         let Self { network, label, memory, extra_forwards, seed, version, .. } = self;

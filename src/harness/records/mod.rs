@@ -17,6 +17,7 @@ use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
+use remat_formulations::method::claim::Time;
 use remat_formulations::{Claim, Class, Termination};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,14 @@ pub enum Ending {
     Ran(Termination),
     /// It was not run.
     Skipped(Skipped),
+}
+
+impl Ending {
+    /// Whether a limit stopped the method, with a schedule or without.
+    pub fn is_limit(self) -> bool {
+        use Termination::{CpuLimit, MemoryLimit, NodeLimit, TimeLimit};
+        matches!(self, Self::Ran(TimeLimit | CpuLimit | MemoryLimit | NodeLimit))
+    }
 }
 
 /// The method does not support the instance; the column `note` says why.
@@ -139,10 +148,12 @@ impl Record {
         self.termination == Ending::Ran(Termination::Error)
     }
 
-    /// Whether a limit on time, CPU time or memory stopped the run, with a schedule or without.
-    pub fn is_limited(&self) -> bool {
-        let limits = [Termination::TimeLimit, Termination::CpuLimit, Termination::MemoryLimit];
-        limits.map(Ending::Ran).contains(&self.termination)
+    /// The bound that the row proves on the time of every schedule in its claim's class. Other ways to count time are no
+    /// bounds on what the simulator says.
+    pub fn proved_bound(&self) -> Option<u64> {
+        let optimal = self.termination == Ending::Ran(Termination::Optimal);
+        let bound = self.lower_bound.or(self.simulated_time.filter(|_| optimal));
+        bound.filter(|_| self.claim.proves() && self.claim.class.time == Time::Exact)
     }
 
     /// The first column whose number cannot be: no finite one, or a negative number of seconds.

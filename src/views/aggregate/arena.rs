@@ -51,6 +51,8 @@ pub struct Outcome {
     pub trajectory: Trajectory,
     /// The class that its schedule is in.
     pub class: Option<Class>,
+    /// The class that its bounds are about.
+    pub bounded: Class,
 }
 
 /// All pairs.
@@ -167,6 +169,7 @@ fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
         limit: chosen.time_limit_seconds,
         trajectory: (*trajectory).clone(),
         class: chosen.schedule_class.filter(|_| chosen.is_solved()),
+        bounded: chosen.claim.class,
     })
 }
 
@@ -191,6 +194,7 @@ fn best_point(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
             end: seconds,
         },
         class: best.and_then(|row| row.schedule_class),
+        bounded: first.claim.class,
     })
 }
 

@@ -7,13 +7,10 @@
 
 use std::collections::BTreeSet;
 
-use remat_formulations::Termination;
-
 use super::arena::{Arena, Outcome};
 use super::measures::{SHIFT_SECONDS, shifted_geometric_mean};
 use crate::ground::names::braced;
 use crate::ground::text::count;
-use crate::harness::records::Ending;
 
 /// Names of instances that take more characters than this are counted instead.
 const MOST_NAMES: usize = 150;
@@ -155,7 +152,7 @@ impl Group {
                 cells: (0..budgets.len()).map(cell).collect(),
                 solved: count(&|outcome| outcome.time.is_some()),
                 proved: count(&Outcome::is_proved),
-                cut: count(&is_cut),
+                cut: count(&|outcome| outcome.ending.is_limit()),
                 cases: outcomes().count(),
                 planning: shifted_geometric_mean(&seconds, SHIFT_SECONDS).unwrap_or(0.0),
             }
@@ -172,12 +169,6 @@ impl Group {
     pub fn cut(&self) -> (usize, usize) {
         (self.rows.iter().map(|row| row.cut).sum(), self.rows.iter().map(|row| row.cases).sum())
     }
-}
-
-/// Whether a limit stopped the method.
-pub fn is_cut(outcome: &Outcome) -> bool {
-    use Termination::{CpuLimit, MemoryLimit, NodeLimit, TimeLimit};
-    matches!(outcome.ending, Ending::Ran(TimeLimit | CpuLimit | MemoryLimit | NodeLimit))
 }
 
 fn instances(arena: &Arena) -> Vec<String> {
@@ -222,7 +213,7 @@ fn mean_of(arena: &Arena, contestant: usize, cases: &[usize]) -> Cell {
         cases.iter().filter_map(|&case| Some((case, arena.outcomes[contestant][case].as_ref()?))).collect();
     let ratio = |&(case, outcome): &(usize, &Outcome)| over_store_all(arena, case, outcome.time?);
     let ratios: Vec<f64> = outcomes.iter().filter_map(ratio).collect();
-    let cut = outcomes.iter().any(|(_, outcome)| is_cut(outcome));
+    let cut = outcomes.iter().any(|(_, outcome)| outcome.ending.is_limit());
     shifted_geometric_mean(&ratios, 0.0).map_or(Cell::Nothing, |ratio| Cell::Mean { ratio, cut })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use remat_formulations::Claim;
+use remat_formulations::{Claim, Class};
 
 use super::arena::{Arena, Contestant, Outcome};
 use super::findings::{on_the_chain, with_one_implementation};
@@ -184,8 +184,8 @@ pub fn virtual_best(arena: &Arena) -> Table {
             percent(there().filter(|(outcome, who)| within(who, outcome)).filter_map(|(outcome, _)| outcome.time).min())
         };
         // Only a bound that holds for the schedules of all who took part says something about the best of them.
-        let for_all = |who: &Contestant| there().all(|(_, other)| who.claim.class.contains(&other.claim.class));
-        let bounds = there().filter(|(_, who)| for_all(who));
+        let for_all = |class: Class| there().all(|(_, other)| class.contains(&other.claim.class));
+        let bounds = there().filter(|(outcome, _)| for_all(outcome.bounded));
         let bounds = bounds.filter_map(|(outcome, _)| Some(outcome.trajectory.bounds.last()?.1));
         grid.row([
             case.instance.clone(),

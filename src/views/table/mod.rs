@@ -102,7 +102,7 @@ fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRo
         method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
         cells: budgets.iter().map(|budget| cell(&rows, budget)).collect(),
         solved: rows.iter().filter(|row| row.is_solved()).count(),
-        limit: rows.iter().filter(|row| row.is_limited()).count(),
+        limit: rows.iter().filter(|row| row.termination.is_limit()).count(),
         error: rows.iter().filter(|row| row.is_error()).count(),
     });
     let heading = rows.first().map(|row| heading(row)).unwrap_or_default();
@@ -128,7 +128,7 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
         return match median.and_then(|row| row.overhead) {
             Some(overhead) => Cell::Overhead {
                 overhead,
-                stopped: median.is_some_and(stopped),
+                stopped: median.is_some_and(|row| row.termination.is_limit()),
                 solved: of_budget.iter().filter(|row| row.is_solved()).count(),
                 seeds: of_budget.len(),
             },
@@ -148,13 +148,6 @@ fn cell(rows: &[&Record], budget: &str) -> Cell {
         None if solved.is_empty() => Cell::Reason(reason(first.termination)),
         None => Cell::Reason("none fits"),
     }
-}
-
-fn stopped(row: &Record) -> bool {
-    matches!(
-        row.termination,
-        Ending::Ran(Termination::TimeLimit | Termination::CpuLimit | Termination::MemoryLimit | Termination::NodeLimit)
-    )
 }
 
 /// Why there is no number.
