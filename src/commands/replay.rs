@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match (&arguments.pack, &arguments.from) {
         (Some(to), _) => return pass::pack(&rows, &folder, target, to),
         (_, Some(from)) => {
-            pass::bring(&folder, target, from)?;
+            pass::bring(&rows, &folder, target, from)?;
             pass::collect(&rows, &folder, target)?;
         }
         _ => pass::replay(&rows, &folder, target, arguments.repeat)?,

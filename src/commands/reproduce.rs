@@ -18,11 +18,12 @@ use crate::ground::text::count;
 use crate::harness::records::{self, Existing, Record};
 use crate::harness::run::interrupts;
 use crate::harness::run::plan::Overrides;
-use crate::harness::suite;
+use crate::harness::suite::{self, SuiteFile};
 use crate::harness::sweep::{Grants, Sweep, rows_of};
 use crate::views::plot;
-use crate::views::reproduce::catalogue::{Catalogue, Entry, Part};
+use crate::views::reproduce::catalogue::{Catalogue, Cells, Entry, Part};
 use crate::views::reproduce::cells::{self, Extent, Pass};
+use crate::views::reproduce::verdict::Verdict;
 use crate::views::reproduce::{compare, list, outcome};
 
 const AFTER_HELP: &str = "\
@@ -119,20 +120,10 @@ fn perform(library: &Library, entry: &Entry, extent: Extent, stop: &Arc<AtomicBo
     for cells in &entry.runs {
         let Some(part) = cells.part(extent.pass) else { continue };
         let file = suite::read(library, &cells.suite)?;
-        let given = part.time_seconds.or(file.suite.limits.time_seconds);
-        let most = extent.most_seconds.map(|most| given.map_or(most, |seconds| seconds.min(most)));
-        let sweep = Sweep {
-            library,
-            file: &file,
-            overrides: overrides(&part)?,
-            grants: Grants { time: most.or(part.time_seconds).and_then(limit), ..Grants::default() },
-            batches: cells.batches,
-            fresh: false,
-            folder: cells::folder(library, &cells.suite, extent),
-            existing: Existing::Resume,
-        };
+        let sweep = sweep(library, &file, cells, &part, extent)?;
         output::info(&format!("{}: suite {}", entry.id, cells.suite));
         let runs = sweep.runs()?;
+        sweep.same_limits(&runs, "remove the folder, or name another one with --most SECONDS")?;
         sweep.perform(&runs, stop).map_err(|failure| match failure {
             Failure::Interrupted(_) => Failure::Interrupted("interrupted; the same command goes on".into()),
             other => other,
@@ -140,6 +131,28 @@ fn perform(library: &Library, entry: &Entry, extent: Extent, stop: &Arc<AtomicBo
         failed |= records::errors(&rows_of(&runs, &sweep.folder)?) > 0;
     }
     Ok(failed)
+}
+
+/// The part of a suite that cells are made of.
+fn sweep<'a>(
+    library: &'a Library,
+    file: &'a SuiteFile,
+    cells: &Cells,
+    part: &Part,
+    extent: Extent,
+) -> Result<Sweep<'a>, Failure> {
+    let given = part.time_seconds.or(file.suite.limits.time_seconds);
+    let most = extent.most_seconds.map(|most| given.map_or(most, |seconds| seconds.min(most)));
+    Ok(Sweep {
+        library,
+        file,
+        overrides: overrides(part)?,
+        grants: Grants { time: most.or(part.time_seconds).and_then(limit), ..Grants::default() },
+        batches: cells.batches,
+        fresh: false,
+        folder: cells::folder(library, &cells.suite, extent),
+        existing: Existing::Resume,
+    })
 }
 
 /// What a part runs instead of what its suite says.
@@ -179,14 +192,17 @@ fn has_work(entry: &Entry) -> bool {
     !entry.runs.is_empty() || !entry.figures.is_empty()
 }
 
-/// Compares, prints, and keeps.
+/// Compares, prints, and keeps. Where nothing was run, what an earlier pass found stays.
 fn report(library: &Library, entry: &Entry, extent: Extent, format: Format) -> Result<(), Failure> {
     let evidence = cells::evidence(library, entry, extent)?;
     let rows = compare(library, entry, extent, &evidence)?;
     output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
-    if !rows.is_empty() {
+    if rows.iter().any(|row| row.verdict != Verdict::NotRun) {
         rows::write(&outcome::path_of(library, &entry.id, extent.pass), &rows)?;
         output::result(&outcome::render(&rows, &entry.agreement, format))?;
+    } else if !rows.is_empty() {
+        let id = &entry.id;
+        output::info(&format!("{id}: nothing was run for its figures in this pass; no comparison is written"));
     }
     entry.see.iter().for_each(|path| output::info(&format!("see also {path}")));
     match entry.plot {
@@ -227,4 +243,44 @@ fn splice(library: &Library, catalogue: &Catalogue, path: &Path, check: bool) ->
     std::fs::write(path, spliced).map_err(|error| Failure::failed(format!("{name}: cannot write: {error}")))?;
     output::info(&format!("{name}: made anew"));
     Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn entries_that_share_a_row_give_it_the_same_limits() {
+        let library = Library::locate();
+        let catalogue = Catalogue::read(&library).unwrap();
+        for pass in [Pass::Quick, Pass::Full] {
+            let parts: Vec<_> = catalogue
+                .entries()
+                .flat_map(|entry| entry.runs.iter().map(move |cells| (entry, cells)))
+                .filter_map(|(entry, cells)| Some((entry, cells, cells.part(pass)?)))
+                .collect();
+            let mut limits = HashMap::new();
+            for (entry, cells, part) in &parts {
+                // Without a limit of their own, all of a suite have the suite's.
+                if parts.iter().all(|(_, other, of)| other.suite != cells.suite || of.time_seconds == part.time_seconds)
+                {
+                    continue;
+                }
+                let file = suite::read(&library, &cells.suite).unwrap();
+                let sweep = sweep(&library, &file, cells, part, Extent { pass, most_seconds: None }).unwrap();
+                let mine = sweep.conditions().limits_in_words();
+                for run in sweep.runs().unwrap() {
+                    for budget in &run.budgets {
+                        let at = (sweep.folder.clone(), run.key(budget));
+                        let (before, other) = limits.entry(at).or_insert((mine.clone(), &entry.id));
+                        let what = format!("{} at {:?} on {}", run.label(), budget.text, run.subject.instance.name());
+                        assert_eq!(*before, mine, "{what}, {pass:?} pass: {other} and {}", entry.id);
+                    }
+                }
+            }
+        }
+    }
 }

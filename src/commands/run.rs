@@ -221,7 +221,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return output::result(&format!("{searches}{}", listing(&runs)));
     }
     if arguments.resume {
-        sweep.same_limits(&runs)?;
+        sweep.same_limits(&runs, "give the same limits, or write elsewhere with --out")?;
     }
     if arguments.launcher == Launcher::Slurm {
         return on_slurm(arguments, &sweep, &runs);

@@ -107,18 +107,18 @@ impl<'a> Sweep<'a> {
         self.grants.time.or(campaign.time_limit()).or(conditions.limits.time)
     }
 
-    /// Holds the rows that a resumed run keeps against its limits: they would pass for rows under these.
+    /// Holds the rows that a resumed run keeps against its limits: they would pass for rows under these. The remedy is the
+    /// end of the message.
     ///
     /// # Errors
     /// A row was made under others, or rows cannot be read.
-    pub fn same_limits(&self, runs: &[Run]) -> Result<(), Failure> {
+    pub fn same_limits(&self, runs: &[Run], remedy: &str) -> Result<(), Failure> {
         let conditions = self.conditions();
         let wanted = keys_of(runs);
         let kept = |row: &&Record| self.existing.counts(row) && wanted.contains(&row.key());
         let differ = |file: &str, what: &str, made: &str, mine: &str| {
             Failure::input(format!(
-                "{}: the row of {what} was made with {made}, and this run has {mine}; give the same limits, or write \
-                 elsewhere with --out",
+                "{}: the row of {what} was made with {made}, and this run has {mine}; {remedy}",
                 self.folder.join(file).display()
             ))
         };

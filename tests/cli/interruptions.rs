@@ -215,11 +215,39 @@ fn a_fresh_start_leaves_nothing_of_the_rows_that_it_drops() {
     checkout.ok(&format!("{run} --methods fastsa[iterations=5000,second-iterations=5000],checkmate-ilp"));
     let folder = |name: &str| checkout.path(&format!("results/mini/{name}/counter"));
     assert!(folder("traces").is_dir() && folder("logs").is_dir() && folder("schedules").is_dir());
+    checkout.ok("allocate --results results/mini --threads 1");
     std::fs::write(checkout.path("results/mini/executed.csv"), "instance\n").unwrap();
+    std::fs::create_dir(checkout.path("results/mini/replays")).unwrap();
+    let others = ["plots", "report.html", "plans", "plans.csv", "executed.csv", "replays"];
+    let others = others.map(|name| checkout.path(&format!("results/mini/{name}")));
+    assert!(others.iter().all(|path| path.exists()));
     checkout.ok(&format!("{run} --methods store-all --no-plots --force"));
     assert!(!folder("traces").exists() && !folder("logs").exists());
-    assert!(!checkout.path("results/mini/plots").exists() && !checkout.path("results/mini/executed.csv").exists());
+    assert!(others.iter().all(|path| !path.exists()), "{others:?}");
     assert_eq!(std::fs::read_dir(folder("schedules")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_fresh_start_that_is_killed_leaves_no_row_without_its_schedule() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods store-all --no-plots");
+    // So many that they take a while to remove.
+    let many = checkout.path("results/mini/schedules/many");
+    std::fs::create_dir(&many).unwrap();
+    for number in 0..20_000 {
+        std::fs::write(many.join(number.to_string()), "").unwrap();
+    }
+    let mut child = checkout
+        .command("run --suite mini --methods store-all --no-plots --force")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("schedules are removed", || std::fs::read_dir(&many).map_or(0, Iterator::count) < 20_000);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(checkout.path("results/mini/schedules").exists(), "killed too late to show anything");
+    assert_eq!(rows(&checkout.path(RECORDS)), []);
 }
 
 #[test]

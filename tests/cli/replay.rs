@@ -112,6 +112,55 @@ fn a_packed_folder_is_replayed_elsewhere_and_brought_back() {
 }
 
 #[test]
+fn a_network_made_anew_under_its_name_is_executed_anew() {
+    let checkout = Checkout::new();
+    let executor = Executor::new(&checkout);
+    let run = |more: &str| checkout.ok(&format!("run --suite mini --instances counter --no-plots {more}"));
+    let replay = || success(&executor.run(&checkout, "replay results/mini"));
+    run("");
+    replay();
+    let once = executor.runs();
+    // Another network under the name, whose rows go by the same file names.
+    checkout.ok("instances generate figure4 --n 6 -o instances/small/counter.json");
+    std::fs::remove_file(checkout.path("results/mini/records.csv")).unwrap();
+    run("");
+    replay();
+    assert_eq!(executor.runs(), 2 * once);
+    // A fresh start keeps nothing of either.
+    run("--force");
+    assert!(!checkout.path("results/mini/replays").exists());
+}
+
+#[test]
+fn a_folder_that_is_packed_into_twice_holds_what_the_second_pack_says() {
+    let checkout = Checkout::new();
+    let pack = |method: &str| {
+        checkout.ok(&format!("run --suite mini --methods {method} --no-plots --out {method}"));
+        checkout.ok(&format!("replay {method} --pack pack"));
+        let list = std::fs::read_to_string(checkout.path("pack/list.tsv")).unwrap();
+        list.lines().map(|line| line.split('\t').map(str::to_owned).collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    for method in ["store-all", "sequential"] {
+        let lines = pack(method);
+        assert!(lines.len() > 2);
+        for line in lines.iter().filter(|line| !line[1].starts_with("baseline:")) {
+            let read =
+                |path: &str| remat_core::io::read_json::<serde_json::Value>(&checkout.path("pack").join(path)).unwrap();
+            let made_by = read(&line[1])["method"].as_str().unwrap().to_owned();
+            assert!(made_by.starts_with(method), "{line:?}: {made_by}");
+            assert_eq!(read(&line[0])["name"], read(&line[1])["instance"]);
+        }
+    }
+    // The networks of the second pack are those of its rows, whatever lay there under their names.
+    checkout.ok("instances generate figure4 --n 6 -o instances/small/counter.json");
+    std::fs::remove_dir_all(checkout.path("sequential")).unwrap();
+    let lines = pack("sequential");
+    for line in lines.iter().filter(|line| !line[1].starts_with("baseline:")) {
+        checkout.ok(&format!("verify pack/{} pack/{}", line[0], line[1]));
+    }
+}
+
+#[test]
 fn with_arena_every_schedule_goes_with_its_plan_and_has_rows_of_its_own() {
     let checkout = Checkout::new();
     let executor = Executor::new(&checkout);

@@ -100,6 +100,27 @@ fn a_second_run_goes_on_where_the_first_ended_and_a_full_one_counts_more() {
 }
 
 #[test]
+fn rows_of_other_limits_are_refused_and_a_comparison_without_rows_leaves_the_one_that_is_there() {
+    let checkout = checkout();
+    checkout.ok("run --suite mini --instances counter --budgets 15 --time-limit 50 --no-plots");
+    let kept = checkout.path("results/reproduce/mini-table-1.csv");
+    let refused = checkout.bench("reproduce mini-table-1 --full");
+    assert_eq!(refused.code, Some(2));
+    let words = refused.last_error();
+    assert!(words.contains("was made with --time-limit 50, and this run has no limits; "), "{words}");
+    assert!(words.ends_with("remove the folder, or name another one with --most SECONDS"), "{words}");
+    assert!(!kept.exists());
+
+    std::fs::remove_dir_all(checkout.path("results/mini")).unwrap();
+    checkout.ok("reproduce mini-table-1 --full");
+    let before = std::fs::read(&kept).unwrap();
+    std::fs::remove_dir_all(checkout.path("results/mini")).unwrap();
+    let done = checkout.ok("reproduce mini-table-1 --full --no-run");
+    assert!(done.stderr.contains("mini-table-1: nothing was run for its figures"), "{}", done.stderr);
+    assert_eq!((std::fs::read(&kept).unwrap(), done.stdout.as_str()), (before, ""));
+}
+
+#[test]
 fn what_cannot_be_reproduced_says_why_and_a_wrong_id_names_the_nearest() {
     let checkout = checkout();
     let done = checkout.ok("reproduce mini-figure-1");

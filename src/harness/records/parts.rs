@@ -98,15 +98,3 @@ pub fn absorb(results: &Path, writer: &mut Writer, existing: Existing) -> Result
     let _ = std::fs::remove_dir(results.join("parts"));
     Ok(())
 }
-
-/// Drops the parts of a run directory that is begun afresh.
-///
-/// # Errors
-/// They cannot be removed.
-pub fn drop_all(results: &Path) -> Result<(), Failure> {
-    let path = results.join("parts");
-    match std::fs::remove_dir_all(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot(&path, "remove", &error)),
-        _ => Ok(()),
-    }
-}

@@ -44,7 +44,8 @@ fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
     std::fs::write(&path, text).map_err(|error| cannot(&path, "write", &error))
 }
 
-/// What belongs to rows that are dropped; schedules, traces or plots of theirs would pass for those of the new rows.
+/// What belongs to rows that were dropped; schedules, traces or plots of theirs would pass for those of the new rows. Parts go
+/// first, then what tells of files, then these, so that whatever a kill leaves is about no row or whole.
 /// The manifest and the plans of a cluster's batches tell what happened here, and stay.
 fn drop_all(folder: &Path) -> Result<(), Failure> {
     let remove = |name: &str| {
@@ -55,9 +56,9 @@ fn drop_all(folder: &Path) -> Result<(), Failure> {
             _ => Ok(()),
         }
     };
-    ["schedules", "traces", "logs", "unfinished", "plots", "max-batch.csv", "executed.csv"]
-        .into_iter()
-        .try_for_each(remove)
+    let tables = ["parts", "max-batch.csv", "executed.csv", "plans.csv", "tables.md", "report.html"];
+    let files = ["schedules", "traces", "logs", "unfinished", "replays", "plans", "plots"];
+    tables.into_iter().chain(files).try_for_each(remove)
 }
 
 /// The open file; one per folder at any time.
@@ -90,9 +91,6 @@ impl Writer {
             },
         )?;
         let path = folder.join("records.csv");
-        if existing == Existing::Overwrite && path.is_file() {
-            drop_all(folder)?;
-        }
         for name in ["schedules", "traces"] {
             output::sweep(&folder.join(name), None);
         }
@@ -108,7 +106,8 @@ impl Writer {
             writer.append(format!("{}\n", names.join(",")).as_bytes())?;
         }
         match existing {
-            Existing::Overwrite => parts::drop_all(folder)?,
+            // After the rows: killed in between, it leaves files without a row, and no row without its files.
+            Existing::Overwrite => drop_all(folder)?,
             _ => parts::absorb(folder, &mut writer, existing)?,
         }
         Ok(writer)

@@ -52,6 +52,10 @@ pub struct Execution {
     pub parameters: String,
     pub budget: String,
     pub seed: u64,
+    #[serde(default)]
+    pub simulated_time: Option<u64>,
+    #[serde(default)]
+    pub simulated_peak: Option<u64>,
     pub device: String,
     #[serde(with = "text::csv")]
     pub device_name: String,
@@ -87,6 +91,11 @@ pub const COLUMNS: &[(&str, &str)] = &[
     ("parameters", "every parameter"),
     ("budget", "the budget as written"),
     ("seed", "seed of the method"),
+    (
+        "simulated_time",
+        "simulated time of the schedule that was executed; empty for the framework's own ways, and in older files",
+    ),
+    ("simulated_peak", "its simulated peak"),
     ("device", "cpu or cuda; cpu-arena, cuda-arena: in one arena each, by a plan of addresses"),
     ("device_name", "name of the processor or GPU"),
     ("framework", "name and version of the framework"),
@@ -116,10 +125,13 @@ pub const COLUMNS: &[(&str, &str)] = &[
 ];
 
 impl Execution {
-    /// Whether this is an execution of the schedule of a row.
+    /// Whether this is an execution of the schedule of a row as that is now: one that was run again may be another.
     pub fn is_of(&self, row: &Record) -> bool {
         let here = (&self.instance_hash, &self.method, &self.parameters, &self.budget, self.seed);
+        let same = |executed: Option<u64>, now: Option<u64>| executed.is_none() || executed == now;
         here == (&row.instance_hash, &row.method, &row.parameters, &row.budget, row.seed)
+            && same(self.simulated_time, row.simulated_time)
+            && same(self.simulated_peak, row.simulated_peak)
     }
 
     /// The executed time over store-all's: as both were taken in turn, or else over what store-all took by itself.
@@ -186,9 +198,11 @@ pub mod tests {
     }
 
     #[test]
-    fn an_execution_belongs_to_the_row_of_its_schedule_alone() {
+    fn an_execution_belongs_to_the_row_of_its_schedule_alone_and_to_no_later_schedule_of_it() {
         let row = example("a", Some(("0.5x", 7)));
         assert!(execution("a", "0.5x", 1, 1).is_of(&row));
         assert!(!execution("a", "0.6x", 1, 1).is_of(&row) && !execution("b", "0.5x", 1, 1).is_of(&row));
+        let known = Execution { simulated_time: row.simulated_time, ..execution("a", "0.5x", 1, 1) };
+        assert!(known.is_of(&row) && !known.is_of(&Record { simulated_time: Some(1), ..row }));
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Device, Execution, executed, executor, read, write};
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
+use crate::ground::names::file_name;
 use crate::ground::output;
 use crate::ground::text::count;
 use crate::harness::plans::plan_path;
@@ -43,9 +44,12 @@ struct Task {
     instance: PathBuf,
     /// A schedule file, or `baseline:NAME`.
     schedule: String,
-    record: PathBuf,
     /// The plan of its arena.
     plan: Option<PathBuf>,
+    /// Hash of all that is executed: names files that are of this schedule and of no other of its row.
+    hash: String,
+    /// Where the record lies in a folder of records.
+    record: PathBuf,
     /// The identity of the row that the record becomes.
     row: Execution,
 }
@@ -57,8 +61,12 @@ struct Task {
 pub fn replay(rows: &[Record], folder: &Path, target: Target, repeat: usize) -> Result<(), Failure> {
     let library = Library::locate();
     let folder = std::path::absolute(folder).map_err(Failure::failed)?;
-    let tasks = tasks(rows, &folder, target)?;
-    let list = replays(&folder, target).join("list.tsv");
+    let records = replays(&folder, target);
+    let tasks: Vec<_> = tasks(rows, &folder, target)?
+        .into_iter()
+        .map(|task| Task { record: records.join(&task.record), ..task })
+        .collect();
+    let list = records.join("list.tsv");
     write_list(&list, &tasks)?;
     output::info(&format!("replaying {} on {}", count(tasks.len(), "schedule"), target.name()));
     executor::run(&library.root, &list, target.device, repeat)?;
@@ -72,24 +80,28 @@ pub fn replay(rows: &[Record], folder: &Path, target: Target, repeat: usize) -> 
 /// Files cannot be read or written.
 pub fn pack(rows: &[Record], folder: &Path, target: Target, to: &Path) -> Result<(), Failure> {
     let folder = std::path::absolute(folder).map_err(Failure::failed)?;
-    let mut packed = Vec::new();
-    for (number, task) in tasks(rows, &folder, target)?.into_iter().enumerate() {
-        let instance = PathBuf::from("instances").join(format!("{}.json.gz", task.row.instance));
-        copy(&task.instance, &to.join(&instance))?;
-        let schedule = if task.schedule.starts_with("baseline:") {
-            task.schedule.clone()
-        } else {
-            let name = PathBuf::from("schedules").join(format!("{number}.json.gz"));
-            copy(Path::new(&task.schedule), &to.join(&name))?;
-            name.display().to_string()
-        };
-        let plan = task.plan.as_ref().map(|plan| {
-            let name = PathBuf::from("plans").join(format!("{number}.json.gz"));
-            copy(plan, &to.join(&name)).map(|()| name)
+    let mut packed: Vec<Task> = Vec::new();
+    for task in tasks(rows, &folder, target)? {
+        let name = format!("{}.json.gz", file_name(&task.row.instance));
+        let instance = Path::new("instances").join(file_name(&task.row.instance_hash)).join(name);
+        if packed.last().is_none_or(|last| last.instance != instance) {
+            copy(&task.instance, &to.join(&instance))?;
+        }
+        let below = |kind: &str| Path::new(kind).join(format!("{}.json.gz", task.hash));
+        let mut schedule = task.schedule.clone();
+        if !schedule.starts_with("baseline:") {
+            let name = below("schedules");
+            copy(Path::new(&schedule), &to.join(&name))?;
+            schedule = name.display().to_string();
+        }
+        let plan = task.plan.as_ref().map(|plan| copy(plan, &to.join(below("plans"))).map(|()| below("plans")));
+        packed.push(Task {
+            instance,
+            schedule,
+            plan: plan.transpose()?,
+            record: Path::new("records").join(&task.record),
+            ..task
         });
-        let plan = plan.transpose()?;
-        let below = task.record.strip_prefix(replays(&folder, target)).unwrap_or(&task.record);
-        packed.push(Task { instance, schedule, record: Path::new("records").join(below), plan, ..task });
     }
     write_list(&to.join("list.tsv"), &packed)?;
     output::info(&format!("{} in {}", count(packed.len(), "replay"), to.display()));
@@ -104,9 +116,12 @@ pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Fai
     let mut all = read(folder)?;
     all.retain(|row| row.device != target.name());
     let there = all.len();
-    for task in tasks(rows, folder, target)?.into_iter().filter(|task| task.record.exists()) {
-        let measured = executed(&task.record).map_err(Failure::input)?;
-        let Task { row, .. } = task;
+    for Task { record, row, .. } in tasks(rows, folder, target)? {
+        let record = replays(folder, target).join(record);
+        if !record.exists() {
+            continue;
+        }
+        let measured = executed(&record).map_err(Failure::input)?;
         all.push(Execution {
             instance: row.instance,
             instance_hash: row.instance_hash,
@@ -114,6 +129,8 @@ pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Fai
             parameters: row.parameters,
             budget: row.budget,
             seed: row.seed,
+            simulated_time: row.simulated_time,
+            simulated_peak: row.simulated_peak,
             device: target.name(),
             ..measured
         });
@@ -125,38 +142,28 @@ pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Fai
     write(folder, &all)
 }
 
-/// Takes the records of a packed folder over.
+/// Takes the records of a packed folder over, as far as they are of the schedules that the rows have now.
 ///
 /// # Errors
 /// There are none, or they cannot be copied.
-pub fn bring(folder: &Path, target: Target, from: &Path) -> Result<(), Failure> {
+pub fn bring(rows: &[Record], folder: &Path, target: Target, from: &Path) -> Result<(), Failure> {
     let mut found = 0;
-    for entry in globbed(&from.join("records"))? {
-        let below = entry.strip_prefix(from.join("records")).map_err(Failure::failed)?;
-        let target = replays(folder, target).join(below);
-        make_parent(&target)?;
-        std::fs::copy(&entry, &target).map_err(|error| cannot(&target, &error))?;
-        found += 1;
-    }
-    if found == 0 {
-        return Err(Failure::input(format!("{}: holds no records/; unpack records.tar.gz there", from.display())));
-    }
-    Ok(())
-}
-
-/// Files below a folder, of any depth.
-fn globbed(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut found = Vec::new();
-    let mut open = vec![folder.to_owned()];
-    while let Some(folder) = open.pop() {
-        let entries = std::fs::read_dir(&folder)
-            .map_err(|error| Failure::input(format!("{}: cannot read: {error}", folder.display())))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if path.is_dir() { open.push(path) } else { found.push(path) }
+    for Task { record, .. } in tasks(rows, folder, target)? {
+        let (made, kept) = (from.join("records").join(&record), replays(folder, target).join(&record));
+        if made.is_file() {
+            make_parent(&kept)?;
+            std::fs::copy(&made, &kept).map_err(|error| cannot(&kept, &error))?;
+            found += 1;
         }
     }
-    found.sort();
-    Ok(found)
+    if found == 0 {
+        return Err(Failure::input(format!(
+            "{}: records/ has none of the schedules in {}; unpack records.tar.gz there, or pack anew with --pack",
+            from.display(),
+            folder.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Every schedule of a folder, instance by instance, the framework's own ways first.
@@ -177,15 +184,18 @@ fn tasks(rows: &[Record], folder: &Path, target: Target) -> Result<Vec<Task>, Fa
             let instance = std::path::absolute(path).map_err(Failure::failed)?;
             // The framework's own ways have no plan.
             if at == 0 && !target.arena {
-                tasks.extend(BASELINES.iter().map(|name| baseline(row, &instance, folder, target, name)));
+                tasks.extend(BASELINES.iter().map(|name| baseline(row, &instance, name)));
             }
             let plan = target.arena.then(|| planned(folder, row)).transpose()?;
+            let schedule = schedule_path(&folder.join("schedules"), row);
+            let hash = hash_of(row, std::iter::once(&schedule).chain(&plan))?;
             tasks.push(Task {
-                plan,
-                schedule: schedule_path(&folder.join("schedules"), row).display().to_string(),
-                record: named_path(&replays(folder, target), row, "json"),
-                row: identity(row),
                 instance,
+                schedule: schedule.display().to_string(),
+                plan,
+                record: record_of(row, &hash),
+                hash,
+                row: identity(row),
             });
         }
     }
@@ -202,17 +212,47 @@ fn planned(folder: &Path, row: &Record) -> Result<PathBuf, Failure> {
     Err(Failure::input(format!("{path}: is not there; make the plans with `bench allocate --results {folder}`")))
 }
 
-fn baseline(row: &Record, instance: &Path, folder: &Path, target: Target, name: &str) -> Task {
-    let method = format!("pytorch:{name}");
-    let like =
-        Record { method: method.clone(), parameters: String::new(), budget: String::new(), seed: 0, ..row.clone() };
+fn baseline(row: &Record, instance: &Path, name: &str) -> Task {
+    let like = Record {
+        method: format!("pytorch:{name}"),
+        parameters: String::new(),
+        budget: String::new(),
+        seed: 0,
+        simulated_time: None,
+        simulated_peak: None,
+        ..row.clone()
+    };
+    // Of no file: it depends on the network alone.
+    let hash = file_name(&row.instance_hash);
     Task {
         instance: instance.to_owned(),
         schedule: format!("baseline:{name}"),
-        record: named_path(&replays(folder, target), &like, "json"),
         plan: None,
+        record: record_of(&like, &hash),
+        hash,
         row: identity(&like),
     }
+}
+
+/// Hash of the network and of the files that say how it is executed.
+fn hash_of<'a>(row: &Record, files: impl Iterator<Item = &'a PathBuf>) -> Result<String, Failure> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(row.instance_hash.as_bytes());
+    for path in files {
+        let bytes = std::fs::read(path).map_err(|error| {
+            Failure::input(format!(
+                "{}: cannot read: {error}; each row needs its schedule: run the suite again",
+                path.display()
+            ))
+        })?;
+        hasher.update(&bytes);
+    }
+    Ok(hasher.finalize().to_hex()[..12].to_owned())
+}
+
+/// `<instance>/<method>[<parameters>]@<budget>+seed<seed>.<hash>.json`.
+fn record_of(row: &Record, hash: &str) -> PathBuf {
+    named_path(Path::new(""), row, &format!("{hash}.json"))
 }
 
 fn identity(row: &Record) -> Execution {
@@ -223,6 +263,8 @@ fn identity(row: &Record) -> Execution {
         parameters: row.parameters.clone(),
         budget: row.budget.clone(),
         seed: row.seed,
+        simulated_time: row.simulated_time,
+        simulated_peak: row.simulated_peak,
         ..Execution::default()
     }
 }
@@ -240,11 +282,8 @@ fn write_list(path: &Path, tasks: &[Task]) -> Result<(), Failure> {
     std::fs::write(path, tasks.iter().map(line).collect::<String>()).map_err(|error| cannot(path, &error))
 }
 
-/// Copies a JSON file, compressed as the target's name says; what is there is not written again.
+/// Copies a JSON file, compressed as the target's name says.
 fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
-    if to.exists() {
-        return Ok(());
-    }
     make_parent(to)?;
     let value: Value = read_json(from)?;
     write_json(to, &value).map_err(Failure::writing)

@@ -112,7 +112,7 @@ pub struct Agreement {
     /// Share of the printed figure.
     #[serde(default)]
     pub within: f64,
-    /// Units of the printed figure.
+    /// Units of the printed figure; hundredths of a share.
     #[serde(default)]
     pub points: f64,
 }
@@ -205,9 +205,10 @@ impl Entry {
     pub fn rule_for(&self, quantity: &Quantity, method: &str) -> Rule {
         // What store-all takes is a fact about the instance: neither more nor less of it is better.
         let direction = if method.starts_with("store-all") { Direction::Neither } else { quantity.direction() };
+        let share = if *quantity == Quantity::LeastPeakRatio { 0.01 } else { 1.0 };
         Rule {
             within: self.agreement.within,
-            points: self.agreement.points,
+            points: self.agreement.points * share,
             direction,
             incomparable: self.incomparable.get(&quantity.to_string()).cloned(),
         }
@@ -383,6 +384,15 @@ mod tests {
                 quantity.parse::<Quantity>().unwrap();
             }
         }
+    }
+
+    #[test]
+    fn points_of_a_share_are_hundredths() {
+        // A tolerance of 1 would let every share match.
+        let catalogue = shipped().1;
+        let table = catalogue.find("monet-table-3").unwrap();
+        let points = |quantity| table.rule_for(&quantity, "monet").points;
+        assert_eq!((points(Quantity::OverheadAtLeastPeak), points(Quantity::LeastPeakRatio)), (1.0, 0.01));
     }
 
     #[test]

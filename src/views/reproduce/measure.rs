@@ -156,7 +156,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record], evidence: &Ev
             let none = || Ours::None(format!("no budget tried is met within {percent} %"));
             least.map_or_else(|| Ok(none()), |peak| Ok(Ours::plain(in_bytes(peak, &figure.unit)?)))
         }
-        Quantity::LeastPeakRatio | Quantity::OverheadAtLeastPeak => Ok(at_least_peak(quantity, rows)),
+        Quantity::LeastPeakRatio | Quantity::OverheadAtLeastPeak => Ok(at_least_peak(quantity, rows, evidence)),
         Quantity::CpuSeconds => {
             let seconds = rows.iter().map(|row| row.cpu_seconds).fold(0.0, f64::max);
             Ok(Ours::Value { value: seconds, note: "all budgets together".into() })
@@ -240,17 +240,29 @@ fn why_none(row: &Record) -> String {
     }
 }
 
-fn at_least_peak(quantity: &Quantity, rows: &[&Record]) -> Ours {
+/// A figure of the schedule with the least peak, which is a share of store-all's with the framework's implementations.
+fn at_least_peak(quantity: &Quantity, rows: &[&Record], evidence: &Evidence) -> Ours {
     let solved = rows.iter().filter(|row| row.is_solved() && row.simulated_peak.is_some());
     let Some(row) = solved.min_by_key(|row| (row.simulated_peak, row.simulated_time)) else {
         return Ours::None("no schedule at any budget tried".into());
     };
-    let peak = row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
+    let is_default = |other: &&Record| {
+        (other.instance_hash == row.instance_hash && other.method == "store-all")
+            && other.parameters == "implementations=default"
+    };
+    let default = evidence.records.iter().find(is_default).and_then(|row| row.simulated_peak);
+    let Some((peak, default)) = row.simulated_peak.zip(default) else {
+        return Ours::Missing(
+            "its share is of the peak of store-all[implementations=default], which has no row".into(),
+        );
+    };
+    let share = peak as f64 / default as f64;
     match (quantity, row.overhead_default) {
-        (Quantity::OverheadAtLeastPeak, Some(overhead)) => {
-            Ours::Value { value: 100.0 * overhead, note: format!("at {} of store-all's peak", three_digits(peak)) }
-        }
-        _ => Ours::plain(peak),
+        (Quantity::OverheadAtLeastPeak, Some(overhead)) => Ours::Value {
+            value: 100.0 * overhead,
+            note: format!("at {} of the peak of store-all with the framework's implementations", three_digits(share)),
+        },
+        _ => Ours::plain(share),
     }
 }
 
@@ -380,5 +392,51 @@ fn time_unit(unit: &str) -> Result<f64, Failure> {
         "ms" => Ok(1e6),
         "s" => Ok(1e9),
         _ => Err(Failure::input(format!("unit {unit:?} is no time; expected ns, ms, s or nothing"))),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+
+    /// Ours for a figure of the method `m` on the instance `net`.
+    fn of_m(quantity: &Quantity, records: Vec<Record>) -> Ours {
+        let figure = Figure {
+            paper: "paper".into(),
+            location: "Table 1".into(),
+            instance: "net".into(),
+            method: "m".into(),
+            budget: String::new(),
+            quantity: quantity.to_string(),
+            printed: "1".into(),
+            unit: String::new(),
+            remark: String::new(),
+        };
+        let evidence = Evidence { records, ..Evidence::new(Library { root: "nowhere".into() }) };
+        ours(&figure, quantity, &evidence).unwrap().remove(0).1
+    }
+
+    #[test]
+    fn the_least_peak_is_a_share_of_what_store_all_needs_with_the_frameworks_implementations() {
+        let store_all = |implementations: &str, peak| Record {
+            parameters: format!("implementations={implementations}"),
+            simulated_peak: Some(peak),
+            store_all_peak: 100,
+            ..example("store-all", None)
+        };
+        let at = |budget: &str, peak| Record {
+            simulated_peak: Some(peak),
+            store_all_peak: 100,
+            overhead_default: Some(0.25),
+            ..example("m", Some((budget, peak)))
+        };
+        let rows = vec![store_all("fastest", 100), store_all("default", 80), at("0.6x", 60), at("0.4x", 40)];
+        assert_eq!(of_m(&Quantity::LeastPeakRatio, rows.clone()), Ours::plain(0.5));
+        let overhead = of_m(&Quantity::OverheadAtLeastPeak, rows);
+        assert_eq!((overhead.text().as_str(), overhead.note().starts_with("at 0.50 of the peak")), ("25.0", true));
+        let without = of_m(&Quantity::LeastPeakRatio, vec![store_all("fastest", 100), at("0.4x", 40)]);
+        assert!(matches!(&without, Ours::Missing(why) if why.contains("store-all[implementations=default]")));
     }
 }
