@@ -172,6 +172,11 @@ fn mistakes_are_named_with_what_to_do() {
         ("allocate missing missing.json -o plan.txt", "plan.txt: unknown kind of file"),
         ("allocate missing missing.json --export model.txt", "end the name in .mps, .lp or .cp-model"),
         ("allocate counter schedule.json -o schedule.json", "reads or writes that file already"),
+        ("allocate counter schedule.json -o instances/small/counter.json", "reads or writes that file already"),
+        ("allocate buffers.csv -o buffers.csv", "reads or writes that file already"),
+        ("verify counter schedule.json --timeline schedule.json", "reads or writes that file already"),
+        ("verify counter schedule.json --timeline instances/small/counter.json", "reads or writes that file already"),
+        ("export counter --method checkmate-ilp -o instances/small/counter.json", "reads or writes that file already"),
         ("allocate --best-known results -o bk.json", "name a file that ends in .csv"),
         ("verify --plan plan.json --budget 0.5x", "is a part of store-all's peak"),
     ] {

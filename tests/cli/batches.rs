@@ -144,6 +144,21 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
 }
 
 #[test]
+fn a_run_that_fails_does_not_end_a_search() {
+    let (checkout, peak) = with_batches();
+    std::fs::write(checkout.path("instances/suites/both.toml"), SUITE.replace("MEMORY", &(3 * peak).to_string()))
+        .unwrap();
+    std::fs::write(checkout.path("published.csv"), "paper,where,instance,method,quantity,printed\n").unwrap();
+    let done = checkout.with_fault("store-all:abort", "run --suite both");
+    assert_eq!(done.code, Some(1), "{}", done.stderr);
+    assert!(done.last_error().contains("the search for store-all's largest batch of net-b1"), "{}", done.stderr);
+    let found = &rows(&checkout.path("results/both/max-batch.csv"))[0];
+    assert_eq!((found["largest"].as_str(), found["refuted"].as_str()), ("", ""));
+    assert!(found["note"].starts_with("error: store-all on net-b1@b"), "{}", found["note"]);
+    assert!(checkout.path("results/both/tables.md").is_file() && !checkout.path("results/both/unfinished").exists());
+}
+
+#[test]
 fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     let (checkout, peak) = with_batches();
     std::fs::write(checkout.path("instances/suites/both.toml"), SUITE.replace("MEMORY", &(3 * peak).to_string()))

@@ -117,6 +117,22 @@ fn edit(checkout: &Checkout, file: &str, column: &str, value: &str) {
 }
 
 #[test]
+fn updates_at_the_same_time_lose_nothing() {
+    let checkout = Checkout::new();
+    let chosen = [("revolve", "counter"), ("rotor-persistent", "random")];
+    for (method, instance) in chosen {
+        checkout.ok(&format!("run --suite mini --methods {method} --instances {instance} --out {instance}"));
+    }
+    let start = |(_, instance): (&str, &str)| checkout.command(&format!("best --update {instance}")).spawn().unwrap();
+    for mut update in chosen.map(start) {
+        assert!(update.wait().unwrap().success());
+    }
+    let known: BTreeSet<String> = times(&checkout).into_iter().map(|(instance, ..)| instance).collect();
+    assert_eq!(known, chosen.map(|(_, instance)| instance.to_owned()).into());
+    checkout.ok("best --check --time 0.1");
+}
+
+#[test]
 fn a_schedule_that_is_gone_is_named_by_a_check() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --methods rotor-persistent --instances counter --budgets 1.0x --out run");
@@ -134,6 +150,7 @@ fn a_check_names_what_does_not_follow_and_what_is_not_proved_again() {
         ("status", "solved", "do not follow"),
         ("bound", "1", "do not follow"),
         ("bound_by", "revolve", "does not cover the class"),
+        ("bound_by", "ap-greedy", "does not cover the class"),
         ("bound_by", "nothing", "no method"),
     ] {
         let checkout = library("checkmate-lp");

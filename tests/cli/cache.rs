@@ -113,6 +113,10 @@ fn an_entry_is_refused_if_anything_in_it_was_changed_or_it_comes_from_elsewhere(
     // The same entry under another folder's secret.
     std::fs::write(checkout.path("cache/secret"), [7; 32]).unwrap();
     assert_eq!(taken(&checkout, &format!("{chosen} --out b --force")), 0);
+    // A damaged secret is replaced.
+    std::fs::write(checkout.path("cache/secret"), "").unwrap();
+    assert_eq!(taken(&checkout, &format!("{chosen} --out b --force")), 0);
+    assert_eq!(taken(&checkout, &format!("{chosen} --out b --force")), 1);
     assert_eq!(rows(&checkout.path("a/records.csv"))[0]["note"], rows(&checkout.path("c/records.csv"))[0]["note"]);
 }
 

@@ -107,7 +107,10 @@ fn rows_of_other_limits_are_refused_and_a_comparison_without_rows_leaves_the_one
     let refused = checkout.bench("reproduce mini-table-1 --full");
     assert_eq!(refused.code, Some(2));
     let words = refused.last_error();
-    assert!(words.contains("was made with --time-limit 50, and this run has no limits; "), "{words}");
+    assert!(
+        words.contains("was made with --time-limit 50 and 1 thread, and this run has no limits and 1 thread; "),
+        "{words}"
+    );
     assert!(words.ends_with("remove the folder, or name another one with --most SECONDS"), "{words}");
     assert!(!kept.exists());
 

@@ -35,7 +35,7 @@ impl Campaign<'_> {
     /// As [`Sweep::perform`] and [`update()`]; what was written stays, and what it comes to was taken over.
     pub fn perform(&self, stop: &Arc<AtomicBool>) -> Result<Changes, Failure> {
         let runs = self.sweep.runs()?;
-        self.sweep.same_limits(&runs)?;
+        self.sweep.same_limits(&runs, "give the same limits, or name another folder")?;
         let mut changes = self.take_over()?;
         self.announce(&runs, &read(self.folder)?);
         for round in rounds(runs) {
