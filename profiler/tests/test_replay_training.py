@@ -335,6 +335,19 @@ def test_what_a_schedule_would_not_train_is_refused_when_it_is_traced(words, tmp
         scheduled(make(), tmp_path, loss)
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_dropout_between_the_layers_of_a_recurrent_module_is_refused_where_it_draws(kind, tmp_path):
+    """The joint graph is without it, so that a schedule would train without a word of it."""
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: self.more(h)[0], more=kind(6, 6, 2, dropout=0.5))
+    with torch.backends.mkldnn.flags(enabled=False):
+        with pytest.raises(ProfilerError, match=f"'more' has dropout between its 2 layers.*one nn.{kind.__name__} a layer with nn.Dropout"):
+            scheduled(module, tmp_path)
+        module.more.dropout = 0.0
+        step, x = scheduled(module, tmp_path)
+        assert step(x).item() == pytest.approx(squares(module, x).item())
+
+
 def test_an_example_has_a_tuple_of_tensors_without_gradients(tmp_path):
     with pytest.raises(ProfilerError, match="a tuple of tensors"):
         Example(squares, torch.randn(5, 6))
