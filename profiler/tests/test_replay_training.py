@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from remat_profiler import Example, Scheduled, trace_module
+from remat_profiler import Example, Scheduled, models, trace_module
 from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import plan
@@ -177,6 +177,17 @@ def test_views_of_a_tensor_that_was_split_are_taken_anew_by_every_reader(name, t
     module.zero_grad()
     Scheduled(module, instance, recomputing(instance))(*example).backward()
     assert all(torch.equal(parameter.grad, gradient) for parameter, gradient in zip(module.parameters(), expected))
+
+
+@pytest.mark.parametrize("name", ["my net", "a; b", "its 'name'"])
+def test_an_instance_may_have_any_name(name, tmp_path):
+    torch.manual_seed(0)
+    module, path = nn.Linear(6, 3), tmp_path / "named.json"
+    trace_module(module, 5, (6,), path, device="model:v100", trace_device="cpu", name=name)
+    instance = plan.read_document(path, "instance")
+    assert Scheduled(module, instance, store_all(instance))(torch.randn(5, 6), torch.zeros(5, dtype=torch.int64)).item() > 0
+    with pytest.raises(ProfilerError, match="python:MODULE:FUNCTION"):
+        models.builder("python:Linear")
 
 
 def test_an_instance_from_when_views_were_copies_is_refused_with_the_reason(tmp_path):
