@@ -220,10 +220,10 @@ def squares(net, x):
     return net(x).square().mean()
 
 
-def scheduled(module, path, loss=squares, make=store_all):
+def scheduled(module, path, loss=squares, make=store_all, x=None):
     """The module with a schedule, and its inputs."""
     torch.set_num_threads(1)
-    example = Example(loss, (torch.randn(5, 6),))
+    example = Example(loss, (torch.randn(5, 6) if x is None else x,))
     trace_module(module, 5, (6,), path / "bare.json", device="model:v100", trace_device="cpu", example=example)
     instance = plan.read_document(path / "bare.json", "instance")
     return Scheduled(module, instance, make(instance), example=example), *example.inputs
@@ -296,6 +296,31 @@ def test_a_module_that_is_not_as_it_was_traced_is_refused(tmp_path):
         step(x)
     step(x).backward()
     assert module.last.weight.grad is not None
+
+
+def test_autocast_around_a_schedule_is_refused_and_within_the_module_is_traced(tmp_path):
+    torch.manual_seed(0)
+    module = Bare()
+    step, x = scheduled(module, tmp_path)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ProfilerError, match="autocast would change them: call it outside"):
+        step(x)
+    assert step(x).item() == squares(module, x).item()
+
+    def within(net, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return net(x).float().square().mean()
+
+    step, x = scheduled(module, tmp_path, within)
+    assert step(x).item() == within(module, x).item()
+
+
+def test_an_input_that_is_laid_out_otherwise_than_the_traced_one_is_refused(tmp_path):
+    step, x = scheduled(Bare(), tmp_path)
+    with pytest.raises(ProfilerError, match=r"input0: the schedule is for strides \[6, 1\], not \[1, 5\]: call contiguous"):
+        step(x.t().contiguous().t())
+    step(x).backward()
+    step, x = scheduled(Bare(), tmp_path, x=torch.randn(1, 6))
+    step(x.clone().as_strided((1, 6), (99, 1))).backward()  # of a single row the stride means nothing
 
 
 def test_a_buffer_that_is_written_between_iterations_is_read_anew(tmp_path):

@@ -58,6 +58,10 @@ class Scheduled(nn.Module):
         return _Iteration.apply(self._ready(), inputs, list(parameters), *parameters.values())
 
     def _check(self, inputs: tuple[torch.Tensor, ...]) -> None:
+        device = next(self.module.parameters()).device.type
+        if torch.is_autocast_enabled(device):
+            raise ProfilerError("Scheduled runs the operators that were traced, and autocast would change them: call it outside of it, "
+                                "or use autocast in the module's forward and trace it again")
         if len(inputs) != len(self._trace.capture.inputs):
             raise ProfilerError(f"the schedule is for {len(self._trace.capture.inputs)} inputs, not {len(inputs)}")
         for node, tensor in zip(self._trace.capture.inputs, inputs, strict=True):
@@ -66,6 +70,10 @@ class Scheduled(nn.Module):
                 name = self._trace.capture.inputs[node]
                 raise ProfilerError(f"{name}: the schedule is for {fake.dtype} of shape {list(fake.shape)}, "
                                     f"not {tensor.dtype} of {list(tensor.shape)}")
+            if not _laid_out_alike(tensor, fake):
+                raise ProfilerError(f"{self._trace.capture.inputs[node]}: the schedule is for strides {list(fake.stride())}, not "
+                                    f"{list(tensor.stride())}: call contiguous() on it (with the memory format that was traced), or "
+                                    "trace again with an Example of it")
             if tensor.requires_grad:
                 raise ProfilerError(f"{self._trace.capture.inputs[node]} requires a gradient, and a schedule has those of parameters only: "
                                     "detach() it")
@@ -120,6 +128,11 @@ class _Iteration(torch.autograd.Function):
             if gradient is not None:
                 gradients[index] = gradient * scale
         return None, None, None, *gradients
+
+
+def _laid_out_alike(tensor: torch.Tensor, fake: torch.Tensor) -> bool:
+    """Whether two tensors of one shape have the same strides; that of a single element does not count."""
+    return tensor.numel() == 0 or all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), fake.stride()))
 
 
 def _settings(module: nn.Module) -> dict[str, object]:
