@@ -298,6 +298,35 @@ def test_a_module_that_is_not_as_it_was_traced_is_refused(tmp_path):
     assert module.last.weight.grad is not None
 
 
+class Counting(Bare):
+    """A rate and a switch of the user's own, and numbers that forward itself changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.rate, self.cubic, self.missing, self.calls = 0.5, False, float("nan"), 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.rows = x.shape[0]
+        return super().forward(x ** (3 if self.cubic else 1)) * self.rate
+
+
+def test_a_rate_of_the_users_own_module_that_is_another_one_is_refused(tmp_path):
+    module = Counting()
+    step, x = scheduled(module, tmp_path)
+    expected = squares(module, x).item()  # forward counts, and remembers how many rows there are
+    module.seen = [1]
+    assert step(x).item() == expected
+    for name, value, words in (("rate", 0.25, "'rate' of the module is 0.25, and was 0.5"), ("cubic", True, "'cubic' .* is True, and was")):
+        before = getattr(module, name)
+        setattr(module, name, value)
+        with pytest.raises(ProfilerError, match=words):
+            step(x)
+        setattr(module, name, before)
+    module.register_full_backward_hook(lambda *_: None)
+    assert step(x).item() == expected
+
+
 def test_autocast_around_a_schedule_is_refused_and_within_the_module_is_traced(tmp_path):
     torch.manual_seed(0)
     module = Bare()
