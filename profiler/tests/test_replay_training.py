@@ -190,6 +190,18 @@ def test_an_instance_may_have_any_name(name, tmp_path):
         models.builder("python:Linear")
 
 
+@pytest.mark.parametrize("make", [store_all, recomputing])
+@pytest.mark.parametrize("rows,copies", [(1, 1), (5, 0)])
+def test_a_copy_of_some_rows_is_a_tensor_of_its_own_and_one_of_all_is_not(rows, copies, make, tmp_path):
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: torch.sin(h)[:rows].clone())
+    step, x = scheduled(module, tmp_path, make=make)
+    operators = plan.read_document(tmp_path / "bare.json", "instance")["operators"]
+    assert [op["op_type"] for op in operators].count("aten.clone") == copies
+    expected, found = outcome(module, lambda: squares(module, x)), outcome(module, lambda: step(x))
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(expected, found, strict=True))
+
+
 def test_an_instance_from_when_views_were_copies_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "parts.json"
     module = Parts(SEVERAL_VIEWS["split"])
