@@ -121,14 +121,16 @@ def is_view(node: fx.Node) -> bool:
 
 
 def _is_plain_copy(node: fx.Node) -> bool:
-    """A clone without change of layout: nothing writes in a functional graph, so it is its source.
+    """A clone of all that is in its source's storage, without change of layout: nothing writes in a functional graph, so it is its source.
+    (One of a part, the first rows say, is a tensor of its own: it stays when the whole goes.)
 
     (In-place activations are traced as a clone of the input, which the backward pass reads, and a new
     output; where the activation really is in place these are the same two buffers.)"""
     if node.target._schema.name != "aten::clone":
         return False
     source, copy = node.args[0].meta["val"], node.meta["val"]
-    return source.shape == copy.shape and source.stride() == copy.stride()
+    return (source.shape == copy.shape and source.stride() == copy.stride()
+            and source.untyped_storage().nbytes() == copy.untyped_storage().nbytes())
 
 
 def bound_arguments(node: fx.Node) -> Iterator[tuple[torch._C.Argument, Any]]:

@@ -136,6 +136,7 @@ def capture(request: Request, device: str) -> Capture:
     """Traces the iteration with fake tensors on `device` (`cpu` or `cuda`)."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     model = _built(request.build, mode, device)
+    _refuse_modules(model)
     with mode, _quiet(), _native_upsampling():
         example = request.example
         step = TrainingStep(model, None if example is None else example.loss)
@@ -213,6 +214,15 @@ def _describe(joint: _JointGraph, step: TrainingStep, inputs: list[str], device:
         leaf_modules={n for n, module in step.model.named_modules() if not list(module.children())},
         trace_device=device,
     )
+
+
+def _refuse_modules(model: nn.Module) -> None:
+    """Raises for what is traced without a part of it: the joint graph has no dropout between the layers of a recurrent module."""
+    for path, module in model.named_modules():
+        if isinstance(module, nn.RNNBase) and module.training and module.dropout and module.num_layers > 1:
+            kind = f"nn.{module.mode.partition('_')[0]}"
+            raise ProfilerError(f"'{path or kind}' has dropout between its {module.num_layers} layers, and a trace has none of it: "
+                                f"take one {kind} a layer with nn.Dropout between them, or dropout=0")
 
 
 def _refuse(module: torch.fx.GraphModule) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def _join(options: argparse.Namespace) -> int:
     added = join(made, options.convolutions, "", options.math)
     if not added:
         raise ProfilerError(f"'{options.convolutions}' has no algorithm for any convolution of '{options.instance}'")
-    command = f"; remat-profiler join --convolutions {Path(options.convolutions).name}"
+    command = f"; remat-profiler join --convolutions {shlex.quote(Path(options.convolutions).name)}"
     made["provenance"]["command"] = made["provenance"].get("command", "") + command + (f" --math {options.math}" if options.math else "")
     found = check.problems(made)
     if found:

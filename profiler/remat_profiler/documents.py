@@ -10,7 +10,9 @@ Fields that every object has stand in a class of their own, since Python 3.10 ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, TypedDict, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 INSTANCE_FORMAT, SCHEDULE_FORMAT, VERSION = "remat-instance", "remat-schedule", 1
 
@@ -249,6 +251,48 @@ def _without_nulls(value: object) -> object:
     if isinstance(value, list):
         return [_without_nulls(item) for item in value]
     return value
+
+
+# What JSON calls the simple types; true and false are no numbers.
+_SIMPLE: dict[object, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "is not true or false"), int: ((int,), "is no whole number"), float: ((int, float), "is no number"),
+    str: ((str,), "is no text"),
+}
+
+
+def fault(value: object, kind: Any, where: str = "") -> str:
+    """What keeps a value from being of a type of this file, the first of it: `operators[3].id is missing`; empty where nothing does."""
+    if is_typeddict(kind):
+        return _fault_of_object(value, kind, where)
+    if get_origin(kind) is list:
+        if not isinstance(value, list):
+            return f"{where} is no list"
+        return next(filter(None, (fault(item, get_args(kind)[0], f"{where}[{at}]") for at, item in enumerate(value))), "")
+    if get_origin(kind) is dict:
+        return "" if isinstance(value, Mapping) else f"{where} is no object"
+    if get_origin(kind) in (Union, UnionType):
+        return "" if any(not fault(value, one, where) for one in get_args(kind)) else f"{where} is nothing that the format knows"
+    if get_origin(kind) is Literal:
+        return "" if value in get_args(kind) else f"{where} is none of {', '.join(get_args(kind))}"
+    if kind is object:
+        return ""
+    types, words = _SIMPLE[kind]
+    return "" if isinstance(value, types) and (kind is bool or not isinstance(value, bool)) else f"{where} {words}"
+
+
+def _fault_of_object(value: object, kind: Any, where: str) -> str:
+    if not isinstance(value, Mapping):
+        return f"{where or 'the document'} is no object"
+    prefix = f"{where}." if where else ""
+    missing = kind.__required_keys__ - value.keys()
+    if missing:
+        return f"{prefix}{min(missing)} is missing"
+    return next(filter(None, (fault(value[name], hint, prefix + name) for name, hint in _hints(kind).items() if name in value)), "")
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def lasting(instance: Instance) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,15 +45,15 @@ class Job:
 
     @property
     def command(self) -> str:
-        """The command line that asks for this, without paths."""
+        """The command line that asks for this, without paths; names are quoted as a shell wants them."""
         shape = "x".join(map(str, self.shape))
-        text = f"remat-profiler trace --model {self.model} --batch {self.batch} --shape {shape} --device {self.device}"
+        text = f"remat-profiler trace --model {shlex.quote(self.model)} --batch {self.batch} --shape {shape} --device {self.device}"
         if self.trace_device != "auto":
             text += f" --trace-device {self.trace_device}"
         if self.device in ("cpu", "cuda"):
             text += f" --repeats {self.repeats}"
         if self.convolutions is not None:
-            text += f" --convolutions {Path(self.convolutions).name}"
+            text += f" --convolutions {shlex.quote(Path(self.convolutions).name)}"
         for name in ("alternatives", "gist", "split_convolution_backward", "split_batch_norm", "graph_size"):
             if getattr(self, name):
                 text += " --" + name.replace("_", "-")

@@ -130,6 +130,31 @@ def test_operands_of_a_measured_operator_go_with_it_and_not_while_the_next_one_i
         gc.enable()
 
 
+def test_measuring_leaves_random_numbers_as_the_caller_has_them(small):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    cost_source("cpu", 1).cost(small.operators[0].node)
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_tf32_is_off_while_a_gpu_is_measured_and_afterwards_as_the_caller_has_it(precision):
+    def switches():
+        newer = torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn
+        return torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision(), *(part.fp32_precision for part in newer)
+
+    usual = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        before = switches()
+        with measure._without_tf32():
+            assert not torch.backends.cudnn.allow_tf32 and not torch.backends.cuda.matmul.allow_tf32
+        assert switches() == before
+    finally:
+        torch.set_float32_matmul_precision(usual)
+
+
 def test_identical_operators_are_measured_once(resnet18):
     source = measure.Measured("cpu", 1)
     calls = []

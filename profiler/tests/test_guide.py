@@ -1,5 +1,6 @@
 """The code of the guide and of the tutorial runs as it stands there."""
 
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from .replaying import required_bench
 PROFILER = Path(__file__).resolve().parents[1]
 GUIDE = PROFILER.parent / "docs" / "guide" / "training.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_REPLAY = re.compile(r"^(?:    )?PYTHONPATH=profiler:\. python -m remat_profiler (replay .*)$", re.MULTILINE)
 _SOLVE = re.compile(r"^(?:    |# )bench (solve .*)$", re.MULTILINE)
 
 
@@ -26,6 +28,11 @@ def run(script, folder):
     done = subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+def replaying(text):
+    """A script with a call of `remat_profiler replay` in it."""
+    return f"import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'remat_profiler', *{text!r}.split()], check=True)\n"
 
 
 def solving(text):
@@ -42,10 +49,19 @@ def test_the_script_of_the_guide_trains_plainly_and_within_its_budget(tmp_path):
     assert "repetitions of" in printed, "something runs again: the budget is not met by keeping everything"
 
 
-def test_the_tutorial_traces_solves_and_trains(tmp_path):
+def test_the_tutorial_traces_solves_replays_and_trains(tmp_path):
     page = PROFILER / "TUTORIAL.md"
-    made, trained, other = blocks(page)
-    first, second = _SOLVE.findall(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    network, made, trained, other = blocks(page)
+    (tmp_path / "mymodule.py").write_text(network)
+    first, second = _SOLVE.findall(text)
+    (replay,) = _REPLAY.findall(text)
     given, applied = other.split(f"# bench {second}\n")
-    printed = run(made + solving(first) + trained + given + solving(second) + applied, tmp_path)
+    printed = run(made + solving(first) + replaying(replay) + trained + given + solving(second) + applied, tmp_path)
     assert "operators" in printed and (tmp_path / "other-schedule.json").is_file()
+    assert json.loads((tmp_path / "record.json").read_text())["equality"]["equal"]
+
+
+@pytest.mark.skipif(not GUIDE.is_file(), reason="the guide is not beside the package")
+def test_the_guide_replays_as_the_tutorial_does():
+    assert _REPLAY.findall(GUIDE.read_text(encoding="utf-8")) == _REPLAY.findall((PROFILER / "TUTORIAL.md").read_text(encoding="utf-8"))

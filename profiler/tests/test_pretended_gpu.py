@@ -52,7 +52,8 @@ def gpu(monkeypatch, fake):  # noqa: F811
         "is_available": lambda: there["gpu"], "Event": _Event, "synchronize": lambda *_: None, "empty_cache": lambda: None,
         "current_stream": lambda: types.SimpleNamespace(cuda_stream=0), "reset_peak_memory_stats": lambda *_: None,
         "max_memory_allocated": lambda *_: 4096, "memory_allocated": lambda *_: 1024, "get_device_name": lambda *_: "Pretended GPU",
-        "get_device_properties": lambda _device: properties,
+        "get_device_properties": lambda _device: properties, "current_device": lambda: 0,
+        "get_rng_state": lambda _device: None, "set_rng_state": lambda _state, _device: None,
     }
     for name, stand in stands.items():
         monkeypatch.setattr(torch.cuda, name, stand)
@@ -86,10 +87,11 @@ def test_convolutions_are_harvested_with_and_without_tf32(gpu, tmp_path, capsys)
 
 
 def test_networks_are_measured_and_joined(gpu, tmp_path):
-    out = tmp_path / "out"
+    out, tf32 = tmp_path / "out", (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32)
     assert main(["harvest", "networks", "--device", "cuda", "--list", str(write_jobs(tmp_path / "jobs")), "--split",
                  "--repeats", "2", "-o", str(out)]) == 0
     assert not (out / "failures.json").exists()
+    assert (torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32) == tf32
     made = instance.read(out / "tiny-split.json.gz")
     assert check.problems(made) == [] and made["provenance"]["device"]["name"] == "Pretended GPU"
     assert "TF32 is off for convolutions and matrix products" in made["provenance"]["notes"]

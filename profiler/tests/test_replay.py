@@ -47,7 +47,7 @@ def index_of(bench, steps, name):
 def test_the_commands_record_has_what_its_documentation_says(tmp_path, capsys, residual):
     made = residual.instance
     files.write(made, tmp_path / "net.json.gz")
-    (tmp_path / "s.json").write_text(json.dumps(store_all(made) | {"budget_bytes": 7, "instance_hash": "00"}))
+    (tmp_path / "s.json").write_text(json.dumps(store_all(made) | {"budget_bytes": 7 * 2**30, "instance_hash": "00"}))
     arguments = ["replay", "--instance", str(tmp_path / "net.json.gz"), "--schedule", str(tmp_path / "s.json"),
                  "--repeat", "3", "--timeline", str(tmp_path / "t.csv"), "-o", str(tmp_path / "r.json")]
     assert main(arguments) == 0
@@ -60,7 +60,7 @@ def test_the_commands_record_has_what_its_documentation_says(tmp_path, capsys, r
     memory, expected = record["memory"], record["expected"]
     assert memory["storage_peak_bytes"] == expected["storage_peak_bytes"] == expected["peak_bytes"]
     assert memory["allocated_peak_bytes"] >= memory["storage_peak_bytes"] > memory["before_bytes"]
-    assert record["schedule"] == {"instance_hash": "00", "budget_bytes": 7, "steps": len(store_all(made)["steps"])}
+    assert record["schedule"] == {"instance_hash": "00", "budget_bytes": 7 * 2**30, "steps": len(store_all(made)["steps"])}
     timeline = (tmp_path / "t.csv").read_text().splitlines()
     assert timeline[0] == "step,action,element,memory_bytes" and len(timeline) == 1 + record["schedule"]["steps"]
     assert "equal to the framework's iteration" in capsys.readouterr().out
@@ -140,6 +140,45 @@ def test_an_operator_that_is_left_out_ends_with_its_reader(residual):
 def test_schedules_that_name_nothing_are_refused(residual, change, expected):
     with pytest.raises(ProfilerError, match=expected):
         plan.plan(residual.instance, change(store_all(residual.instance)))
+
+
+@pytest.mark.parametrize("what,spoil,expected", [
+    ("schedule", lambda s: s.pop("steps"), "steps is missing: make it again with bench solve"),
+    ("schedule", lambda s: s["steps"].insert(1, 3), r"steps\[1\] is no object"),
+    ("schedule", lambda s: s["steps"].insert(0, {"free": [1]}), r"steps\[0\].free is no whole number"),
+    ("schedule", lambda s: s.update(transfer_rates={"fetch": 1}), "transfer_rates.offload is missing"),
+    ("schedule", lambda s: s.update(budget_bytes=True), "budget_bytes is no whole number"),
+    ("instance", lambda s: s.pop("operators"), "operators is missing: trace it again"),
+    ("instance", lambda s: s.update(provenance=None), "provenance is missing"),
+    ("instance", lambda s: s["tensors"][2].pop("id"), r"tensors\[2\].id is missing"),
+    ("instance", lambda s: s["tensors"][2].update(kind="x"), r"tensors\[2\].kind is none of input, activation"),
+    ("instance", lambda s: s["provenance"].update(times={"kind": "guessed"}), "provenance.times is nothing that the format knows"),
+    ("instance", lambda s: s["operators"][1]["implementations"][0].update(time="1"), r"operators\[1\].implementations\[0\].time is no"),
+])
+def test_malformed_documents_are_refused_by_file_element_and_rule(residual, what, spoil, expected, tmp_path):
+    made = {"instance": copy.deepcopy(residual.instance), "schedule": store_all(residual.instance)}
+    spoil(made[what])
+    with pytest.raises(ProfilerError, match=expected):
+        plan.plan(made["instance"], made["schedule"])
+    (tmp_path / "bad.json").write_text(json.dumps(made[what]))
+    with pytest.raises(ProfilerError, match=f"{what} '.*bad.json': {expected}"):
+        plan.read_document(tmp_path / "bad.json", what)
+
+
+def test_an_instance_whose_numbers_do_not_fit_together_is_refused(residual):
+    made = copy.deepcopy(residual.instance)
+    made["operators"][1]["inputs"].append(999)
+    with pytest.raises(ProfilerError, match="'residual' is not sound: operator 1 .* reads tensor 999 before it is there; trace it again"):
+        plan.plan(made, store_all(residual.instance))
+
+
+def test_a_schedule_is_refused_where_the_instance_takes_more_than_its_budget(residual):
+    schedule = store_all(residual.instance)
+    peak = plan.expectation(plan.plan(residual.instance, schedule)).peak_bytes
+    plan.plan(residual.instance, schedule | {"budget_bytes": peak, "claimed_peak_bytes": 1})
+    for field in ("budget_bytes", "claimed_peak_bytes"):
+        with pytest.raises(ProfilerError, match=f"at most {peak - 1} bytes, and takes {peak} on instance 'residual': .*solve it again"):
+            plan.plan(residual.instance, schedule | {field: peak - 1})
 
 
 def test_an_instance_that_is_not_what_its_command_traces_is_refused(residual):

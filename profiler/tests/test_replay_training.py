@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from remat_profiler import Example, Scheduled, trace_module
+from remat_profiler import Example, Scheduled, models, trace_module
 from remat_profiler.capture import training_loss
 from remat_profiler.errors import ProfilerError
 from remat_profiler.replay import plan
@@ -179,6 +179,29 @@ def test_views_of_a_tensor_that_was_split_are_taken_anew_by_every_reader(name, t
     assert all(torch.equal(parameter.grad, gradient) for parameter, gradient in zip(module.parameters(), expected))
 
 
+@pytest.mark.parametrize("name", ["my net", "a; b", "its 'name'"])
+def test_an_instance_may_have_any_name(name, tmp_path):
+    torch.manual_seed(0)
+    module, path = nn.Linear(6, 3), tmp_path / "named.json"
+    trace_module(module, 5, (6,), path, device="model:v100", trace_device="cpu", name=name)
+    instance = plan.read_document(path, "instance")
+    assert Scheduled(module, instance, store_all(instance))(torch.randn(5, 6), torch.zeros(5, dtype=torch.int64)).item() > 0
+    with pytest.raises(ProfilerError, match="python:MODULE:FUNCTION"):
+        models.builder("python:Linear")
+
+
+@pytest.mark.parametrize("make", [store_all, recomputing])
+@pytest.mark.parametrize("rows,copies", [(1, 1), (5, 0)])
+def test_a_copy_of_some_rows_is_a_tensor_of_its_own_and_one_of_all_is_not(rows, copies, make, tmp_path):
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: torch.sin(h)[:rows].clone())
+    step, x = scheduled(module, tmp_path, make=make)
+    operators = plan.read_document(tmp_path / "bare.json", "instance")["operators"]
+    assert [op["op_type"] for op in operators].count("aten.clone") == copies
+    expected, found = outcome(module, lambda: squares(module, x)), outcome(module, lambda: step(x))
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(expected, found, strict=True))
+
+
 def test_an_instance_from_when_views_were_copies_is_refused_with_the_reason(tmp_path):
     path = tmp_path / "parts.json"
     module = Parts(SEVERAL_VIEWS["split"])
@@ -209,10 +232,10 @@ def squares(net, x):
     return net(x).square().mean()
 
 
-def scheduled(module, path, loss=squares, make=store_all):
+def scheduled(module, path, loss=squares, make=store_all, x=None):
     """The module with a schedule, and its inputs."""
     torch.set_num_threads(1)
-    example = Example(loss, (torch.randn(5, 6),))
+    example = Example(loss, (torch.randn(5, 6) if x is None else x,))
     trace_module(module, 5, (6,), path / "bare.json", device="model:v100", trace_device="cpu", example=example)
     instance = plan.read_document(path / "bare.json", "instance")
     return Scheduled(module, instance, make(instance), example=example), *example.inputs
@@ -287,6 +310,60 @@ def test_a_module_that_is_not_as_it_was_traced_is_refused(tmp_path):
     assert module.last.weight.grad is not None
 
 
+class Counting(Bare):
+    """A rate and a switch of the user's own, and numbers that forward itself changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.rate, self.cubic, self.missing, self.calls = 0.5, False, float("nan"), 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.rows = x.shape[0]
+        return super().forward(x ** (3 if self.cubic else 1)) * self.rate
+
+
+def test_a_rate_of_the_users_own_module_that_is_another_one_is_refused(tmp_path):
+    module = Counting()
+    step, x = scheduled(module, tmp_path)
+    expected = squares(module, x).item()  # forward counts, and remembers how many rows there are
+    module.seen = [1]
+    assert step(x).item() == expected
+    for name, value, words in (("rate", 0.25, "'rate' of the module is 0.25, and was 0.5"), ("cubic", True, "'cubic' .* is True, and was")):
+        before = getattr(module, name)
+        setattr(module, name, value)
+        with pytest.raises(ProfilerError, match=words):
+            step(x)
+        setattr(module, name, before)
+    module.register_full_backward_hook(lambda *_: None)
+    assert step(x).item() == expected
+
+
+def test_autocast_around_a_schedule_is_refused_and_within_the_module_is_traced(tmp_path):
+    torch.manual_seed(0)
+    module = Bare()
+    step, x = scheduled(module, tmp_path)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(ProfilerError, match="autocast would change them: call it outside"):
+        step(x)
+    assert step(x).item() == squares(module, x).item()
+
+    def within(net, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return net(x).float().square().mean()
+
+    step, x = scheduled(module, tmp_path, within)
+    assert step(x).item() == within(module, x).item()
+
+
+def test_an_input_that_is_laid_out_otherwise_than_the_traced_one_is_refused(tmp_path):
+    step, x = scheduled(Bare(), tmp_path)
+    with pytest.raises(ProfilerError, match=r"input0: the schedule is for strides \[6, 1\], not \[1, 5\]: call contiguous"):
+        step(x.t().contiguous().t())
+    step(x).backward()
+    step, x = scheduled(Bare(), tmp_path, x=torch.randn(1, 6))
+    step(x.clone().as_strided((1, 6), (99, 1))).backward()  # of a single row the stride means nothing
+
+
 def test_a_buffer_that_is_written_between_iterations_is_read_anew(tmp_path):
     module = Bare(lambda self, h: h * self.scale.exp(), scale=torch.ones(6))
     step, x = scheduled(module, tmp_path)
@@ -333,6 +410,19 @@ def test_what_a_schedule_would_not_train_is_refused_when_it_is_traced(words, tmp
     make, loss = UNTRACEABLE[words]
     with pytest.raises(ProfilerError, match=words):
         scheduled(make(), tmp_path, loss)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_dropout_between_the_layers_of_a_recurrent_module_is_refused_where_it_draws(kind, tmp_path):
+    """The joint graph is without it, so that a schedule would train without a word of it."""
+    torch.manual_seed(0)
+    module = Bare(lambda self, h: self.more(h)[0], more=kind(6, 6, 2, dropout=0.5))
+    with torch.backends.mkldnn.flags(enabled=False):
+        with pytest.raises(ProfilerError, match=f"'more' has dropout between its 2 layers.*one nn.{kind.__name__} a layer with nn.Dropout"):
+            scheduled(module, tmp_path)
+        module.more.dropout = 0.0
+        step, x = scheduled(module, tmp_path)
+        assert step(x).item() == pytest.approx(squares(module, x).item())
 
 
 def test_an_example_has_a_tuple_of_tensors_without_gradients(tmp_path):

@@ -9,12 +9,14 @@ below it takes for itself is not in the list.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 # The profiler's own log is of no use to anybody here.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
@@ -46,9 +48,6 @@ class Measured:
             raise ProfilerError("--device cuda: torch finds no CUDA device (use model:<gpu> or cpu)")
         self.device = torch.device(device)
         self.repeats = repeats
-        if device == "cuda":  # fp32 means fp32: torch lets convolutions use TF32 unless told otherwise
-            torch.backends.cudnn.allow_tf32 = False
-            torch.backends.cuda.matmul.allow_tf32 = False
         self._known: MutableMapping[str, Cost] = {} if known is None else known
 
     def describe(self) -> Description:
@@ -87,8 +86,7 @@ class Measured:
 
     def _measure_call(self, bind: Callable[[], Callable[[], object]]) -> Cost:
         turns.measure()
-        torch.manual_seed(0)
-        with torch.no_grad():
+        with torch.no_grad(), _numbers_of_its_own(self.device), self._precision():
             call = bind()
             for _ in range(WARM_UP):
                 call()
@@ -96,6 +94,9 @@ class Measured:
             samples = sorted(timer(call) for _ in range(self.repeats))
             workspace = workspace_of(call, self.device)
         return Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
+
+    def _precision(self) -> contextlib.AbstractContextManager[None]:
+        return _without_tf32() if self.device.type == "cuda" else contextlib.nullcontext()
 
     def _time_cuda(self, call: Callable[[], object]) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -105,6 +106,36 @@ class Measured:
         end.record()
         torch.cuda.synchronize()
         return start.elapsed_time(end) * 1e6
+
+
+@contextlib.contextmanager
+def _numbers_of_its_own(device: torch.device) -> Iterator[None]:
+    """The same random numbers for every measurement; the caller's generators go on as if there were none."""
+    with torch.random.fork_rng([torch.cuda.current_device()] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(0)
+        if device.type == "cuda":
+            torch.cuda.manual_seed(0)
+        yield
+
+
+@contextlib.contextmanager
+def _without_tf32() -> Iterator[None]:
+    """fp32 means fp32: torch lets convolutions use TF32 unless told otherwise. Afterwards it is as the caller has it, by the older
+    switches and by the newer ones. The older ones cannot be read where a caller has set the newer ones otherwise."""
+    newer = [torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn]
+    before, older = [part.fp32_precision for part in newer], list[Callable[[], None]]()
+    with contextlib.suppress(RuntimeError):
+        older.append(partial(setattr, torch.backends.cudnn, "allow_tf32", torch.backends.cudnn.allow_tf32))
+    with contextlib.suppress(RuntimeError):
+        older.append(partial(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision()))
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        for restore in older:
+            restore()
+        for part, precision in zip(newer, before):
+            part.fp32_precision = precision
 
 
 def workspace_of(call: Callable[[], object], device: torch.device) -> int:

@@ -54,6 +54,9 @@ def builder(model: str) -> Callable[[], nn.Module]:
     family_name, separator, name = model.partition(":")
     if family_name == OWN and ":" in name:
         return _own(model, *name.split(":", 1))
+    if family_name == OWN:
+        raise ProfilerError(f"model '{model}' names no function that builds the network: expected {OWN}:MODULE:FUNCTION "
+                            "(with trace_module, as its `name`)")
     if not separator or family_name not in FAMILIES:
         known = ", ".join([*FAMILIES, OWN])
         raise ProfilerError(f"unknown model '{model}': expected FAMILY:NAME with FAMILY one of {known}")

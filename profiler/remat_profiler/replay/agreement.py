@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from torch import fx, nn
 
@@ -48,8 +49,8 @@ def request_of(instance: Instance) -> Job:
     from ..cli import job_of, parser
 
     provenance = instance["provenance"]
-    command = (provenance.get("command") or "").partition(";")[0]
-    words = shlex.split(command)
+    command = provenance.get("command") or ""
+    words = _words_of_the_first(command)
     if words[:2] != ["remat-profiler", "trace"]:
         raise ProfilerError(
             f"instance '{instance['name']}' was not traced by remat-profiler (its provenance names no such command): "
@@ -62,6 +63,13 @@ def request_of(instance: Instance) -> Job:
     job = job_of(options)
     found = next((match[1] for note in provenance.get("notes", []) if (match := _TRACED_ON.search(note))), "cpu")
     return replace(job, trace_device=found)
+
+
+def _words_of_the_first(commands: str) -> list[str]:
+    """Of several commands with semicolons between them; one within quotation marks is part of a name."""
+    lexer = shlex.shlex(commands, posix=True, punctuation_chars=";")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    return list(takewhile(lambda word: word != ";", lexer))
 
 
 def retrace(instance: Instance, build: Callable[[], nn.Module] | None = None, example: Example | None = None) -> TracedIteration:

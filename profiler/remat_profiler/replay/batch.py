@@ -9,7 +9,6 @@ A replay that fails leaves a record with the field `error` and nothing measured.
 from __future__ import annotations
 
 import gc
-import json
 import tarfile
 import time
 from collections.abc import Callable
@@ -144,14 +143,3 @@ def unpack(root: Path) -> None:
     if archive.exists() and not (root / "records").exists():
         with tarfile.open(archive) as packed:
             packed.extractall(root, filter="data")
-
-
-def errors_of(path: Path) -> list[str]:
-    """The lines whose records say error or different."""
-    found = []
-    for line in read_list(path):
-        if line.record.exists():
-            made = json.loads(line.record.read_text(encoding="utf-8"))
-            if "error" in made or made["equality"]["equal"] is False:
-                found.append(f"{line.record.name}: {_words(made)}")
-    return found

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast, overload
 
 from .. import instance as files
+from ..check import problems
 from ..documents import (
     INSTANCE_FORMAT,
     SCHEDULE_FORMAT,
@@ -21,6 +22,7 @@ from ..documents import (
     Operator,
     Schedule,
     Tensor,
+    fault,
     fixed_bytes,
     without_nulls,
 )
@@ -31,6 +33,13 @@ FORMAT = SCHEDULE_FORMAT
 Verb = Literal["free", "offload", "fetch"]
 TRANSFERS: tuple[Literal["offload", "fetch"], ...] = ("offload", "fetch")
 MOVES: tuple[Verb, ...] = ("free", *TRANSFERS)
+
+
+# The type of a document, its format, and what to do about one that is wrong.
+_KINDS: dict[str, tuple[Any, str, str]] = {
+    "instance": (Instance, INSTANCE_FORMAT, "trace it again (bench instances validate FILE says all that is wrong)"),
+    "schedule": (Schedule, SCHEDULE_FORMAT, "make it again with bench solve"),
+}
 
 
 @dataclass(frozen=True)
@@ -108,30 +117,58 @@ def read_document(path: Path, what: Literal["plan"]) -> Mapping[str, Any]: ...
 
 
 def read_document(path: Path, what: str) -> Instance | Schedule | Mapping[str, Any]:
-    """One of our JSON files, not checked yet; errors name the file."""
+    """One of our JSON files; an instance or a schedule has the fields of its format. Errors name the file."""
     try:
-        return without_nulls(cast(Schedule, files.parsed(path)))
+        read = without_nulls(cast(Schedule, files.parsed(path)))
+        if what in _KINDS:
+            check_fields(read, what)
+        return read
+    except ProfilerError as error:
+        raise ProfilerError(f"{what} '{path}': {error}") from None
     except OSError as error:
         raise ProfilerError(f"cannot read {what} '{path}': {error.strerror}") from error
     except ValueError as error:
         raise ProfilerError(f"{what} '{path}' is no JSON file of ours: {error}") from error
 
 
+def check_fields(document: object, what: str) -> None:
+    """Refuses what is no instance or no schedule, or lacks a field of it."""
+    kind, expected, remedy = _KINDS[what]
+    read = document if isinstance(document, Mapping) else {}
+    if read.get("format") != expected or read.get("version") != VERSION:
+        raise ProfilerError(f"expected {'an' if what == 'instance' else 'a'} {what} file (format {expected}, version {VERSION})")
+    found = fault(document, kind)
+    if found:
+        raise ProfilerError(f"{found}: {remedy}")
+
+
 def plan(instance: Instance, schedule: Schedule) -> Plan:
-    """Resolves the steps; refuses what the instance lacks."""
+    """Resolves the steps; refuses what the instance lacks, and a schedule that takes more memory on it than it may."""
     instance, schedule = without_nulls(instance), without_nulls(schedule)
-    if instance.get("format") != INSTANCE_FORMAT or instance.get("version") != VERSION:
-        raise ProfilerError("expected an instance file (format remat-instance, version 1)")
-    if schedule.get("format") != FORMAT or schedule.get("version") != VERSION:
-        raise ProfilerError(f"expected a schedule file (format {FORMAT}, version {VERSION})")
-    if schedule.get("instance") != instance["name"]:
-        raise ProfilerError(f"the schedule is of instance '{schedule.get('instance')}', not of '{instance['name']}'")
+    check_fields(instance, "instance")
+    check_fields(schedule, "schedule")
+    if schedule["instance"] != instance["name"]:
+        raise ProfilerError(f"the schedule is of instance '{schedule['instance']}', not of '{instance['name']}'")
+    found = problems(instance)
+    if found:
+        raise ProfilerError(f"instance '{instance['name']}' is not sound: {found[0]}; trace it again")
     operators = {operator["id"]: operator for operator in instance["operators"]}
     tensors = {tensor["id"] for tensor in instance["tensors"]}
     steps = [_step(number, step, operators, tensors) for number, step in enumerate(schedule["steps"])]
     if any(step.verb in TRANSFERS for step in steps) and "transfer_rates" not in schedule:
         raise ProfilerError("the schedule has transfers, but no transfer_rates")
-    return Plan(instance, schedule, steps)
+    made = Plan(instance, schedule, steps)
+    _check_budget(made)
+    return made
+
+
+def _check_budget(made: Plan) -> None:
+    """A schedule of another batch size fits operators and tensors as well; what it takes gives it away."""
+    limit = made.schedule.get("budget_bytes", made.schedule.get("claimed_peak_bytes"))
+    peak = expectation(made).peak_bytes
+    if limit is not None and peak > limit:
+        raise ProfilerError(f"the schedule was made to take at most {limit} bytes, and takes {peak} on instance '{made.instance['name']}': "
+                            "the instance has changed since; solve it again (bench solve)")
 
 
 def _step(number: int, step: StepEntry, operators: dict[int, Operator], tensors: set[int]) -> Step:

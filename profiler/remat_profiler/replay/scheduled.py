@@ -37,8 +37,16 @@ class Scheduled(nn.Module):
         read = read_document(Path(instance), "instance") if isinstance(instance, (str, Path)) else instance
         steps = read_document(Path(schedule), "schedule") if isinstance(schedule, (str, Path)) else schedule
         self._plan = plan(read, steps)
-        self._trace = agreement.retrace(read, lambda: traceable_copy(module), example)
-        self._settings, trained = _settings(module), {name for name, p in module.named_parameters() if p.requires_grad}
+        traced: list[nn.Module] = []
+        self._settings = _settings(module)
+
+        def build() -> nn.Module:
+            traced.append(traceable_copy(module))
+            return traced[-1]
+
+        self._trace = agreement.retrace(read, build, example)
+        self._moving = set(_changed(self._settings, _settings(traced[-1])))  # by forward itself, as counters are
+        trained = {name for name, p in module.named_parameters() if p.requires_grad}
         # Parameters that are read and have no gradient in the schedule.
         self._frozen = {name for node, name in self._trace.capture.parameters.items() if node.users} - trained
         self._machine: Machine | None = None
@@ -58,6 +66,10 @@ class Scheduled(nn.Module):
         return _Iteration.apply(self._ready(), inputs, list(parameters), *parameters.values())
 
     def _check(self, inputs: tuple[torch.Tensor, ...]) -> None:
+        device = next(self.module.parameters()).device.type
+        if torch.is_autocast_enabled(device):
+            raise ProfilerError("Scheduled runs the operators that were traced, and autocast would change them: call it outside of it, "
+                                "or use autocast in the module's forward and trace it again")
         if len(inputs) != len(self._trace.capture.inputs):
             raise ProfilerError(f"the schedule is for {len(self._trace.capture.inputs)} inputs, not {len(inputs)}")
         for node, tensor in zip(self._trace.capture.inputs, inputs, strict=True):
@@ -66,13 +78,17 @@ class Scheduled(nn.Module):
                 name = self._trace.capture.inputs[node]
                 raise ProfilerError(f"{name}: the schedule is for {fake.dtype} of shape {list(fake.shape)}, "
                                     f"not {tensor.dtype} of {list(tensor.shape)}")
+            if not _laid_out_alike(tensor, fake):
+                raise ProfilerError(f"{self._trace.capture.inputs[node]}: the schedule is for strides {list(fake.stride())}, not "
+                                    f"{list(tensor.stride())}: call contiguous() on it (with the memory format that was traced), or "
+                                    "trace again with an Example of it")
             if tensor.requires_grad:
                 raise ProfilerError(f"{self._trace.capture.inputs[node]} requires a gradient, and a schedule has those of parameters only: "
                                     "detach() it")
 
     def _check_module(self, parameters: dict[str, nn.Parameter]) -> None:
         now = _settings(self.module)
-        changed = [name for name in now.keys() | self._settings.keys() if now.get(name) != self._settings.get(name)]
+        changed = [name for name in _changed(self._settings, now) if name not in self._moving]
         if changed:
             name = min(changed)
             raise ProfilerError(f"'{name}' of the module is {now.get(name)}, and was {self._settings.get(name)} when it was traced: "
@@ -122,12 +138,27 @@ class _Iteration(torch.autograd.Function):
         return None, None, None, *gradients
 
 
+def _laid_out_alike(tensor: torch.Tensor, fake: torch.Tensor) -> bool:
+    """Whether two tensors of one shape have the same strides; that of a single element does not count."""
+    return tensor.numel() == 0 or all(size == 1 or a == b for size, a, b in zip(tensor.shape, tensor.stride(), fake.stride()))
+
+
 def _settings(module: nn.Module) -> dict[str, object]:
-    """What a trace takes for constant: whether each module trains, and numbers and the like of torch's own modules (rates, strides)."""
+    """What a trace takes for constant: whether each module trains, its numbers, switches and words, and what torch's own have in tuples
+    (strides)."""
     return {
         f"{path}.{name}".lstrip("."): value for path, part in module.named_modules() for name, value in vars(part).items()
-        if name == "training" or type(part).__module__.startswith("torch.nn.") and isinstance(value, (bool, int, float, str, tuple))
+        if name not in _OF_HOOKS and isinstance(value, (*_PLAIN, tuple) if type(part).__module__.startswith("torch.nn.") else _PLAIN)
     }
+
+
+_PLAIN = (bool, int, float, str)
+_OF_HOOKS = {"_is_full_backward_hook"}
+
+
+def _changed(before: dict[str, object], now: dict[str, object]) -> list[str]:
+    """The names whose values are not the same; one that is no number is the same as itself."""
+    return [name for name in before.keys() | now.keys() if (a := before.get(name)) is not (b := now.get(name)) and a != b]
 
 
 def traceable_copy(module: nn.Module) -> nn.Module:

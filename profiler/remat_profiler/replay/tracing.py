@@ -18,7 +18,8 @@ def trace_module(module: nn.Module, batch: int, shape: tuple[int, ...], output: 
 
     `shape` is that of one sample; `device` as that of `remat-profiler trace` (measured on `cpu` or `cuda`, or
     modelled); `options` are further fields of `remat_profiler.job.Job` (`alternatives=True`, say). The module is traced
-    as it is, parts in `eval()` (a frozen batch norm) too. It returns logits, or has `takes_tokens = True` and reads
+    as it is, parts in `eval()` (a frozen batch norm) too. `name` is what the instance calls the network; the commands that run it
+    (`replay`) build it from there, so give them `python:MODULE:FUNCTION`. The module returns logits, or has `takes_tokens = True` and reads
     integers; the loss is their cross-entropy. With an `example` loss and inputs are the user's, and `batch` and `shape`
     only describe the first of them.
     """
