@@ -78,6 +78,11 @@ def is_random(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
+def keeps_its_place(node: fx.Node) -> bool:
+    """Whether it must run in the graph's order among others of which this is said: each would draw the numbers of another."""
+    return is_random(node) or not is_pure(node)
+
+
 def is_mutation(node: fx.Node) -> bool:
     """Whether it writes to an operand."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
@@ -172,8 +177,8 @@ class Joint:
         self.outputs = [node if isinstance(node, fx.Node) else None for node in outputs]
         self.mutations = [node for node in self.nodes if is_call(node) and is_mutation(node)]
         self._refuse()
-        self.forward_nodes = self._ancestors([*self.outputs[:forward_outputs], *self.mutations])
         self.late = self._descendants(self.tangents)
+        self.forward_nodes = self._ancestors([*self.outputs[:forward_outputs], *self.mutations, *self._drawn_early()])
         if self.late & self.forward_nodes:
             raise Refused("the backward pass writes to an input of the graph, which plans cannot order")
         self.mutated = {node.args[0] for node in self.mutations}
@@ -196,6 +201,14 @@ class Joint:
             if is_call(node) and isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _COLLECTIVES:
                 raise Refused(f"the graph communicates ({schema_name(node)}): a plan would repeat it on some ranks and not on others. "
                               "Fully sharded training (FSDP) and tensor parallelism are not supported; compile the blocks inside of it")
+
+    def _drawn_early(self) -> Iterator[fx.Node]:
+        """What draws in the forward pass, even if the backward pass alone reads it: later it would draw other numbers."""
+        live = self._ancestors(self.outputs)
+        for node in self.nodes:
+            early = node not in self.late and node.meta.get("partitioner_tag") != "is_backward"
+            if early and node in live and is_call(node) and not self._always_free(node) and keeps_its_place(node):
+                yield node
 
     def _ancestors(self, roots: Iterable[fx.Node | None]) -> set[fx.Node]:
         needed = {node for node in roots if node is not None}

@@ -39,7 +39,7 @@ _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 _CHANNELS_LAST_GAIN = 0.05
 # The part of a budget that is left to rests of blocks on a GPU.
 _RESTS = 0.01
-_FORMAT = 8
+_FORMAT = 9
 
 
 @dataclass(frozen=True)

@@ -345,6 +345,54 @@ def test_operators_of_the_user_are_not_repeated():
     assert not any("noise" in name for name in plan.again)
 
 
+class _Branches(nn.Module):
+    """Draws in another order than the one in which a schedule would like to run the branches."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.first, self.last, self.own = nn.ModuleList(nn.Linear(64, 512) for _ in range(4)), nn.Linear(512, 16), own
+
+    def forward(self, x):
+        p, q, r, s = (torch.tanh(layer(x)) for layer in self.first)
+        q, p, s, r = (t * noise(t.detach()) if self.own else F.dropout(t, 0.3) for t in (q, p, s, r))
+        return self.last(p) + self.last(q) * self.last(r) * self.last(s)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_plan_draws_random_numbers_in_the_order_of_the_network(own):
+    for budget in ("90%", "80%", "70%"):
+        torch._dynamo.reset()
+        check_bits(_Branches(own), (torch.randn(256, 64),), lambda y: y.square().mean(), budget=budget)
+
+
+class _DrawsForBackward(torch.autograd.Function):
+    """Rounds gradients at random, by numbers that it draws in the forward pass."""
+
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(torch.rand_like(x))
+        return x * 1
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * context.saved_tensors[0]
+
+
+class _Rounded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(5))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = F.dropout(_DrawsForBackward.apply(torch.tanh(layer(x))), 0.3)
+        return x
+
+
+def test_numbers_for_the_backward_pass_are_drawn_in_the_forward_pass():
+    check_bits(_Rounded(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="90%")
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
