@@ -74,8 +74,17 @@ def is_pure(node: fx.Node) -> bool:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether it moves a generator: a second run would draw other numbers."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    """Whether it moves a generator: a second run would draw other numbers. Attention does so for its dropout only."""
+    drawing = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return drawing and _dropped(node) != 0
+
+
+def _dropped(node: fx.Node) -> object:
+    """The share of weights that attention drops; None of what is no attention."""
+    for index, argument in enumerate(node.target._schema.arguments):
+        if argument.name == "dropout_p":
+            return node.args[index] if index < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+    return None
 
 
 def keeps_its_place(node: fx.Node) -> bool:

@@ -393,6 +393,26 @@ def test_numbers_for_the_backward_pass_are_drawn_in_the_forward_pass():
     check_bits(_Rounded(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="90%")
 
 
+class _Attending(nn.Module):
+    """Attention of one operator, with tanh between."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.layers, self.dropout = nn.ModuleList(nn.Linear(32, 96) for _ in range(5)), dropout
+
+    def forward(self, x):
+        for layer in self.layers:
+            q, k, v = layer(torch.tanh(x)).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+            x = x + F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout).transpose(1, 2).flatten(2)
+        return x
+
+
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_attention_without_dropout_runs_again(apply):
+    (plan,) = check_bits(_Attending(), (torch.randn(4, 32, 32),), lambda y: y.square().mean(), budget="70%", apply=apply)
+    assert any("attention" in name for name in plan.again), plan.again
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
