@@ -113,17 +113,11 @@ def _in_arena(partitioner: Partitioner, run: Callable[..., Any], inputs: Sequenc
     return partitioner.arena.within(run, backward=backward, outputs=0 if backward else partitioner.forward_outputs)
 
 
-def _planned(partitioner: Partitioner) -> bool:
-    """Whether the latest graph, which is compiled now, runs by a plan."""
-    return bool(partitioner.plans) and partitioner.plans[-1].status == "planned"
-
-
-def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
+def _inductor_settings(plan: GraphPlan | None, apply: str) -> dict[str, object]:
     """Inductor's, where they would undo a plan: steps get another order, by what inductor takes them to need; a freed buffer waits
     for a later one of its size, through steps in which a library takes scratch memory that inductor does not count; and on a CPU
     the weights of convolutions turn channels-last before the first operator, and those copies are saved for the backward pass
     (42 MB of 203 on a ResNet-18). On a GPU long rows are padded, and then a result is too large for its operand's place."""
-    plan = partitioner.plans[-1] if partitioner.plans else None
     if plan is None or plan.status == "stock":
         return {}
     found: dict[str, object] = {"layout_optimization": plan.channels_last} if plan.device == "cpu" else {}
@@ -131,7 +125,7 @@ def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
         found["comprehensive_padding"] = False
     if plan.status == "planned":
         found["allow_buffer_reuse"] = False
-        if partitioner.settings.apply == "schedule":
+        if apply == "schedule":
             found["reorder_for_peak_memory"] = False
     return found
 
@@ -160,12 +154,14 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
         def __reduce__(self) -> tuple[type[str], tuple[str]]:  # inductor pickles its configuration
             return str, (self.uuid(),)
 
-    def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
-        with fusing.by_the_plan(key) if _planned(partitioner) else nullcontext(), inductor_config.patch(_inductor_settings(partitioner)):
-            compiled = compile_fx_inner(*arguments, **keywords)
+    def inner(module: fx.GraphModule, inputs: Sequence[Any], **keywords: Any) -> Any:  # of one pass; the backward one comes later
+        plan = partitioner.plan_of(module)
+        by_the_plan = fusing.by_the_plan(key) if plan is not None and plan.status == "planned" else nullcontext()
+        with by_the_plan, inductor_config.patch(_inductor_settings(plan, partitioner.settings.apply)):
+            compiled = compile_fx_inner(module, inputs, **keywords)
         if keywords.get("is_inference"):
             return compiled
-        return _in_arena(partitioner, compiled, arguments[1], bool(keywords.get("is_backward")))
+        return _in_arena(partitioner, compiled, inputs, bool(keywords.get("is_backward")))
 
     def backend(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:
         with functorch_config.patch(enable_autograd_cache=False):

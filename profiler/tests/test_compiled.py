@@ -413,6 +413,42 @@ def test_attention_without_dropout_runs_again(apply):
     assert any("attention" in name for name in plan.again), plan.again
 
 
+class _TwoGraphs(nn.Module):
+    """The first one has a plan, and the second one, which is compiled before the first's backward pass, has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = mlp(depth=4)[0], nn.Linear(64, 2048)
+
+    def forward(self, x):
+        x = self.body(x)
+        torch._dynamo.graph_break()
+        return self.head(x[:2])
+
+
+def test_each_backward_pass_is_compiled_by_the_plan_of_its_forward_pass_and_evaluation_by_none(monkeypatch):
+    from torch._inductor import compile_fx, config
+
+    real, reused = compile_fx.compile_fx_inner, []
+
+    def noted(*arguments, **keywords):
+        kind = "evaluation" if keywords.get("is_inference") else "backward" if keywords.get("is_backward") else "forward"
+        reused.append((kind, config.allow_buffer_reuse))
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", noted)
+    net, x = _TwoGraphs(), torch.randn(256, 64)
+    step = rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)
+    with pytest.warns(PlanWarning, match="no plan for graph 2"):
+        iteration(net, (x,), lambda y: y.square().mean(), step)
+    assert [plan.status for plan in step._rematplan.plans] == ["planned", "stock"]
+    assert reused == [("forward", False), ("forward", True), ("backward", True), ("backward", False)]
+    with torch.no_grad():
+        rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)(x)
+        step(x)
+    assert {kind for kind, _ in reused[4:]} == {"evaluation"} and all(reuse for _, reuse in reused[4:])
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
