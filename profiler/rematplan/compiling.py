@@ -77,7 +77,8 @@ def compiled_by(target: Callable[..., Any], partitioner: Partitioner, backend: s
     chosen = _inductor(partitioner, options or {}) if backend == "inductor" else _eager(partitioner)
     compiled = torch.compile(target, backend=chosen, fullgraph=fullgraph, dynamic=dynamic)
     _KNOWN.append(weakref.ref(partitioner))
-    compiled._rematplan = partitioner  # type: ignore[attr-defined]
+    # A compiled module would pass it on to the user's, which others may compile, copy or save.
+    object.__setattr__(compiled, "_rematplan", partitioner)
     return compiled, partitioner
 
 

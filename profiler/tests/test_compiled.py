@@ -1,6 +1,7 @@
 """Compiled training with a plan comes to what plain training comes to, within the budget."""
 
 import copy
+import io
 import json
 import re
 import sys
@@ -14,6 +15,7 @@ from torch import nn
 
 import rematplan
 from rematplan import PlanError, PlanWarning, networks, planner
+from rematplan.compiling import plans_of
 from rematplan.graph import Joint
 from rematplan.room import Steps
 
@@ -447,6 +449,19 @@ def test_each_backward_pass_is_compiled_by_the_plan_of_its_forward_pass_and_eval
         rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)(x)
         step(x)
     assert {kind for kind, _ in reused[4:]} == {"evaluation"} and all(reuse for _, reuse in reused[4:])
+
+
+def test_a_module_that_is_compiled_twice_keeps_both_plans_and_can_be_copied_and_saved():
+    net, inputs, loss = mlp()
+    steps = [planned(net, budget=budget) for budget in ("90%", "80%")]
+    for step in steps:
+        torch._dynamo.reset()
+        iteration(net, inputs, loss, step)
+    assert "_rematplan" not in vars(net)
+    first, second = (plans_of(step) for step in steps)
+    assert len(first) == len(second) == 1 and first[0].budget_bytes > second[0].budget_bytes
+    copy.deepcopy(net)
+    torch.save(net, io.BytesIO())
 
 
 # Plans and refusals.
