@@ -187,5 +187,7 @@ def _eager(partitioner: Partitioner) -> Callable[..., Any]:
 
     chosen: Callable[..., Any] = aot_autograd(
         fw_compiler=partial(as_python, backward=False), bw_compiler=partial(as_python, backward=True),
-        inference_compiler=partial(as_python, backward=None), partition_fn=partitioner)
+        inference_compiler=partial(as_python, backward=None), partition_fn=partitioner,
+        # Or plans would not see the writes, and the backward pass would read what was written meanwhile.
+        keep_inference_input_mutations=True)
     return chosen

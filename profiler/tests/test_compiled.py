@@ -464,6 +464,31 @@ def test_a_module_that_is_compiled_twice_keeps_both_plans_and_can_be_copied_and_
     torch.save(net, io.BytesIO())
 
 
+class _Written(nn.Module):
+    """Reads a buffer and an input, and then writes to both."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(5))
+        self.register_buffer("scale", torch.ones(64))
+
+    def forward(self, x, state):
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) + self.scale + state
+        with torch.no_grad():
+            self.scale.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            state.mul_(0.5).add_(x.mean(0))
+        return x
+
+
+def test_inputs_and_buffers_may_be_read_and_then_written():
+    net, x, states = _Written(), torch.randn(256, 64), [torch.ones(64), torch.ones(64)]
+    step = planned(net, budget="80%")
+    expected, found = (iteration(net, (x, state), lambda y: y.square().mean(), call) for state, call in zip(states, (None, step)))
+    assert bit_equal(expected, found) == [] and torch.equal(*states)
+    assert step._rematplan.plans[0].status == "planned"
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
