@@ -12,9 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import rematplan
-from rematplan import PlanError, PlanWarning, networks, planner
+from rematplan import PlanError, PlanWarning, networks, partition, planner
 from rematplan.compiling import plans_of
 from rematplan.graph import Joint
 from rematplan.room import Steps
@@ -487,6 +488,42 @@ def test_inputs_and_buffers_may_be_read_and_then_written():
     expected, found = (iteration(net, (x, state), lambda y: y.square().mean(), call) for state, call in zip(states, (None, step)))
     assert bit_equal(expected, found) == [] and torch.equal(*states)
     assert step._rematplan.plans[0].status == "planned"
+
+
+class _Checkpointed(nn.Module):
+    """Blocks with dropout that recompute themselves."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 64), nn.GELU()) for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return x
+
+
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_plans_take_the_place_of_the_checkpoints_of_the_user(apply):
+    check_bits(_Checkpointed(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="85%", apply=apply)
+
+
+def test_the_stock_partitioner_knows_nothing_of_a_set_that_could_not_be_applied(monkeypatch):
+    real, tags = partition.min_cut_rematerialization_partition, []
+
+    def failing_once(module, *arguments, **keywords):
+        tags.append({node.meta["recompute"] for node in module.graph.nodes if "recompute" in node.meta})
+        if len(tags) == 1:
+            raise RuntimeError("no cut")
+        return real(module, *arguments, **keywords)
+
+    monkeypatch.setattr(partition, "min_cut_rematerialization_partition", failing_once)
+    net, inputs, loss = mlp()
+    with pytest.warns(PlanWarning, match="internal error, RuntimeError: no cut"):
+        found = iteration(net, inputs, loss, planned(net, apply="sets"))
+    assert bit_equal(iteration(net, inputs, loss), found) == []
+    assert tags[0] and not tags[1]
 
 
 # Plans and refusals.
