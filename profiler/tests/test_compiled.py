@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+import math
 import re
 import sys
 import warnings
@@ -18,6 +19,7 @@ import rematplan
 from rematplan import PlanError, PlanWarning, networks, partition, planner
 from rematplan.compiling import plans_of
 from rematplan.graph import Joint
+from rematplan.planning import difference_of
 from rematplan.room import Steps
 
 from .planning import bit_equal, iteration, mlp, residual, transformer, worst
@@ -610,6 +612,13 @@ def test_a_replay_leaves_module_gradients_and_random_numbers_as_they_were():
     assert plan.replay().difference == 0
     after = dict(net.named_buffers()) | {name: p.grad for name, p in net.named_parameters()}
     assert bit_equal(before, after) == [] and torch.equal(random, torch.get_rng_state())
+
+
+def test_a_gradient_that_is_no_number_is_a_difference():
+    plain, planned_ = ({"first": torch.ones(2), "second": torch.tensor([2.0, second])} for second in (2.0, float("nan")))
+    assert math.isnan(difference_of(plain, planned_)) and math.isnan(difference_of(planned_, plain))
+    assert difference_of(plain, {"first": torch.ones(2), "second": torch.ones(2)}) == 0.5
+    assert difference_of({}, {}) == 0
 
 
 class FullyShardedDataParallel(nn.Linear):
