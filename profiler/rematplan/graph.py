@@ -336,7 +336,10 @@ class Joint:
         reads = dict.fromkeys(leaf for operand in node.all_input_nodes for leaf in self.leaves(operand))
         makes = tuple((node, i) for i, tensor in enumerate(tensors_of(node)) if tensor is not None)
         known = is_pure(node) and (self.repeat_batch_norm or schema_name(node) != BATCH_NORM)
-        reads_mutated = any(leaf[0] in self.mutated for leaf in reads)
+        operands = node.all_input_nodes
+        if schema_name(node) == BATCH_NORM:  # which runs again without its running statistics
+            operands = [operand for operand in operands if operand not in node.args[3:5]]
+        reads_mutated = any(leaf[0] in self.mutated for operand in operands for leaf in self.leaves(operand))
         repeatable = node not in self.late and known and not is_random(node) and not reads_mutated
         return Unit(index, node, node in self.forward_nodes, tuple(reads), makes,
                     tuple(n for n in inlined if not self._always_free(n)), repeatable)
