@@ -7,13 +7,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.fx.graph import _BoxedCodeGen
+from torch.utils._pytree import tree_leaves
 
 from remat_profiler.allocator import is_planned_cuda
 
@@ -49,7 +50,7 @@ def compile(  # noqa: A001 - as in torch
     if arena:
         partitioner.arena = Arena(min(partitioner.settings.seconds, _PACKING_SECONDS), "cuda" if is_planned_cuda() else "cpu")
     compiled, _ = compiled_by(target, partitioner, backend, fullgraph=fullgraph, dynamic=dynamic, options=options)
-    return compiled
+    return _watched(compiled, partitioner)
 
 
 def settings(budget: str | int | Budget, cost: str, apply: str, seconds: float, backend: str) -> Settings:
@@ -77,9 +78,39 @@ def compiled_by(target: Callable[..., Any], partitioner: Partitioner, backend: s
     chosen = _inductor(partitioner, options or {}) if backend == "inductor" else _eager(partitioner)
     compiled = torch.compile(target, backend=chosen, fullgraph=fullgraph, dynamic=dynamic)
     _KNOWN.append(weakref.ref(partitioner))
-    # A compiled module would pass it on to the user's, which others may compile, copy or save.
-    object.__setattr__(compiled, "_rematplan", partitioner)
+    _put(compiled, "_rematplan", partitioner)
     return compiled, partitioner
+
+
+def _put(compiled: object, name: str, value: object) -> None:
+    """Sets an attribute. A compiled module alone would pass it on to the user's, which others may compile, copy or save."""
+    object.__setattr__(compiled, name, value)
+
+
+def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable[..., Any]:
+    """The same, which says so once if it gives results for training and the compiler captured no graph of them."""
+    run: Callable[..., Any] = compiled.forward if isinstance(compiled, nn.Module) else compiled
+    waiting = True
+
+    @wraps(run)
+    def watched(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal waiting
+        results = run(*arguments, **keywords)
+        if waiting and not torch.compiler.is_compiling() and (partitioner.plans or _may_train(results)):
+            waiting = False
+            if not partitioner.plans:
+                warnings.warn("nothing is planned, and the budget does not hold: the compiler captured no graph for training. "
+                              "TORCH_LOGS=graph_breaks says why", PlanWarning, stacklevel=2)
+        return results
+
+    if not isinstance(compiled, nn.Module):
+        return watched
+    _put(compiled, "forward", watched)
+    return compiled
+
+
+def _may_train(results: object) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(results))
 
 
 def plans_of(compiled: object | None) -> list[GraphPlan]:

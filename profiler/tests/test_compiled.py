@@ -588,6 +588,29 @@ def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compil
     assert "PyTorch's own partitioner" in rematplan.explain(step)
 
 
+class _Recurrent(nn.Module):
+    """The compiler does not look into an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.LSTM(8, 8)
+
+    def forward(self, x):
+        return self.net(x)[0]
+
+
+def test_where_nothing_is_captured_a_warning_says_once_that_nothing_is_planned():
+    net, x = _Recurrent(), torch.randn(4, 2, 8)
+    for target in (net, lambda x: net(x)):
+        step = planned(target)
+        with torch.no_grad():
+            step(x)
+        with pytest.warns(PlanWarning, match="nothing is planned.*captured no graph"):
+            step(x).sum().backward()
+        step(x).sum().backward()
+        assert plans_of(step) == []
+
+
 def test_without_the_planner_training_goes_on_and_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
     net, inputs, loss = mlp()
