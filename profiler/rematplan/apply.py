@@ -30,6 +30,8 @@ Order = Sequence[Sequence[int]]
 _REPEATED_OUTPUTS = 3
 # Where a node of a planned graph says at which step it is computed.
 _MARK = "rematplan"
+# Where PyTorch's partitioner looks what to do with a node.
+_TAG = "recompute"
 
 
 def step_of(node: fx.Node) -> tuple[Room, int] | None:
@@ -196,6 +198,21 @@ def scheduled(joint: Joint, before: Order, after: Order, room: Room) -> Graphs:
 
 def tagged(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room, stock: Callable[[], Graphs]) -> Graphs:
     """The two graphs of a set: what the plan keeps at the cut is saved, the rest of the forward pass runs again where it is read."""
+    untouched = [(node, node.target, node.meta.get(_TAG)) for node in joint.nodes]
+    _tag(joint, before, after, room)
+    try:
+        return stock()
+    except Exception:  # what comes next is PyTorch's partitioner without a plan
+        for node, target, tag in untouched:
+            node.target = target
+            node.meta.pop(_TAG, None)
+            if tag is not None:
+                node.meta[_TAG] = tag
+        raise
+
+
+def _tag(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room) -> None:
+    """Tells PyTorch's partitioner what the plan saves."""
     kept = {joint.units[index].node for index in kept_at_the_cut(joint, before, after)}
     steps: dict[fx.Node, int] = {}
     for step, index in enumerate((*before, None, *after)):
@@ -204,12 +221,13 @@ def tagged(joint: Joint, before: Sequence[int], after: Sequence[int], room: Room
             if joint.fuse and node.target is aten.cat.default and not may_be_early(node, step, joint, room, steps):
                 node.target = torch.ops.rematplan.joined.default
             steps[node] = step
-    for node in joint.forward_nodes:
-        if is_call(node) and not is_symbolic(node) and not is_mutation(node):
+    for node in joint.nodes:
+        # One of several outputs that the backward pass alone reads may have a tag of the user's checkpoints.
+        of_forward = node in joint.forward_nodes or node.target is operator.getitem and node.args[0] in joint.forward_nodes
+        if of_forward and is_call(node) and not is_symbolic(node) and not is_mutation(node):
             source = node.args[0] if node.target is operator.getitem else node
             saved = source in kept and not (is_view(node) and node.target is not operator.getitem)
-            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
-    return stock()
+            node.meta[_TAG] = CheckpointPolicy.MUST_SAVE if saved else CheckpointPolicy.MUST_RECOMPUTE
 
 
 def keep_what_is_overwritten(module: fx.GraphModule) -> None:
@@ -220,7 +238,7 @@ def keep_what_is_overwritten(module: fx.GraphModule) -> None:
             if is_view(node):
                 written.add(node)
             else:
-                node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+                node.meta[_TAG] = CheckpointPolicy.MUST_SAVE
 
 
 def kept_at_the_cut(joint: Joint, before: Sequence[int], after: Sequence[int]) -> set[int]:

@@ -29,7 +29,7 @@ from .compiling import arenas_of
 from .compiling import compile as compile_within
 from .errors import PlanError, PlanWarning
 from .networks import Network
-from .planning import executed, executed_time
+from .planning import difference_of, executed, executed_time
 
 SHARES = (80, 60, 50, 40, 30)
 STOCK = (0.7, 0.5, 0.3, 0.1)
@@ -182,8 +182,7 @@ class Bench:
             with self._as(row):
                 iteration = self._chosen(row, eager_peak)
                 found = self.gradients(iteration)
-                largest = max(g.abs().max().item() for g in self.expected.values()) or 1.0
-                row.difference = max((found[n] - g).abs().max().item() / largest for n, g in self.expected.items())
+                row.difference = difference_of(self.expected, found)
                 row.arena_bytes = self._settled(iteration) if method == "rematplan-arena" else 0
                 row.peak_bytes = executed(self.run(iteration), 1, self.drop).peak_bytes + self.fixed + row.arena_bytes
             self._time(row, iteration, rival_of(row, others) if row.ours else None)

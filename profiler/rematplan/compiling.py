@@ -7,13 +7,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.fx.graph import _BoxedCodeGen
+from torch.utils._pytree import tree_leaves
 
 from remat_profiler.allocator import is_planned_cuda
 
@@ -49,7 +50,7 @@ def compile(  # noqa: A001 - as in torch
     if arena:
         partitioner.arena = Arena(min(partitioner.settings.seconds, _PACKING_SECONDS), "cuda" if is_planned_cuda() else "cpu")
     compiled, _ = compiled_by(target, partitioner, backend, fullgraph=fullgraph, dynamic=dynamic, options=options)
-    return compiled
+    return _watched(compiled, partitioner)
 
 
 def settings(budget: str | int | Budget, cost: str, apply: str, seconds: float, backend: str) -> Settings:
@@ -77,8 +78,39 @@ def compiled_by(target: Callable[..., Any], partitioner: Partitioner, backend: s
     chosen = _inductor(partitioner, options or {}) if backend == "inductor" else _eager(partitioner)
     compiled = torch.compile(target, backend=chosen, fullgraph=fullgraph, dynamic=dynamic)
     _KNOWN.append(weakref.ref(partitioner))
-    compiled._rematplan = partitioner  # type: ignore[attr-defined]
+    _put(compiled, "_rematplan", partitioner)
     return compiled, partitioner
+
+
+def _put(compiled: object, name: str, value: object) -> None:
+    """Sets an attribute. A compiled module alone would pass it on to the user's, which others may compile, copy or save."""
+    object.__setattr__(compiled, name, value)
+
+
+def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable[..., Any]:
+    """The same, which says so once if it gives results for training and the compiler captured no graph of them."""
+    run: Callable[..., Any] = compiled.forward if isinstance(compiled, nn.Module) else compiled
+    waiting = True
+
+    @wraps(run)
+    def watched(*arguments: Any, **keywords: Any) -> Any:
+        nonlocal waiting
+        results = run(*arguments, **keywords)
+        if waiting and not torch.compiler.is_compiling() and (partitioner.plans or _may_train(results)):
+            waiting = False
+            if not partitioner.plans:
+                warnings.warn("nothing is planned, and the budget does not hold: the compiler captured no graph for training. "
+                              "TORCH_LOGS=graph_breaks says why", PlanWarning, stacklevel=2)
+        return results
+
+    if not isinstance(compiled, nn.Module):
+        return watched
+    _put(compiled, "forward", watched)
+    return compiled
+
+
+def _may_train(results: object) -> bool:
+    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(results))
 
 
 def plans_of(compiled: object | None) -> list[GraphPlan]:
@@ -113,17 +145,11 @@ def _in_arena(partitioner: Partitioner, run: Callable[..., Any], inputs: Sequenc
     return partitioner.arena.within(run, backward=backward, outputs=0 if backward else partitioner.forward_outputs)
 
 
-def _planned(partitioner: Partitioner) -> bool:
-    """Whether the latest graph, which is compiled now, runs by a plan."""
-    return bool(partitioner.plans) and partitioner.plans[-1].status == "planned"
-
-
-def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
+def _inductor_settings(plan: GraphPlan | None, apply: str) -> dict[str, object]:
     """Inductor's, where they would undo a plan: steps get another order, by what inductor takes them to need; a freed buffer waits
     for a later one of its size, through steps in which a library takes scratch memory that inductor does not count; and on a CPU
     the weights of convolutions turn channels-last before the first operator, and those copies are saved for the backward pass
     (42 MB of 203 on a ResNet-18). On a GPU long rows are padded, and then a result is too large for its operand's place."""
-    plan = partitioner.plans[-1] if partitioner.plans else None
     if plan is None or plan.status == "stock":
         return {}
     found: dict[str, object] = {"layout_optimization": plan.channels_last} if plan.device == "cpu" else {}
@@ -131,7 +157,7 @@ def _inductor_settings(partitioner: Partitioner) -> dict[str, object]:
         found["comprehensive_padding"] = False
     if plan.status == "planned":
         found["allow_buffer_reuse"] = False
-        if partitioner.settings.apply == "schedule":
+        if apply == "schedule":
             found["reorder_for_peak_memory"] = False
     return found
 
@@ -160,12 +186,14 @@ def _inductor(partitioner: Partitioner, options: dict[str, Any]) -> Callable[...
         def __reduce__(self) -> tuple[type[str], tuple[str]]:  # inductor pickles its configuration
             return str, (self.uuid(),)
 
-    def inner(*arguments: Any, **keywords: Any) -> Any:  # of either pass; the backward one may be compiled later
-        with fusing.by_the_plan(key) if _planned(partitioner) else nullcontext(), inductor_config.patch(_inductor_settings(partitioner)):
-            compiled = compile_fx_inner(*arguments, **keywords)
+    def inner(module: fx.GraphModule, inputs: Sequence[Any], **keywords: Any) -> Any:  # of one pass; the backward one comes later
+        plan = partitioner.plan_of(module)
+        by_the_plan = fusing.by_the_plan(key) if plan is not None and plan.status == "planned" else nullcontext()
+        with by_the_plan, inductor_config.patch(_inductor_settings(plan, partitioner.settings.apply)):
+            compiled = compile_fx_inner(module, inputs, **keywords)
         if keywords.get("is_inference"):
             return compiled
-        return _in_arena(partitioner, compiled, arguments[1], bool(keywords.get("is_backward")))
+        return _in_arena(partitioner, compiled, inputs, bool(keywords.get("is_backward")))
 
     def backend(module: fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Any:
         with functorch_config.patch(enable_autograd_cache=False):
@@ -190,5 +218,7 @@ def _eager(partitioner: Partitioner) -> Callable[..., Any]:
 
     chosen: Callable[..., Any] = aot_autograd(
         fw_compiler=partial(as_python, backward=False), bw_compiler=partial(as_python, backward=True),
-        inference_compiler=partial(as_python, backward=None), partition_fn=partitioner)
+        inference_compiler=partial(as_python, backward=None), partition_fn=partitioner,
+        # Or plans would not see the writes, and the backward pass would read what was written meanwhile.
+        keep_inference_input_mutations=True)
     return chosen

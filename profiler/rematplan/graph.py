@@ -74,8 +74,22 @@ def is_pure(node: fx.Node) -> bool:
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether it moves a generator: a second run would draw other numbers."""
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    """Whether it moves a generator: a second run would draw other numbers. Attention does so for its dropout only."""
+    drawing = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return drawing and _dropped(node) != 0
+
+
+def _dropped(node: fx.Node) -> object:
+    """The share of weights that attention drops; None of what is no attention."""
+    for index, argument in enumerate(node.target._schema.arguments):
+        if argument.name == "dropout_p":
+            return node.args[index] if index < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+    return None
+
+
+def keeps_its_place(node: fx.Node) -> bool:
+    """Whether it must run in the graph's order among others of which this is said: each would draw the numbers of another."""
+    return is_random(node) or not is_pure(node)
 
 
 def is_mutation(node: fx.Node) -> bool:
@@ -172,8 +186,8 @@ class Joint:
         self.outputs = [node if isinstance(node, fx.Node) else None for node in outputs]
         self.mutations = [node for node in self.nodes if is_call(node) and is_mutation(node)]
         self._refuse()
-        self.forward_nodes = self._ancestors([*self.outputs[:forward_outputs], *self.mutations])
         self.late = self._descendants(self.tangents)
+        self.forward_nodes = self._ancestors([*self.outputs[:forward_outputs], *self.mutations, *self._drawn_early()])
         if self.late & self.forward_nodes:
             raise Refused("the backward pass writes to an input of the graph, which plans cannot order")
         self.mutated = {node.args[0] for node in self.mutations}
@@ -196,6 +210,14 @@ class Joint:
             if is_call(node) and isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _COLLECTIVES:
                 raise Refused(f"the graph communicates ({schema_name(node)}): a plan would repeat it on some ranks and not on others. "
                               "Fully sharded training (FSDP) and tensor parallelism are not supported; compile the blocks inside of it")
+
+    def _drawn_early(self) -> Iterator[fx.Node]:
+        """What draws in the forward pass, even if the backward pass alone reads it: later it would draw other numbers."""
+        live = self._ancestors(self.outputs)
+        for node in self.nodes:
+            early = node not in self.late and node.meta.get("partitioner_tag") != "is_backward"
+            if early and node in live and is_call(node) and not self._always_free(node) and keeps_its_place(node):
+                yield node
 
     def _ancestors(self, roots: Iterable[fx.Node | None]) -> set[fx.Node]:
         needed = {node for node in roots if node is not None}
@@ -314,7 +336,10 @@ class Joint:
         reads = dict.fromkeys(leaf for operand in node.all_input_nodes for leaf in self.leaves(operand))
         makes = tuple((node, i) for i, tensor in enumerate(tensors_of(node)) if tensor is not None)
         known = is_pure(node) and (self.repeat_batch_norm or schema_name(node) != BATCH_NORM)
-        reads_mutated = any(leaf[0] in self.mutated for leaf in reads)
+        operands = node.all_input_nodes
+        if schema_name(node) == BATCH_NORM:  # which runs again without its running statistics
+            operands = [operand for operand in operands if operand not in node.args[3:5]]
+        reads_mutated = any(leaf[0] in self.mutated for operand in operands for leaf in self.leaves(operand))
         repeatable = node not in self.late and known and not is_random(node) and not reads_mutated
         return Unit(index, node, node in self.forward_nodes, tuple(reads), makes,
                     tuple(n for n in inlined if not self._always_free(n)), repeatable)

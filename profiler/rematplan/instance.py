@@ -6,6 +6,9 @@ method that knows nothing of passes keeps them apart. Parameters and buffers are
 resident, since the caller holds them. So do outputs, which are made once: freed and made again, they would still be there.
 (A batch norm, whose new statistics are outputs beside its result, may run again.) Tangents are freed after their last use, as
 compiled graphs free them.
+
+Operators that draw random numbers, or of which nothing is known, keep the order of the graph, or they would draw other numbers.
+So each of them makes a tensor of no bytes that the next one reads. The end of the forward pass is one of them.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from remat_profiler.documents import Operator as OperatorEntry
 from remat_profiler.documents import Tensor as TensorEntry
 
 from .costs import Costs, Workspaces, handed_out
-from .graph import Joint, Tensor, hint, schema_name, storage_bytes
+from .graph import Joint, Tensor, hint, keeps_its_place, schema_name, storage_bytes
 
 CUT = "end of the forward pass"
 
@@ -88,6 +91,7 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
                  unit.reads, unit.makes, again, costs.time(unit), workspaces.bytes(unit) if workspaces else 0)
     if ids.cut == len(joint.units):
         cut()
+    _chain(entries, operators, [ids.of(unit.index) for unit in joint.units if keeps_its_place(unit.node)], ids.cut)
     measured: Origin = {"kind": "measured", "samples": 1, "statistic": "peak"}
     if workspaces is None:
         measured = {"kind": "generated", "generator": "none are counted"}
@@ -102,6 +106,18 @@ def document(joint: Joint, costs: Costs, name: str, workspaces: Workspaces | Non
         "fixed_bytes": {"parameters": _static_bytes(joint.static), "workspace": always},
         "tensors": entries, "operators": operators, "order": [entry["id"] for entry in operators],
     }
+
+
+def _chain(tensors: list[TensorEntry], operators: list[OperatorEntry], placed: list[int], cut: int) -> None:
+    """Has each of these operators, with the cut among them, read a tensor of no bytes that the one before it makes."""
+    links = sorted({*placed, cut}) if placed else []
+    for earlier, later in zip(links, links[1:]):
+        number = len(tensors)
+        # No node has such a name.
+        tensors.append({"id": number, "name": f"order after {operators[earlier]['name']}", "bytes": 0,
+                        "kind": "activation" if earlier < cut else "gradient"})
+        operators[earlier]["outputs"] = [*operators[earlier]["outputs"], number]
+        operators[later]["inputs"] = [*operators[later]["inputs"], number]
 
 
 def layout_copies(joint: Joint) -> int:

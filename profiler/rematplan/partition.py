@@ -39,7 +39,9 @@ _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 _CHANNELS_LAST_GAIN = 0.05
 # The part of a budget that is left to rests of blocks on a GPU.
 _RESTS = 0.01
-_FORMAT = 8
+_FORMAT = 9
+# Where a graph says which plan it is of.
+_MARK = "rematplan"
 
 
 @dataclass(frozen=True)
@@ -158,11 +160,18 @@ class Partitioner:
         self.plans.append(plan)
         if self._observer is not None:
             self._observer(plan)
+        number = len(self.plans)
         if graphs is None:
-            warnings.warn(f"no plan for graph {len(self.plans)}, PyTorch's own partitioner takes it: {plan.reason}",
-                          PlanWarning, stacklevel=2)
-            return stock()
+            warnings.warn(f"no plan for graph {number}, PyTorch's own partitioner takes it: {plan.reason}", PlanWarning, stacklevel=2)
+            graphs = stock()
+        for graph in graphs:
+            graph.meta[_MARK] = number
         return graphs
+
+    def plan_of(self, graph: fx.GraphModule) -> GraphPlan | None:
+        """The plan of either pass, which may be compiled after other graphs have come; none of a graph that was not partitioned."""
+        number = graph.meta.get(_MARK)
+        return self.plans[number - 1] if number is not None else None
 
     def _planned(self, module: fx.GraphModule, static: Sequence[int], frame: tuple[int, int]) -> tuple[Joint, GraphPlan]:
         """The fastest plan, and the graph that it is of."""

@@ -6,8 +6,9 @@ import contextlib
 import gc
 import itertools
 import json
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,8 +128,8 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
                 torch.manual_seed(0)
                 step(run)()
                 gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
-        largest = max((g.abs().max().item() for g in gradients[0].values()), default=0.0) or 1.0
-        difference = max(((g - gradients[1][name]).abs().max().item() / largest for name, g in gradients[0].items()), default=0.0)
+        difference = difference_of(*gradients)
+
         def drop() -> None:
             model.zero_grad(set_to_none=True)
 
@@ -136,6 +137,17 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
             return executed(step(iteration), before=drop), executed(step(compiled), before=drop), difference
 
     return Plan(found, str(chosen.budget), replay)
+
+
+def difference_of(expected: Mapping[str, torch.Tensor], found: Mapping[str, torch.Tensor]) -> float:
+    """The largest difference of a gradient over the largest magnitude of all; no number where anything is none."""
+    largest = _greatest(gradient.abs() for gradient in expected.values()) or 1.0
+    return _greatest((gradient - found[name]).abs() for name, gradient in expected.items()) / largest
+
+
+def _greatest(tensors: Iterable[torch.Tensor]) -> float:
+    """Of all elements; Python's `max` would pass over a NaN that is not the first."""
+    return max((tensor.max().item() for tensor in tensors), key=lambda value: (math.isnan(value), value), default=0.0)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,9 @@
 """Compiled training with a plan comes to what plain training comes to, within the budget."""
 
 import copy
+import io
 import json
+import math
 import re
 import sys
 import warnings
@@ -11,10 +13,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import rematplan
-from rematplan import PlanError, PlanWarning, networks, planner
+from rematplan import PlanError, PlanWarning, networks, partition, planner
+from rematplan.compiling import plans_of
 from rematplan.graph import Joint
+from rematplan.planning import difference_of
 from rematplan.room import Steps
 
 from .planning import bit_equal, iteration, mlp, residual, transformer, worst
@@ -345,6 +350,184 @@ def test_operators_of_the_user_are_not_repeated():
     assert not any("noise" in name for name in plan.again)
 
 
+class _Branches(nn.Module):
+    """Draws in another order than the one in which a schedule would like to run the branches."""
+
+    def __init__(self, own):
+        super().__init__()
+        self.first, self.last, self.own = nn.ModuleList(nn.Linear(64, 512) for _ in range(4)), nn.Linear(512, 16), own
+
+    def forward(self, x):
+        p, q, r, s = (torch.tanh(layer(x)) for layer in self.first)
+        q, p, s, r = (t * noise(t.detach()) if self.own else F.dropout(t, 0.3) for t in (q, p, s, r))
+        return self.last(p) + self.last(q) * self.last(r) * self.last(s)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_plan_draws_random_numbers_in_the_order_of_the_network(own):
+    for budget in ("90%", "80%", "70%"):
+        torch._dynamo.reset()
+        check_bits(_Branches(own), (torch.randn(256, 64),), lambda y: y.square().mean(), budget=budget)
+
+
+class _DrawsForBackward(torch.autograd.Function):
+    """Rounds gradients at random, by numbers that it draws in the forward pass."""
+
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(torch.rand_like(x))
+        return x * 1
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient * context.saved_tensors[0]
+
+
+class _Rounded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(5))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = F.dropout(_DrawsForBackward.apply(torch.tanh(layer(x))), 0.3)
+        return x
+
+
+def test_numbers_for_the_backward_pass_are_drawn_in_the_forward_pass():
+    check_bits(_Rounded(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="90%")
+
+
+class _Attending(nn.Module):
+    """Attention of one operator, with tanh between."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.layers, self.dropout = nn.ModuleList(nn.Linear(32, 96) for _ in range(5)), dropout
+
+    def forward(self, x):
+        for layer in self.layers:
+            q, k, v = layer(torch.tanh(x)).unflatten(-1, (3, 2, 16)).permute(2, 0, 3, 1, 4)
+            x = x + F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout).transpose(1, 2).flatten(2)
+        return x
+
+
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_attention_without_dropout_runs_again(apply):
+    (plan,) = check_bits(_Attending(), (torch.randn(4, 32, 32),), lambda y: y.square().mean(), budget="70%", apply=apply)
+    assert any("attention" in name for name in plan.again), plan.again
+
+
+class _TwoGraphs(nn.Module):
+    """The first one has a plan, and the second one, which is compiled before the first's backward pass, has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = mlp(depth=4)[0], nn.Linear(64, 2048)
+
+    def forward(self, x):
+        x = self.body(x)
+        torch._dynamo.graph_break()
+        return self.head(x[:2])
+
+
+def test_each_backward_pass_is_compiled_by_the_plan_of_its_forward_pass_and_evaluation_by_none(monkeypatch):
+    from torch._inductor import compile_fx, config
+
+    real, reused = compile_fx.compile_fx_inner, []
+
+    def noted(*arguments, **keywords):
+        kind = "evaluation" if keywords.get("is_inference") else "backward" if keywords.get("is_backward") else "forward"
+        reused.append((kind, config.allow_buffer_reuse))
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", noted)
+    net, x = _TwoGraphs(), torch.randn(256, 64)
+    step = rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)
+    with pytest.warns(PlanWarning, match="no plan for graph 2"):
+        iteration(net, (x,), lambda y: y.square().mean(), step)
+    assert [plan.status for plan in step._rematplan.plans] == ["planned", "stock"]
+    assert reused == [("forward", False), ("forward", True), ("backward", True), ("backward", False)]
+    with torch.no_grad():
+        rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)(x)
+        step(x)
+    assert {kind for kind, _ in reused[4:]} == {"evaluation"} and all(reuse for _, reuse in reused[4:])
+
+
+def test_a_module_that_is_compiled_twice_keeps_both_plans_and_can_be_copied_and_saved():
+    net, inputs, loss = mlp()
+    steps = [planned(net, budget=budget) for budget in ("90%", "80%")]
+    for step in steps:
+        torch._dynamo.reset()
+        iteration(net, inputs, loss, step)
+    assert "_rematplan" not in vars(net)
+    first, second = (plans_of(step) for step in steps)
+    assert len(first) == len(second) == 1 and first[0].budget_bytes > second[0].budget_bytes
+    copy.deepcopy(net)
+    torch.save(net, io.BytesIO())
+
+
+class _Written(nn.Module):
+    """Reads a buffer and an input, and then writes to both."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(5))
+        self.register_buffer("scale", torch.ones(64))
+
+    def forward(self, x, state):
+        for layer in self.layers:
+            x = torch.tanh(layer(x)) + self.scale + state
+        with torch.no_grad():
+            self.scale.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            state.mul_(0.5).add_(x.mean(0))
+        return x
+
+
+def test_inputs_and_buffers_may_be_read_and_then_written():
+    net, x, states = _Written(), torch.randn(256, 64), [torch.ones(64), torch.ones(64)]
+    step = planned(net, budget="80%")
+    expected, found = (iteration(net, (x, state), lambda y: y.square().mean(), call) for state, call in zip(states, (None, step)))
+    assert bit_equal(expected, found) == [] and torch.equal(*states)
+    assert step._rematplan.plans[0].status == "planned"
+
+
+class _Checkpointed(nn.Module):
+    """Blocks with dropout that recompute themselves."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.3), nn.Linear(64, 64), nn.GELU()) for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False)
+        return x
+
+
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_plans_take_the_place_of_the_checkpoints_of_the_user(apply):
+    check_bits(_Checkpointed(), (torch.randn(256, 64),), lambda y: y.square().mean(), budget="85%", apply=apply)
+
+
+def test_the_stock_partitioner_knows_nothing_of_a_set_that_could_not_be_applied(monkeypatch):
+    real, tags = partition.min_cut_rematerialization_partition, []
+
+    def failing_once(module, *arguments, **keywords):
+        tags.append({node.meta["recompute"] for node in module.graph.nodes if "recompute" in node.meta})
+        if len(tags) == 1:
+            raise RuntimeError("no cut")
+        return real(module, *arguments, **keywords)
+
+    monkeypatch.setattr(partition, "min_cut_rematerialization_partition", failing_once)
+    net, inputs, loss = mlp()
+    with pytest.warns(PlanWarning, match="internal error, RuntimeError: no cut"):
+        found = iteration(net, inputs, loss, planned(net, apply="sets"))
+    assert bit_equal(iteration(net, inputs, loss), found) == []
+    assert tags[0] and not tags[1]
+
+
 # Plans and refusals.
 
 def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
@@ -405,6 +588,29 @@ def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compil
     assert "PyTorch's own partitioner" in rematplan.explain(step)
 
 
+class _Recurrent(nn.Module):
+    """The compiler does not look into an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.LSTM(8, 8)
+
+    def forward(self, x):
+        return self.net(x)[0]
+
+
+def test_where_nothing_is_captured_a_warning_says_once_that_nothing_is_planned():
+    net, x = _Recurrent(), torch.randn(4, 2, 8)
+    for target in (net, lambda x: net(x)):
+        step = planned(target)
+        with torch.no_grad():
+            step(x)
+        with pytest.warns(PlanWarning, match="nothing is planned.*captured no graph"):
+            step(x).sum().backward()
+        step(x).sum().backward()
+        assert plans_of(step) == []
+
+
 def test_without_the_planner_training_goes_on_and_says_why(monkeypatch, tmp_path):
     monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
     net, inputs, loss = mlp()
@@ -429,6 +635,13 @@ def test_a_replay_leaves_module_gradients_and_random_numbers_as_they_were():
     assert plan.replay().difference == 0
     after = dict(net.named_buffers()) | {name: p.grad for name, p in net.named_parameters()}
     assert bit_equal(before, after) == [] and torch.equal(random, torch.get_rng_state())
+
+
+def test_a_gradient_that_is_no_number_is_a_difference():
+    plain, planned_ = ({"first": torch.ones(2), "second": torch.tensor([2.0, second])} for second in (2.0, float("nan")))
+    assert math.isnan(difference_of(plain, planned_)) and math.isnan(difference_of(planned_, plain))
+    assert difference_of(plain, {"first": torch.ones(2), "second": torch.ones(2)}) == 0.5
+    assert difference_of({}, {}) == 0
 
 
 class FullyShardedDataParallel(nn.Linear):
