@@ -98,13 +98,19 @@ networks = [["net-b1", "net-b2"]]
 id = "store-all"
 "#;
 
-#[test]
-fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once() {
+/// A checkout with the suite, whose memory is three times store-all's peak at batch 1, and lines of published figures.
+fn with_suite(published: &str) -> Checkout {
     let (checkout, peak) = with_batches();
     let suite = SUITE.replace("MEMORY", &(3 * peak).to_string());
     std::fs::write(checkout.path("instances/suites/both.toml"), suite).unwrap();
-    let published = "paper,where,instance,method,quantity,printed\np,Table 1,net-*,checkmate-ilp,ratio,1.23\np,Table 2,net-*,store-all,batch,17\n";
+    let published = format!("paper,where,instance,method,quantity,printed\n{published}");
     std::fs::write(checkout.path("published.csv"), published).unwrap();
+    checkout
+}
+
+#[test]
+fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once() {
+    let checkout = with_suite("p,Table 1,net-*,checkmate-ilp,ratio,1.23\np,Table 2,net-*,store-all,batch,17\n");
     let first = checkout.ok("run --suite both --details").stdout;
     let table = checkout.ok("table results/both").stdout;
     let digest = checkout.ok("table results/both --show digest").stdout;
@@ -145,10 +151,7 @@ fn a_suite_shows_ratios_and_batches_beside_published_figures_and_searches_once()
 
 #[test]
 fn a_run_that_fails_does_not_end_a_search() {
-    let (checkout, peak) = with_batches();
-    std::fs::write(checkout.path("instances/suites/both.toml"), SUITE.replace("MEMORY", &(3 * peak).to_string()))
-        .unwrap();
-    std::fs::write(checkout.path("published.csv"), "paper,where,instance,method,quantity,printed\n").unwrap();
+    let checkout = with_suite("");
     let done = checkout.with_fault("store-all:abort", "run --suite both");
     assert_eq!(done.code, Some(1), "{}", done.stderr);
     assert!(done.last_error().contains("the search for store-all's largest batch of net-b1"), "{}", done.stderr);
@@ -160,10 +163,7 @@ fn a_run_that_fails_does_not_end_a_search() {
 
 #[test]
 fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
-    let (checkout, peak) = with_batches();
-    std::fs::write(checkout.path("instances/suites/both.toml"), SUITE.replace("MEMORY", &(3 * peak).to_string()))
-        .unwrap();
-    std::fs::write(checkout.path("published.csv"), "paper,where,instance,method,quantity,printed\n").unwrap();
+    let checkout = with_suite("");
     checkout.ok("run --suite both");
     let batches = checkout.path("results/both/max-batch.csv");
     let text = std::fs::read_to_string(&batches).unwrap();

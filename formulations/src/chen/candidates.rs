@@ -9,6 +9,7 @@ use remat_core::Instance;
 use remat_core::format::TensorKind;
 
 use crate::method::SkipReason;
+use crate::staged::graph::ascending;
 use crate::staged::joint::Joint;
 
 /// Which operators are candidates.
@@ -87,9 +88,7 @@ fn predecessors(joint: &Joint, forward: &[usize]) -> Vec<Vec<usize>> {
     let mut before = vec![Vec::new(); joint.len()];
     for &position in forward {
         let reads = joint.first(position).reads.iter();
-        before[position].extend(reads.map(|&value| joint.values[value].producer));
-        before[position].sort_unstable();
-        before[position].dedup();
+        before[position] = ascending(reads.map(|&value| joint.values[value].producer));
     }
     before
 }

@@ -108,6 +108,11 @@ impl Joint {
         self.operators[position].again.first()
     }
 
+    /// How an operator runs, again or not; as it does first where it has no other way.
+    pub fn way(&self, position: usize, is_again: bool) -> &Way {
+        self.again(position).filter(|_| is_again).unwrap_or_else(|| self.first(position))
+    }
+
     /// How an operator runs in a stage; none where it cannot.
     pub fn run(&self, stage: usize, position: usize) -> Option<&Way> {
         self.ways(stage, position).first()

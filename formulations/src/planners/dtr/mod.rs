@@ -141,8 +141,11 @@ pub fn program(instance: &Instance, joint: &Joint) -> Program {
         let mut reads: Vec<usize> = Vec::new();
         for way in [first].into_iter().chain(again) {
             let all = instance.operator(operator.id).implementations[way.implementation].reads.iter();
-            let made = all.filter_map(|read| tensor_of[read.index()]);
-            reads.extend(made.filter(|read| !reads.contains(read)).collect::<Vec<_>>());
+            for read in all.filter_map(|read| tensor_of[read.index()]) {
+                if !reads.contains(&read) {
+                    reads.push(read);
+                }
+            }
         }
         let bytes = operator.makes.iter().map(|&value| joint.values[value].bytes);
         let called = Call {
@@ -176,9 +179,7 @@ fn repeatable(joint: &Joint, call: usize) -> bool {
 fn computes(joint: &Joint, outcome: &Outcome) -> Vec<Compute> {
     let compute = |action: &Action| {
         let &Action::Run(call, first) = action else { return None };
-        let operator = &joint.operators[call];
-        let way = operator.again.first().filter(|_| !first).unwrap_or(&operator.first[0]);
-        Some((operator.id, way.implementation))
+        Some((joint.operators[call].id, joint.way(call, !first).implementation))
     };
     outcome.actions.iter().filter_map(compute).collect()
 }

@@ -136,10 +136,8 @@ impl<'a> Operators<'a> {
     fn computes(&self, sequence: &[usize]) -> Vec<remat_core::liveness::Compute> {
         let mut ran = vec![false; self.len()];
         let compute = |&at: &usize| {
-            let operator = &self.joint.operators[at];
             let again = std::mem::replace(&mut ran[at], true);
-            let run = operator.again.first().filter(|_| again).unwrap_or(&operator.first[0]);
-            (operator.id, run.implementation)
+            (self.joint.operators[at].id, self.joint.way(at, again).implementation)
         };
         sequence.iter().map(compute).collect()
     }

@@ -64,7 +64,7 @@ fn fill(graph: &Operators<'_>, sequence: &[usize], limit: u64) -> Vec<usize> {
         state.stay(operator);
         if !state.there[operator] {
             let described = &graph.joint.operators[operator];
-            let run = described.again.first().filter(|_| ran[operator]).unwrap_or(&described.first[0]);
+            let run = graph.joint.way(operator, ran[operator]);
             let bytes: u64 = described.makes.iter().map(|&value| graph.joint.values[value].bytes).sum();
             state.make_room(bytes.saturating_add(run.transient), limit);
             state.memory += if ran[operator] { state.passing(operator) } else { bytes };

@@ -228,8 +228,7 @@ impl<'a> Pass<'a> {
     }
 
     fn way(&self, item: &Item) -> &'a Way {
-        let operator = &self.joint.operators[item.operator];
-        operator.again.first().filter(|_| !item.first).unwrap_or(&operator.first[0])
+        self.joint.way(item.operator, !item.first)
     }
 
     fn transient(&self) -> u64 {
