@@ -1,7 +1,7 @@
 //! `bench fuzz`: differential fuzzing. Random instances with everything that the format knows; every method, with its
 //! defaults and another setting; answers held against the simulator, the oracle and each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -212,9 +212,7 @@ fn chosen(instance: &Instance, seed: u64) -> Vec<(&'static dyn Method, Parameter
         let draw = usize::try_from(seed).unwrap_or(usize::MAX).wrapping_add(at);
         chosen.extend(settings(*method, draw).into_iter().map(|parameters| (*method, parameters)));
     }
-    let mut classes: Vec<Class> = chosen.iter().map(|(method, parameters)| method.claim(parameters).class).collect();
-    classes.sort();
-    classes.dedup();
+    let classes: BTreeSet<Class> = chosen.iter().map(|(method, parameters)| method.claim(parameters).class).collect();
     for parameters in classes.iter().filter_map(oracle_of) {
         let known = chosen.iter().any(|(method, other)| method.id() == "oracle" && *other == parameters);
         chosen.extend(

@@ -7,6 +7,7 @@ use remat_core::instance::{Instance, OperatorId, TensorId};
 use remat_core::plan::Plan;
 
 use crate::method::SkipReason;
+use crate::staged::graph::ascending;
 use crate::store_all::out_of_place;
 
 /// Most forward operators: each has a set of others, a bit for each.
@@ -215,11 +216,7 @@ impl<'a> Builder<'a> {
             (Some(node), _) => vec![node],
             (None, true) => vec![forward.iter().copied().max().unwrap_or(self.graph.nodes.len() - 1)],
             (None, false) if forward.is_empty() => {
-                let mut after: Vec<_> =
-                    gradients.iter().flat_map(|&maker| self.graph.backward[maker].after.clone()).collect();
-                after.sort_unstable();
-                after.dedup();
-                after
+                ascending(gradients.iter().flat_map(|&maker| &self.graph.backward[maker].after).copied())
             }
             (None, false) => {
                 return Err(SkipReason(format!(
@@ -310,9 +307,7 @@ fn variants(plan: &Plan, id: OperatorId) -> Vec<usize> {
 fn node(instance: &Instance, plan: &Plan, id: OperatorId) -> Result<Node, SkipReason> {
     let operator = instance.operator(id);
     let variants = variants(plan, id);
-    let mut made: Vec<TensorId> = variants.iter().flat_map(|&v| operator.makes(v)).collect();
-    made.sort_unstable();
-    made.dedup();
+    let made = ascending(variants.iter().flat_map(|&v| operator.makes(v)));
     let transient: Vec<_> = made.into_iter().filter(|&t| !instance.is_result(t)).collect();
     let time = |v: usize| operator.implementations[v].time;
     let Some(again) = plan.saving_again[id.index()] else {

@@ -1,7 +1,7 @@
 //! Blocks of a joint graph that need not be a chain: forward operators in a row, each with the backward operators that go
 //! with it. Equal parts of a network are merged alike. Knows no method.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use remat_core::chain_view::{Boundary, StageOperators};
 use remat_core::{Instance, OperatorId, TensorId};
@@ -124,15 +124,13 @@ fn merge(instance: &Instance, anchors: &[usize], most_operators: usize, most_nod
         if operators > most_operators {
             return f64::INFINITY;
         }
-        let mut boundary: Vec<TensorId> =
-            at_position[first..last].iter().flatten().flat_map(|one| one.touches()).collect();
-        boundary.retain(|&id| {
+        let is_crossing = |&id: &TensorId| {
             let (least, most) = spans[id.index()];
             let by_forward = |maker| is_forward(instance, maker);
             (least < first || most >= last) && instance.tensor(id).producer.is_some_and(by_forward)
-        });
-        boundary.sort_unstable();
-        boundary.dedup();
+        };
+        let touched = at_position[first..last].iter().flatten().flat_map(|one| one.touches());
+        let boundary: BTreeSet<TensorId> = touched.filter(is_crossing).collect();
         boundary.iter().map(|&id| instance.tensor(id).bytes).sum::<u64>() as f64 * (operators as f64).sqrt()
     };
     let single = |(first, operators): (usize, &Vec<_>)| Merged { first, last: first + 1, operators: operators.len() };

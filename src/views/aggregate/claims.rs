@@ -1,6 +1,8 @@
 //! Claimed against simulated against executed, per method: how far a method's own model is from the
 //! simulator's, and the simulator's from the device.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Table;
@@ -18,9 +20,7 @@ fn present(rows: &[Value], executed: &[Execution]) -> Vec<Pair> {
         pair("claimed time", "claimed_time", "simulated_time"),
         pair("claimed peak", "claimed_peak", "simulated_peak"),
     ];
-    let mut devices: Vec<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
-    devices.sort_unstable();
-    devices.dedup();
+    let devices: BTreeSet<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
     for device in devices {
         for (name, said, found) in [
             ("simulated time", "simulated_time", "executed_time_ns"),

@@ -1,6 +1,8 @@
 //! Bars over all instances at one budget: what time a method takes beyond store-all's, and what memory of it, as in
 //! Figures 4, 10 and 11 of fastsa-2023 and Figure 4 of monet-iclr-2021.
 
+use std::collections::BTreeSet;
+
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
 use super::{Named, medians, set_apart, style};
@@ -49,9 +51,7 @@ pub fn figures(records: &[Record]) -> Vec<Named> {
     for (_, rows) in &mut all {
         rows.retain(|row| row.simulated_time.is_some() && !row.budget.is_empty());
     }
-    let mut budgets: Vec<&str> = all.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.budget.as_str())).collect();
-    budgets.sort_unstable();
-    budgets.dedup();
+    let budgets: BTreeSet<&str> = all.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.budget.as_str())).collect();
     let at = |budget| [Length::Overhead, Length::Memory].map(|length| figure(&all, budget, length));
     budgets.into_iter().flat_map(at).collect()
 }
@@ -64,9 +64,7 @@ fn figure(all: &OfInstances<'_>, budget: &str, length: Length) -> Named {
     let rows: Vec<&Record> = all.iter().flat_map(|(_, rows)| at_budget(rows, budget)).collect();
     let with_row = |name: &String| rows.iter().any(|row| row.instance == *name);
     let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).filter(with_row).collect();
-    let mut labels: Vec<(usize, String)> = rows.iter().map(|row| (rank(&row.method), series_label(row))).collect();
-    labels.sort();
-    labels.dedup();
+    let labels: BTreeSet<(usize, String)> = rows.iter().map(|row| (rank(&row.method), series_label(row))).collect();
     let width = 0.84 / labels.len().max(1) as f64;
     let mut series: Vec<Series> = Vec::new();
     for (order, label) in labels {

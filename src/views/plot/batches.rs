@@ -1,6 +1,8 @@
 //! Time of an iteration against the batch, one figure per network and memory, as in Figure 3 of
 //! kusumoto-neurips-2019: what store-all needs more memory for than there is goes on as a curve of its own.
 
+use std::collections::BTreeSet;
+
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
 use super::{Named, medians, points_of, set_apart, style};
@@ -37,10 +39,8 @@ fn network(instance: &str) -> &str {
 }
 
 fn of_network(network: &Network<'_>) -> Vec<Named> {
-    let mut budgets: Vec<(&str, u64)> =
+    let budgets: BTreeSet<(&str, u64)> =
         network.rows.iter().filter_map(|row| Some((row.budget.as_str(), row.budget_size?))).collect();
-    budgets.sort_unstable();
-    budgets.dedup();
     let several = budgets.len() > 1;
     budgets.into_iter().map(|budget| at_budget(network, budget, several)).collect()
 }

@@ -2,6 +2,7 @@
 //! figure per instance and device. Times are relative to store-all's, each to its own kind's: an instance whose
 //! times are modelled for another device has the right shape at most.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use remat_core::format::MemoryUnit;
@@ -22,9 +23,7 @@ use crate::harness::replay::Execution;
 /// The folder or a file cannot be written.
 pub fn write_all(records: &[Record], executed: &[Execution], folder: &Path) -> Result<usize, Failure> {
     let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
-    let mut devices: Vec<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
-    devices.sort_unstable();
-    devices.dedup();
+    let devices: BTreeSet<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
     let mut count = 0;
     for (name, rows) in by_instance(records) {
         for device in &devices {

@@ -1,5 +1,7 @@
 //! A log of DTR's authors as an instance.
 
+use std::collections::BTreeSet;
+
 use remat_core::format::{
     ImplementationDocument, InstanceDocument, OperatorDocument, Origin, Phase, Provenance, TensorDocument, TensorKind,
     Units,
@@ -37,9 +39,7 @@ pub fn instance_of(name: &str, text: &str, origin: &Origin) -> Result<InstanceDo
     for (at, (call, operator)) in program.calls.iter().zip(&log.operators).enumerate() {
         let Some(operator) = operator else { continue };
         let id = number(document.operators.len());
-        let mut inputs: Vec<usize> = call.reads.iter().flat_map(|&read| [of.first(read), read]).collect();
-        inputs.sort_unstable();
-        inputs.dedup();
+        let inputs: BTreeSet<usize> = call.reads.iter().flat_map(|&read| [of.first(read), read]).collect();
         let is_backward = log.backward_from.is_some_and(|from| at >= from);
         let phase = if is_backward { Phase::Backward } else { Phase::Forward };
         document.operators.push(OperatorDocument {
