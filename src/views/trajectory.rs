@@ -56,7 +56,7 @@ impl Trajectory {
         }
     }
 
-    /// When it was first proved that the best schedule takes at most such a share longer than any can.
+    /// When the gap between schedule and bound, (time - bound) / time, was first at most so much.
     pub fn seconds_to_gap(&self, gap: f64) -> Option<f64> {
         let mut moments: Vec<f64> = self.incumbents.iter().chain(&self.bounds).map(|&(at, _)| at).collect();
         moments.sort_by(f64::total_cmp);

@@ -41,21 +41,9 @@ pub fn primal_integral(incumbents: &[Step], best: u64, horizon: f64) -> f64 {
     begins.zip(ends).map(|((from, gap), to)| gap * (to.min(horizon) - from.min(horizon)).max(0.0)).sum()
 }
 
-/// The first moment at which the incumbent is at most `1 + gap` times the reference.
-pub fn time_to_gap(incumbents: &[Step], reference: u64, gap: f64) -> Option<f64> {
-    let close = |&&(_, time): &&Step| time as f64 <= reference as f64 * (1.0 + gap);
-    incumbents.iter().find(close).map(|step| step.0)
-}
-
-/// The first moment at which the incumbent is at most `1 + gap` times the bound proved by then.
-pub fn time_to_proof(incumbents: &[Step], bounds: &[Step], gap: f64) -> Option<f64> {
-    let moments = incumbents.iter().chain(bounds).map(|step| step.0);
-    let at = |steps: &[Step], moment: f64| steps.iter().take_while(|step| step.0 <= moment).last().map(|step| step.1);
-    let close = |&moment: &f64| match (at(incumbents, moment), at(bounds, moment)) {
-        (Some(time), Some(bound)) => time as f64 <= bound as f64 * (1.0 + gap),
-        _ => false,
-    };
-    moments.filter(close).min_by(f64::total_cmp)
+/// The first moment at which the incumbent's primal gap to a reference is at most so much.
+pub fn seconds_to_primal_gap(incumbents: &[Step], reference: u64, gap: f64) -> Option<f64> {
+    incumbents.iter().find(|step| primal_gap(Some(step.1), reference) <= gap).map(|step| step.0)
 }
 
 /// Dolan and Moré's performance profile: of the ratios to the best of each case (none: no schedule), the
@@ -117,14 +105,10 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_reached_against_the_best_or_against_the_proof() {
+    fn a_primal_gap_is_reached_by_the_first_schedule_so_close() {
         let incumbents = [(1.0, 120), (2.0, 104), (8.0, 101)];
-        let times = [0.05, 0.02, 0.01, 0.001].map(|gap| time_to_gap(&incumbents, 100, gap));
+        let times = [0.05, 0.02, 0.01, 0.001].map(|gap| seconds_to_primal_gap(&incumbents, 100, gap));
         assert_eq!(times, [Some(2.0), Some(8.0), Some(8.0), None]);
-        let bounds = [(0.5, 60), (5.0, 100)];
-        let times = [0.05, 0.01, 0.001].map(|gap| time_to_proof(&incumbents, &bounds, gap));
-        assert_eq!(times, [Some(5.0), Some(8.0), None]);
-        assert_eq!(time_to_proof(&incumbents, &[], 0.5), None);
     }
 
     #[test]

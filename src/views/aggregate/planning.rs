@@ -2,7 +2,7 @@
 
 use super::arena::Arena;
 use super::measures::{
-    SHIFT_SECONDS, mean, primal_gap, primal_integral, shifted_geometric_mean, time_to_gap, time_to_proof,
+    SHIFT_SECONDS, mean, primal_gap, primal_integral, seconds_to_primal_gap, shifted_geometric_mean,
 };
 use super::overview::Grouped;
 use super::{Table, number, seconds};
@@ -68,11 +68,10 @@ pub fn gaps(arena: &Arena) -> Table {
         };
         let to_best = |gap: f64| {
             let known = arena.known(at);
-            cell(known.filter_map(|(_, best, o)| time_to_gap(&o.trajectory.incumbents, best, gap)).collect())
+            cell(known.filter_map(|(_, best, o)| seconds_to_primal_gap(&o.trajectory.incumbents, best, gap)).collect())
         };
         let to_bound = |gap: f64| {
-            let known = arena.known(at).map(|(.., outcome)| &outcome.trajectory);
-            cell(known.filter_map(|t| time_to_proof(&t.incumbents, &t.bounds, gap)).collect())
+            cell(arena.known(at).filter_map(|(.., outcome)| outcome.trajectory.seconds_to_gap(gap)).collect())
         };
         let cells = std::iter::once(cases.to_string()).chain(GAPS.map(to_best)).chain(GAPS.map(to_bound));
         grid.contestant(contestant, cells.collect::<Vec<_>>());
@@ -80,9 +79,9 @@ pub fn gaps(arena: &Arena) -> Table {
     Table {
         title: "Planning time to a gap",
         caption: format!(
-            "Shifted geometric mean (shift {SHIFT_SECONDS} s) of the seconds of planning until the schedule is within so much of \
-             the virtual best's time, or of the bound that the method itself has proved, over the cases at which it comes to \
-             that (their number in brackets, of those in column cases)."
+            "Shifted geometric mean (shift {SHIFT_SECONDS} s) of the seconds of planning until at most so much of the schedule's \
+             time is beyond the virtual best's, or beyond the bound that the method itself has proved, over the cases at which it \
+             comes to that (their number in brackets, of those in column cases)."
         ),
         grid: grid.finish(),
     }

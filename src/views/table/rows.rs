@@ -4,14 +4,13 @@ use crate::ground::grid::Grid;
 use crate::harness::plans::Planned;
 use crate::harness::records::Record;
 use crate::harness::records::select::label;
-use crate::views::aggregate::measures::time_to_proof;
 use crate::views::aggregate::{Table, seconds};
 use crate::views::published::Published;
 use crate::views::trajectory::Trajectory;
 
 const CAPTION: &str = "Overhead, peak and bound in % of store-all's (overhead and bound: what lies above). gap: between schedule and \
 proved bound, in % of the schedule. first s, best s: seconds of planning until the first and the best schedule; 5 % s, 2 % s: until \
-the schedule was at most so much above the bound; -: never. arena: height in the unit of memory of the plan that bench allocate \
+the gap was at most so much; -: never. arena: height in the unit of memory of the plan that bench allocate \
 --results made, fixed bytes not counted; above peak: those and the arena, in % above the simulated peak; -: no plan. published: figures of papers on the same instance, method and budget.";
 
 /// The table; trajectories in the order of the records.
@@ -41,7 +40,7 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
         let gap = row.simulated_time.zip(row.lower_bound).filter(|(time, _)| *time > 0);
         let gap = gap.map(|(time, bound)| 100.0 * (time as f64 - bound as f64) / time as f64);
         let at = |step: Option<&(f64, u64)>| seconds(step.map(|step| step.0));
-        let proved = |share| seconds(time_to_proof(&trajectory.incumbents, &trajectory.bounds, share));
+        let proved = |share| seconds(trajectory.seconds_to_gap(share));
         let plan = plans.iter().find(|plan| plan.is_of(row));
         grid.row([
             row.instance.clone(),
