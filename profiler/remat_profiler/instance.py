@@ -17,6 +17,7 @@ from typing import cast
 import torch
 from torch import fx
 
+from . import whole
 from .aliasing import Value, bound_arguments, is_view
 from .costs import Cost, CostSource
 from .documents import INSTANCE_FORMAT, VERSION, Implementation, Instance, Tensor, TensorKind, without_nulls
@@ -196,7 +197,7 @@ def check_output(path: Path) -> None:
 
 
 def write(instance: Instance, path: Path) -> int:
-    """Writes the file, compressed as its suffix says, by way of a temporary one; returns its size."""
+    """Writes the file, compressed as its suffix says; returns its size."""
     text = _text(instance).encode()
     if path.name.endswith(".gz"):
         text = gzip.compress(text, 9, mtime=0)
@@ -204,13 +205,7 @@ def write(instance: Instance, path: Path) -> int:
         import zstandard
 
         text = zstandard.ZstdCompressor(level=19).compress(text)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_bytes(text)
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise ProfilerError(f"cannot write '{path}': {error.strerror}") from error
+    whole.write(path, text)
     return len(text)
 
 

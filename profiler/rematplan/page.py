@@ -28,7 +28,7 @@ from pathlib import Path
 
 import torch
 
-from remat_profiler import turns
+from remat_profiler import turns, whole
 from remat_profiler.allocator import plan_cuda
 
 from .compared import Bench, Conditions, Row, methods, rival_of
@@ -54,12 +54,7 @@ def read(path: Path) -> list[Row]:
 
 def write(path: Path, rows: Sequence[Row]) -> None:
     """All of them, whole or not at all."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
-    partial.replace(path)
+    whole.write_table(path, [field.name for field in fields(Row)], (asdict(row) for row in rows))
 
 
 # The page.

@@ -19,7 +19,6 @@ from torch import nn
 
 from remat_profiler.allocator import cuda_level
 from remat_profiler.costs.measure import allocations
-from remat_profiler.documents import lasting
 
 from .arena import words as arena_words
 from .budget import Budget
@@ -27,6 +26,7 @@ from .compiling import arenas_of, compiled_by, plans_of, refuse, settings
 from .errors import PlanError
 from .instance import CUT
 from .partition import GraphPlan, Partitioner
+from .room import Steps
 
 Loss = Callable[[Any], torch.Tensor]
 _WARM_UP, _SAMPLES = 2, 7
@@ -63,8 +63,8 @@ class Plan:
         """The schedule with its frees, as FORMAT.md describes it."""
         assert self.graph.instance is not None
         steps: list[dict[str, int]] = []
-        for operator, frees in _steps(self.graph):
-            steps += [{"compute": operator}, *({"free": tensor} for tensor in frees)]
+        for operator, leaving in zip(self.graph.operators, Steps(self.graph.instance, self.graph.operators).leaves_at, strict=True):
+            steps += [{"compute": operator}, *({"free": tensor} for tensor in leaving)]
         return {"format": "remat-schedule", "version": 1, "instance": self.graph.instance["name"], "method": "auto",
                 "budget_bytes": self.graph.budget_bytes, "steps": steps}
 
@@ -251,36 +251,6 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:.2f} MB"
 
 
-def _steps(plan: GraphPlan, order: list[int] | None = None) -> list[tuple[int, list[int]]]:
-    """Operators in order, each with the tensors that go after it: a copy goes after its last reader."""
-    assert plan.instance is not None
-    operators = {entry["id"]: entry for entry in plan.instance["operators"]}
-    order = plan.operators if order is None else order
-    kept, steps = lasting(plan.instance), []
-    wanted = set(kept)
-    for operator in reversed(order):
-        entry = operators[operator]
-        touched = {*entry["inputs"], *entry["outputs"]}
-        steps.append((operator, sorted(touched - wanted)))
-        wanted |= touched
-        wanted -= set(entry["outputs"]) - set(entry["inputs"]) - kept
-    return steps[::-1]
-
-
-def _timeline(plan: GraphPlan, order: list[int]) -> list[int]:
-    assert plan.instance is not None
-    size = {t["id"]: t["bytes"] for t in plan.instance["tensors"]}
-    entries = {entry["id"]: entry for entry in plan.instance["operators"]}
-    resident = {t["id"] for t in plan.instance["tensors"] if t["kind"] == "input"}
-    found = []
-    for operator, frees in _steps(plan, order):
-        resident |= set(entries[operator]["outputs"])
-        scratch = entries[operator]["implementations"][0]["workspace_bytes"]
-        found.append(plan.fixed_bytes + scratch + sum(size[t] for t in resident))
-        resident -= set(frees)
-    return found
-
-
 def _drawing(plan: GraphPlan, budget: str) -> str:
     """Time runs to the right, by the model; the backward pass begins at the dashed line."""
     assert plan.instance is not None
@@ -295,7 +265,7 @@ def _drawing(plan: GraphPlan, budget: str) -> str:
     parts = []
     for colour, order in orders.items():
         at, points = 0, []
-        for operator, memory in zip(order, _timeline(plan, order), strict=True):
+        for operator, memory in zip(order, Steps(plan.instance, order).memory, strict=True):
             if operator == cut and colour != "#999999":
                 parts.append(f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{top}" y2="{y(0):.1f}" stroke="{colour}" '
                              'stroke-dasharray="2 3"/>')

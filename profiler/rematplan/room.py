@@ -17,14 +17,14 @@ from .errors import PlanError
 
 class Steps:
     """A schedule, where a copy of a tensor goes after its last reader before the next copy. Memory in bytes, with all that is
-    always there; time in the instance's unit."""
+    always there; time in the instance's unit. `leaves_at` says by step which tensors go after it."""
 
     def __init__(self, instance: Instance, order: Sequence[int]) -> None:
         operators = {entry["id"]: entry for entry in instance["operators"]}
         self.size = {entry["id"]: entry["bytes"] for entry in instance["tensors"]}
         self.reads = [operators[operator]["inputs"] for operator in order]
         self.makes = [operators[operator]["outputs"] for operator in order]
-        self._leaves_at = self._leaving(lasting(instance))
+        self.leaves_at = self._leaving(lasting(instance))
         resident = {entry["id"] for entry in instance["tensors"] if entry["kind"] == "input"}
         self.time, self.memory = 0, list[int]()
         # Of each tensor the steps at which a copy comes, and the last ones at which it is there.
@@ -43,18 +43,18 @@ class Steps:
             done = entry["implementations"][0]
             self.time += done["time"]
             self.memory.append(memory + done["workspace_bytes"])
-            for tensor in self._leaves_at[step]:
+            for tensor in self.leaves_at[step]:
                 if tensor in resident:
                     resident.discard(tensor)
                     memory -= self.size[tensor]
                     self._goes[tensor][-1] = step
 
-    def _leaving(self, kept: Collection[int]) -> list[list[int]]:
-        """What nobody reads after a step, before it is made again."""
+    def _leaving(self, kept: set[int]) -> list[list[int]]:
+        """By step, what nobody reads after it before it is made again."""
         wanted, leaving = set[int](), [list[int]() for _ in self.reads]
         for step in range(len(self.reads) - 1, -1, -1):
             touched = {*self.reads[step], *self.makes[step]}
-            leaving[step] = [tensor for tensor in touched if tensor not in wanted and tensor not in kept]
+            leaving[step] = sorted(touched - wanted - kept)
             wanted |= touched
             wanted -= set(self.makes[step]) - set(self.reads[step])
         return leaving

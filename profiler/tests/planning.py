@@ -6,6 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import rematplan
+
+SECONDS = 2
+
 
 def mlp(width=64, depth=8, batch=256):
     net = nn.Sequential(*[part for _ in range(depth) for part in (nn.Linear(width, width), nn.GELU())])
@@ -99,3 +103,35 @@ def bit_equal(expected, found):
     """Names of what differs at all."""
     assert expected.keys() == found.keys()
     return [name for name in expected if not torch.equal(expected[name], found[name])]
+
+
+class Average(nn.Module):
+    """Scales by a buffer, a copy of which the backward pass reads, and then writes to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest = nn.Linear(64, 64), mlp(depth=4)[0]
+        self.register_buffer("scale", torch.full((64,), 1.5))
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x)) * self.scale.clone()
+        with torch.no_grad():
+            self.scale.mul_(0.5).add_(h.mean(0))
+        return self.rest(h)
+
+
+def planned(net, **options):
+    """Uncompiled unless said otherwise, by counted costs: the same plan on every machine."""
+    return rematplan.compile(net, **{"budget": "70%", "backend": "eager", "cost": "flops", "seconds": SECONDS} | options)
+
+
+def check_bits(net, inputs, loss, call=None, **options):
+    """Bit-equal to plain training, with something run again; gives the plans back."""
+    step = planned(net, **options)
+    expected = iteration(net, inputs, loss, None if call is None else call(net))
+    found = iteration(net, inputs, loss, step if call is None else call(step))
+    assert bit_equal(expected, found) == []
+    plans = step._rematplan.plans
+    assert any(plan.status == "planned" and plan.runs_again for plan in plans), [p.reason or p.status for p in plans]
+    assert all(plan.peak_bytes <= plan.budget_bytes for plan in plans)
+    return plans

@@ -8,13 +8,13 @@ input and output gradient exchanged. A one-dimensional one is two-dimensional wi
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from .. import whole
 from ..documents import Operator
 from ..errors import ProfilerError
 
@@ -185,9 +185,4 @@ def read_list(path: Path) -> list[Convolution]:
 
 def write_list(convolutions: Iterable[Convolution], path: Path) -> None:
     """A list that needs neither the instances nor zstandard to be read."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(convolution.cells() for convolution in convolutions)
-    os.replace(partial, path)
+    whole.write_table(path, FIELDS, (convolution.cells() for convolution in convolutions))

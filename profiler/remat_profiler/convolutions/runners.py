@@ -8,13 +8,13 @@ after it (`DeviceLost`) leaves a runner as an exception.
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
+from ..costs.measure import duration
 from ..errors import ProfilerError
 from . import cudnn
 from .problem import BACKWARD_DATA, FORWARD, Convolution
@@ -68,7 +68,7 @@ class Prepared(Protocol):
 
 
 class Clock:
-    """Times calls on a device: with events on CUDA, with the wall clock elsewhere."""
+    """Times calls on a device, the more often the shorter they are."""
 
     def __init__(self, device: torch.device, repeats: int) -> None:
         self.device, self.repeats = device, repeats
@@ -77,24 +77,11 @@ class Clock:
         """Nanoseconds of repeated runs, after a warm-up."""
         for _ in range(WARM_UP - 1):
             call()
-        first = self._once(call)
+        first = duration(call, self.device)
         if first > SINGLE_SECONDS * 1e9:
             return [first]
         runs = max(MINIMUM_RUNS, min(self.repeats, int(SAMPLE_SECONDS * 1e9 / max(first, 1.0))))
-        return [self._once(call) for _ in range(min(runs, self.repeats))]
-
-    def _once(self, call: Callable[[], object]) -> float:
-        if self.device.type != "cuda":
-            started = time.perf_counter_ns()
-            call()
-            return float(time.perf_counter_ns() - started)
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end) * 1e6
+        return [duration(call, self.device) for _ in range(min(runs, self.repeats))]
 
 
 def summary(samples: list[float]) -> tuple[int, int, int]:

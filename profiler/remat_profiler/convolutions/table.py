@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import whole
 from ..errors import ProfilerError
 from . import problem
 from .problem import Convolution
@@ -111,13 +112,8 @@ def read(path: Path) -> list[Row]:
 
 
 def write(rows: Iterable[Row], path: Path) -> None:
-    """A whole table at once, by way of a temporary file."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(row.cells() for row in rows)
-    os.replace(partial, path)
+    """A whole table at once."""
+    whole.write_table(path, COLUMNS, (row.cells() for row in rows))
 
 
 class Appender:

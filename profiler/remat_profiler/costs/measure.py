@@ -90,22 +90,12 @@ class Measured:
             call = bind()
             for _ in range(WARM_UP):
                 call()
-            timer = self._time_cuda if self.device.type == "cuda" else _time_cpu
-            samples = sorted(timer(call) for _ in range(self.repeats))
+            samples = sorted(duration(call, self.device) for _ in range(self.repeats))
             workspace = workspace_of(call, self.device)
         return Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
 
     def _precision(self) -> contextlib.AbstractContextManager[None]:
         return _without_tf32() if self.device.type == "cuda" else contextlib.nullcontext()
-
-    def _time_cuda(self, call: Callable[[], object]) -> float:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        start.record()
-        call()
-        end.record()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end) * 1e6
 
 
 @contextlib.contextmanager
@@ -178,13 +168,22 @@ def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:
     return highest, now
 
 
-def _time_cpu(call: Callable[[], object]) -> float:
-    started = time.perf_counter_ns()
+def duration(call: Callable[[], object], device: torch.device) -> int:
+    """Nanoseconds of one call: by events on CUDA, by the wall clock elsewhere."""
+    if device.type != "cuda":
+        started = time.perf_counter_ns()
+        call()
+        return time.perf_counter_ns() - started
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
     call()
-    return float(time.perf_counter_ns() - started)
+    end.record()
+    torch.cuda.synchronize()
+    return round(start.elapsed_time(end) * 1e6)
 
 
-def interquartile_range(samples: list[float]) -> float:
+def interquartile_range(samples: Sequence[float]) -> float:
     """Of sorted samples; 0 of one."""
     if len(samples) < 2:
         return 0.0

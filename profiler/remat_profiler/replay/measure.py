@@ -10,14 +10,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from ..allocator import is_planned_cuda
-from ..costs.measure import allocations, interquartile_range
+from ..costs.measure import allocations, duration, interquartile_range
 from ..errors import ProfilerError
 
 WARM_UP = 2
@@ -96,25 +95,8 @@ def in_turn(iterations: list[Iteration], device: torch.device, repeats: int) -> 
     for iteration in iterations:
         for _ in range(WARM_UP):
             iteration()
-    timer = _time_cuda if device.type == "cuda" else _time_cpu
-    samples = [[timer(iteration) for iteration in iterations] for _ in range(repeats)]
+    samples = [[duration(iteration, device) for iteration in iterations] for _ in range(repeats)]
     return [Times(list(of_one)) for of_one in zip(*samples)]
-
-
-def _time_cuda(iteration: Iteration) -> int:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    start.record()
-    iteration()
-    end.record()
-    torch.cuda.synchronize()
-    return round(start.elapsed_time(end) * 1e6)
-
-
-def _time_cpu(iteration: Iteration) -> int:
-    started = time.perf_counter_ns()
-    iteration()
-    return time.perf_counter_ns() - started
 
 
 def peaks(iteration: Iteration, device: torch.device, resident: int, in_arena: bool = False) -> Peaks:

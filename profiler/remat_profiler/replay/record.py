@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from .. import whole
 from ..costs.measure import device_of
 from ..documents import Instance, Record, Schedule
 from ..errors import ProfilerError
@@ -107,11 +108,5 @@ def check_output(path: Path) -> None:
 
 
 def write(record: Record, path: Path) -> None:
-    """By way of a temporary file."""
-    partial = path.with_name(path.name + ".partial")
-    try:
-        partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise ProfilerError(f"cannot write '{path}': {error.strerror}") from error
+    """As JSON."""
+    whole.write(path, json.dumps(record, indent=1) + "\n")

@@ -1,0 +1,111 @@
+"""Networks that are captured in several graphs, and modules compiled more than once: a plan for each."""
+
+import copy
+import io
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import rematplan
+from rematplan import PlanWarning
+from rematplan.compiling import plans_of
+
+from .planning import SECONDS, bit_equal, check_bits, iteration, mlp, planned, transformer
+
+pytestmark = pytest.mark.usefixtures("planner")
+
+
+def test_every_graph_of_a_broken_network_has_a_plan():
+    plans = check_bits(*transformer(breaks=True, layers=5), budget="80%")
+    assert len(plans) == 2 and all(plan.status != "stock" for plan in plans)
+
+
+def test_several_graphs_share_a_budget_in_bytes_and_say_so():
+    net, inputs, loss = transformer(breaks=True, layers=5)
+    step = planned(net, budget="500MB")
+    with pytest.warns(PlanWarning, match="several graphs: .* bytes are left for this one"):
+        found = iteration(net, inputs, loss, step)
+    assert bit_equal(iteration(net, inputs, loss), found) == []
+    first, second = step._rematplan.plans
+    assert second.budget_bytes == 500_000_000 - first.saved_bytes - first.fixed_bytes
+
+
+def test_a_plan_that_is_made_meanwhile_or_a_compiler_that_forgets_takes_nothing_of_a_budget_in_bytes():
+    net, inputs, loss = mlp()
+    step = planned(net, budget="1000KB")
+    iteration(net, inputs, loss, step)
+    rematplan.plan(net, (torch.randn(128, 64),), loss=loss, budget="90%", cost="flops", seconds=SECONDS, backend="eager")
+    iteration(net, inputs, loss, step)
+    assert len(step._rematplan.plans) == 1, "what was compiled is still there"
+    torch._dynamo.reset()
+    iteration(net, inputs, loss, step)
+    assert [plan.budget_bytes for plan in step._rematplan.plans] == [1_000_000, 1_000_000]
+
+
+class _TwoGraphs(nn.Module):
+    """The first one has a plan, and the second one, which is compiled before the first's backward pass, has none."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = mlp(depth=4)[0], nn.Linear(64, 2048)
+
+    def forward(self, x):
+        x = self.body(x)
+        torch._dynamo.graph_break()
+        return self.head(x[:2])
+
+
+def test_each_backward_pass_is_compiled_by_the_plan_of_its_forward_pass_and_evaluation_by_none(monkeypatch):
+    from torch._inductor import compile_fx, config
+
+    real, reused = compile_fx.compile_fx_inner, []
+
+    def noted(*arguments, **keywords):
+        kind = "evaluation" if keywords.get("is_inference") else "backward" if keywords.get("is_backward") else "forward"
+        reused.append((kind, config.allow_buffer_reuse))
+        return real(*arguments, **keywords)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_inner", noted)
+    net, x = _TwoGraphs(), torch.randn(256, 64)
+    step = rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)
+    with pytest.warns(PlanWarning, match="no plan for graph 2"):
+        iteration(net, (x,), lambda y: y.square().mean(), step)
+    assert [plan.status for plan in step._rematplan.plans] == ["planned", "stock"]
+    assert reused == [("forward", False), ("forward", True), ("backward", True), ("backward", False)]
+    with torch.no_grad():
+        rematplan.compile(net, budget="80%", cost="flops", seconds=SECONDS)(x)
+        step(x)
+    assert {kind for kind, _ in reused[4:]} == {"evaluation"} and all(reuse for _, reuse in reused[4:])
+
+
+def test_a_module_that_is_compiled_twice_keeps_both_plans_and_can_be_copied_and_saved():
+    net, inputs, loss = mlp()
+    steps = [planned(net, budget=budget) for budget in ("90%", "80%")]
+    for step in steps:
+        torch._dynamo.reset()
+        iteration(net, inputs, loss, step)
+    assert "_rematplan" not in vars(net)
+    first, second = (plans_of(step) for step in steps)
+    assert len(first) == len(second) == 1 and first[0].budget_bytes > second[0].budget_bytes
+    copy.deepcopy(net)
+    torch.save(net, io.BytesIO())
+
+
+def test_data_parallel_training_plans_each_of_its_graphs(tmp_path):
+    distributed = torch.distributed
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/rendezvous", rank=0, world_size=1)
+    try:
+        net, inputs, loss = transformer(d=128, layers=4, batch=8)  # a bucket is a megabyte at least
+        parallel = nn.parallel.DistributedDataParallel(copy.deepcopy(net), bucket_cap_mb=1)
+        step = planned(parallel, budget="90%")
+        with warnings.catch_warnings():  # the last graph is nearly all parameters: no plan for it
+            warnings.simplefilter("ignore", PlanWarning)
+            found = iteration(parallel, inputs, loss, step)
+        expected = {("module." + n if n != "loss" else n): t for n, t in iteration(net, inputs, loss).items()}
+        assert bit_equal(expected, found) == []
+        plans = step._rematplan.plans
+        assert len(plans) > 1 and any(plan.runs_again for plan in plans)
+    finally:
+        distributed.destroy_process_group()

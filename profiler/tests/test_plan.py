@@ -1,0 +1,163 @@
+"""What a plan says, where it is kept, and what is refused with which words."""
+
+import json
+import math
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import rematplan
+from rematplan import PlanError, PlanWarning
+from rematplan.compiling import plans_of
+from rematplan.graph import Joint
+from rematplan.planning import difference_of
+from rematplan.room import Steps
+
+from .planning import SECONDS, Average, bit_equal, check_bits, iteration, mlp, planned
+from .replaying import required_bench
+
+pytestmark = pytest.mark.usefixtures("planner")
+
+
+def test_a_plan_says_what_it_costs_and_can_be_saved_drawn_and_replayed(tmp_path):
+    net, inputs, loss = mlp()
+    plan = rematplan.plan(net, inputs, loss=loss, budget="60%", cost="flops", seconds=SECONDS, backend="eager")
+    assert plan.graph.peak_bytes <= plan.graph.budget_bytes < plan.graph.plain_peak_bytes
+    assert plan.graph.overhead > 0 and "repetitions" in str(plan)
+    plan.save(tmp_path)
+    plan.draw(tmp_path / "plan.svg")
+    assert (tmp_path / "plan.svg").read_text().startswith("<svg")
+    import subprocess
+
+    said = subprocess.run([required_bench(), "verify", tmp_path / "instance.json", tmp_path / "schedule.json", "--format", "json"],
+                          capture_output=True, text=True, check=True)
+    judged = json.loads(said.stdout)
+    assert plan.graph.peak_bytes in judged.values() and plan.graph.time_ns in judged.values(), judged
+    replay = plan.replay()
+    assert replay.difference == 0
+    assert replay.planned.peak_bytes < replay.plain.peak_bytes
+
+
+def test_plans_are_kept_on_disk_for_the_same_graph_and_budget(monkeypatch, tmp_path):
+    monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
+    net, inputs, loss = mlp()
+
+    def found(network, budget):
+        torch._dynamo.reset()
+        step = planned(network, budget=budget)
+        iteration(network, inputs, loss, step)
+        return step._rematplan.plans[0]
+
+    assert not found(net, "60%").cached
+    assert found(mlp()[0], "60%").cached, "another network of the same shape"
+    assert not found(net, "65%").cached
+    assert not found(mlp(depth=7)[0], "60%").cached
+    cached = found(net, "60%")
+    assert max(Steps(cached.instance, cached.operators).memory) == cached.peak_bytes, "what forward gives stays with the caller"
+    (file,) = [file for file in (tmp_path / "plans").iterdir() if json.loads(file.read_text())["operators"] == cached.operators]
+    good = json.loads(file.read_text())
+    for broken in ("{broken", "[]", *(json.dumps(good | change) for change in (
+            {"operators": "abc"}, {"operators": [[1]]}, {"operators": good["operators"][::-1]}, {"operators": good["operators"] * 2},
+            {"peak_bytes": 1}, {"time_ns": None}, {"note": [], "peak_bytes": "12"}))):
+        file.write_text(broken)
+        assert not found(net, "60%").cached, broken
+        assert found(net, "60%").cached, "planned anew and kept"
+
+
+def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compile():
+    net, inputs, loss = mlp()
+    with pytest.raises(PlanError, match="give a tuple"):
+        rematplan.plan(net, inputs[0], loss=loss, budget="50%")
+    with pytest.raises(PlanError, match="no plan within"):
+        rematplan.plan(net, inputs, loss=loss, budget="5%", cost="flops", seconds=SECONDS, backend="eager")
+    step = planned(net, budget="5%")
+    with pytest.warns(PlanWarning, match="PyTorch's own partitioner takes it: no plan within"):
+        found = iteration(net, inputs, loss, step)
+    assert bit_equal(iteration(net, inputs, loss), found) == []
+    assert "PyTorch's own partitioner" in rematplan.explain(step)
+
+
+class _Recurrent(nn.Module):
+    """The compiler does not look into an LSTM."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.LSTM(8, 8)
+
+    def forward(self, x):
+        return self.net(x)[0]
+
+
+def test_where_nothing_is_captured_a_warning_says_once_that_nothing_is_planned():
+    net, x = _Recurrent(), torch.randn(4, 2, 8)
+    for target in (net, lambda x: net(x)):
+        step = planned(target)
+        with torch.no_grad():
+            step(x)
+        with pytest.warns(PlanWarning, match="nothing is planned.*captured no graph"):
+            step(x).sum().backward()
+        step(x).sum().backward()
+        assert plans_of(step) == []
+
+
+def test_without_the_planner_training_goes_on_and_says_why(monkeypatch, tmp_path):
+    monkeypatch.setenv("REMATPLAN_CACHE", str(tmp_path))
+    net, inputs, loss = mlp()
+    for named, words in ((tmp_path / "nothing", "REMAT_BENCH names no program"), (tmp_path, "REMAT_BENCH names no program"),
+                         (sys.executable, "is not the planner")):
+        torch._dynamo.reset()
+        monkeypatch.setenv("REMAT_BENCH", str(named))
+        with pytest.warns(PlanWarning, match=words):
+            found = iteration(net, inputs, loss, planned(net))
+        assert bit_equal(iteration(net, inputs, loss), found) == []
+
+
+def test_a_replay_leaves_module_gradients_and_random_numbers_as_they_were():
+    net = Average()
+    net.register_buffer("scale", net.scale, persistent=False)
+    net.rest.append(nn.Dropout(0.1))
+    inputs, loss = (torch.randn(256, 64),), lambda y: y.square().mean()
+    plan = rematplan.plan(net, inputs, loss=loss, budget="80%", cost="flops", seconds=SECONDS, backend="eager")
+    loss(net(*inputs)).backward()
+    before = {name: tensor.clone() for name, tensor in net.named_buffers()} | {name: p.grad.clone() for name, p in net.named_parameters()}
+    random = torch.get_rng_state()
+    assert plan.replay().difference == 0
+    after = dict(net.named_buffers()) | {name: p.grad for name, p in net.named_parameters()}
+    assert bit_equal(before, after) == [] and torch.equal(random, torch.get_rng_state())
+
+
+def test_a_gradient_that_is_no_number_is_a_difference():
+    plain, planned_ = ({"first": torch.ones(2), "second": torch.tensor([2.0, second])} for second in (2.0, float("nan")))
+    assert math.isnan(difference_of(plain, planned_)) and math.isnan(difference_of(planned_, plain))
+    assert difference_of(plain, {"first": torch.ones(2), "second": torch.ones(2)}) == 0.5
+    assert difference_of({}, {}) == 0
+
+
+class FullyShardedDataParallel(nn.Linear):
+    """Named as the class that is refused."""
+
+
+def test_what_plans_do_not_work_with_is_refused_with_the_reason():
+    with pytest.raises(rematplan.Refused, match="FSDP.*not supported"):
+        planned(nn.Sequential(FullyShardedDataParallel(2, 2)))
+    for wrong, words in (({"budget": "lots"}, "bad budget 'lots'"), ({"budget": 0}, "bad budget"),
+                         ({"cost": "guess"}, "unknown cost model"), ({"apply": "magic"}, "unknown way"),
+                         ({"budget": "0.5"}, "bad budget"), ({"backend": "tpu"}, "unknown backend"),
+                         *(({"seconds": seconds}, "needs time") for seconds in (0, float("inf"), 1e9, "5"))):
+        with pytest.raises(PlanError, match=words):
+            planned(mlp()[0], **wrong)
+
+
+def test_a_graph_that_communicates_is_refused_with_the_reason():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("primals_1")
+    gathered = graph.call_function(torch.ops._c10d_functional.all_gather_into_tensor.default, (x, 2, "0"))
+    graph.output((gathered,))
+    with pytest.raises(rematplan.Refused, match=r"communicates \(_c10d_functional::all_gather_into_tensor\).*FSDP"):
+        Joint(torch.fx.GraphModule({}, graph), 1, ())
+
+
+def test_measured_costs_make_a_plan_too():
+    check_bits(*mlp(depth=4), budget="80%", cost="measured")
