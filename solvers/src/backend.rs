@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::model::{Model, RowBlock};
 use crate::outcome::{Outcome, StartVerdict};
-use crate::request::{LpAlgorithm, Request};
+use crate::request::Request;
 
 /// A solver.
 pub trait Backend: Sync {
@@ -114,13 +114,13 @@ pub enum Capability {
     Priorities,
     /// Takes rows between solves.
     Sessions,
-    /// Solves linear programs with an algorithm.
-    Lp(LpAlgorithm),
+    /// Solves linear programs by an interior-point method alone.
+    InteriorPoint,
 }
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 16] = [
         Self::DualBound,
         Self::NodeCount,
         Self::NodeLimit,
@@ -136,10 +136,7 @@ impl Capability {
         Self::PresolvedSize,
         Self::Priorities,
         Self::Sessions,
-        Self::Lp(LpAlgorithm::Automatic),
-        Self::Lp(LpAlgorithm::DualSimplex),
-        Self::Lp(LpAlgorithm::InteriorPoint),
-        Self::Lp(LpAlgorithm::Pdlp),
+        Self::InteriorPoint,
     ];
 }
 

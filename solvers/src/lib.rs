@@ -32,5 +32,5 @@ pub use backend::{BACKENDS, Backend, Capability, Session, SolverError, Unsupport
 pub use counting::Counting;
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
 pub use outcome::{Linear, Outcome, StartVerdict, Stop};
-pub use request::{LpAlgorithm, Progress, Request};
+pub use request::{Progress, Request};
 pub use safe_bound::safe_bound;

@@ -11,7 +11,7 @@ use good_lp::{Expression, ResolutionError, Solution, SolverModel, Variable, vari
 use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, StartVerdict, Stop};
-use crate::request::{LpAlgorithm, Request};
+use crate::request::Request;
 
 /// `microlp` through `good_lp`.
 pub struct Microlp;
@@ -29,11 +29,9 @@ impl Backend for Microlp {
 
     fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
         let reason = match capability {
-            Capability::TimeLimit
-            | Capability::OutOfMemory
-            | Capability::Start
-            | Capability::ToldApart
-            | Capability::Lp(LpAlgorithm::Automatic | LpAlgorithm::DualSimplex) => return Ok(()),
+            Capability::TimeLimit | Capability::OutOfMemory | Capability::Start | Capability::ToldApart => {
+                return Ok(());
+            }
             Capability::DualBound => "good_lp passes no bound on; only an optimal objective is one",
             Capability::NodeCount => "good_lp passes no node count on",
             Capability::NodeLimit => "good_lp passes no node limit on; it is ignored",
@@ -45,15 +43,12 @@ impl Backend for Microlp {
             Capability::Cutoff => "good_lp passes none on; it is ignored",
             Capability::Priorities => "it ignores them",
             Capability::Sessions => "good_lp models are used up by solving",
-            Capability::Lp(_) => "it has the simplex method only",
+            Capability::InteriorPoint => "it has the simplex method only; it is ignored",
         };
         Err(Unsupported { solver: ID, capability, reason })
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        if !matches!(request.lp_algorithm, LpAlgorithm::Automatic) {
-            self.supports(Capability::Lp(request.lp_algorithm))?;
-        }
         let start = check_start(model, request);
         let mut outcome = blank(self, model, request, start);
         if let Some(row) = impossible_row(model) {

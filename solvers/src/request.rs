@@ -4,19 +4,6 @@ use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Which algorithm solves linear programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LpAlgorithm {
-    /// The solver's own choice.
-    Automatic,
-    /// Dual simplex.
-    DualSimplex,
-    /// Interior point.
-    InteriorPoint,
-    /// First-order: primal-dual hybrid gradient.
-    Pdlp,
-}
-
 /// What a solver is asked and what it may use.
 pub struct Request<'a> {
     /// Wall time.
@@ -35,11 +22,9 @@ pub struct Request<'a> {
     pub seed: u64,
     /// Whether to ignore integrality.
     pub relaxation: bool,
-    /// Algorithm for linear programs (the relaxation, or the root of a mixed-integer one).
-    pub lp_algorithm: LpAlgorithm,
-    /// Whether an interior-point solution is moved to a vertex; without, it is left as approximate as it is
-    /// ([`crate::Outcome::linear`]).
-    pub crossover: bool,
+    /// Whether a linear program is solved by an interior-point method alone, whose solution stays as approximate as it is
+    /// ([`crate::Outcome::linear`]). Counts where the solver has [`crate::Capability::InteriorPoint`].
+    pub interior_point: bool,
     /// Points with a larger objective do not matter, and bounds need say no more than this. Counts with integrality only, and
     /// where the solver has [`crate::Capability::Cutoff`].
     pub cutoff: Option<f64>,
@@ -82,8 +67,7 @@ impl Default for Request<'_> {
             threads: 1,
             seed: 0,
             relaxation: false,
-            lp_algorithm: LpAlgorithm::Automatic,
-            crossover: true,
+            interior_point: false,
             cutoff: None,
             start: None,
             interrupt: None,
@@ -117,8 +101,7 @@ impl Request<'_> {
             threads: self.threads,
             seed: self.seed,
             relaxation: self.relaxation,
-            lp_algorithm: self.lp_algorithm,
-            crossover: self.crossover,
+            interior_point: self.interior_point,
             cutoff: self.cutoff,
             measure_presolve: self.measure_presolve,
         }

@@ -1,7 +1,7 @@
 //! The relaxation over single stages for `monet-lp`: bounds from the multipliers of an interior-point solution, which
 //! hold in exact arithmetic.
 
-use remat_solvers::{LpAlgorithm, Request, Stop, safe_bound};
+use remat_solvers::{Request, Stop, safe_bound};
 
 use crate::method::MethodError;
 use crate::search::clock::{Clock, Pace};
@@ -11,7 +11,7 @@ use crate::search::problem::Staged;
 use crate::search::refinement::bound_by_blocks;
 use crate::search::separation::{Pass, Relaxation, Solving};
 
-/// A model so large is left as approximate as interior point leaves it.
+/// The solution of a model so large stays as approximate as interior point leaves it.
 const LARGE: usize = 50_000;
 
 /// Solves the relaxation until no memory row is violated; over blocks of stages where there is no time for single ones.
@@ -29,9 +29,8 @@ pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: C
     let mut rounds = 0;
     loop {
         rounds += 1;
-        let large = linear.model().nonzeros() > LARGE;
-        let lp_algorithm = if large { LpAlgorithm::InteriorPoint } else { LpAlgorithm::Automatic };
-        let mut request = Request { relaxation: true, crossover: !large, lp_algorithm, ..solving.request(&clock) };
+        let interior_point = linear.model().nonzeros() > LARGE;
+        let mut request = Request { relaxation: true, interior_point, ..solving.request(&clock) };
         let outcome = solving.solver.solve(linear.model(), &mut request)?;
         let note =
             format!("{}: {}; relaxation in {rounds} rounds; {}", outcome.solver, outcome.raw_status, outcome.size);

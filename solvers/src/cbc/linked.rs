@@ -17,7 +17,7 @@ use super::opinion;
 use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, StartVerdict, Stop};
-use crate::request::{LpAlgorithm, Request};
+use crate::request::Request;
 
 /// CBC, the library.
 pub struct Linked;
@@ -43,8 +43,7 @@ impl Backend for Linked {
             | Capability::TimeLimit
             | Capability::Start
             | Capability::Threads
-            | Capability::Seed
-            | Capability::Lp(LpAlgorithm::Automatic) => return Ok(()),
+            | Capability::Seed => return Ok(()),
             Capability::OutOfMemory => "its C++ exception ends the process as any other would",
             Capability::ToldApart => "it tells an unbounded linear program only by elimination",
             Capability::NodeCount => "its Rust interface passes no node count on",
@@ -54,15 +53,12 @@ impl Backend for Linked {
             Capability::Cutoff => "it is not handed over; it is ignored",
             Capability::Priorities => "its C interface takes none; they are ignored",
             Capability::Sessions => "its C interface adds no rows",
-            Capability::Lp(_) => "its C interface does not let one choose",
+            Capability::InteriorPoint => "its C interface does not let one choose; it is ignored",
         };
         Err(Unsupported { solver: ID, capability, reason })
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        if request.lp_algorithm != LpAlgorithm::Automatic {
-            self.supports(Capability::Lp(request.lp_algorithm))?;
-        }
         let start = check_start(model, request);
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let began = Instant::now();

@@ -18,7 +18,7 @@ use std::time::Instant;
 use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, StartVerdict, Stop};
-use crate::request::{LpAlgorithm, Request};
+use crate::request::Request;
 use program::{Ended, Program};
 use said::Said;
 
@@ -51,22 +51,18 @@ impl Backend for Cbc {
             | Capability::Start
             | Capability::OutOfMemory
             | Capability::Threads
-            | Capability::Seed
-            | Capability::Lp(LpAlgorithm::Automatic) => return Ok(()),
+            | Capability::Seed => return Ok(()),
             Capability::Progress => "its log has numbers, but no vectors",
             Capability::PresolvedSize => "its log says it in words that differ from version to version",
             Capability::Cutoff => "it is not handed over; it is ignored",
             Capability::Priorities => "they are not handed over; they are ignored",
             Capability::Sessions => "every solve is a process of its own",
-            Capability::Lp(_) => "the choice is not handed over",
+            Capability::InteriorPoint => "the wish is not handed over; it is ignored",
         };
         Err(Unsupported { solver: ID, capability, reason })
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        if request.lp_algorithm != LpAlgorithm::Automatic {
-            self.supports(Capability::Lp(request.lp_algorithm))?;
-        }
         let failed = |what: String| SolverError::Rejected { solver: ID, what, status: -1 };
         let program = Program::get().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
         let start = check_start(model, request);

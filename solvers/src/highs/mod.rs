@@ -15,7 +15,7 @@ use highs_sys as ffi;
 use crate::backend::{Backend, Capability, Session, SolverError, Unsupported, check_start};
 use crate::model::{Kind, Model, RowBlock};
 use crate::outcome::{Outcome, Size, StartVerdict, Stop};
-use crate::request::{LpAlgorithm, Request};
+use crate::request::Request;
 use callback::Hooks;
 use raw::{Handle, ID};
 
@@ -81,7 +81,7 @@ impl HighsSession {
     }
 
     fn set_options(&mut self, request: &Request<'_>) -> Result<(), SolverError> {
-        let cutoff = self.cutoff(request);
+        let (cutoff, mixed) = (self.cutoff(request), self.mixed(request));
         let handle = &mut self.handle;
         handle.set_double("time_limit", request.time.map_or(f64::INFINITY, |time| time.as_secs_f64()))?;
         handle.set_int("mip_max_nodes", request.nodes.unwrap_or(u64::MAX))?;
@@ -102,22 +102,9 @@ impl HighsSession {
         let default = 8;
         handle.set_int("mip_pscost_minreliable", if cutoff.is_some() { 0 } else { default })?;
         handle.set_int("presolve_rule_off", ENUMERATION)?;
-        handle.set_text("run_crossover", if request.crossover { "on" } else { "off" })?;
-        let algorithm = match request.lp_algorithm {
-            LpAlgorithm::Automatic => "choose",
-            LpAlgorithm::DualSimplex => "simplex",
-            LpAlgorithm::InteriorPoint => "ipm",
-            LpAlgorithm::Pdlp => "pdlp",
-        };
-        if self.model.has_integers() && !request.relaxation {
-            // Branch and bound has options of its own, and none for PDLP.
-            if request.lp_algorithm == LpAlgorithm::Pdlp {
-                let (solver, what) = (ID, "PDLP within branch and bound".into());
-                return Err(SolverError::Rejected { solver, what, status: ffi::STATUS_ERROR });
-            }
-            return self.handle.set_text("mip_lp_solver", algorithm);
-        }
-        self.handle.set_text("solver", algorithm)
+        let interior_point = request.interior_point && !mixed;
+        handle.set_text("run_crossover", if interior_point { "off" } else { "on" })?;
+        handle.set_text("solver", if interior_point { "ipm" } else { "choose" })
     }
 
     /// Presolves for its sizes, outside of the time limit: a presolve that was cut short says nothing.
@@ -208,8 +195,7 @@ impl Session for HighsSession {
         let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
         let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, told: f64::NEG_INFINITY, began };
         let mut returned = self.handle.run(&mut hooks);
-        let simplex = !mixed && !matches!(request.lp_algorithm, LpAlgorithm::InteriorPoint | LpAlgorithm::Pdlp);
-        if simplex && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {
+        if !mixed && !request.interior_point && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {
             // From the basis of an earlier solve the simplex method may come to no result; from none it does.
             self.handle.forget()?;
             if let Some(time) = request.time {
@@ -230,7 +216,7 @@ impl Session for HighsSession {
         let objective = feasible.then(|| if empty { self.model.offset } else { self.handle.objective() });
         // A start beyond the cutoff comes back as the best point.
         let objective = objective.filter(|&objective| objective <= cutoff);
-        let proved = empty || status == ffi::MODEL_STATUS_OPTIMAL && request.lp_algorithm != LpAlgorithm::Pdlp;
+        let proved = empty || status == ffi::MODEL_STATUS_OPTIMAL;
         let dual_bound = if mixed {
             self.handle.info("mip_dual_bound").map(|bound| bound.min(cutoff))
         } else {

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
 use remat_solvers::outcome::StartVerdict;
-use remat_solvers::{
-    BACKENDS, Backend, Capability, Column, Kind, LpAlgorithm, Model, Outcome, Progress, Request, Stop,
-};
+use remat_solvers::{BACKENDS, Backend, Capability, Column, Kind, Model, Outcome, Progress, Request, Stop};
 
 /// Knapsack: of values 10, 13, 7, 8 and weights 3, 4, 2, 3 at most 6: the best is 20 (13 + 7).
 fn knapsack() -> Model {
@@ -373,18 +371,11 @@ fn a_start_that_breaks_the_model_is_rejected_with_the_reason() {
 }
 
 #[test]
-fn every_algorithm_for_linear_programs_agrees_or_is_refused() {
+fn interior_point_agrees_or_is_passed_over() {
     for backend in backends() {
-        for algorithm in [LpAlgorithm::DualSimplex, LpAlgorithm::InteriorPoint, LpAlgorithm::Pdlp] {
-            let mut request = Request { relaxation: true, lp_algorithm: algorithm, ..Request::default() };
-            let outcome = backend.solve(&knapsack(), &mut request);
-            if backend.supports(Capability::Lp(algorithm)).is_err() {
-                assert!(outcome.is_err(), "{} refuses {algorithm:?}", backend.id());
-                continue;
-            }
-            let objective = outcome.expect("supported").objective;
-            assert!(objective.is_some_and(|value| (value - 79.75).abs() < 1e-2), "{}: {objective:?}", backend.id());
-        }
+        let request = Request { relaxation: true, interior_point: true, ..Request::default() };
+        let objective = solve(backend, &knapsack(), request).objective;
+        assert!(objective.is_some_and(|value| (value - 79.75).abs() < 1e-2), "{}: {objective:?}", backend.id());
     }
 }
 
