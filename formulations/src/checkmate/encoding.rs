@@ -59,8 +59,8 @@ fn facts(plain: &Plain) -> Vec<(&'static str, String)> {
              in stage t after k; U_t_k: memory during k in stage t; A_t_v: a run in stage t allocates v"
                 .to_owned(),
         ),
-        ("time of one unit of the objective", plain.time_unit().to_string()),
+        ("time of one unit of the objective", plain.scale.time.to_string()),
         ("time not in the objective (each operator's first run)", plain.fixed_time().to_string()),
-        ("memory of one unit of U", plain.memory_unit().to_string()),
+        ("memory of one unit of U", plain.scale.memory.to_string()),
     ]
 }

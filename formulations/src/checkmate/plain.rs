@@ -19,7 +19,8 @@ pub struct Plain {
     joint: Arc<Joint>,
     /// The model.
     pub model: Model,
-    scale: Scale,
+    /// How memory and time are scaled.
+    pub scale: Scale,
     capacity: f64,
     run: Vec<Vec<Term>>,
     keep: Vec<Vec<Term>>,
@@ -60,16 +61,6 @@ impl Plain {
     /// Time of all first runs, unscaled: not part of the model's objective.
     pub fn fixed_time(&self) -> u64 {
         self.joint.least_time()
-    }
-
-    /// What one unit of the objective is worth.
-    pub fn time_unit(&self) -> f64 {
-        self.scale.time
-    }
-
-    /// What one unit of memory is worth.
-    pub fn memory_unit(&self) -> f64 {
-        self.scale.memory
     }
 
     /// R and S: zero-one, R\[t,t\] = 1, nothing above the diagonal (equations 1d and 8).

@@ -14,6 +14,7 @@ use crate::search::blocks::{Block, two};
 use crate::search::incumbent::Kept;
 use crate::search::problem::{Effort, Offer, Open, Staged};
 use crate::search::separation::{Pass, Relaxation};
+use crate::search::term::Scale;
 use crate::staged::anneal::{anneal, moves, offering};
 use crate::staged::model::{self, Around};
 use crate::staged::prices;
@@ -43,10 +44,10 @@ impl Relaxation for Linear<'_> {
         }
     }
 
-    fn time_unit(&self) -> f64 {
+    fn scale(&self) -> Scale {
         match self {
-            Self::Plain(plain) => plain.time_unit(),
-            Self::Staged(linear) => linear.time_unit(),
+            Self::Plain(plain) => plain.scale,
+            Self::Staged(linear) => linear.scale(),
         }
     }
 

@@ -49,9 +49,9 @@ pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: C
 
 /// The bound on the time that a bound on the objective amounts to which holds in exact arithmetic.
 fn exact_bound(relaxation: &impl Relaxation, objective: f64) -> u64 {
-    let time = relaxation.fixed_time() as f64 + objective * relaxation.time_unit();
+    let time = relaxation.fixed_time() as f64 + objective * relaxation.scale().time;
     // What is left is the rounding of this sum and of the scaled costs.
-    let certain = (time - 1e-9 * time.abs() - 1e-6 * relaxation.time_unit()).ceil().max(0.0);
+    let certain = (time - 1e-9 * time.abs() - 1e-6 * relaxation.scale().time).ceil().max(0.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^63")]
     let certain = if certain.is_finite() { certain as u64 } else { 0 };
     certain

@@ -2,8 +2,8 @@
 //! enough. Shared by all threads; what is new leaves for the reporter at once.
 //!
 //! Three rules stand here and nowhere else.
-//! * A bound that a solver states is lowered by its tolerance ([`TOLERANCE`], relative to the whole time), then rounded
-//!   up to the next whole number: [`certain_bound`].
+//! * A bound that a solver states is lowered by its tolerance ([`TOLERANCE`], relative to the whole time, or to a single run that
+//!   takes longer), then rounded up to the next whole number: [`certain_bound`].
 //! * A solution is optimal when it exceeds the bound by no more than that tolerance: [`proves`].
 //! * A solver that calls infeasible what has a solution contradicts itself; the answer is an error, and the
 //!   solution is not dropped: [`Incumbent::refuted`].
@@ -25,12 +25,13 @@ pub type Kept = Vec<Vec<bool>>;
 /// Solvers' tolerance, as a part of the whole time.
 pub const TOLERANCE: f64 = 1e-6;
 
-/// The bound that a solver's bound on the time proves.
-pub fn certain_bound(time: f64) -> u64 {
+/// The bound that a solver's bound on the time proves, where the longest time of its objective is so much: a solver's tolerances
+/// are about that.
+pub fn certain_bound(time: f64, longest: f64) -> u64 {
     if !time.is_finite() {
         return 0;
     }
-    let certain = (time - TOLERANCE * time.abs().max(1.0)).max(0.0).ceil();
+    let certain = (time - TOLERANCE * time.abs().max(longest).max(1.0)).max(0.0).ceil();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below 2^63")]
     let certain = certain as u64;
     certain

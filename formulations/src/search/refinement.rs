@@ -379,7 +379,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             return Next::Finer(finer);
         }
         let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
-        let left = left * relaxation.time_unit();
+        let left = left * relaxation.scale().time;
         let time = self.problem.time(expanded);
         let solved = outcome.incumbent.as_ref().filter(|_| left <= TOLERANCE * time as f64 + 1.0);
         let finer = solved

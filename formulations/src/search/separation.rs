@@ -10,6 +10,7 @@ use remat_solvers::{Backend, Counting, Model, Outcome, Progress, Request, RowBlo
 use crate::method::{Context, MethodError};
 use crate::search::clock::Clock;
 use crate::search::incumbent::certain_bound;
+use crate::search::term::Scale;
 use crate::setting;
 
 /// Rows are not worth a further solve without integrality if the bound rose by less than so much of the gap in so many solves.
@@ -30,8 +31,8 @@ pub trait Relaxation {
     fn model(&self) -> &Model;
     /// Time of which the model's objective knows nothing.
     fn fixed_time(&self) -> u64;
-    /// Time that one unit of the objective is worth.
-    fn time_unit(&self) -> f64;
+    /// How times are scaled in the objective.
+    fn scale(&self) -> Scale;
     /// Adds the rows that a point of a pass violates, to the model too; returns what was added.
     fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock;
     /// Adds all rows that can bind, where they would be added as they are violated.
@@ -39,7 +40,8 @@ pub trait Relaxation {
 
     /// The bound on the time that a bound on the objective proves.
     fn bound(&self, objective: f64) -> u64 {
-        certain_bound(self.fixed_time() as f64 + objective * self.time_unit())
+        let Scale { time, longest, .. } = self.scale();
+        certain_bound(self.fixed_time() as f64 + objective * time, longest)
     }
 }
 
@@ -162,7 +164,7 @@ pub fn separate<R: Relaxation>(
     loop {
         solves += 1;
         let start = if pass == Pass::Whole { follower.start(relaxation) } else { None };
-        let unit = relaxation.time_unit();
+        let unit = relaxation.scale().time;
         let gap = follower.gap() / unit;
         let cutoff = follower.cutoff().map(|time| (time as f64 - relaxation.fixed_time() as f64) / unit);
         let now = &*relaxation;

@@ -93,11 +93,15 @@ impl Sum {
     pub fn least(&self) -> f64 {
         self.constant + self.terms.iter().map(|&(_, factor)| factor.min(0.0)).sum::<f64>()
     }
-    /// Becomes a row: at most so much. None where that always holds.
+    /// Becomes a row: at most so much. None where that always holds within the bounds of the columns.
     pub fn at_most(mut self, model: &mut Model, upper: f64) {
         self.merge();
         let bound = upper - self.constant;
-        let most: f64 = self.terms.iter().map(|&(_, factor)| factor.max(0.0)).sum();
+        let most_of = |&(column, factor): &(Column, f64)| {
+            let bounds = if factor > 0.0 { &model.upper } else { &model.lower };
+            factor * bounds[column.index()]
+        };
+        let most: f64 = self.terms.iter().map(most_of).sum();
         if most > bound {
             model.at_most(bound, self.terms);
         }
@@ -120,6 +124,8 @@ pub struct Scale {
     pub memory: f64,
     /// Divisor of times.
     pub time: f64,
+    /// The longest time of interest.
+    pub longest: f64,
     /// Bytes of a unit.
     unit: u64,
 }
@@ -132,7 +138,7 @@ impl Scale {
     /// For a memory and a time that are the largest of interest.
     pub fn new(memory: u64, time: u64) -> Self {
         let unit = 1 << (u64::BITS - memory.leading_zeros()).saturating_sub(GRAIN);
-        Self { memory: divisor(memory), time: divisor(time), unit }
+        Self { memory: divisor(memory), time: divisor(time), longest: time as f64, unit }
     }
     /// The same with units of one byte.
     #[must_use]

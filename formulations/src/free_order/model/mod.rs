@@ -373,8 +373,8 @@ impl Relaxation for Intervals<'_> {
         0
     }
 
-    fn time_unit(&self) -> f64 {
-        self.scale.time
+    fn scale(&self) -> Scale {
+        self.scale
     }
 
     fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {

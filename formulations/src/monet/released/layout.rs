@@ -108,7 +108,9 @@ impl Layout {
     }
 
     fn empty(problem: &Problem, largest: i64, blocks: Vec<Block>) -> Self {
-        let longest = problem.nodes.iter().flat_map(|node| &node.again).map(|way| way.time).max().unwrap_or(1);
+        let ways = problem.nodes.iter().flat_map(|node| node.first.iter().chain(&node.again));
+        let backward = problem.stages.iter().flat_map(|stage| &stage.variants).flat_map(|variant| &variant.ways);
+        let longest = ways.chain(backward).map(|way| way.time).max().unwrap_or(1);
         let scale = Scale::new(largest.max(1).unsigned_abs(), longest.max(1).unsigned_abs());
         let (stages, end) = (Vec::with_capacity(problem.stages.len()), vec![Term::Zero; problem.nodes.len()]);
         let (model, costs, largest_of) = (Model::default(), Vec::new(), Vec::new());

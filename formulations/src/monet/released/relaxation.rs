@@ -14,7 +14,7 @@ use crate::monet::released::paths::{paths, section};
 use crate::monet::released::problem::Problem;
 use crate::search::blocks::{Block, singles};
 use crate::search::separation::{Pass, Relaxation};
-use crate::search::term::Term;
+use crate::search::term::{Scale, Term};
 
 /// So many rows of either kind that a relaxation violates are taken from a block at a time.
 const ALIKE: usize = 3;
@@ -288,8 +288,8 @@ impl Relaxation for Linear<'_> {
         0
     }
 
-    fn time_unit(&self) -> f64 {
-        self.layout.scale.time
+    fn scale(&self) -> Scale {
+        self.layout.scale
     }
 
     fn complete(&mut self) {

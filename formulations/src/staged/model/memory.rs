@@ -333,6 +333,7 @@ impl Linear<'_> {
 mod tests {
     use remat_core::Instance;
     use remat_core::generate::layered::{Layered, layered};
+    use remat_core::generate::random::random;
     use remat_core::io::read_instance;
 
     use super::*;
@@ -376,6 +377,37 @@ mod tests {
         let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
         let graph = Graph::new(&instance, modes);
         (0..4).for_each(|seed| compare(&graph, 20, seed));
+    }
+
+    #[test]
+    fn all_rows_together_are_violated_where_memory_is_beyond_the_budget() {
+        let modes = Modes { algorithms: true, outputs: true, intermediates: true, in_place: true, recompute: true };
+        let (mut within, mut by_transients) = (0, 0);
+        for seed in 0..60 {
+            let instance = Instance::new(&random("random", 4, seed)).expect("valid");
+            let graph = Graph::new(&instance, modes);
+            let store_all = instance.tensors().iter().map(|tensor| tensor.bytes).sum::<u64>();
+            let mut linear = Linear::exact(&graph, Some(graph.base_bytes + store_all * (2 + seed % 4) / 4));
+            let rows = linear.model.rows.len();
+            linear.add_all();
+            let mut random = Random::new(seed);
+            for density in [0.05, 0.1, 0.3] {
+                let draw = |_| if random.unit() < density { 1.0 } else { 0.0 };
+                let mut point: Vec<f64> = (0..linear.model.columns()).map(draw).collect();
+                linear.measure(&mut point);
+                let most = linear.capacity() + linear.scale.rounding();
+                let is_over = |&block: &usize| linear.memory_values(block, &point).iter().any(|place| place.1 > most);
+                let over = linear.open_stages().iter().any(is_over);
+                let all = &linear.model.rows;
+                let value = |row| all.terms(row).map(|(column, factor)| factor * point[column.index()]).sum::<f64>();
+                let by_row = (rows..all.len()).any(|row| value(row) > all.upper[row] + linear.scale.rounding());
+                let by_bound = linear.measured.iter().any(|measured| point[measured.0.index()] > most);
+                assert_eq!(over, by_row || by_bound, "{seed}, {density}");
+                within += u32::from(!over);
+                by_transients += u32::from(over && !by_bound);
+            }
+        }
+        assert!(within > 5 && by_transients > 5, "{within}, {by_transients}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use self::neighbourhood::Around;
 use crate::search::blocks::{Block, singles};
 use crate::search::separation;
 use crate::search::term::{Scale, Sum, Term};
-use crate::staged::graph::{Graph, Way};
+use crate::staged::graph::{Graph, Operator, Way};
 
 /// A run: position of the operator and of its way.
 pub type Run = (usize, usize);
@@ -107,8 +107,11 @@ impl<'a> Linear<'a> {
 
     fn build(graph: &'a Graph, budget: Option<u64>, blocks: Vec<Block>, around: Option<Around<'_>>) -> Self {
         let room = graph.room(budget);
-        let longest = graph.operators.iter().flat_map(|operator| &operator.again).map(|way| way.time).max();
-        let scale = Scale::new(room, longest.unwrap_or(0));
+        let costs = |operator: &'a Operator| {
+            let again = operator.again.iter().map(|way| way.time);
+            again.chain(operator.first.iter().map(|way| way.time - operator.least_time()))
+        };
+        let scale = Scale::new(room, graph.operators.iter().flat_map(costs).max().unwrap_or(0));
         let settled = |stage: usize| {
             let around = around.filter(|around| !around.open.touches(stage))?;
             let kept = |(at, &kept): (usize, &bool)| graph.forced(stage, at).unwrap_or(kept);
@@ -359,8 +362,8 @@ impl separation::Relaxation for Linear<'_> {
         self.fixed
     }
 
-    fn time_unit(&self) -> f64 {
-        self.scale.time
+    fn scale(&self) -> Scale {
+        self.scale
     }
 
     fn complete(&mut self) {
