@@ -43,12 +43,12 @@ pub enum PlanError {
         expected: u64,
     },
     /// It says that no arena is as low as its own.
-    #[error("says that no arena is lower than {bound}, but is itself {height} high")]
+    #[error("says that no arena is lower than {bound}, but its own buffers end at {end}")]
     Bound {
         /// The plan's bound.
         bound: u64,
-        /// The plan's height.
-        height: u64,
+        /// Where its last buffer ends.
+        end: u64,
     },
     /// The buffers make no problem.
     #[error(transparent)]
@@ -56,6 +56,11 @@ pub enum PlanError {
     /// Two buffers share an address, or one is out of place.
     #[error(transparent)]
     Overlap(#[from] Overlap),
+    /// A buffer holds several things at the same time.
+    #[error(
+        "buffer {0:?} holds several things at a time: expected one tensor after the other within its life, or a workspace"
+    )]
+    Several(String),
     /// A size is not rounded up.
     #[error("buffer {id:?} has {size} bytes, which is no multiple of the alignment {alignment}")]
     Size {
@@ -161,12 +166,18 @@ impl PlanDocument {
 
     fn look(&self, capacity: Option<u64>, found: &mut Violations) {
         let Self { alignment, bound, height, .. } = *self;
-        if bound > height {
-            found.add(PlanError::Bound { bound, height });
+        let end = self.buffers.iter().map(|buffer| buffer.offset.saturating_add(buffer.size)).max().unwrap_or(0);
+        if bound > end {
+            found.add(PlanError::Bound { bound, end });
         }
-        for PlacedDocument { id, size, .. } in &self.buffers {
+        for PlacedDocument { id, size, lower, upper, tensors, workspace_of, .. } in &self.buffers {
             if alignment > 0 && !size.is_multiple_of(alignment) {
                 found.add(PlanError::Size { id: id.clone(), size: *size, alignment });
+            }
+            let rises = tensors.is_sorted_by(|held, next| held.from < next.from);
+            let within = tensors.iter().all(|held| (*lower..*upper).contains(&held.from));
+            if !(rises && within) || !tensors.is_empty() && workspace_of.is_some() {
+                found.add(PlanError::Several(id.clone()));
             }
         }
         let (mut ids, mut comparable) = (HashSet::new(), true);

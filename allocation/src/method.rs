@@ -30,6 +30,11 @@ impl Limits {
     pub fn over(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
+
+    /// Whether nothing more is to be known where a packing of some height is there and no packing is lower than a bound.
+    pub fn is_decided(&self, height: u64, bound: u64) -> bool {
+        height <= bound || self.capacity.is_some_and(|capacity| height <= capacity || bound > capacity)
+    }
 }
 
 /// Why a method stopped.

@@ -53,6 +53,11 @@ pub enum ProblemError {
     /// The header lacks columns.
     #[error("has no column {0}; expected CSV with the columns id, lower, upper and size")]
     Columns(String),
+    /// The header has a column that means nothing here.
+    #[error(
+        "has a column {0:?}; expected CSV with the columns id, lower, upper and size, and offset where it is a packing"
+    )]
+    Unknown(String),
     /// There is nothing but a header.
     #[error("holds no buffers; expected a line for each below the header")]
     NoRows,
@@ -80,6 +85,9 @@ pub enum ProblemError {
     Offset(String),
 }
 
+/// The columns of the file; the last one is there in packings.
+const COLUMNS: [&str; 5] = ["id", "lower", "upper", "size", "offset"];
+
 /// A row of the file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
@@ -102,13 +110,10 @@ impl Problem {
             return Err(ProblemError::Alignment);
         }
         let (mut buffers, mut empty) = (Vec::with_capacity(all.len()), vec![]);
-        for buffer in all {
-            if buffer.size > 0 { buffers.push(buffer) } else { empty.push((buffers.len(), buffer)) }
-        }
         let mut ids = HashSet::new();
         let mut sum = 0u64;
-        for buffer in &mut buffers {
-            let Buffer { lower, upper, .. } = *buffer;
+        for mut buffer in all {
+            let Buffer { lower, upper, .. } = buffer;
             if lower >= upper {
                 return Err(ProblemError::Lifetime { id: buffer.id.clone(), lower, upper });
             }
@@ -117,6 +122,7 @@ impl Problem {
             }
             buffer.size = buffer.size.checked_next_multiple_of(alignment).ok_or(ProblemError::Overflow)?;
             sum = sum.checked_add(buffer.size).filter(|&sum| sum <= LARGEST_SUM).ok_or(ProblemError::Overflow)?;
+            if buffer.size > 0 { buffers.push(buffer) } else { empty.push((buffers.len(), buffer)) }
         }
         let bound = most_alive(&buffers);
         Ok(Self { buffers, alignment, bound, empty })
@@ -154,8 +160,11 @@ impl Problem {
     pub fn read(text: impl Read, alignment: u64) -> Result<(Self, Option<Vec<u64>>), ProblemError> {
         let mut reader = csv::Reader::from_reader(text);
         let header = reader.headers()?;
+        if let Some(other) = header.iter().find(|name| !COLUMNS.contains(name)) {
+            return Err(ProblemError::Unknown(other.into()));
+        }
         let missing = |column: &&str| !header.iter().any(|name| name == *column);
-        let missing: Vec<&str> = ["id", "lower", "upper", "size"].into_iter().filter(missing).collect();
+        let missing: Vec<&str> = COLUMNS[..4].iter().copied().filter(missing).collect();
         if !missing.is_empty() {
             return Err(ProblemError::Columns(missing.join(", ")));
         }

@@ -225,7 +225,13 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
         Ok(there) if there.is_file() => std::fs::canonicalize(path).map(Some),
         Ok(there) if there.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(_) => Ok(None),
-        Err(_) => Ok(Some(path.to_owned())),
+        Err(error) => match std::fs::read_link(path) {
+            // Of a link to nothing, what it points to is written; one that comes back to itself is another error.
+            Ok(link) if error.kind() == io::ErrorKind::NotFound => {
+                target(&path.parent().unwrap_or(Path::new("")).join(link))
+            }
+            _ => Ok(Some(path.to_owned())),
+        },
     }
 }
 

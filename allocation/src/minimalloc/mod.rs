@@ -60,18 +60,28 @@ impl Method for MiniMalloc {
 
     fn solve(&self, problem: &Problem, limits: &Limits) -> Answer {
         let unit = problem.buffers().iter().fold(0, |unit, buffer| gcd(unit, buffer.size)).max(1);
-        let fits = [Order::Size, Order::Lifetime, Order::Start].map(|order| {
-            let offsets = best_fit(problem, &order.of(problem.buffers()));
-            (problem.height(&offsets), offsets)
-        });
-        let (height, offsets) = fits.into_iter().min().unwrap_or_default();
+        let bound = problem.bound();
+        let (mut height, mut offsets) = (u64::MAX, vec![]);
+        for order in [Order::Size, Order::Lifetime, Order::Start] {
+            let fit = best_fit(problem, &order.of(problem.buffers()));
+            (height, offsets) = (height, offsets).min((problem.height(&fit), fit));
+            if limits.is_decided(height, bound) {
+                return Answer::packed(problem, offsets, bound, Stop::Done);
+            }
+            if limits.over() {
+                return Answer::packed(problem, offsets, bound, Stop::Limit);
+            }
+        }
+        let Some(shape) = Shape::new(problem.buffers(), limits) else {
+            return Answer::packed(problem, offsets, bound, Stop::Limit);
+        };
         let state = State { offsets, round: 0, next: 0 };
         let portfolio = Portfolio {
-            shape: Shape::new(problem.buffers()),
+            shape,
             limits,
             unit,
             height: AtomicU64::new(height),
-            bound: AtomicU64::new(problem.bound()),
+            bound: AtomicU64::new(bound),
             state: Mutex::new(state),
         };
         let stop = portfolio.run();
@@ -130,8 +140,7 @@ impl Portfolio<'_> {
 
     /// Whether no further attempt could tell more.
     fn is_decided(&self) -> bool {
-        let (height, bound) = (self.height.load(Ordering::SeqCst), self.bound.load(Ordering::SeqCst));
-        height <= bound || self.limits.capacity.is_some_and(|capacity| height <= capacity || bound > capacity)
+        self.limits.is_decided(self.height.load(Ordering::SeqCst), self.bound.load(Ordering::SeqCst))
     }
 
     fn work(&self) {

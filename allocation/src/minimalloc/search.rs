@@ -1,5 +1,6 @@
 //! One attempt: depth-first search for a packing below a capacity.
 
+use crate::method::Limits;
 use crate::problem::Buffer;
 
 /// What buffers are ranked by.
@@ -52,8 +53,8 @@ fn short(at: usize) -> u32 {
 }
 
 impl Shape {
-    /// Sections and overlaps. O(n log n + pairs that overlap).
-    pub fn new(buffers: &[Buffer]) -> Self {
+    /// Sections and overlaps. O(n log n + pairs that overlap); none where time is up before.
+    pub fn new(buffers: &[Buffer], limits: &Limits) -> Option<Self> {
         let mut moments: Vec<u64> = buffers.iter().flat_map(|buffer| [buffer.lower, buffer.upper]).collect();
         moments.sort_unstable();
         moments.dedup();
@@ -71,6 +72,9 @@ impl Shape {
         by_start.sort_by_key(|&at| items[at as usize].lo);
         let mut alive: Vec<u32> = vec![];
         for &at in &by_start {
+            if limits.over() {
+                return None;
+            }
             let Item { lo, hi, size, .. } = items[at as usize];
             alive.retain(|&other| items[other as usize].hi > lo);
             for &other in &alive {
@@ -80,7 +84,7 @@ impl Shape {
             alive.push(at);
             totals[lo..hi].iter_mut().for_each(|total| *total += size);
         }
-        Self { items, totals, by_start }
+        Some(Self { items, totals, by_start })
     }
 
     /// Number of buffers.

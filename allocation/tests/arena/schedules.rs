@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use remat_allocation::confirm::PlanError;
-use remat_allocation::plan::PlanDocument;
+use remat_allocation::plan::{HeldDocument, PlanDocument};
 use remat_allocation::{Lifetimes, Limits, Problem, check, find};
 use remat_core::generate::random::random;
 use remat_core::liveness::with_liveness;
@@ -105,6 +105,13 @@ proptest! {
         other_fixed.fixed_bytes += 1;
         let refused = other_fixed.check_against(&instance, &schedule);
         prop_assert!(matches!(refused, Err(PlanError::Fixed { .. })), "{refused:?}");
+        let mut crowded = plan.clone();
+        let one = &mut crowded.buffers[pick];
+        one.tensors.push(HeldDocument { tensor: 0, from: one.lower });
+        prop_assert!(matches!(crowded.check(None), Err(PlanError::Several(_))));
+        let mut proud = plan.clone();
+        (proud.height, proud.bound) = (plan.height + 4, plan.height + 4);
+        prop_assert!(matches!(proud.check(None), Err(PlanError::Bound { .. })));
         let mut uneven = plan.clone();
         uneven.buffers[pick].offset += 1;
         prop_assert!(uneven.check(None).is_err());

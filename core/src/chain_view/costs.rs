@@ -72,7 +72,7 @@ impl<'a> Prices<'a> {
             option.forward.iter().flat_map(|&(id, v)| instance.operator(id).makes(v)).collect();
         // What the backward finds of what the forward makes, and what is kept for it and for later stages.
         let is_wanted = |id: TensorId| made.contains(&id) && (read_first.contains(&id) || instance.is_result(id));
-        let is_saved = |id: TensorId| is_wanted(id) || made.contains(&id) && flow.leaves_home[id.index()];
+        let is_saved = |id: TensorId| is_wanted(id) || made.contains(&id) && flow.crosses[id.index()];
         let bytes = |keep: &dyn Fn(TensorId) -> bool| -> u64 {
             made.iter().filter(|id| keep(**id)).map(|id| instance.tensor(*id).bytes).sum()
         };
@@ -109,16 +109,14 @@ pub(super) struct Flow<'a> {
     made_in: Vec<Option<(usize, bool)>>,
     /// Lowest stage whose backward reads the tensor.
     read_back_in: Vec<Option<usize>>,
-    /// Whether the forward of a later stage reads the tensor.
-    crosses: Vec<bool>,
     /// Whether a later stage reads what a forward makes, in either pass.
-    leaves_home: Vec<bool>,
+    crosses: Vec<bool>,
 }
 
 /// Bytes that the chain model counts for a stage.
 #[derive(Clone, Copy, Default)]
 struct Share {
-    /// What the next stage's forward reads.
+    /// What later stages read.
     output: u64,
     /// Gradients that later stages' backwards have made for this one's and earlier ones'.
     gradient: u64,
@@ -136,7 +134,6 @@ impl<'a> Flow<'a> {
             made_in: vec![None; count],
             read_back_in: vec![None; count],
             crosses: vec![false; count],
-            leaves_home: vec![false; count],
         };
         for (stage, operators) in stages.iter().enumerate() {
             let forward = operators.forward.iter().map(|&id| (id, false));
@@ -149,15 +146,13 @@ impl<'a> Flow<'a> {
             }
         }
         for (stage, operators) in stages.iter().enumerate() {
-            for read in flow.reads(&operators.forward) {
-                let below = flow.made_in[read.index()].is_some_and(|(maker, _)| maker < stage);
-                flow.crosses[read.index()] |= below;
-                flow.leaves_home[read.index()] |= below;
-            }
-            for read in flow.reads(&operators.backward) {
-                flow.read_back_in[read.index()].get_or_insert(stage);
+            let (forward, backward) = (flow.reads(&operators.forward), flow.reads(&operators.backward));
+            for read in forward.iter().chain(&backward) {
                 let below = matches!(flow.made_in[read.index()], Some((maker, false)) if maker < stage);
-                flow.leaves_home[read.index()] |= below;
+                flow.crosses[read.index()] |= below;
+            }
+            for read in backward {
+                flow.read_back_in[read.index()].get_or_insert(stage);
             }
         }
         flow
@@ -174,7 +169,7 @@ impl<'a> Flow<'a> {
         self.made_in[id.index()] == Some((stage, backward))
     }
 
-    /// The stage's output: what the forward of the next stage reads. For the last stage, nothing.
+    /// The stage's output: what later stages read of what its forward makes. For the last stage, nothing.
     pub(super) fn is_output(&self, id: TensorId, stage: usize) -> bool {
         self.made_by(id, stage, false) && self.crosses[id.index()]
     }

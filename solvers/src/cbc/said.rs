@@ -53,6 +53,8 @@ fn stop(ended: &Ended) -> (Stop, String) {
         ("linear relaxation infeasible", Stop::Infeasible),
         ("linear relaxation unbounded", Stop::Unbounded),
         ("stopped on time", Stop::TimeLimit),
+        // Within its first linear program; no limit is ever set on iterations.
+        ("stopped on iterations", Stop::TimeLimit),
         ("stopped on node", Stop::NodeLimit),
         ("stopped on gap", Stop::GapReached),
         ("user ctrl-c", Stop::Interrupted),
@@ -110,6 +112,7 @@ mod tests {
         let expected = (Stop::NodeLimit, Some(1.25e6 - 6.25), Some(36265));
         assert_eq!(said(new, "Stopped on iterations - objective value 9"), expected);
         assert_eq!(said("", "Optimal - objective value 3.5").0, Stop::Optimal);
+        assert_eq!(said("", "Stopped on iterations - objective value 0").0, Stop::TimeLimit);
         assert_eq!(said("", "Integer infeasible - objective value 0").0, Stop::Infeasible);
         let both = "Pre-processing says infeasible or unbounded\n";
         assert_eq!(said(both, "Integer infeasible - objective value 3.5").0, Stop::InfeasibleOrUnbounded);

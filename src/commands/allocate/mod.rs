@@ -2,8 +2,7 @@
 
 mod picture;
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use remat_allocation::model::{Form, write};
 use remat_allocation::plan::PlanDocument;
 use remat_allocation::{Answer, METHODS, Method, Problem, find};
 use remat_core::format::MemoryUnit;
-use remat_core::io::{could_write_json, read_instance, read_schedule, write_json};
+use remat_core::io::{could_write_json, read_instance, read_schedule, read_text, replace, write_json};
 use serde::Serialize;
 
 use picture::Drawing;
@@ -289,8 +288,7 @@ fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Dr
 /// The file cannot be read, or holds none.
 pub fn read_csv(path: &Path, alignment: u64) -> Result<(Problem, Option<Vec<u64>>), Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| wrong(&format!("cannot open: {error}")))?;
-    Problem::read(BufReader::new(file), alignment).map_err(|error| wrong(&error))
+    Problem::read(read_text(path)?.as_bytes(), alignment).map_err(|error| wrong(&error))
 }
 
 /// Prints the report and writes what is asked for.
@@ -319,11 +317,7 @@ fn finish(
     }
     let written = match (&arguments.output, plan) {
         (Some(path), Some(plan)) if !is_csv(path) => write_json(path, &plan()).map_err(Failure::writing),
-        (Some(path), _) => {
-            let written = File::create(path).map_err(csv::Error::from);
-            let written = written.and_then(|file| problem.write(BufWriter::new(file), Some(&answer.offsets)));
-            written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
-        }
+        (Some(path), _) => write_text(path, |out| problem.write(out, Some(&answer.offsets)).map_err(io::Error::from)),
         (None, _) => Ok(()),
     };
     written.and(shown)
@@ -338,12 +332,11 @@ fn form(path: &Path) -> Result<Form, Failure> {
 fn export(path: &Path, problem: &Problem, answer: &Answer) -> Result<(), Failure> {
     let form = form(path)?;
     let head = [("bench", VERSION.to_owned()), ("buffers", problem.buffers().len().to_string())];
-    let written = File::create(path).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        write(problem, answer.height, form, &mut out, &head)?;
-        out.flush()
-    });
-    written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+    write_text(path, |out| write(problem, answer.height, form, out, &head))
+}
+
+fn write_text(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    replace(path, fill).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
 }
 
 fn text(report: &Report) -> String {
