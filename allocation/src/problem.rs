@@ -160,13 +160,13 @@ impl Problem {
     pub fn read(text: impl Read, alignment: u64) -> Result<(Self, Option<Vec<u64>>), ProblemError> {
         let mut reader = csv::Reader::from_reader(text);
         let header = reader.headers()?;
-        if let Some(other) = header.iter().find(|name| !COLUMNS.contains(name)) {
-            return Err(ProblemError::Unknown(other.into()));
-        }
         let missing = |column: &&str| !header.iter().any(|name| name == *column);
         let missing: Vec<&str> = COLUMNS[..4].iter().copied().filter(missing).collect();
         if !missing.is_empty() {
             return Err(ProblemError::Columns(missing.join(", ")));
+        }
+        if let Some(other) = header.iter().find(|name| !COLUMNS.contains(name)) {
+            return Err(ProblemError::Unknown(other.into()));
         }
         let rows = reader.into_deserialize().collect::<Result<Vec<Row>, _>>()?;
         if rows.is_empty() {
@@ -267,6 +267,8 @@ mod tests {
         assert!(message("id,lower,upper,size\na,1,3,9223372036854775807\n").contains("2^62"));
         assert!(message("id,lower,upper,size\na,1,3,x\n").contains("expected CSV with the columns"));
         assert!(message("foo,size\n").contains("has no column id, lower, upper; expected CSV with the columns"));
+        assert!(message("id,lower,upper,size,kind\na,1,3,1,x\n").contains("has a column \"kind\""));
+        assert!(message("id,lower,upper,size\na,3,1,0\n").contains("\"a\" lives in 3..1"));
         assert!(message("").contains("has no column id, lower, upper, size;"));
         assert!(message("id,lower,upper,size\n").contains("holds no buffers"));
         assert!(message("id,lower,upper,size,offset\na,1,3,1,0\nb,1,3,1,\n").contains("\"b\" has no offset"));

@@ -13,7 +13,7 @@ const STAGES: usize = 100;
 
 fn main() {
     let chain = homogeneous();
-    let document = instance_of("homogeneous", &chain, Units::default(), &Origin::Exact);
+    let document = instance_of("homogeneous", &chain, Units::default(), &Origin::Exact {});
     let instance = Instance::new(&document).expect("a valid instance");
     let view = ChainView::new(&instance).expect("a chain");
     let schedule = view.expand(&instance, &quadratic(view.chain.len()));

@@ -50,7 +50,7 @@ pub struct ImportFile {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ImportError {
     /// A list, and nobody said which.
-    #[error("holds {count} chains; choose one with --index 0 to {}", count.saturating_sub(1))]
+    #[error("holds {count} chains; {}", if *count > 0 { format!("choose one with --index 0 to {}", count - 1) } else { "list one under \"instances\"".into() })]
     Choose {
         /// How many there are.
         count: usize,
@@ -67,7 +67,7 @@ pub enum ImportError {
     #[error("holds no list under \"instances\"; leave --index out")]
     NoList,
     /// Arrays in two places.
-    #[error("has arrays at {here} and under {below}; leave one of them out")]
+    #[error("has something to import at {here} and under {below}; leave one of them out")]
     Both {
         /// One place.
         here: String,
@@ -95,8 +95,24 @@ pub enum ImportError {
 
 impl ImportFile {
     /// Whether it is a graph in node-link form, not a chain.
-    pub fn is_graph(&self) -> bool {
-        self.nodes.is_some()
+    ///
+    /// # Errors
+    /// It has the arrays of a chain, too.
+    pub fn is_graph(&self) -> Result<bool, ImportError> {
+        match self.chains() {
+            Some(here) if self.nodes.is_some() => Err(ImportError::Both { here: here.into(), below: "nodes".into() }),
+            _ => Ok(self.nodes.is_some()),
+        }
+    }
+
+    /// Where the arrays of chains stand, if there are any.
+    fn chains(&self) -> Option<&'static str> {
+        let places = [
+            (self.fweight.is_some(), "the top"),
+            (self.chain.is_some(), "chain"),
+            (self.instances.is_some(), "instances"),
+        ];
+        places.iter().find(|place| place.0).map(|place| place.1)
     }
 
     /// The arrays, and where they stand; `index` chooses from a list.
@@ -104,7 +120,11 @@ impl ImportFile {
     /// # Errors
     /// They are not there.
     pub fn arrays(self, index: Option<usize>) -> Result<(String, ChainFile), ImportError> {
+        let here = self.chains().filter(|&here| here != "instances").map(str::to_owned);
         if let Some(mut list) = self.instances {
+            if let Some(here) = here {
+                return Err(ImportError::Both { here, below: "instances".into() });
+            }
             let count = list.len();
             let index = index.or((count == 1).then_some(0)).ok_or(ImportError::Choose { count })?;
             if index >= count {

@@ -152,7 +152,7 @@ impl Provenance {
 
     /// Of a graph that no framework traced: sizes and times of one origin, no workspaces, and a note.
     pub fn of_graph(model: impl Into<String>, origin: &Origin, note: &str) -> Self {
-        Self { workspaces: Origin::Exact, notes: vec![note.into()], ..Self::new(model, origin) }
+        Self { workspaces: Origin::Exact {}, notes: vec![note.into()], ..Self::new(model, origin) }
     }
 }
 
@@ -225,7 +225,7 @@ pub enum Origin {
         seed: Option<u64>,
     },
     /// Exact by construction (for example element count times element size).
-    Exact,
+    Exact {},
 }
 
 /// Bytes occupied during the whole iteration.

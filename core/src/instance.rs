@@ -298,7 +298,7 @@ impl Origin {
             Self::Modelled { .. } => "modelled",
             Self::Published { .. } => "published",
             Self::Generated { .. } => "generated",
-            Self::Exact => "exact",
+            Self::Exact {} => "exact",
         }
     }
 }

@@ -20,6 +20,8 @@ use crate::format::{
 /// A graph file.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NodeLinkFile {
+    /// Whether edges have a direction; so they have where nothing says otherwise.
+    pub directed: Option<bool>,
     /// Attributes of the graph.
     #[serde(default)]
     pub graph: Attributes,
@@ -120,6 +122,9 @@ pub enum Link {
 /// A graph file that makes no instance.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum NodeLinkError {
+    /// Edges say who is next to whom, not who reads whom.
+    #[error("the graph is not directed; expected edges from what is read to what reads it, and \"directed\": true")]
+    Undirected,
     /// An edge names a node that is not there.
     #[error("edge {from} -> {to}: there is no node {missing}; list it under \"nodes\"")]
     Dangling {
@@ -147,6 +152,9 @@ pub enum NodeLinkError {
 /// # Errors
 /// What is wrong with the graph.
 pub fn instance_of(name: &str, file: &NodeLinkFile, origin: &Origin) -> Result<InstanceDocument, NodeLinkError> {
+    if file.directed == Some(false) {
+        return Err(NodeLinkError::Undirected);
+    }
     let reads = reads(file)?;
     let mut tensors = Vec::new();
     let mut operators = Vec::new();
@@ -234,7 +242,7 @@ mod tests {
 
     fn read(text: &str) -> Result<InstanceDocument, NodeLinkError> {
         let file: NodeLinkFile = serde_json::from_str(text).expect("node-link JSON");
-        instance_of("graph", &file, &Origin::Exact)
+        instance_of("graph", &file, &Origin::Exact {})
     }
 
     #[test]

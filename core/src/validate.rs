@@ -440,7 +440,8 @@ fn in_place(operator: &Operator, tensors: &[Tensor]) -> Checked<()> {
     Ok(())
 }
 
-/// Forward operators read nothing of the backward pass; only backward operators differentiate.
+/// Forward operators read nothing of the backward pass; each pass makes tensors of its own kinds; only backward operators
+/// differentiate.
 fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Checked<()> {
     if let Some(target) = operator.differentiates {
         if operator.phase.is_forward() {
@@ -459,7 +460,24 @@ fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Ch
             );
         }
     }
-    if !operator.phase.is_forward() {
+    let is_forward = operator.phase.is_forward();
+    let (pass, other) = if is_forward { ("forward", "backward") } else { ("backward", "forward") };
+    for &made in operator.outputs.iter().chain(operator.implementations.iter().flat_map(|v| &v.saves)) {
+        let tensor = &tensors[made.index()];
+        let of_forward = match tensor.kind {
+            TensorKind::Activation | TensorKind::Saved => true,
+            TensorKind::Gradient => false,
+            TensorKind::Input | TensorKind::Output | TensorKind::ParamGradient => continue,
+        };
+        if of_forward != is_forward {
+            return broken(
+                element_of(operator),
+                format!("of the {pass} pass makes {}, which is of kind {}", tensor_element(tensor), tensor.kind.name()),
+                format!("tensors of that kind are made by the {other} pass; change its kind"),
+            );
+        }
+    }
+    if !is_forward {
         return Ok(());
     }
     for &read in operator.implementations.iter().flat_map(|v| &v.reads) {

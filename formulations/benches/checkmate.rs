@@ -65,7 +65,7 @@ fn read(file: &str) -> Instance {
     let Some(name) = file.strip_suffix("-train.json") else { return read_instance(file.as_ref()).unwrap() };
     let name = format!("{}-published", name.rsplit('/').next().unwrap());
     let graph: NodeLinkFile = serde_json::from_value(read_json(file.as_ref()).unwrap()).unwrap();
-    Instance::new(&instance_of(&name, &graph, &Origin::Exact).unwrap()).unwrap()
+    Instance::new(&instance_of(&name, &graph, &Origin::Exact {}).unwrap()).unwrap()
 }
 
 fn budget(joint: &Joint, percent: &str) -> u64 {

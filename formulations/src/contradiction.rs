@@ -14,6 +14,7 @@ use crate::method::claim::{Implementations, Kept, Memory, Order, Time};
 use crate::method::parameters::{ParameterKind, Parameters};
 use crate::method::{Answer, Claim, Class, Method, Starts, Termination};
 use crate::registry::Registered;
+use crate::search::incumbent::least_proving;
 
 /// An answer, whose it is, and what is claimed of it.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ struct Found {
 impl Claim {
     /// What an answer proves of the times of the claimed class: no schedule of it is faster. `u64::MAX` where there is none.
     pub fn proved(&self, answer: &Answer, time: Option<u64>) -> Option<u64> {
-        let optimal = time.filter(|_| answer.termination == Termination::Optimal && self.proves());
+        let optimal = time.filter(|_| answer.termination == Termination::Optimal && self.proves()).map(least_proving);
         match answer.termination {
             Termination::Infeasible => Some(u64::MAX),
             _ if self.class.time != Time::Exact => None,

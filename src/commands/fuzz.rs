@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use remat_core::format::InstanceDocument;
+use remat_core::format::{FixedBytes, InstanceDocument, TensorKind};
 use remat_core::generate::random::random;
 use remat_core::io::{read_json, write_json};
 use remat_core::liveness::with_liveness;
@@ -55,6 +55,8 @@ pub struct Arguments {
 const LIMIT: Duration = Duration::from_secs(10);
 /// Wall time of making a finding smaller.
 const SHRINKING: Duration = Duration::from_secs(60);
+/// Factor of long times.
+const LONG: u64 = 1_000_000_000_000;
 /// Mutated schedules per budget.
 const MUTANTS: usize = 20;
 
@@ -112,11 +114,26 @@ fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(
         }
         let seed = arguments.seed.saturating_add(at);
         let layers = 1 + u32::try_from(seed % u64::from(arguments.layers)).unwrap_or(0);
-        let document = random(&format!("random-{seed}"), layers, seed);
+        let mut document = random(&format!("random-{seed}"), layers, seed);
+        stress(&mut document, seed);
         let again = format!("--seed {seed} --instances 1 --layers {}", arguments.layers);
         examine(&document, seed, &again, &arguments.out, tally)?;
     }
     Ok(())
+}
+
+/// What random instances do not have, for some seeds: nothing that is always there, and long times that differ by little.
+fn stress(document: &mut InstanceDocument, seed: u64) {
+    if seed % 3 == 1 {
+        document.fixed_bytes = FixedBytes::default();
+        document.tensors.iter_mut().filter(|tensor| tensor.kind == TensorKind::Input).for_each(|input| input.bytes = 0);
+    }
+    if seed % 4 == 2 {
+        let mut dice = Random::new(seed);
+        for way in document.operators.iter_mut().flat_map(|operator| &mut operator.implementations) {
+            way.time = way.time * LONG + u64::from(dice.below(3));
+        }
+    }
 }
 
 /// Tries an instance; writes what contradicts.
@@ -170,7 +187,9 @@ fn compare(document: &InstanceDocument, seed: u64, asked: &dyn Fn(&str) -> bool,
         Ok(Err(error)) => return vec![format!("the instance is refused: {error}")],
         Err(_) => return vec!["reading the instance panics".into()],
     };
-    let budgets = budgets(&instance);
+    let mut budgets = budgets(&instance);
+    // And none at all.
+    budgets.push(u64::MAX);
     let mut said: Vec<Vec<Said>> = vec![vec![]; budgets.len()];
     let mut wrong = Vec::new();
     for (method, parameters) in chosen(&instance, seed) {
@@ -257,7 +276,7 @@ fn answers(
     budgets: &[u64],
     threads: usize,
 ) -> Result<Vec<Answer>, String> {
-    let budgets: Vec<Option<u64>> = budgets.iter().copied().map(Some).collect();
+    let budgets: Vec<_> = budgets.iter().map(|&budget| Some(budget).filter(|_| budget < u64::MAX)).collect();
     let limits = Limits { time: Some(LIMIT), threads, seed: 0 };
     let context = Context { starts: &Brief, ..Context::new(instance, parameters, &budgets, limits) };
     let solved = catch_unwind(AssertUnwindSafe(|| method.answers(&context)));

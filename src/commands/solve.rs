@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -22,7 +22,7 @@ use crate::ground::text::count;
 use crate::harness::arena::{Arena, Terms};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
-use crate::harness::run::{Conditions, Row, Run, execute};
+use crate::harness::run::{Conditions, Row, Run, execute, interrupts};
 use crate::views::plot;
 
 const AFTER_HELP: &str = "\
@@ -111,10 +111,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         budgets: vec![budget.clone()],
         seed: arguments.seed,
     };
+    let stop = interrupts()?;
     let WithAddresses { row, plan, ran_out } = if arguments.arena.is_some() {
-        solve_with_addresses(arguments, &library, &mut run, &budget)?
+        solve_with_addresses(arguments, &library, &mut run, &budget, &stop)?
     } else {
-        let row = solve(arguments, &library, &run, &budget, limits(arguments, &run))?;
+        let row = solve(arguments, &library, &run, &budget, limits(arguments, &run), &stop)?;
         WithAddresses { row, plan: None, ran_out: None }
     };
     let record = &row.record;
@@ -127,7 +128,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let shown = output::result(&text);
     let drawn = arguments.trace.as_ref().map_or(Ok(()), |path| draw(path, &row));
     saved.and(shown).and(drawn)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted(format!("interrupted; {}", what_is_there(record))));
+    }
     if record.is_solved() { Ok(()) } else { Err(Failure::failed(ran_out.unwrap_or_else(|| why_unsolved(record)))) }
+}
+
+/// What a run that was interrupted leaves.
+fn what_is_there(record: &Record) -> &'static str {
+    if record.is_solved() { "that is the best schedule until then" } else { "there was no schedule yet" }
 }
 
 /// Refuses outputs that could not be written, before anything is solved.
@@ -207,6 +216,7 @@ fn solve_with_addresses(
     library: &Library,
     run: &mut Run,
     budget: &RunBudget,
+    stop: &AtomicBool,
 ) -> Result<WithAddresses, Failure> {
     let (began, whole) = (Instant::now(), limits(arguments, run));
     let mut cpu_used = Duration::ZERO;
@@ -226,7 +236,7 @@ fn solve_with_addresses(
             break;
         }
         run.budgets = vec![asked.clone()];
-        let mut row = solve(arguments, library, run, &asked, (time, cpu))?;
+        let mut row = solve(arguments, library, run, &asked, (time, cpu), stop)?;
         cpu_used += Duration::try_from_secs_f64(row.record.cpu_seconds).unwrap_or_default();
         let first = &*first.get_or_insert((row.record.lower_bound, row.record.claim));
         let Some(document) = &row.schedule else {
@@ -255,6 +265,10 @@ fn solve_with_addresses(
         let next = peak.saturating_sub(cut);
         if next == 0 {
             over = "there is no smaller peak to ask for";
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            over = "it was interrupted";
             break;
         }
         output::info(&format!("a schedule with a peak of {peak} needs {needed} with addresses; asking for {next}"));
@@ -349,6 +363,7 @@ fn solve(
     run: &Run,
     budget: &RunBudget,
     (time, cpu_limit): (Option<Duration>, Option<Duration>),
+    stop: &AtomicBool,
 ) -> Result<Row, Failure> {
     let conditions = Conditions {
         limits: Limits { time, threads: arguments.threads.unwrap_or_else(cores), seed: arguments.seed },
@@ -360,7 +375,7 @@ fn solve(
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;
     let asked = if ignores { RunBudget { text: String::new(), bytes: None } } else { budget.clone() };
-    let mut rows = execute(run, &[asked], &conditions, &AtomicBool::new(false));
+    let mut rows = execute(run, &[asked], &conditions, stop);
     let mut row = rows.pop().ok_or_else(|| Failure::failed("internal error: a run without a row"))?;
     if ignores {
         hold_to(&mut row, budget);

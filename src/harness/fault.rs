@@ -20,8 +20,8 @@ pub enum Fault {
     Hang,
     /// Never return, unless the cluster has begun the task again.
     HangFirst,
-    /// Report schedules, then never return.
-    HangLate,
+    /// Report schedules and a bound, then never return.
+    HangLate(u64),
     /// Use CPU time for ever, in two processes.
     Burn,
     /// Ask for more memory than there is.
@@ -50,7 +50,8 @@ pub fn asked(method: &str) -> Option<Fault> {
         "abort" => Fault::Abort,
         "hang" => Fault::Hang,
         "hang-first" => Fault::HangFirst,
-        "hang-late" => Fault::HangLate,
+        "hang-late" => Fault::HangLate(1),
+        "hang-high" => Fault::HangLate(u64::MAX),
         "burn" => Fault::Burn,
         "oom" => Fault::OutOfMemory,
         "panic" => Fault::Panic,
@@ -98,7 +99,7 @@ impl Fault {
             Self::IllegalSchedule
             | Self::WrongClaim
             | Self::NoAnswer
-            | Self::HangLate
+            | Self::HangLate(_)
             | Self::PanicAt(_)
             | Self::HangAt(_) => {}
         }
@@ -110,11 +111,11 @@ impl Fault {
     /// If that is the fault.
     pub fn spoil(self, answers: &mut Vec<Answer>, reporter: &dyn Reporter) {
         match self {
-            Self::HangLate => {
+            Self::HangLate(bound) => {
                 for (index, answer) in answers.drain(..).enumerate() {
                     if let (Some(schedule), Some(claimed)) = (answer.schedule, answer.claimed) {
                         reporter.report(index, Progress::incumbent(schedule, claimed).after(1));
-                        reporter.report(index, Progress::bound(1));
+                        reporter.report(index, Progress::bound(bound));
                     }
                 }
                 forever();

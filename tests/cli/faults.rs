@@ -156,6 +156,16 @@ fn what_a_worker_reported_before_it_was_killed_is_kept() {
     }
 }
 
+#[test]
+fn a_bound_of_an_unknown_class_takes_no_schedule_away() {
+    let checkout = Checkout::new();
+    // Of `auto` a bound may be one on fewer schedules than it looks for, and it says so only at the end.
+    let done = checkout.with_fault("auto:hang-high", "solve counter --method auto --budget 0.8x --time-limit 0.5");
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("termination    time_limit"), "{}", done.stdout);
+    assert!(done.stdout.contains("lower bound    -"), "{}", done.stdout);
+}
+
 /// Rows of the method, without what is measured, after a run with a fault.
 fn rows_with(checkout: &Checkout, fault: &str, out: &str, more: &str) -> Vec<BTreeMap<String, String>> {
     let arguments =

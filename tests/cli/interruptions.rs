@@ -4,7 +4,7 @@ use std::io::BufRead;
 use std::process::{Command, Stdio};
 
 use crate::checkout::{Checkout, rows};
-use crate::misbehaviour::{is_gone, wait_until};
+use crate::misbehaviour::{Hanging, is_gone, wait_until};
 
 const RECORDS: &str = "results/mini/records.csv";
 
@@ -163,6 +163,29 @@ fn an_interrupt_kills_the_worker_keeps_the_rows_and_says_how_to_go_on() {
     assert_eq!(stderr.lines().last(), Some(expected.as_str()));
     assert_eq!(rows(&checkout.path(RECORDS)).len(), kept);
     checkout.ok("run --suite mini --resume");
+}
+
+#[test]
+fn an_interrupted_solve_saves_and_shows_what_it_has() {
+    let checkout = Checkout::new();
+    let mut command = checkout.command("solve counter --method rotor-persistent --budget 0.8x -o best.json");
+    command.env("BENCH_TEST_FAULT", "rotor-persistent:hang-late").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let hanging = Hanging { child: command.spawn().unwrap() };
+    wait_until("the worker is there", || hanging.worker().is_some());
+    // It reports a schedule in far less; on a slow day there is none yet, which is said.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    signal(hanging.child.id(), "INT");
+    let output = hanging.child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(stdout.contains("termination    interrupted"), "{stdout}");
+    let expected = if checkout.path("best.json").exists() {
+        checkout.ok("verify counter best.json");
+        "error: interrupted; that is the best schedule until then"
+    } else {
+        "error: interrupted; there was no schedule yet"
+    };
+    assert_eq!(stderr.lines().last(), Some(expected));
 }
 
 #[test]

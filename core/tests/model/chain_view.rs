@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn a_published_chain_comes_back_from_its_instance(chain in chain()) {
-        let document = instance_of("chain", &chain, Units::default(), &Origin::Exact);
+        let document = instance_of("chain", &chain, Units::default(), &Origin::Exact {});
         let instance = Instance::new(&document).expect("valid");
         let view = ChainView::new(&instance).expect("a chain");
         // Names are the operators'; everything else is the chain's.
@@ -88,7 +88,7 @@ proptest! {
         chain in chain(),
         choices in prop::collection::vec(0..100usize, 1..12),
     ) {
-        let document = instance_of("chain", &chain, Units::default(), &Origin::Exact);
+        let document = instance_of("chain", &chain, Units::default(), &Origin::Exact {});
         let instance = Instance::new(&document).expect("valid");
         let view = ChainView::new(&instance).expect("a chain");
         let sequence = sequence(view.chain.len(), &choices);
@@ -114,7 +114,7 @@ proptest! {
 
     #[test]
     fn saving_everything_simulates_to_exactly_its_claim_on_a_published_chain(chain in chain()) {
-        let document = instance_of("chain", &chain, Units::default(), &Origin::Exact);
+        let document = instance_of("chain", &chain, Units::default(), &Origin::Exact {});
         let instance = Instance::new(&document).expect("valid");
         let view = ChainView::new(&instance).expect("a chain");
         let sequence = view.chain.store_all(|_| 0);
@@ -146,6 +146,6 @@ fn a_chain_of_a_hundred_thousand_stages_is_viewed_in_seconds() {
     };
     let stages: Vec<_> = (0..100_000).map(stage).collect();
     let chain = Chain { fixed_bytes: 0, input_bytes: 1, input_gradient_bytes: 1, stages };
-    let instance = Instance::new(&instance_of("chain", &chain, Units::default(), &Origin::Exact)).expect("valid");
+    let instance = Instance::new(&instance_of("chain", &chain, Units::default(), &Origin::Exact {})).expect("valid");
     assert_eq!(ChainView::new(&instance).expect("a chain").chain.len(), 100_000);
 }

@@ -59,7 +59,7 @@ fn any_chain_is_imported_or_refused() {
             .or_else(|_| json::<ImportFile>(bytes)?.arrays(None).map_err(words))?;
         for scale in [None, Some(1e6), Some(f64::MAX)] {
             let Ok(chain) = file.chain(Scale { time: scale, memory: scale }).map_err(words) else { continue };
-            checked(&chain_file::instance_of("case", &chain, Units::default(), &Origin::Exact))?;
+            checked(&chain_file::instance_of("case", &chain, Units::default(), &Origin::Exact {}))?;
         }
         file.chain(Scale { time: None, memory: None }).map(drop).map_err(words)
     });
@@ -69,7 +69,7 @@ fn any_chain_is_imported_or_refused() {
 fn any_graph_is_imported_or_refused() {
     fuzz("graph", &corpus("graph"), |bytes| {
         let file: NodeLinkFile = json(bytes)?;
-        checked(&node_link::instance_of("case", &file, &Origin::Exact).map_err(words)?)
+        checked(&node_link::instance_of("case", &file, &Origin::Exact {}).map_err(words)?)
     });
 }
 
@@ -77,7 +77,7 @@ fn any_graph_is_imported_or_refused() {
 fn any_profile_of_monet_is_imported_or_refused() {
     fuzz("monet", &corpus("monet"), |bytes| {
         let file: MonetFile = json(bytes)?;
-        checked(&monet_file::instance_of("case", &file, &Origin::Exact).map_err(words)?)
+        checked(&monet_file::instance_of("case", &file, &Origin::Exact {}).map_err(words)?)
     });
 }
 

@@ -59,7 +59,7 @@ fn profile() -> Value {
 
 fn converted(profile: Value) -> Result<InstanceDocument, MonetError> {
     let file: MonetFile = serde_json::from_value(profile).expect("a profile");
-    instance_of("by-hand", &file, &Origin::Exact)
+    instance_of("by-hand", &file, &Origin::Exact {})
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn the_importer_keeps_every_time_and_workspace_of_the_authors_profiles() {
         let value: Value = read_json(&path).unwrap();
         let nodes = value["nodes"].clone();
         let file: MonetFile = serde_json::from_value(value).unwrap();
-        let instance = Instance::new(&instance_of("profile", &file, &Origin::Exact).unwrap()).unwrap();
+        let instance = Instance::new(&instance_of("profile", &file, &Origin::Exact {}).unwrap()).unwrap();
         for operator in instance.operators() {
             for way in &operator.implementations {
                 let at: usize = way.name.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);

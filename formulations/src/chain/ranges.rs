@@ -13,7 +13,7 @@ use super::storage::{Execution, TableError};
 pub struct Ranges {
     /// By row: below this there is no sequence.
     pub least: Vec<usize>,
-    /// By row: from here on nothing is gained.
+    /// By row: from here on the first stage is saved by its fastest saving, and nothing is gained; never where it may not be.
     pub enough: Vec<usize>,
     /// m_none^{s,l}, by s and l.
     passing: Vec<usize>,
@@ -72,6 +72,19 @@ impl Ranges {
     /// The row of the whole chain.
     pub fn root(&self) -> usize {
         self.states.row(0, 0, self.states.stages() - 1)
+    }
+
+    /// From how many slots on nothing is gained for the whole chain. Where only the last stage is saved every input is kept then, and
+    /// no stage passed twice.
+    pub fn enough_for_all(&self, chain: &SlottedChain) -> usize {
+        let last = self.states.stages() - 1;
+        if self.rule != Rule::SaveLast {
+            return self.enough[self.root()];
+        }
+        (0..last).rev().fold(self.enough[self.states.row(last, last, last)], |right, s| {
+            let alone = self.enough[self.states.row(s, s, s)];
+            after(right, chain.cut_shift(s, s + 1)).max(alone).max(self.kept(s, last))
+        })
     }
 
     /// Whether the first stage of a state may be saved.

@@ -155,7 +155,7 @@ impl<'a> DynamicProgram<'a> {
         execution: Execution,
     ) -> Result<Self, TableError> {
         let ranges = Ranges::new(&slotted, rule, execution)?;
-        let (least, enough) = (ranges.least[ranges.root()], ranges.enough[ranges.root()]);
+        let (least, enough) = (ranges.least[ranges.root()], ranges.enough_for_all(&slotted));
         Ok(Self { chain, slotted, ranges, least, enough })
     }
 

@@ -156,7 +156,7 @@ impl<'a> Builder<'a> {
 
     fn build(mut self) -> Result<Graph, SkipReason> {
         for node in 0..self.graph.nodes.len() {
-            self.forward_edges(node);
+            self.forward_edges(node)?;
         }
         for index in 0..self.graph.backward.len() {
             self.attach(index)?;
@@ -194,15 +194,27 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn forward_edges(&mut self, node: usize) {
+    fn forward_edges(&mut self, node: usize) -> Result<(), SkipReason> {
         let instance = self.instance;
         let id = self.graph.nodes[node].operator;
-        let variants = variants(&self.graph.plan, id);
-        for read in variants.into_iter().flat_map(|v| &instance.operator(id).implementations[v].reads) {
-            if let Some(maker) = self.maker_node(*read) {
+        let plan = &self.graph.plan;
+        let firsts = [plan.passing[id.index()], plan.saving[id.index()]];
+        for variant in variants(plan, id) {
+            for &read in &instance.operator(id).implementations[variant].reads {
+                let Some(maker) = self.maker_node(read) else { continue };
+                let made_by = self.graph.nodes[maker].operator;
+                let passing = self.graph.plan.passing[made_by.index()];
+                if firsts.contains(&variant) && !instance.operator(made_by).makes(passing).any(|made| made == read) {
+                    return Err(SkipReason(format!(
+                        "forward operator {} reads what {} makes only where it saves, and a group that is recomputed does not",
+                        instance.operator(id).name,
+                        instance.operator(made_by).name
+                    )));
+                }
                 self.edge(maker, node);
             }
         }
+        Ok(())
     }
 
     /// Where a backward operator runs, and the edges that what it reads asks for.

@@ -308,7 +308,7 @@ impl Planner<'_> {
         let termination = match (&sequence, self.exact) {
             (None, true) => Termination::Infeasible,
             (None, false) => Termination::NotFound,
-            (Some(_), true) if self.goal == Goal::TimeCentric && !rounded => Termination::Optimal,
+            (Some(_), true) if self.goal == Goal::TimeCentric && !rounded && least.is_none() => Termination::Optimal,
             (Some(_), _) => Termination::Feasible,
         };
         let mut answer = match stop {

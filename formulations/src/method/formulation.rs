@@ -95,6 +95,16 @@ pub enum DecodeError {
     /// A whole variable is not whole.
     #[error("a zero-one variable is {0} away from a whole number; solve the model as a mixed-integer program")]
     Fractional(f64),
+    /// A whole variable is outside of its bounds.
+    #[error("a variable is {value}, where the model has it from {lower} to {upper}")]
+    Outside {
+        /// Its value.
+        value: f64,
+        /// Its lower bound.
+        lower: f64,
+        /// Its upper bound.
+        upper: f64,
+    },
     /// The model is a relaxation.
     #[error("the model is a relaxation: its objective is a lower bound, and its solutions are no schedules")]
     Relaxation,
@@ -125,17 +135,24 @@ impl<'a> LinearEncoding<'a> {
         relaxed: bool,
         read: impl Fn(&[f64]) -> Result<(Schedule, Claimed), DecodeError> + 'a,
     ) -> Box<dyn Encoding + 'a> {
-        let kinds = model.kinds.clone();
+        let bounds = |at| (model.lower[at], model.upper[at]);
+        let wholes = (0..model.columns()).filter(|&at| model.kinds[at] == Kind::Integer);
+        let wholes: Vec<(usize, (f64, f64))> = wholes.map(|at| (at, bounds(at))).collect();
         if relaxed {
             model.kinds.fill(Kind::Continuous);
             facts.push(("integrality", "none: the relaxation".into()));
         }
         let read = move |vector: &[f64]| {
-            let whole = vector.iter().zip(&kinds).filter(|&(_, &kind)| kind == Kind::Integer);
-            let away = whole.map(|(value, _)| (value - value.round()).abs()).fold(0.0, f64::max);
+            let away = wholes.iter().map(|&(at, _)| (vector[at] - vector[at].round()).abs()).fold(0.0, f64::max);
+            let outside = |&&(at, (lower, upper)): &&(usize, (f64, f64))| {
+                !(lower - INTEGRALITY..=upper + INTEGRALITY).contains(&vector[at])
+            };
             match () {
                 () if relaxed => Err(DecodeError::Relaxation),
                 () if away > INTEGRALITY => Err(DecodeError::Fractional(away)),
+                () if let Some(&(at, (lower, upper))) = wholes.iter().find(outside) => {
+                    Err(DecodeError::Outside { value: vector[at], lower, upper })
+                }
                 () => read(vector),
             }
         };

@@ -22,6 +22,8 @@ use crate::staged::task::Task;
 
 /// The first turn of the constraint solver; each round of turns has twice as long as the last.
 const FIRST: Duration = Duration::from_secs(2);
+/// A turn that is over sooner did nothing.
+const IDLE: Duration = Duration::from_millis(1);
 
 /// The search.
 pub struct Search<'s, 'a> {
@@ -96,7 +98,7 @@ impl Search<'_, '_> {
         loop {
             for &emphasis in turns {
                 self.incumbent.hear();
-                let turn = Clock::start(Some(slice));
+                let (turn, solves) = (Clock::start(Some(slice)), self.solves);
                 match self.relax(emphasis, slice)? {
                     Relaxed::Infeasible => {
                         self.incumbent.refuted(&self.note())?;
@@ -105,6 +107,10 @@ impl Search<'_, '_> {
                     Relaxed::Solved => {}
                     Relaxed::Stopped => self.elsewhere(turn.elapsed().max(Duration::from_secs(1)))?,
                 }
+                // No time for the model, which only grows, and nothing to be done elsewhere.
+                if self.solves == solves && turn.elapsed() < IDLE {
+                    return Ok(self.ended(Stop::TimeLimit));
+                }
                 if let Some(stop) = self.incumbent.stop() {
                     return Ok(self.ended(stop));
                 }
@@ -112,7 +118,7 @@ impl Search<'_, '_> {
                     return Ok(self.ended(Stop::TimeLimit));
                 }
             }
-            slice *= 2;
+            slice = slice.saturating_mul(2);
         }
     }
 
@@ -221,9 +227,10 @@ impl Search<'_, '_> {
 
     fn note(&self) -> String {
         let rows: usize = self.rows.values().map(BTreeSet::len).sum();
+        let version = if self.version.is_empty() { "no model in the time".into() } else { self.version.clone() };
         format!(
             "{}: {} solves of up to {} variables; {rows} memory rows in {} of {} stages; {} conflicts; {} rounds elsewhere{}",
-            self.version,
+            version,
             self.solves,
             self.largest,
             self.rows.len(),

@@ -186,15 +186,21 @@ impl Frontier<'_> {
 fn largest_subsets(tensors: &[(u64, usize)], room: u64) -> Vec<Set> {
     let mut subsets = Vec::new();
     let rest: u64 = tensors.iter().map(|&(size, _)| size).sum();
-    choose(tensors, room, rest, (0, u64::MAX), &mut subsets);
+    choose(tensors, room, rest, (0, None), &mut subsets);
     subsets
 }
 
 /// Decides on the tensors one by one; `kept` is what was kept so far and the smallest left out.
-fn choose(tensors: &[(u64, usize)], room: u64, rest: u64, (kept, smallest_out): (Set, u64), subsets: &mut Vec<Set>) {
+fn choose(
+    tensors: &[(u64, usize)],
+    room: u64,
+    rest: u64,
+    (kept, smallest_out): (Set, Option<u64>),
+    subsets: &mut Vec<Set>,
+) {
     if rest <= room {
         // All the others fit; something left out must not fit beside them.
-        if smallest_out > room - rest {
+        if smallest_out.is_none_or(|size| size > room - rest) {
             subsets.push(tensors.iter().fold(kept, |set, &(_, bit)| set | 1 << bit));
         }
         return;
@@ -203,7 +209,7 @@ fn choose(tensors: &[(u64, usize)], room: u64, rest: u64, (kept, smallest_out): 
     if size <= room {
         choose(others, room - size, rest - size, (kept | 1 << bit, smallest_out), subsets);
     }
-    choose(others, room, rest - size, (kept, size), subsets);
+    choose(others, room, rest - size, (kept, Some(size)), subsets);
 }
 
 #[cfg(test)]
@@ -214,7 +220,7 @@ mod tests {
     fn largest_subsets_are_those_that_nothing_can_be_added_to() {
         let sizes = [7, 5, 5, 3, 1, 0];
         let tensors: Vec<_> = sizes.iter().copied().zip(0..).collect();
-        for room in 0..25 {
+        for room in (0..25).chain([u64::MAX]) {
             let bytes = |set: Set| members(set).map(|bit| sizes[bit]).sum::<u64>();
             let maximal = |&set: &Set| bytes(set) <= room && members(!set & 63).all(|bit| bytes(set | 1 << bit) > room);
             let mut found = largest_subsets(&tensors, room);

@@ -39,8 +39,15 @@ pub fn certain_bound(time: f64, longest: f64) -> u64 {
 
 /// Whether a bound proves a time optimal within the tolerance.
 pub fn proves(bound: u64, time: u64) -> bool {
+    bound >= least_proving(time)
+}
+
+/// The least bound that proves a time optimal within the tolerance.
+pub fn least_proving(time: u64) -> u64 {
     // A little more, for the rounding of the sums themselves.
-    time.saturating_sub(bound) as f64 <= 1.001 * TOLERANCE * time as f64
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, and below the time")]
+    let within = (1.001 * TOLERANCE * time as f64) as u64;
+    time - within
 }
 
 setting! {

@@ -143,7 +143,8 @@ impl Explorer {
         let problem = incumbent.judge;
         let best = incumbent.best();
         let best = best.as_ref();
-        let models = best.filter(|_| self.pace.allows(problem.stages() * problem.columns(), &clock));
+        let size = problem.stages() * problem.columns();
+        let models = best.filter(|_| size > 0 && self.pace.allows(size, &clock));
         let guided = self.other.is_some() || incumbent.guide().is_some();
         let usable = |what| match what {
             Try::Model(shape, _) => models.is_some() && (guided || shape != Shape::Towards),

@@ -46,11 +46,12 @@ fn graph(seed: u64) -> Instance {
     });
     let nodes = nodes.collect();
     let file = NodeLinkFile {
+        directed: None,
         graph: Attributes::default(),
         nodes,
         links: links.into_iter().map(|(from, to)| Link::Pair(from, to)).collect(),
     };
-    let mut document = instance_of("graph", &file, &Origin::Exact).expect("a graph");
+    let mut document = instance_of("graph", &file, &Origin::Exact {}).expect("a graph");
     if seed.is_multiple_of(2) {
         for operator in document.operators.iter_mut().filter(|operator| operator.phase == Phase::Backward) {
             operator.recomputable = Some(false);
@@ -102,7 +103,7 @@ fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
             let vector = task.point(&coarse, &stages);
             let violation = coarse.model().violation(&vector).max();
             assert!(violation < 1e-9, "seed {seed}: violated by {violation} over {blocks:?}");
-            let cost = coarse.fixed_time() as f64 + coarse.model().objective(&vector) * coarse.time_unit();
+            let cost = coarse.fixed_time() as f64 + coarse.model().objective(&vector) * coarse.scale().time;
             assert!(coarse.separate(&vector, Pass::Whole).is_empty(), "seed {seed}: a memory row over {blocks:?}");
             assert!(cost <= claim.time as f64 + 1e-6, "seed {seed}: {cost} > {}", claim.time);
         }
@@ -211,7 +212,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
             let point = task.point(&linear, &around);
             let violation = linear.model().violation(&point).max();
             assert!(violation < 1e-9, "{context}: violated by {violation}");
-            let cost = linear.fixed_time() as f64 + linear.model().objective(&point) * linear.time_unit();
+            let cost = linear.fixed_time() as f64 + linear.model().objective(&point) * linear.scale().time;
             assert!((cost - around.time(&joint) as f64).abs() < 1e-6 * cost, "{context}: {cost}");
             let found = solved(&task, &mut linear, &around);
             let claim = found.claim(&joint);

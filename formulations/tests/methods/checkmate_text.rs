@@ -22,7 +22,7 @@ fn graph() -> Instance {
         {"id": 2, "cost_cpu": 4, "cost_ram": 5, "backward": true}, {"id": 3, "cost_cpu": 6, "cost_ram": 1, "backward": true}],
         "links": [[0, 1], [1, 2], [2, 3], [0, 3]]}"#;
     let file: NodeLinkFile = serde_json::from_str(text).expect("node-link JSON");
-    Instance::new(&instance_of("four", &file, &Origin::Exact).expect("a graph")).expect("valid")
+    Instance::new(&instance_of("four", &file, &Origin::Exact {}).expect("a graph")).expect("valid")
 }
 
 fn text(method: &str, given: &[(&str, &str)]) -> String {

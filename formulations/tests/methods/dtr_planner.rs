@@ -203,7 +203,7 @@ const LOG: &str = concat!(
 
 #[test]
 fn a_log_becomes_an_instance_whose_views_take_no_bytes_and_hold_their_storage() {
-    let document = import::instance_of("log", LOG, &Origin::Exact).expect("a log");
+    let document = import::instance_of("log", LOG, &Origin::Exact {}).expect("a log");
     let instance = Instance::new(&document).expect("valid");
     let shown: Vec<_> = instance.tensors().iter().map(|tensor| (tensor.bytes, tensor.kind)).collect();
     assert_eq!(shown, [(7, Input), (10, Activation), (0, Activation), (4, Output)]);
@@ -223,7 +223,7 @@ fn the_authors_logs_become_instances_with_their_time_and_at_most_their_memory() 
         [("resnet32-56.log", 291_905_487_u64, 10_061_179_152_u64), ("unet-6.log", 435_278_292, 8_415_764_640)]
     {
         let text = std::fs::read_to_string(folder.join(file)).expect("there");
-        let document = import::instance_of(file, &text, &Origin::Exact).expect("a log");
+        let document = import::instance_of(file, &text, &Origin::Exact {}).expect("a log");
         let instance = Instance::new(&document).expect("valid");
         let store_all = with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance));
         let simulation = simulate(&instance, &store_all).expect("legal");

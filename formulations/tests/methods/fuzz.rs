@@ -35,7 +35,7 @@ fn any_solution_of(method: &str, given: &[(&str, &str)], budget: Option<u64>) {
 fn any_log_of_an_online_policy_is_imported_or_refused() {
     fuzz("dtr", &corpus("dtr"), |bytes| {
         let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
-        let document = import::instance_of("case", text, &Origin::Exact).map_err(|error| error.to_string())?;
+        let document = import::instance_of("case", text, &Origin::Exact {}).map_err(|error| error.to_string())?;
         let instance = Instance::new(&document).map_err(|error| error.to_string())?;
         // Store-all of what is valid may be illegal where a log reads what it has let go.
         let _ = simulate(&instance, &with_liveness(&instance, &Plan::fastest(&instance).store_all(&instance)));

@@ -246,7 +246,7 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
                 paths += linear.separate(&between, Pass::Relaxed).len() - memory;
             }
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
-            let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
+            let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.scale().time;
             assert!(time <= plan.time() as f64 + 1e-6, "{context}: {time} for {}", plan.time());
             let costs: f64 = linear.costs.iter().map(|costs| costs.value(&point)).sum();
             assert!(
@@ -321,7 +321,7 @@ fn neighbourhoods_hold_what_is_around_them_and_lead_to_nothing_invalid_and_to_th
             let linear = task.within(&around, &open);
             let point = task.point(&linear, &around);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
-            let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.time_unit();
+            let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.scale().time;
             assert!((time - around.time() as f64).abs() < 1e-6 * time, "{context}: {time}");
             let found = solved(&task, linear);
             assert!(task.fits(&found) && found.time() <= around.time(), "{context}");

@@ -105,7 +105,8 @@ fn translate(
     #[expect(clippy::cast_possible_truncation, reason = "bounds lie within the objective's range of whole numbers")]
     let proved = |bound: f64| (bound / rows.unit - 1e-6 * (1.0 + (bound / rows.unit).abs())).ceil() as i64;
     let bound = match stop {
-        Stop::Optimal => objective,
+        // The solver's optimum is one within its tolerances.
+        Stop::Optimal => objective.map(|objective| objective.min(outcome.dual_bound.map_or(objective, proved))),
         Stop::Infeasible | Stop::Error => None,
         _ => outcome.dual_bound.filter(|bound| bound.is_finite()).map(proved),
     };

@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let file = file_name(&arguments.file);
     let origin = |location| Origin::Published { paper: arguments.paper.clone(), location };
-    let document = if import.is_graph() {
+    let document = if import.is_graph().map_err(|error| bad(error.to_string()))? {
         if arguments.time_scale.is_some() || arguments.memory_scale.is_some() || arguments.index.is_some() {
             return Err(bad("is a graph; scales and --index belong to chains".into()));
         }

@@ -89,7 +89,7 @@ fn origin(origin: &Origin) -> String {
             let seed = seed.map_or(String::new(), |seed| format!(", seed {seed}"));
             format!("generated: {generator}{}{seed}", list(parameters))
         }
-        Origin::Exact => "exact".into(),
+        Origin::Exact {} => "exact".into(),
     }
 }
 

@@ -273,11 +273,11 @@ fn cut_short(
     }
 }
 
-fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Record) -> Row {
+fn answered(run: &Run, budget: &RunBudget, mut answer: AnswerDocument, template: Record) -> Row {
     let claim = answer.claim.unwrap_or(template.claim);
-    let verdict = judge(&run.subject.instance, budget.bytes, claim, &answer);
     // Nothing is known of what a bound without a claim holds for: that of a worker that was stopped before it said so.
-    let bounds = claim.strength != Strength::Heuristic;
+    answer.lower_bound = answer.lower_bound.filter(|_| claim.strength != Strength::Heuristic);
+    let verdict = judge(&run.subject.instance, budget.bytes, claim, &answer);
     // What a method says of its own failure is the error.
     let failed = verdict.termination == Termination::Error && verdict.error.is_empty();
     let error = if failed { &answer.note } else { &verdict.error };
@@ -286,7 +286,7 @@ fn answered(run: &Run, budget: &RunBudget, answer: AnswerDocument, template: Rec
         claim,
         claimed_time: answer.claimed_time,
         claimed_peak: answer.claimed_peak_bytes,
-        lower_bound: answer.lower_bound.filter(|_| bounds),
+        lower_bound: answer.lower_bound,
         build_seconds: answer.build_seconds,
         solve_seconds: answer.solve_seconds,
         note: one_line(&answer.note),

@@ -76,9 +76,10 @@ impl<'a> Tensors<'a> {
             of.first[storage] = of.first[storage].min(at);
         }
         for event in &program.events {
-            if let Event::Pin(tensor) = *event {
-                of.result[program.tensors[tensor].0] = true;
-            }
+            let Event::Pin(tensor) = *event else { continue };
+            let storage = program.tensors[tensor].0;
+            // Of a constant too it pins what is there anyway.
+            of.result[storage] = !of.is_constant(program.tensors[of.first[storage]].1);
         }
         of
     }
@@ -100,6 +101,7 @@ impl<'a> Tensors<'a> {
         let kind = match self.result[storage] {
             _ if self.is_constant(call) => TensorKind::Input,
             true => TensorKind::Output,
+            false if self.log.backward_from.is_some_and(|from| call >= from) => TensorKind::Gradient,
             false => TensorKind::Activation,
         };
         TensorDocument::new(number(tensor), name, bytes, kind)

@@ -65,7 +65,7 @@ pub struct Log {
 pub fn read(text: &str) -> Result<Log, LogError> {
     let mut reader = Reader { lines: text.lines().enumerate(), at: 0, log: Log::default(), names: Names::default() };
     loop {
-        let line = reader.next()?.ok_or_else(|| LogError { line: 0, what: "no annotation START".into() })?;
+        let line = reader.next()?.ok_or_else(|| reader.error("no annotation START until here"))?;
         if line.annotation.as_deref() == Some("START") {
             break;
         }

@@ -23,7 +23,7 @@ use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
 use crate::search::separation::{Solver, Solving};
 use crate::search::sweep::{Sweep, coarse_to_fine};
-use crate::store_all::store_all;
+use crate::store_all::{out_of_place, store_all};
 use crate::{setting, settings};
 use choose::Chooser;
 use cut::{Bans, minimum_cut};
@@ -141,6 +141,7 @@ impl Traced {
     fn new(instance: &Instance, parameters: &Parameters) -> Result<Self, SkipReason> {
         let plan = Plan::fastest(instance);
         store_all(instance, &plan)?;
+        out_of_place(instance, &plan)?;
         let graph = Graph::new(instance, &plan, parameters.get::<Operators>() == Operators::Decomposed)?;
         Ok(Self { graph, plan })
     }
