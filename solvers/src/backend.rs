@@ -86,14 +86,10 @@ pub fn session(backend: &'static dyn Backend, model: &Model) -> Result<Box<dyn S
 pub enum Capability {
     /// Reports a proved bound, also when it stops early.
     DualBound,
-    /// Counts nodes.
-    NodeCount,
     /// Stops after a number of nodes.
     NodeLimit,
     /// Tells unbounded from infeasible.
     ToldApart,
-    /// Keeps its time limit to within a second or so, once presolve is over.
-    TimeLimit,
     /// Stops when asked from outside.
     Interrupt,
     /// Reports incumbents and bounds while it runs.
@@ -104,14 +100,8 @@ pub enum Capability {
     Cutoff,
     /// Says that memory ran out, or ends the process with words that do.
     OutOfMemory,
-    /// Uses more than one thread.
-    Threads,
-    /// Takes a seed.
-    Seed,
     /// Reports time and sizes of presolve.
     PresolvedSize,
-    /// Honours branching priorities.
-    Priorities,
     /// Takes rows between solves.
     Sessions,
     /// Solves linear programs by an interior-point method alone.
@@ -120,21 +110,16 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 11] = [
         Self::DualBound,
-        Self::NodeCount,
         Self::NodeLimit,
         Self::ToldApart,
-        Self::TimeLimit,
         Self::Interrupt,
         Self::Progress,
         Self::Start,
         Self::Cutoff,
         Self::OutOfMemory,
-        Self::Threads,
-        Self::Seed,
         Self::PresolvedSize,
-        Self::Priorities,
         Self::Sessions,
         Self::InteriorPoint,
     ];

@@ -113,9 +113,6 @@ impl Counts {
             let (lower, upper) = (many * model.lower[first], many * model.upper[first]);
             let count = counted.column(lower, upper, model.costs[first], Kind::Integer);
             debug_assert_eq!(count, self.count(class), "counts follow the columns");
-            if !counted.priorities.is_empty() {
-                counted.priorities.push(model.priorities[first]);
-            }
             for &member in members {
                 counted.costs[member] = 0.0;
             }

@@ -29,19 +29,15 @@ impl Backend for Microlp {
 
     fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
         let reason = match capability {
-            Capability::TimeLimit | Capability::OutOfMemory | Capability::Start | Capability::ToldApart => {
+            Capability::OutOfMemory | Capability::Start | Capability::ToldApart => {
                 return Ok(());
             }
             Capability::DualBound => "good_lp passes no bound on; only an optimal objective is one",
-            Capability::NodeCount => "good_lp passes no node count on",
             Capability::NodeLimit => "good_lp passes no node limit on; it is ignored",
             Capability::Interrupt => "good_lp cannot be stopped from outside; it runs on to its time limit",
             Capability::Progress => "good_lp has no callbacks",
-            Capability::Threads => "it uses one thread",
-            Capability::Seed => "it is deterministic",
             Capability::PresolvedSize => "it has no presolve to report on",
             Capability::Cutoff => "good_lp passes none on; it is ignored",
-            Capability::Priorities => "it ignores them",
             Capability::Sessions => "good_lp models are used up by solving",
             Capability::InteriorPoint => "it has the simplex method only; it is ignored",
         };

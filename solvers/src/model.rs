@@ -130,8 +130,6 @@ pub struct Model {
     pub upper: Vec<f64>,
     /// Kind of each column.
     pub kinds: Vec<Kind>,
-    /// Branching priority of each column, greater first; empty where there is no preference.
-    pub priorities: Vec<i32>,
     /// The rows.
     pub rows: RowBlock,
 }

@@ -116,13 +116,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// (objective - bound) / |objective|; none without either, 0 where both agree.
-    pub fn gap(&self) -> Option<f64> {
-        let (objective, bound) = (self.objective?, self.dual_bound?);
-        let distance = (objective - bound).max(0.0);
-        if distance == 0.0 { Some(0.0) } else { Some(distance / objective.abs()) }
-    }
-
     /// Optimal or within the gap: which of the two, by the gaps that are left.
     pub fn finished(objective: f64, bound: Option<f64>, absolute_gap: f64) -> Stop {
         // What is left beyond rounding noise of the objective itself.

@@ -38,20 +38,13 @@ impl Backend for Linked {
 
     fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
         let reason = match capability {
-            Capability::DualBound
-            | Capability::NodeLimit
-            | Capability::TimeLimit
-            | Capability::Start
-            | Capability::Threads
-            | Capability::Seed => return Ok(()),
+            Capability::DualBound | Capability::NodeLimit | Capability::Start => return Ok(()),
             Capability::OutOfMemory => "its C++ exception ends the process as any other would",
             Capability::ToldApart => "it tells an unbounded linear program only by elimination",
-            Capability::NodeCount => "its Rust interface passes no node count on",
             Capability::Interrupt => "its C interface cannot be stopped from outside; it runs on to its limits",
             Capability::Progress => "its Rust interface has no callbacks",
             Capability::PresolvedSize => "its C interface does not say",
             Capability::Cutoff => "it is not handed over; it is ignored",
-            Capability::Priorities => "its C interface takes none; they are ignored",
             Capability::Sessions => "its C interface adds no rows",
             Capability::InteriorPoint => "its C interface does not let one choose; it is ignored",
         };

@@ -43,19 +43,14 @@ impl Backend for Cbc {
     fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
         let reason = match capability {
             Capability::DualBound
-            | Capability::NodeCount
             | Capability::NodeLimit
             | Capability::ToldApart
-            | Capability::TimeLimit
             | Capability::Interrupt
             | Capability::Start
-            | Capability::OutOfMemory
-            | Capability::Threads
-            | Capability::Seed => return Ok(()),
+            | Capability::OutOfMemory => return Ok(()),
             Capability::Progress => "its log has numbers, but no vectors",
             Capability::PresolvedSize => "its log says it in words that differ from version to version",
             Capability::Cutoff => "it is not handed over; it is ignored",
-            Capability::Priorities => "they are not handed over; they are ignored",
             Capability::Sessions => "every solve is a process of its own",
             Capability::InteriorPoint => "the wish is not handed over; it is ignored",
         };

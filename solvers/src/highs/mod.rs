@@ -31,13 +31,8 @@ impl Backend for Highs {
         raw::version()
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        match capability {
-            Capability::Priorities => {
-                Err(Unsupported { solver: ID, capability, reason: "its C interface takes none; they are ignored" })
-            }
-            _ => Ok(()),
-        }
+    fn supports(&self, _: Capability) -> Result<(), Unsupported> {
+        Ok(())
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {

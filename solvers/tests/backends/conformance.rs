@@ -106,7 +106,6 @@ fn every_backend_finds_and_proves_an_optimum() {
         let outcome = solve(backend, &knapsack(), Request::default());
         assert_eq!(outcome.stop, Stop::Optimal, "{}: {}", backend.id(), outcome.raw_status);
         assert!(close(outcome.objective, 80.0) && close(outcome.dual_bound, 80.0), "{}: {outcome:?}", backend.id());
-        assert!(outcome.gap().is_some_and(|gap| gap < 1e-6));
         assert_eq!((outcome.size.rows, outcome.size.columns, outcome.size.nonzeros), (1, 4, 4));
     }
 }
