@@ -83,8 +83,8 @@ use crate::staged::joint::is_within_reach;
 /// None: the construction is this project's.
 ///
 /// # Claim
-/// A lower bound on the time of every schedule that meets the budget; `infeasible` where there is none at all. The fastest
-/// schedule that solutions led to, and `optimal` where it costs no more than the bound.
+/// A lower bound on the time of every schedule that meets the budget; `infeasible` where a relaxation has no solution, which shows that
+/// there is none at all. The fastest schedule that solutions led to, and `optimal` where it costs no more than the bound.
 ///
 /// # Reference
 /// This project. The blocks of stages that `checkmate-ilp` searches, with first runs no longer tied to a stage.

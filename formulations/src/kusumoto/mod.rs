@@ -71,8 +71,8 @@ use strategy::Liveness;
 /// makes the gradients of all its inputs in its own group. What then is alive is counted too: all that
 /// the operators of V_i make forward and backward, the gradients (and forward tensors) from later
 /// groups that are still read, and the largest workspace. `memory=larger` (the default) takes, per group, the larger of (2)
-/// and that sum; `memory=instance` the latter alone, which needs no larger budget than what the
-/// schedule does without liveness analysis.
+/// and that sum; `memory=instance` the latter alone, which no schedule exceeds without liveness analysis, and many
+/// stay below.
 ///
 /// The family of the approximate program lacks V where the graph has several sinks; it is added. "min"
 /// becomes "max" in line 17 of Algorithm 1, not 15 as Appendix A says. The boundary of V is empty, so
