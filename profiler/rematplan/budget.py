@@ -21,19 +21,19 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str | int | Budget) -> Budget:
-        """`"60%"`, `"8GiB"`, `"500MB"`, or a number of bytes; anything else is a `PlanError`."""
+        """`"60%"` (or `"0.6x"`), `"8GiB"`, `"500MB"`, or a number of bytes; anything else is a `PlanError`."""
         if isinstance(text, Budget):
             return text
         if isinstance(text, int) and not isinstance(text, bool) and text > 0:
             return cls(bytes=text)
         match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
         if match and float(match[1]) > 0:
-            if match[2] == "%":
-                return cls(fraction=float(match[1]) / 100)
+            if match[2] in ("%", "x"):
+                return cls(fraction=float(match[1]) / (100 if match[2] == "%" else 1))
             size = float(match[1]) * _UNITS.get(match[2].upper(), 0)
             if 1 <= size < math.inf:
                 return cls(bytes=int(size))
-        raise PlanError(f"bad budget {text!r}: expected a share of the peak ('60%') or a size ('8GiB', '500MB')")
+        raise PlanError(f"bad budget {text!r}: expected a share of the peak ('60%' or '0.6x') or a size ('8GiB', '500MB')")
 
     def resolve(self, plain_peak: int) -> int:
         """Bytes, where keeping everything has this peak."""
@@ -41,3 +41,8 @@ class Budget:
 
     def __str__(self) -> str:
         return f"{self.bytes} bytes" if self.bytes is not None else f"{(self.fraction or 1.0) * 100:g}%"
+
+
+def mb(size: int) -> str:
+    """Bytes in words."""
+    return f"{size / 1e6:.2f} MB"
