@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .errors import PlanError
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+_FEW = 100_000
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*|%)")
 
 
@@ -44,5 +45,5 @@ class Budget:
 
 
 def mb(size: int) -> str:
-    """Bytes in words."""
-    return f"{size / 1e6:.2f} MB"
+    """Bytes in words; all of them where they are few."""
+    return f"{size / 1e6:.2f} MB" if size >= _FEW else f"{f'{size / 1e6:.6f}'.rstrip('0').rstrip('.')} MB"

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from remat_profiler.allocator import is_planned_cuda
 
-from . import fusing, made, room, skipped
+from . import fusing, made, room
 from .arena import Arena
 from .budget import Budget
 from .errors import PlanError, Refused, warn
@@ -97,14 +97,13 @@ def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable
         nonlocal waiting
         if torch.compiler.is_compiling():
             return run(*arguments, **keywords)
-        with skipped.noted(partitioner.outside):
+        with partitioner.outside.noted():
             results = run(*arguments, **keywords)
         if waiting and (partitioner.plans or _may_train(results)):
             waiting = False
-            said = [] if partitioner.plans else [_NOTHING]
-            said += [skipped.words(partitioner.outside)] if partitioner.outside else []
-            if said:
-                warn(f"{'; '.join(said)}. TORCH_LOGS=graph_breaks says why")
+            said = filter(None, ("" if partitioner.plans else _NOTHING, partitioner.outside.fallen_back()))
+            if text := "; ".join(said):
+                warn(f"{text}. TORCH_LOGS=graph_breaks says why")
         return results
 
     if not isinstance(compiled, nn.Module):
@@ -122,9 +121,9 @@ def plans_of(compiled: object | None) -> list[GraphPlan]:
     return [plan for partitioner in _partitioners(compiled) for plan in partitioner.plans]
 
 
-def outside_of(compiled: object | None) -> list[skipped.Frame]:
-    """What ran uncompiled of one compiled target, or of all of this process."""
-    return [frame for partitioner in _partitioners(compiled) for frame in partitioner.outside]
+def outside_of(compiled: object | None) -> list[str]:
+    """Lines that say what ran uncompiled of one compiled target, or of all of this process."""
+    return [line for partitioner in _partitioners(compiled) for line in partitioner.outside.lines()]
 
 
 def arenas_of(compiled: object | None) -> list[Arena]:

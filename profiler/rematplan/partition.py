@@ -31,7 +31,7 @@ from .inplace import Merged
 from .instance import Ids, document, layout_copies
 from .planner import Solution, TooSmall
 from .room import Room, Steps
-from .skipped import Frame
+from .skipped import Outside
 from .unpadded import Unpadded
 
 APPLY = ("schedule", "sets")
@@ -132,8 +132,7 @@ class Partitioner:
         if settings.cost not in MODELS:
             raise PlanError(f"unknown cost model {settings.cost!r}: expected one of {', '.join(MODELS)}")
         self.settings, self.plans, self._observer = settings, list[GraphPlan](), observer
-        # Frames of which the compiler made no graph.
-        self.outside: list[Frame] = []
+        self.outside = Outside()
         # What the graphs allocate in, if anything; and how many results of the latest forward pass are the caller's.
         self.arena: Arena | None = None
         self.forward_outputs = 0

@@ -20,7 +20,6 @@ from torch import nn
 from remat_profiler.allocator import cuda_level
 from remat_profiler.costs.measure import allocations
 
-from . import skipped
 from .arena import words as arena_words
 from .budget import Budget, mb
 from .compiling import arenas_of, compiled_by, outside_of, plans_of, refuse, settings
@@ -218,9 +217,8 @@ def explain(compiled: object | None = None, *, run: Callable[[], object] | None 
     plans = plans_of(compiled)
     text = "\n".join(words(plan, f"graph {number}") for number, plan in enumerate(plans, 1)) or "nothing was compiled for training yet"
     found = None if run is None else executed(run)
-    outside, held = outside_of(compiled), 0
-    if outside:
-        text += f"\n{skipped.words(outside)}"
+    held = 0
+    text = "\n".join((text, *outside_of(compiled)))
     for arena in arenas_of(compiled):
         text += "\n" + arena_words(arena)
         held += arena.packing.height if arena.packing is not None else 0

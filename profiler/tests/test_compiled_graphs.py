@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 import rematplan
-from rematplan import PlanWarning, skipped
+from rematplan import PlanWarning
 from rematplan.compiling import plans_of
+from rematplan.skipped import Frame, Outside
 
 from .planning import SECONDS, bit_equal, check_bits, iteration, mlp, planned, transformer
 
@@ -113,7 +114,7 @@ def test_what_the_compiler_leaves_to_python_is_named_once_and_by_explain():
     step = planned(lambda x: head(net(x)), budget="80%")
     with torch.no_grad():
         step(*inputs)
-    assert step._rematplan.outside == [], "evaluation has no plan"
+    assert step._rematplan.outside == Outside(), "evaluation has no plan"
     torch._dynamo.reset()
     line = _Branching.forward.__code__.co_firstlineno + 2
     where = f"1 frame fell back to eager and lies outside of the plan: forward, {__file__}:{line}"
@@ -127,8 +128,27 @@ def test_what_the_compiler_leaves_to_python_is_named_once_and_by_explain():
     assert where in rematplan.explain(step)
 
 
+class _Recurrent(nn.Module):
+    """The compiler leaves an LSTM alone to Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.recurrent = mlp(depth=4)[0], nn.LSTM(64, 64)
+
+    def forward(self, x):
+        return self.recurrent(self.body(x))[0]
+
+
+def test_explain_names_the_lines_where_graphs_break():
+    step = planned(_Recurrent(), budget="90%")
+    step(torch.randn(256, 64)).sum().backward()
+    text = rematplan.explain(step)
+    line = _Recurrent.forward.__code__.co_firstlineno + 1
+    assert f"\nwhat is called where a graph breaks lies outside of the plan: {__file__}:{line}" in text and "fell back" not in text
+
+
 def test_many_frames_are_counted_and_the_first_are_named():
-    text = skipped.words([skipped.Frame("forward", "net.py", line) for line in range(9)])
+    text = Outside([Frame("forward", "net.py", line) for line in range(9)]).fallen_back()
     assert text.startswith("9 frames fell back to eager and lie outside of the plan: forward, net.py:0; ")
     assert text.endswith("forward, net.py:4; ...")
 

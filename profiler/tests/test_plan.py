@@ -11,6 +11,7 @@ from torch import nn
 
 import rematplan
 from rematplan import PlanError, PlanWarning, least, planner
+from rematplan.budget import mb
 from rematplan.compiling import plans_of
 from rematplan.graph import Joint
 from rematplan.planning import difference_of
@@ -191,6 +192,10 @@ def test_what_plans_do_not_work_with_is_refused_with_the_reason():
 def test_a_share_of_the_peak_can_be_typed_as_for_bench():
     for text in ("50%", "0.5x", " 0.50x "):
         assert rematplan.Budget.parse(text).resolve(1000) == 500, text
+
+
+def test_few_bytes_are_said_exactly():
+    assert [mb(size) for size in (0, 12, 67_590, 123_456_789)] == ["0 MB", "0.000012 MB", "0.06759 MB", "123.46 MB"]
 
 
 def test_a_graph_that_communicates_is_refused_with_the_reason():
