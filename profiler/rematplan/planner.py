@@ -124,8 +124,7 @@ def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, 
     try:
         record = json.loads(_said(command, seconds))
     except _Unsolved as error:
-        outcome, found, _ = str(error).partition("no schedule of ")
-        if outcome or not found:
+        if not str(error).startswith("no schedule of "):
             raise
         said = str(error).partition(": ")[2]
         raise TooSmall(f"no plan within {mb(budget_bytes)} (keeping everything needs {mb(kept.peak_bytes)}): {said}") from error

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
 from torch._dynamo import utils
 
 _SHOWN = 5
@@ -37,12 +36,10 @@ class Outside:
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
-        """Adds what the compiler leaves meanwhile; evaluation does not count. The compiler keeps its latest 64 records, so that of more
-        than these compilations in one call the first ones are lost."""
+        """Adds what the compiler leaves meanwhile. A frame that it gave up in evaluation it does not try again in training, so both count.
+        It keeps its latest 64 records: of more compilations in one call the first ones are lost."""
         before, broken = utils.get_compilation_metrics(), len(utils.graph_break_reasons)
         yield
-        if not torch.is_grad_enabled():
-            return
         known = set(map(id, before))
         for record in utils.get_compilation_metrics():
             if id(record) not in known and record.fail_type is not None and record.co_name is not None:

@@ -112,10 +112,9 @@ class _Branching(nn.Module):
 def test_what_the_compiler_leaves_to_python_is_named_once_and_by_explain():
     net, inputs, head = _Branching(), (torch.randn(256, 64),), mlp(depth=4)[0]
     step = planned(lambda x: head(net(x)), budget="80%")
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():  # the compiler gives it up here, and does not try again
+        warnings.simplefilter("error")
         step(*inputs)
-    assert step._rematplan.outside == Outside(), "evaluation has no plan"
-    torch._dynamo.reset()
     line = _Branching.forward.__code__.co_firstlineno + 2
     where = f"1 frame fell back to eager and lies outside of the plan: forward, {__file__}:{line}"
     with pytest.warns(PlanWarning, match=re.escape(where)) as caught:
