@@ -30,7 +30,7 @@ def test_compiled_dropout_repeats_its_numbers_from_the_seed():
     assert step._rematplan.plans[0].runs_again, step._rematplan.plans[0]
     expected = iteration(stock._orig_mod, inputs, loss, stock)
     assert worst(expected, found) < 1e-5
-    assert worst(iteration(net, inputs, loss), found) > 1e-2
+    assert worst(iteration(net, inputs, loss), found) > 1e-3
 
 
 @torch.library.custom_op("rematplan_tests::noise", mutates_args=())
