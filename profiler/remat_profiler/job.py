@@ -65,6 +65,7 @@ def run(job: Job, output: Path, costs: CostSource | None = None, trace: TracedIt
     `trace` what `traced(job)` would find again."""
     from . import check, instance
     from .costs import cost_source
+    from .costs.measure import Measured
 
     if job.batch < 1 or job.repeats < 1:
         raise ProfilerError("--batch and --repeats must be at least 1")
@@ -86,7 +87,8 @@ def run(job: Job, output: Path, costs: CostSource | None = None, trace: TracedIt
     if found:
         raise ProfilerError(f"the traced instance is not valid ({len(found)} problems): {found[0]}")
     size = instance.write(made, output)
-    return summary(header.name, made, check.store_all(made), size, time.monotonic() - started)
+    unsteady = costs.unsteady() if isinstance(costs, Measured) else ""
+    return summary(header.name, made, check.store_all(made), size, time.monotonic() - started) + (f"\n  {unsteady}" if unsteady else "")
 
 
 def traced(job: Job) -> TracedIteration:
@@ -125,9 +127,15 @@ def summary(name: str, made: Instance, store_all: Summary, size: int, seconds: f
     return (
         f"{name}: {store_all.operators} operators, {store_all.tensors} tensors, {size} bytes written in {seconds:.1f} s\n"
         f"  store-all ({times}): {_duration(made, store_all.time_ns, batch)}, "
-        f"peak {store_all.peak_bytes / 2**30:.3f} GiB at {store_all.peak_operator} "
-        f"(fixed {store_all.fixed_bytes / 2**30:.3f} GiB)"
+        f"peak {in_words(store_all.peak_bytes)} at {store_all.peak_operator} "
+        f"(fixed {in_words(store_all.fixed_bytes)})"
     )
+
+
+def in_words(size: int) -> str:
+    """Bytes in the largest unit of which they have at least one."""
+    unit, name = next(((unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB")) if size >= unit), (2**10, "KiB"))
+    return f"{size / unit:.3f} {name}"
 
 
 def _duration(made: Instance, time: int, batch: int) -> str:

@@ -6,8 +6,9 @@
 
 The pieces, each ignorant of the ones after it: `graph` (what a planner sees of a joint graph), `costs`, `instance`,
 `inplace` (results over operands that end there), `unpadded` (products before inductor pads them), `planner` (asks `bench`),
-`room` (what a plan leaves free), `apply` (from a plan to two graphs), `fusing` (what inductor may do at once in them), `arena`
-(planned addresses), `partition`, `compiling`, `planning`, `page`.
+`least` (what would do where a budget is too small), `room` (what a plan leaves free), `apply` (from a plan to two graphs), `fusing`
+(what inductor may do at once in them), `arena` (planned addresses), `skipped` (what the compiler leaves to Python), `partition`,
+`compiling`, `planning`, `page`.
 """
 
 from __future__ import annotations

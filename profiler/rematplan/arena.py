@@ -12,7 +12,6 @@ comes with another size, in another graph, or to a place that is still taken; th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ import torch
 from remat_profiler.allocator import ALIGNMENT, ALIVE, ELSEWHERE, Numbers, Session, Used
 
 from . import planner
-from .errors import PlanError, PlanWarning
+from .errors import PlanError, warn
 
 Run = Callable[[list[Any]], Any]
 # After so many plans an arena gives up; after so many windows an iteration is over, whatever still waits for its backward pass.
@@ -138,8 +137,8 @@ class Arena:
     def _differs(self, how: str) -> None:
         self._different = how
         if not self._warned:
-            warnings.warn(f"an iteration goes on beside the arena, because it differs from the one that was planned: {how}. "
-                          "Two alike in a row are planned anew", PlanWarning, stacklevel=3)
+            warn(f"an iteration goes on beside the arena, because it differs from the one that was planned: {how}. "
+                 "Two alike in a row are planned anew")
         self._warned = True
 
     # Iterations.
@@ -173,8 +172,8 @@ class Arena:
         if self.session.used().blocks:  # somebody holds what lies there: two arenas would be there at once
             return
         if present:
-            warnings.warn(f"{longer} allocations lived longer than planned, some of them beyond their iteration (accumulated "
-                          "gradients, results that are kept): the arena is planned anew", PlanWarning, stacklevel=2)
+            warn(f"{longer} allocations lived longer than planned, some of them beyond their iteration (accumulated "
+                 "gradients, results that are kept): the arena is planned anew")
         self._plan(seen, None if longer else packing)
 
     def _plan(self, seen: Observed, packing: Packing | None) -> None:
@@ -193,7 +192,7 @@ class Arena:
             self.packing = packing
         except PlanError as error:
             self.given_up = str(error)
-            warnings.warn(f"no arena any more: {error}", PlanWarning, stacklevel=2)
+            warn(f"no arena any more: {error}")
 
 
 def pack(seen: Observed, seconds: float, alignment: int) -> Packing:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -21,12 +20,13 @@ from remat_profiler.allocator import is_planned_cuda
 from . import fusing, made, room
 from .arena import Arena
 from .budget import Budget
-from .errors import PlanError, PlanWarning, Refused
+from .errors import PlanError, Refused, warn
 from .partition import GraphPlan, Partitioner, Settings
 from .store import digest
 
 BACKENDS = ("inductor", "eager")
 _PACKING_SECONDS, _MOST_SECONDS = 10.0, 86400
+_NOTHING = "nothing is planned, and the budget does not hold: the compiler captured no graph for training"
 # The partitioners of this process, the latest last; `explain` speaks of them.
 _KNOWN: list[weakref.ref[Partitioner]] = []
 
@@ -37,7 +37,7 @@ def compile(  # noqa: A001 - as in torch
         arena: bool = False, options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """A module or function compiled so that a training iteration stays within a budget; used as `torch.compile`'s result.
 
-    `budget`: "60%" of the peak of keeping everything, or bytes ("8GiB"); parameters, inputs, gradients, saved values
+    `budget`: "60%" (or "0.6x") of the peak of keeping everything, or bytes ("8GiB"); parameters, inputs, gradients, saved values
     and temporaries of the compiled graphs count, optimizer state and what runs outside do not. `cost`: what a
     repetition costs (`roofline`, `flops`, `measured`). `apply`: `schedule` (any order, any number of repetitions) or
     `sets` (PyTorch's own partitioner, told what to save). `seconds`: how long the planner may look for each graph.
@@ -88,19 +88,22 @@ def _put(compiled: object, name: str, value: object) -> None:
 
 
 def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable[..., Any]:
-    """The same, which says so once if it gives results for training and the compiler captured no graph of them."""
+    """The same, which says once, when it first gives results for training, what of them the compiler captured no graph of."""
     run: Callable[..., Any] = compiled.forward if isinstance(compiled, nn.Module) else compiled
     waiting = True
 
     @wraps(run)
     def watched(*arguments: Any, **keywords: Any) -> Any:
         nonlocal waiting
-        results = run(*arguments, **keywords)
-        if waiting and not torch.compiler.is_compiling() and (partitioner.plans or _may_train(results)):
+        if torch.compiler.is_compiling():
+            return run(*arguments, **keywords)
+        with partitioner.outside.noted():
+            results = run(*arguments, **keywords)
+        if waiting and (partitioner.plans or _may_train(results)):
             waiting = False
-            if not partitioner.plans:
-                warnings.warn("nothing is planned, and the budget does not hold: the compiler captured no graph for training. "
-                              "TORCH_LOGS=graph_breaks says why", PlanWarning, stacklevel=2)
+            said = filter(None, ("" if partitioner.plans else _NOTHING, partitioner.outside.fallen_back()))
+            if text := "; ".join(said):
+                warn(f"{text}. TORCH_LOGS=graph_breaks says why")
         return results
 
     if not isinstance(compiled, nn.Module):
@@ -116,6 +119,11 @@ def _may_train(results: object) -> bool:
 def plans_of(compiled: object | None) -> list[GraphPlan]:
     """The plans of one compiled target, or of all of this process."""
     return [plan for partitioner in _partitioners(compiled) for plan in partitioner.plans]
+
+
+def outside_of(compiled: object | None) -> list[str]:
+    """Lines that say what ran uncompiled of one compiled target, or of all of this process."""
+    return [line for partitioner in _partitioners(compiled) for line in partitioner.outside.lines()]
 
 
 def arenas_of(compiled: object | None) -> list[Arena]:
@@ -140,7 +148,7 @@ def _in_arena(partitioner: Partitioner, run: Callable[..., Any], inputs: Sequenc
     there = {value.device.type for value in inputs if isinstance(value, torch.Tensor)}
     if there - {kind, "cpu"} or kind == "cuda" and kind not in there:
         remedy = "" if kind == "cuda" else "; rematplan.plan_cuda(), before the first tensor is on a GPU, makes arenas there"
-        warnings.warn(f"a graph runs without the arena, which is for tensors on {kind} alone{remedy}", PlanWarning, stacklevel=2)
+        warn(f"a graph runs without the arena, which is for tensors on {kind} alone{remedy}")
         return run
     return partitioner.arena.within(run, backward=backward, outputs=0 if backward else partitioner.forward_outputs)
 

@@ -62,7 +62,8 @@ def write(path: Path, rows: Sequence[Row]) -> None:
 def page(rows: Sequence[Row], size: str) -> str:
     """The page, from the rows alone."""
     names = [name for name in NETWORKS if any(row.network == name for row in rows)]
-    devices = "; ".join(dict.fromkeys(row.device for row in rows if row.device))
+    # Rows that are kept say "1 threads".
+    devices = "; ".join(dict.fromkeys(re.sub(r"\b1 threads\b", "1 thread", row.device) for row in rows if row.device))
     lines = [
         "# Training within a budget", "",
         f"Measured on {devices or 'no device yet'}. A row is one training iteration: forward, loss and backward, "
@@ -108,9 +109,13 @@ def _summary(name: str, rows: list[Row]) -> str:
     if done != ours:
         kept += f" ({', '.join(f'{count} {words}' for count, words in lacking if count)})"
     ratios = [row.against for row in done if row.against]
-    compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {len(ratios)} rows)" if ratios else ""
+    compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {_counted(len(ratios), 'row')})" if ratios else ""
     lowest = (_mb(min((row.peak_bytes for row in side), default=0)) for side in (theirs, done))
     return f"| {name} | {_mb(eager)} | {kept} | {' | '.join(lowest)} | {compared} |"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _mb(size: int) -> str:
@@ -243,7 +248,8 @@ def _measured(todo: list[tuple[str, str, str]], rows: list[Row], options: argpar
     number = 0
     while keys := list(islice(left, options.jobs)):
         if options.slice_seconds is not None and time.monotonic() - started > options.slice_seconds:
-            print(f"time is up: {len(todo) - number} rows are left", flush=True)
+            left_over = len(todo) - number
+            print(f"time is up: {_counted(left_over, 'row')} {'is' if left_over == 1 else 'are'} left", flush=True)
             return False
         for row in _at_once(keys, rows, options, conditions):
             number += 1

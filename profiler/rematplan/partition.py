@@ -5,8 +5,9 @@ A graph without a plan goes to PyTorch's own partitioner with a `PlanWarning` th
 
 from __future__ import annotations
 
+import json
+import math
 import traceback
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,17 +20,18 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from remat_profiler.documents import Instance, fixed_bytes
 
-from . import planner, store
+from . import least, planner, store
 from .apply import Graphs, keep_what_is_overwritten, kept_at_the_cut, order_of_set, scheduled, tagged
 from .arena import Arena
-from .budget import Budget
+from .budget import Budget, mb
 from .costs import MODELS, Costs, Workspaces, costs_for, without_fakes
-from .errors import PlanError, PlanWarning
+from .errors import PlanError, warn
 from .graph import Joint, canonical, storage_bytes
 from .inplace import Merged
 from .instance import Ids, document, layout_copies
-from .planner import Solution
+from .planner import Solution, TooSmall
 from .room import Room, Steps
+from .skipped import Outside
 from .unpadded import Unpadded
 
 APPLY = ("schedule", "sets")
@@ -39,6 +41,8 @@ _SET_TRIES = (1.0, 0.9, 0.8, 0.7)
 _CHANNELS_LAST_GAIN = 0.05
 # The part of a budget that is left to rests of blocks on a GPU.
 _RESTS = 0.01
+# How long one of the searches for a least budget takes, each time that it asks.
+_LEAST_SECONDS = 1.0
 _FORMAT = 9
 # Where a graph says which plan it is of.
 _MARK = "rematplan"
@@ -128,6 +132,7 @@ class Partitioner:
         if settings.cost not in MODELS:
             raise PlanError(f"unknown cost model {settings.cost!r}: expected one of {', '.join(MODELS)}")
         self.settings, self.plans, self._observer = settings, list[GraphPlan](), observer
+        self.outside = Outside()
         # What the graphs allocate in, if anything; and how many results of the latest forward pass are the caller's.
         self.arena: Arena | None = None
         self.forward_outputs = 0
@@ -162,7 +167,7 @@ class Partitioner:
             self._observer(plan)
         number = len(self.plans)
         if graphs is None:
-            warnings.warn(f"no plan for graph {number}, PyTorch's own partitioner takes it: {plan.reason}", PlanWarning, stacklevel=2)
+            warn(f"no plan for graph {number}, PyTorch's own partitioner takes it: {plan.reason}")
             graphs = stock()
         for graph in graphs:
             graph.meta[_MARK] = number
@@ -185,7 +190,7 @@ class Partitioner:
             except PlanError as error:
                 refused.append(error)
         if not plans:
-            raise refused[0]
+            raise self._with_what_would_do(refused[0], considered)
         joint, plan = min(plans, key=lambda pair: pair[1].time_ns)
         return joint, replace(plan, frame=frame)
 
@@ -208,9 +213,8 @@ class Partitioner:
     def _planned_graph(self, one: _Considered, budget: int) -> GraphPlan:
         """With channels-last copies where inductor makes them: on a GPU always, on a CPU if the plan with them is no slower by
         more than what they bring."""
-        copies = layout_copies(one.joint) if self.settings.fuse and self.settings.channels_last else 0
         plans, refused = list[GraphPlan](), PlanError()
-        for turned_copies in (copies, 0) if copies and one.device.type == "cpu" else (copies,):
+        for turned_copies in self._copies(one):
             try:
                 plans.append(self._planned_with(turned_copies, one, budget))
             except PlanError as error:
@@ -220,6 +224,33 @@ class Partitioner:
         if not plans:
             raise refused
         return min(plans, key=lambda plan: plan.time_ns / (1 + _CHANNELS_LAST_GAIN * plan.channels_last))
+
+    def _copies(self, one: _Considered) -> tuple[int, ...]:
+        """Bytes of channels-last copies, as a plan may have them."""
+        copies = layout_copies(one.joint) if self.settings.fuse and self.settings.channels_last else 0
+        return (copies, 0) if copies and one.device.type == "cpu" else (copies,)
+
+    def _with_what_would_do(self, refused: PlanError, considered: list[_Considered]) -> PlanError:
+        """The same, with the least budgets where it says that the budget is too small. What is known is looked for by a short search, for
+        schedules, and where nobody else waits."""
+        if not isinstance(refused, TooSmall):
+            return refused
+        candidates = [merged for one in considered for copies in self._copies(one) for merged in one.instances(copies)]
+        merged = min(candidates, key=lambda merged: least.bound(merged.instance))
+        device, peak = considered[0].device, considered[0].peak
+
+        def peak_within(budget: int) -> int:
+            key = store.digest(f"{budget}\n{json.dumps(merged.instance)}")
+            found = planner.solve(merged.instance, budget, min(self.settings.seconds, _LEAST_SECONDS), key)
+            if merged.reads_overwritten(found.operators):
+                raise PlanError("it reads what was overwritten")
+            return found.peak_bytes
+
+        budget = None
+        if self.settings.apply == "schedule" and not _has_others():
+            needed = least.known(merged.instance, peak_within)
+            budget = min(peak, math.ceil(needed / (1 - _RESTS)) if device.type == "cuda" else needed)
+        return TooSmall(f"{refused}; {least.words(merged.instance, peak, budget)}")
 
     def _instances(self, joint: Joint, device: torch.device, costs: Costs, copies: int) -> list[Merged]:
         """With results over operands that end there, and without. PyTorch's partitioner, told a set, does not keep units together."""
@@ -276,8 +307,8 @@ class Partitioner:
             latest[(plan.frame[0], plan.frame[1] if same else -1, index if same else -1)] = plan
         left = budget - sum(plan.saved_bytes + plan.fixed_bytes for plan in latest.values())
         if latest:
-            warnings.warn(f"the network is compiled in several graphs: {max(left, 0)} of {budget} bytes are left for this one. "
-                          "A budget in percent is shared evenly", PlanWarning, stacklevel=2)
+            warn(f"the network is compiled in several graphs: {mb(max(left, 0))} of {mb(budget)} are left for this one. "
+                 "A budget in percent is shared evenly")
         if left <= 0:
             raise PlanError("the graphs before this one take the whole budget")
         return left
@@ -293,7 +324,7 @@ class Partitioner:
             if as_set.peak_bytes <= budget:
                 return replace(as_set, budget_bytes=budget)
             needs.append(as_set.peak_bytes)
-        raise PlanError(f"no set of saved values was found within {budget} bytes (the best needs {min(needs)}); "
+        raise PlanError(f"no set of saved values was found within {mb(budget)} (the best needs {mb(min(needs))}); "
                         "apply='schedule' can use any schedule")
 
     def _as_set(self, joint: Joint, instance: Instance, found: Solution) -> Solution:
@@ -326,20 +357,26 @@ def _without_rests(budget: int, peak: int, device: torch.device) -> int:
 
 def _agreed(find: Callable[[], Solution]) -> Solution:
     """What rank 0 finds, on every rank."""
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+    if not _has_others():
         return find()
-    told: list[object] = [None]
-    if distributed.get_rank() == 0:
+    told: list[Any] = [None, False]
+    if torch.distributed.get_rank() == 0:
         try:
-            told = [asdict(find())]
+            told = [asdict(find()), False]
         except Exception as error:  # or the others wait for ever
-            told = [str(error) or type(error).__name__]
+            told = [str(error) or type(error).__name__, isinstance(error, TooSmall)]
     with without_fakes():
-        distributed.broadcast_object_list(told, src=0)
-    if not isinstance(told[0], dict):
-        raise PlanError(str(told[0]))
-    return Solution(**told[0])
+        torch.distributed.broadcast_object_list(told, src=0)
+    found, too_small = told
+    if not isinstance(found, dict):
+        raise (TooSmall if too_small else PlanError)(str(found))
+    return Solution(**found)
+
+
+def _has_others() -> bool:
+    """Whether other ranks plan the same graph."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
 
 
 def _frame() -> tuple[int, int]:

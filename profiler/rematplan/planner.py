@@ -21,6 +21,7 @@ from remat_profiler import check
 from remat_profiler.documents import Instance
 
 from . import store
+from .budget import mb
 from .errors import PlanError
 from .instance import Ids
 from .room import Steps
@@ -123,9 +124,16 @@ def _ask(instance: Instance, kept: Solution, budget_bytes: int, seconds: float, 
     try:
         record = json.loads(_said(command, seconds))
     except _Unsolved as error:
-        raise PlanError(f"no plan within {budget_bytes} bytes (keeping everything needs {kept.peak_bytes}): {error}") from error
+        if not str(error).startswith("no schedule of "):
+            raise
+        said = str(error).partition(": ")[2]
+        raise TooSmall(f"no plan within {mb(budget_bytes)} (keeping everything needs {mb(kept.peak_bytes)}): {said}") from error
     steps = [step["compute"] for step in json.loads(answer.read_text(encoding="utf-8"))["steps"] if "compute" in step]
     return _solution(steps, record["simulated_time"], record["simulated_peak"], kept, budget_bytes, record["note"])
+
+
+class TooSmall(PlanError):
+    """No plan was found within the budget."""
 
 
 class _Unsolved(PlanError):

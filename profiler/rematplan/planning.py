@@ -21,8 +21,8 @@ from remat_profiler.allocator import cuda_level
 from remat_profiler.costs.measure import allocations
 
 from .arena import words as arena_words
-from .budget import Budget
-from .compiling import arenas_of, compiled_by, plans_of, refuse, settings
+from .budget import Budget, mb
+from .compiling import arenas_of, compiled_by, outside_of, plans_of, refuse, settings
 from .errors import PlanError
 from .instance import CUT
 from .partition import GraphPlan, Partitioner
@@ -211,19 +211,21 @@ def executed_time(iteration: Callable[[], object]) -> int:
 
 def explain(compiled: object | None = None, *, run: Callable[[], object] | None = None) -> str:
     """Prints, and gives back, what was planned for each graph of `compiled` (of all of this process without it): budget,
-    planned peak and time, what runs again; and what lies in its arena. `run`, one training iteration, is executed for the peak and
-    time that it takes. Its peak is above what was there before, so it should end with `zero_grad(set_to_none=True)`."""
+    planned peak and time, what runs again; what the compiler left outside, and what lies in its arena. `run`, one training iteration,
+    is executed for the peak and time that it takes. Its peak is above what was there before, so it should end with
+    `zero_grad(set_to_none=True)`."""
     plans = plans_of(compiled)
     text = "\n".join(words(plan, f"graph {number}") for number, plan in enumerate(plans, 1)) or "nothing was compiled for training yet"
     found = None if run is None else executed(run)
     held = 0
+    text = "\n".join((text, *outside_of(compiled)))
     for arena in arenas_of(compiled):
         text += "\n" + arena_words(arena)
         held += arena.packing.height if arena.packing is not None else 0
     if found is not None:
         fixed = max((plan.fixed_bytes for plan in plans), default=0)
-        beside = f" beside the arena, {_mb(found.peak_bytes + held)} with it" if held else ""
-        text += (f"\nexecuted: peak {_mb(found.peak_bytes)} above what was there before{beside} ({_mb(found.peak_bytes + held + fixed)} "
+        beside = f" beside the arena, {mb(found.peak_bytes + held)} with it" if held else ""
+        text += (f"\nexecuted: peak {mb(found.peak_bytes)} above what was there before{beside} ({mb(found.peak_bytes + held + fixed)} "
                  f"with parameters), {found.time_ns / 1e6:.1f} ms an iteration")
     print(text)
     return text
@@ -234,21 +236,17 @@ def words(plan: GraphPlan, title: str) -> str:
     if plan.status == "stock":
         return f"{title}: PyTorch's own partitioner, because {plan.reason}"
     lines = [
-        f"{title}: {plan.units} units, budget {_mb(plan.budget_bytes)}, {_mb(plan.fixed_bytes)} of parameters and buffers in it",
-        f"  keeping everything: peak {_mb(plan.plain_peak_bytes)}, {plan.plain_time_ns / 1e6:.2f} ms (modelled)",
+        f"{title}: {plan.units} units, budget {mb(plan.budget_bytes)}, {mb(plan.fixed_bytes)} of parameters and buffers in it",
+        f"  keeping everything: peak {mb(plan.plain_peak_bytes)}, {plan.plain_time_ns / 1e6:.2f} ms (modelled)",
     ]
     if plan.status == "kept":
         return "\n".join([*lines, "  that is within the budget: nothing runs again"])
-    lines.append(f"  plan:               peak {_mb(plan.peak_bytes)}, {plan.time_ns / 1e6:.2f} ms (+{plan.overhead:.1%}), "
-                 f"{_mb(plan.saved_bytes)} kept between the passes{', from the cache' if plan.cached else ''}")
+    lines.append(f"  plan:               peak {mb(plan.peak_bytes)}, {plan.time_ns / 1e6:.2f} ms (+{plan.overhead:.1%}), "
+                 f"{mb(plan.saved_bytes)} kept between the passes{', from the cache' if plan.cached else ''}")
     most = sorted(plan.again.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(name + (f" ({times} times)" if times > 1 else "") for name, times in most[:12])
     lines.append(f"  {plan.runs_again} repetitions of {len(plan.again)} units: {shown}{', ...' if len(most) > 12 else ''}")
     return "\n".join(lines)
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:.2f} MB"
 
 
 def _drawing(plan: GraphPlan, budget: str) -> str:
@@ -274,9 +272,9 @@ def _drawing(plan: GraphPlan, budget: str) -> str:
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{" ".join(points)}"/>')
     line = y(plan.budget_bytes)
     parts.append(f'<line x1="{left}" x2="{width - 20}" y1="{line:.1f}" y2="{line:.1f}" stroke="#d55e00" stroke-dasharray="6 4"/>')
-    parts.append(f'<text x="{left}" y="{line - 4:.1f}" fill="#d55e00">budget {escape(budget)}: {_mb(plan.budget_bytes)}</text>')
-    parts.append(f'<text x="{left}" y="18">memory: keeping everything (grey, {_mb(plan.plain_peak_bytes)}), '
-                 f'the plan (blue, {_mb(plan.peak_bytes)})</text>')
+    parts.append(f'<text x="{left}" y="{line - 4:.1f}" fill="#d55e00">budget {escape(budget)}: {mb(plan.budget_bytes)}</text>')
+    parts.append(f'<text x="{left}" y="18">memory: keeping everything (grey, {mb(plan.plain_peak_bytes)}), '
+                 f'the plan (blue, {mb(plan.peak_bytes)})</text>')
     parts.append(f'<text x="{left}" y="{height - 12}">time (modelled), {longest / 1e6:.2f} ms; dashed: the backward pass begins</text>')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
             f'<rect width="{width}" height="{height}" fill="white"/>{"".join(parts)}</svg>\n')

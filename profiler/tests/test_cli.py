@@ -1,16 +1,20 @@
 """The command line: files, formats, errors."""
 
 import gzip
+import itertools
 import json
 import os
+import re
 
 import pytest
 import zstandard
 
 from remat_profiler import instance
 from remat_profiler.cli import main, parse_shape
+from remat_profiler.costs import measure
 from remat_profiler.errors import ProfilerError
 from remat_profiler.harvest.networks import HARVESTED
+from remat_profiler.job import in_words
 from remat_profiler.suites import SUITES, suite
 
 GOOD = {"--model": "toy:conv-bn-relu", "--batch": "2", "--shape": "3x8x8", "--device": "model:v100"}
@@ -32,6 +36,26 @@ def test_trace_writes_a_complete_instance_and_a_summary(tmp_path, capsys):
     assert provenance["command"] == "remat-profiler trace --model toy:conv-bn-relu --batch 2 --shape 3x8x8 --device model:v100"
     text = capsys.readouterr().out
     assert "16 operators" in text and "peak" in text and "modelled" in text
+
+
+def test_sizes_are_in_the_unit_that_fits():
+    assert [in_words(size) for size in (600, 2**20 - 1, 3 << 19, 5 << 30)] == ["0.586 KiB", "1023.999 KiB", "1.500 MiB", "5.000 GiB"]
+
+
+@pytest.mark.parametrize(("slow", "interruptions", "words"), [
+    (1, 0, None),
+    (9, 0, r"unsteady times: their interquartile range is \d+% of them; trace again"),
+    (1, 4, r"unsteady times: other processes interrupted \d+ runs \d+ times; trace again"),
+])
+def test_trace_says_where_measured_times_are_those_of_a_loaded_machine(tmp_path, capsys, monkeypatch, slow, interruptions, words):
+    """Every second sample is slower, or other processes come in between: then all samples may be slow alike."""
+    taken, count = itertools.cycle((1000, 1000 * slow)), itertools.count(step=interruptions)
+    monkeypatch.setattr(measure, "duration", lambda call, device: next(taken))
+    monkeypatch.setattr(measure, "_interruptions", lambda: next(count))
+    assert run(tmp_path / "tiny.json", device="cpu") == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "unsteady" in line]
+    assert len(lines) == (words is not None)
+    assert words is None or re.search(words, lines[0])
 
 
 def test_the_three_formats_hold_the_same_and_compress(tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import re
 import warnings
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 import rematplan
 from rematplan import PlanWarning
 from rematplan.compiling import plans_of
+from rematplan.skipped import Frame, Outside
 
 from .planning import SECONDS, bit_equal, check_bits, iteration, mlp, planned, transformer
 
@@ -25,7 +27,7 @@ def test_every_graph_of_a_broken_network_has_a_plan():
 def test_several_graphs_share_a_budget_in_bytes_and_say_so():
     net, inputs, loss = transformer(breaks=True, layers=5)
     step = planned(net, budget="500MB")
-    with pytest.warns(PlanWarning, match="several graphs: .* bytes are left for this one"):
+    with pytest.warns(PlanWarning, match=r"several graphs: .* MB of 500\.00 MB are left for this one"):
         found = iteration(net, inputs, loss, step)
     assert bit_equal(iteration(net, inputs, loss), found) == []
     first, second = step._rematplan.plans
@@ -91,6 +93,63 @@ def test_a_module_that_is_compiled_twice_keeps_both_plans_and_can_be_copied_and_
     assert len(first) == len(second) == 1 and first[0].budget_bytes > second[0].budget_bytes
     copy.deepcopy(net)
     torch.save(net, io.BytesIO())
+
+
+class _Branching(nn.Module):
+    """The compiler goes on after a graph break, but not in a loop: there it leaves all of forward to Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            if x.sum() > -1e9:
+                x = torch.relu(layer(x))
+        return x
+
+
+def test_what_the_compiler_leaves_to_python_is_named_once_and_by_explain():
+    net, inputs, head = _Branching(), (torch.randn(256, 64),), mlp(depth=4)[0]
+    step = planned(lambda x: head(net(x)), budget="80%")
+    with torch.no_grad(), warnings.catch_warnings():  # the compiler gives it up here, and does not try again
+        warnings.simplefilter("error")
+        step(*inputs)
+    line = _Branching.forward.__code__.co_firstlineno + 2
+    where = f"1 frame fell back to eager and lies outside of the plan: forward, {__file__}:{line}"
+    with pytest.warns(PlanWarning, match=re.escape(where)) as caught:
+        step(*inputs).sum().backward()
+    assert [warning.filename for warning in caught if warning.category is PlanWarning] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(*inputs).sum().backward()
+    assert [plan.status for plan in step._rematplan.plans] == ["planned"]
+    assert where in rematplan.explain(step)
+
+
+class _Recurrent(nn.Module):
+    """The compiler leaves an LSTM alone to Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.recurrent = mlp(depth=4)[0], nn.LSTM(64, 64)
+
+    def forward(self, x):
+        return self.recurrent(self.body(x))[0]
+
+
+def test_explain_names_the_lines_where_graphs_break():
+    step = planned(_Recurrent(), budget="90%")
+    step(torch.randn(256, 64)).sum().backward()
+    text = rematplan.explain(step)
+    line = _Recurrent.forward.__code__.co_firstlineno + 1
+    assert f"\nwhat is called where a graph breaks lies outside of the plan: {__file__}:{line}" in text and "fell back" not in text
+
+
+def test_many_frames_are_counted_and_the_first_are_named():
+    text = Outside([Frame("forward", "net.py", line) for line in range(9)]).fallen_back()
+    assert text.startswith("9 frames fell back to eager and lie outside of the plan: forward, net.py:0; ")
+    assert text.endswith("forward, net.py:4; ...")
 
 
 def test_data_parallel_training_plans_each_of_its_graphs(tmp_path):

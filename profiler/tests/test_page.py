@@ -47,6 +47,12 @@ def test_the_page_says_what_is_over_its_budget_and_how_ours_compares():
     assert NETWORKS["mlp"][1].words in text
 
 
+def test_one_thread_and_one_row_are_singular():
+    text = page.page([replace(row, device="CPU, 1 threads, torch 2") for row in rows() if row.setting != "50%"], "cpu")
+    assert "Measured on CPU, 1 thread, torch 2." in text and "0.81 (0.81 to 0.81; 1 row) |" in text
+    assert "CPU, 11 threads" in page.page([replace(row, device="CPU, 11 threads") for row in rows()], "cpu")
+
+
 def test_every_method_is_asked_for_once_for_every_network_and_the_reference_first():
     asked = list(page.wanted(["mlp", "gpt2"], None))
     assert len(set(asked)) == len(asked) == 2 * sum(map(len, methods()))

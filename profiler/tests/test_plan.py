@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 
 import pytest
@@ -9,12 +10,14 @@ import torch
 from torch import nn
 
 import rematplan
-from rematplan import PlanError, PlanWarning
+from rematplan import PlanError, PlanWarning, least, planner
+from rematplan.budget import mb
 from rematplan.compiling import plans_of
 from rematplan.graph import Joint
 from rematplan.planning import difference_of
 from rematplan.room import Steps
 
+from . import planning
 from .planning import SECONDS, Average, bit_equal, check_bits, iteration, mlp, planned
 from .replaying import required_bench
 
@@ -73,10 +76,45 @@ def test_a_budget_that_cannot_be_met_is_an_error_of_plan_and_a_warning_of_compil
     with pytest.raises(PlanError, match="no plan within"):
         rematplan.plan(net, inputs, loss=loss, budget="5%", cost="flops", seconds=SECONDS, backend="eager")
     step = planned(net, budget="5%")
-    with pytest.warns(PlanWarning, match="PyTorch's own partitioner takes it: no plan within"):
+    with pytest.warns(PlanWarning, match="PyTorch's own partitioner takes it: no plan within") as caught:
         found = iteration(net, inputs, loss, step)
+    assert {warning.filename for warning in caught} == {planning.__file__}, "where the user calls it"
     assert bit_equal(iteration(net, inputs, loss), found) == []
     assert "PyTorch's own partitioner" in rematplan.explain(step)
+
+
+@pytest.mark.parametrize("apply", ["schedule", "sets"])
+def test_a_budget_that_is_too_small_names_what_would_do(apply):
+    net, inputs, loss = mlp()
+    options = {"loss": loss, "cost": "flops", "seconds": SECONDS, "backend": "eager", "apply": apply}
+    with pytest.raises(PlanError, match="no plan within") as refused:
+        rematplan.plan(net, inputs, budget="5%", **options)
+    text = str(refused.value)
+    assert "bytes" not in text, "one unit"
+    there = sum(2 * p.nbytes for p in net.parameters()) + inputs[0].nbytes + 4  # parameters, gradients, input, loss
+    assert f"(parameters, buffers, inputs, outputs, gradients) takes {there / 1e6:.2f} MB" in text
+    below, does = (re.search(words + r" ([\d.]+) MB \(([\d.]+)%\)", text) for words in ("needs less than", "known to do is"))
+    with pytest.raises(PlanError, match="no plan within"):
+        rematplan.plan(net, inputs, budget=f"{float(below[2]) - 0.1}%", **options)
+    assert (does is None) == (apply == "sets")
+    if does is not None:
+        plan = rematplan.plan(net, inputs, budget=f"{does[2]}%", **options).graph
+        assert plan.runs_again and float(below[1]) - 0.01 <= plan.peak_bytes / 1e6
+
+
+def test_a_network_that_is_all_parameters_has_no_smaller_budget_and_is_told_so():
+    net = nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(256, 256), nn.GELU())))
+    with pytest.raises(PlanError, match="no schedule needs less than .*and no budget below that of keeping everything is known to do"):
+        rematplan.plan(net, (torch.randn(2, 256),), loss=lambda y: y.square().mean(), budget="60%", cost="flops", seconds=SECONDS,
+                       backend="eager")
+
+
+def test_no_schedule_that_is_found_is_below_the_bound():
+    net, inputs, loss = mlp()
+    plan = rematplan.plan(net, inputs, loss=loss, budget="60%", cost="flops", seconds=SECONDS, backend="eager").graph
+    assert least.at_the_end(plan.instance) <= least.bound(plan.instance) <= plan.peak_bytes
+    found = least.known(plan.instance, lambda budget: planner.solve(plan.instance, budget, 1, f"least {budget}").peak_bytes)
+    assert least.bound(plan.instance) <= found <= plan.peak_bytes
 
 
 class _Recurrent(nn.Module):
@@ -96,8 +134,9 @@ def test_where_nothing_is_captured_a_warning_says_once_that_nothing_is_planned()
         step = planned(target)
         with torch.no_grad():
             step(x)
-        with pytest.warns(PlanWarning, match="nothing is planned.*captured no graph"):
+        with pytest.warns(PlanWarning, match="nothing is planned.*captured no graph") as caught:
             step(x).sum().backward()
+        assert [warning.filename for warning in caught] == [__file__]
         step(x).sum().backward()
         assert plans_of(step) == []
 
@@ -144,10 +183,19 @@ def test_what_plans_do_not_work_with_is_refused_with_the_reason():
         planned(nn.Sequential(FullyShardedDataParallel(2, 2)))
     for wrong, words in (({"budget": "lots"}, "bad budget 'lots'"), ({"budget": 0}, "bad budget"),
                          ({"cost": "guess"}, "unknown cost model"), ({"apply": "magic"}, "unknown way"),
-                         ({"budget": "0.5"}, "bad budget"), ({"backend": "tpu"}, "unknown backend"),
+                         ({"budget": "0.5"}, "bad budget"), ({"budget": "0x"}, "bad budget"), ({"backend": "tpu"}, "unknown backend"),
                          *(({"seconds": seconds}, "needs time") for seconds in (0, float("inf"), 1e9, "5"))):
         with pytest.raises(PlanError, match=words):
             planned(mlp()[0], **wrong)
+
+
+def test_a_share_of_the_peak_can_be_typed_as_for_bench():
+    for text in ("50%", "0.5x", " 0.50x "):
+        assert rematplan.Budget.parse(text).resolve(1000) == 500, text
+
+
+def test_few_bytes_are_said_exactly():
+    assert [mb(size) for size in (0, 12, 67_590, 123_456_789)] == ["0 MB", "0.000012 MB", "0.06759 MB", "123.46 MB"]
 
 
 def test_a_graph_that_communicates_is_refused_with_the_reason():

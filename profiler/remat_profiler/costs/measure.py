@@ -35,6 +35,9 @@ from ..errors import ProfilerError
 from . import Call, Cost, Description
 
 WARM_UP = 2
+# Times are steady whose interquartile ranges are at most this part of them (2 to 5 % on an idle CPU, up to 10 where operators take
+# microseconds, less on a GPU), with at most so many interruptions by other processes for each run (none on an idle CPU).
+_STEADY, _UNDISTURBED = 0.2, 0.25
 # Random operators whose operands are probabilities, rates or deviations.
 _POSITIVE = {"aten::bernoulli", "aten::binomial", "aten::multinomial", "aten::normal", "aten::poisson", "aten::_sample_dirichlet",
              "aten::_standard_gamma"}
@@ -49,6 +52,9 @@ class Measured:
         self.device = torch.device(device)
         self.repeats = repeats
         self._known: MutableMapping[str, Cost] = {} if known is None else known
+        # What was measured here, and how often another process took the place of one of our threads meanwhile.
+        self._measured: list[Cost] = []
+        self._interruptions = 0
 
     def describe(self) -> Description:
         """Labels the times `measured`."""
@@ -90,9 +96,24 @@ class Measured:
             call = bind()
             for _ in range(WARM_UP):
                 call()
+            before = _interruptions()
             samples = sorted(duration(call, self.device) for _ in range(self.repeats))
+            self._interruptions += _interruptions() - before
             workspace = workspace_of(call, self.device)
-        return Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
+        cost = Cost(round(statistics.median(samples)), workspace, round(interquartile_range(samples)))
+        self._measured.append(cost)
+        return cost
+
+    def unsteady(self) -> str:
+        """A line for people where the times are those of a loaded machine. On a CPU threads that wait for each other then take whole
+        slices of the scheduler, the same for every sample, which shows in interruptions alone."""
+        spread, time = sum(cost.spread_ns or 0 for cost in self._measured), sum(cost.time_ns for cost in self._measured)
+        runs, interruptions = len(self._measured) * self.repeats, self._interruptions if self.device.type == "cpu" else 0
+        said = [f"their interquartile range is {spread / max(time, 1):.0%} of them"] if spread > _STEADY * time else []
+        if interruptions > _UNDISTURBED * runs:
+            said.append(f"other processes interrupted {runs} runs {interruptions} times")
+        remedy = "trace again while nothing else runs" + (", or with fewer threads (OMP_NUM_THREADS)" if self.device.type == "cpu" else "")
+        return f"unsteady times: {' and '.join(said)}; {remedy}" if said else ""
 
     def _precision(self) -> contextlib.AbstractContextManager[None]:
         return _without_tf32() if self.device.type == "cuda" else contextlib.nullcontext()
@@ -166,6 +187,15 @@ def cpu_allocations(call: Callable[[], object]) -> tuple[int, int]:
             now -= live.pop(block.ptr, 0)
     del result
     return highest, now
+
+
+def _interruptions() -> int:
+    """How often a thread of this process had to make room for another process, where the system counts that."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 def duration(call: Callable[[], object], device: torch.device) -> int:
