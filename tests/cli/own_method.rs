@@ -49,6 +49,32 @@ fn the_example_in_python_meets_budgets_and_the_simulator_says_so() {
 }
 
 #[test]
+fn the_shipped_suite_ends_without_an_error_and_runs_batch_norms_again() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_bench"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["run", "--suite", "own-method", "--no-plots", "--out"])
+        .arg(&out)
+        .env("BENCH_CACHE", "")
+        .env_remove("BENCH_TEST_FAULT")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let rows = rows(&out.join("records.csv"));
+    assert!(rows.iter().all(|row| row["error"].is_empty()), "{rows:?}");
+    let again = |row: &&_| {
+        let row: &std::collections::HashMap<String, String> = row;
+        row["method"] == "own-method" && row["instance"] == "resnet18-224-b32" && row["recomputations"] != "0"
+    };
+    assert!(rows.iter().filter(again).any(|row| row["termination"] == "feasible"), "{rows:?}");
+}
+
+#[test]
 fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
     let done = r#"{"kind": "done"}"#;
     let said = |lines: &str| format!("'sh', '-c', '''cat > /dev/null; echo '{lines}' '''");
