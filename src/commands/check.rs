@@ -23,7 +23,7 @@ use crate::harness::run::execute::judged;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Every column that follows from instance and schedule is computed anew: times, peaks, overheads, recomputations, classes and \
-                  budgets. Bounds, terminations and seconds cannot be.\n\nThe exit code is 1 if any row differs from what the simulator says of its schedule.\n\nExamples:\n  bench check results/resnet"
+                  budgets. Bounds, terminations and seconds cannot be.\n\nThe exit code is 1 if any row differs from what the simulator says of its schedule, or has no schedule file.\n\nExamples:\n  bench check results/resnet"
 )]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
@@ -41,8 +41,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut instances = Instances::new(&folder);
     let rows = latest(&records);
     let mut differences = Vec::new();
+    let mut missing = 0;
     for row in &rows {
-        if let Err(difference) = check(row, &folder, &mut instances) {
+        if row.simulated_time.is_some() && !schedule_path(&folder.join("schedules"), row).is_file() {
+            missing += 1;
+        } else if let Err(difference) = check(row, &folder, &mut instances) {
             let budget = if row.budget.is_empty() { String::new() } else { format!(" at {}", row.budget) };
             let label = label(&row.method, &row.parameters);
             differences.push(format!("{} {label}{budget} seed {}: {difference}", row.instance, row.seed));
@@ -50,16 +53,25 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let searches: Vec<_> = batches::read(&folder)?.into_iter().filter(|row| row.largest.is_some()).collect();
     for row in &searches {
-        if let Err(difference) = check_search(row, &folder) {
+        if !batches::schedule_path(&folder, row).is_file() {
+            missing += 1;
+        } else if let Err(difference) = check_search(row, &folder) {
             differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
         }
     }
     let checked = count(rows.len() + searches.len(), "row");
-    if differences.is_empty() {
+    if differences.is_empty() && missing == 0 {
         return output::result(&format!("{checked}: each is what the simulator says of its schedule"));
     }
-    output::result(&differences.join("\n"))?;
-    Err(Failure::failed(format!("{} of {checked} not as recorded", differences.len())))
+    if !differences.is_empty() {
+        output::result(&differences.join("\n"))?;
+    }
+    let not_so = (!differences.is_empty()).then(|| format!("{} of {checked} not as recorded", differences.len()));
+    let unchecked = (missing > 0).then(|| {
+        let schedules = folder.join("schedules");
+        format!("no schedule file of {missing} of {checked} below {}; run the suite again to have them", schedules.display())
+    });
+    Err(Failure::failed([not_so, unchecked].into_iter().flatten().collect::<Vec<_>>().join("; ")))
 }
 
 /// What differs between a row and what its instance and its schedule come to, if anything.

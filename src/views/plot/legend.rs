@@ -26,8 +26,9 @@ pub fn height(figure: &Figure) -> u32 {
     (TOP + entries.sum::<i32>() + device * (ENTRY + LINE)).cast_unsigned()
 }
 
+/// Whether a line of a bound is seen: one that begins where it ends has no length.
 fn has_bounds(figure: &Figure) -> bool {
-    figure.series.iter().any(|series| !series.bound.is_empty())
+    figure.series.iter().any(|series| series.bound.first().zip(series.bound.last()).is_some_and(|(a, b)| a.0 < b.0))
 }
 
 /// Draws it.
