@@ -125,9 +125,14 @@ def summary(name: str, made: Instance, store_all: Summary, size: int, seconds: f
     return (
         f"{name}: {store_all.operators} operators, {store_all.tensors} tensors, {size} bytes written in {seconds:.1f} s\n"
         f"  store-all ({times}): {_duration(made, store_all.time_ns, batch)}, "
-        f"peak {store_all.peak_bytes / 2**30:.3f} GiB at {store_all.peak_operator} "
-        f"(fixed {store_all.fixed_bytes / 2**30:.3f} GiB)"
+        f"peak {_bytes(store_all.peak_bytes)} at {store_all.peak_operator} (fixed {_bytes(store_all.fixed_bytes)})"
     )
+
+
+def _bytes(size: int) -> str:
+    """A size in the largest unit of which there is at least one."""
+    unit, name = next(((unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= unit), (1, "B"))
+    return f"{size} B" if unit == 1 else f"{size / unit:.3f} {name}"
 
 
 def _duration(made: Instance, time: int, batch: int) -> str:

@@ -108,9 +108,13 @@ def _summary(name: str, rows: list[Row]) -> str:
     if done != ours:
         kept += f" ({', '.join(f'{count} {words}' for count, words in lacking if count)})"
     ratios = [row.against for row in done if row.against]
-    compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {len(ratios)} rows)" if ratios else ""
+    compared = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}; {_counted(len(ratios), 'row')})" if ratios else ""
     lowest = (_mb(min((row.peak_bytes for row in side), default=0)) for side in (theirs, done))
     return f"| {name} | {_mb(eager)} | {kept} | {' | '.join(lowest)} | {compared} |"
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _mb(size: int) -> str:
