@@ -243,9 +243,14 @@ mod tests {
     #[test]
     fn a_percentage_is_kept_as_the_fraction_that_it_is() {
         let kept = |text: &str| text.parse::<Budget>().map(|budget| budget.to_string());
-        for (written, expected) in
-            [("60%", "0.6x"), ("100%", "1.0x"), ("62.5 %", "0.625x"), ("6%", "0.06x"), ("150.0%", "1.5x"), ("0%", "0.0x")]
-        {
+        for (written, expected) in [
+            ("60%", "0.6x"),
+            ("100%", "1.0x"),
+            ("62.5 %", "0.625x"),
+            ("6%", "0.06x"),
+            ("150.0%", "1.5x"),
+            ("0%", "0.0x"),
+        ] {
             assert_eq!(kept(written).unwrap(), expected);
             assert_eq!(written.parse::<Budget>(), expected.parse());
         }
