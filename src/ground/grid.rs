@@ -334,8 +334,29 @@ mod tests {
         let mut grid = Grid::new(&["method", "0.25x", "0.50x", "0.75x", "over which schedules"]).numeric(1..4).gap(1);
         grid.row(["  rotor", "10.5", "20.25", "3", "chain, memory-persistent"]);
         // As narrow as they may be, all columns need 46.
-        insta::assert_snapshot!(grid.folded(44), @"");
-        insta::assert_snapshot!(grid.folded(22), @"");
+        insta::assert_snapshot!(grid.folded(44), @"
+        method  0.25x 0.50x 0.75x
+        ─────────────────────────
+          rotor  10.5 20.25     3
+
+        method  over which schedules
+        ────────────────────────────────
+          rotor chain, memory-persistent
+        ");
+        insta::assert_snapshot!(grid.folded(22), @"
+        method  0.25x 0.50x
+        ───────────────────
+          rotor  10.5 20.25
+
+        method  0.75x
+        ─────────────
+          rotor     3
+
+        method  over which schedules
+        ────────────────────────────
+          rotor chain,
+                memory-persistent
+        ");
     }
 
     #[test]
