@@ -157,7 +157,12 @@ pub enum ScheduleError {
         version: u32,
     },
     /// Made for another instance.
-    #[error("was made for {made_for} ({found}), not for {name} ({expected}); name the instance that it belongs to")]
+    #[error(
+        "was made for {} ({}), not for {} ({expected}); name the instance that it belongs to",
+        made_for.escape_debug(),
+        found.escape_debug(),
+        name.escape_debug()
+    )]
     OtherInstance {
         /// Name in the schedule.
         made_for: String,
