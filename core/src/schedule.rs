@@ -157,10 +157,19 @@ pub enum ScheduleError {
         version: u32,
     },
     /// Made for another instance.
-    #[error("was made for instance {found:?}, but this one is {expected}; name the instance that it belongs to")]
+    #[error(
+        "was made for {} ({}), not for {} ({expected}); name the instance that it belongs to",
+        made_for.escape_debug(),
+        found.escape_debug(),
+        name.escape_debug()
+    )]
     OtherInstance {
+        /// Name in the schedule.
+        made_for: String,
         /// Hash in the schedule.
         found: String,
+        /// Name of the instance.
+        name: String,
         /// Hash of the instance.
         expected: String,
     },
@@ -264,7 +273,8 @@ impl ScheduleDocument {
         }
         let expected = instance.hash().to_string();
         if let Some(found) = self.instance_hash.as_ref().filter(|&found| *found != expected) {
-            return Err(ScheduleError::OtherInstance { found: found.clone(), expected });
+            let (made_for, name) = (self.instance.clone(), instance.name().into());
+            return Err(ScheduleError::OtherInstance { made_for, found: found.clone(), name, expected });
         }
         if self.instance_hash.is_none() && self.instance != instance.name() {
             return Err(ScheduleError::OtherName { found: self.instance.clone(), expected: instance.name().into() });

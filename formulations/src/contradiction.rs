@@ -165,7 +165,7 @@ fn look(instance: &Instance, budget: u64, said: &Said, wrong: &mut Vec<String>) 
     let promises = matches!(answer.termination, Termination::Optimal | Termination::GapReached | Termination::Feasible);
     let Some(schedule) = &answer.schedule else {
         if promises {
-            say(format!("ends {:?} without a schedule", answer.termination));
+            say(format!("ends {} without a schedule", answer.termination));
         }
         return None;
     };

@@ -6,47 +6,64 @@ import sys
 
 question = json.load(sys.stdin)
 instance, order = question["instance"], question["instance"]["order"]
-operators = {op["id"]: {**op, **op["implementations"][0], "name": op["name"]} for op in instance["operators"]}
+
+
+def way(operator, again):
+    """How an operator runs: in its first implementation, or, where it updates state and runs again, in one marked recompute."""
+    offered = operator["implementations"]
+    if again and operator.get("updates_state"):
+        offered = [implementation for implementation in offered if implementation.get("recompute")]
+    if not offered or again and not operator.get("recomputable", operator["phase"] != "backward"):
+        return None  # it may not run again
+    chosen = {"inputs": operator["inputs"], **offered[0]}
+    return {**chosen, "makes": operator["outputs"] + chosen.get("saves", [])}
+
+
+phase = {op["id"]: op["phase"] for op in instance["operators"]}
+first = {op["id"]: way(op, again=False) for op in instance["operators"]}
+again = {op["id"]: way(op, again=True) for op in instance["operators"]}
 size = {tensor["id"]: tensor["bytes"] for tensor in instance["tensors"]}
-makes = {i: op["outputs"] + op.get("saves", []) for i, op in operators.items()}
-producer = {tensor: i for i in order for tensor in makes[i]}
+producer = {tensor: i for i in order for tensor in first[i]["makes"]}
 keep = {t["id"] for t in instance["tensors"] if t["kind"] in ("input", "param_gradient", "output")}
 last, last_forward = {}, {}  # places in the order where a tensor is made or read for the last time: in all, in the forward pass
 for place, i in enumerate(order):
-    for uses in [last, last_forward] if operators[i]["phase"] == "forward" else [last]:
-        uses.update(dict.fromkeys(operators[i]["inputs"] + makes[i], place))
+    for uses in [last, last_forward] if phase[i] == "forward" else [last]:
+        uses.update(dict.fromkeys(first[i]["inputs"] + first[i]["makes"], place))
 
 
 def schedule(dropped):
-    """Steps and peak where some tensors leave memory after their last use in the forward pass."""
-    steps, resident, peak = [], keep - producer.keys(), 0
+    """Steps and peak where some tensors leave memory after their last use in the forward pass; None where that cannot be."""
+    steps, resident, peak, has_run = [], keep - producer.keys(), 0, set()
 
     def run(i):
         nonlocal peak
-        for tensor in operators[i]["inputs"]:
-            if tensor not in resident:
-                run(producer[tensor])
-        resident.update(makes[i])
-        steps.append({"compute": i})
-        peak = max(peak, sum(size[tensor] for tensor in resident) + operators[i].get("workspace_bytes", 0))
+        way = (again if i in has_run else first)[i]
+        if way is None or not all(tensor in resident or run(producer[tensor]) for tensor in way["inputs"]):
+            return False
+        has_run.add(i)
+        resident.update(way["makes"])
+        steps.append({"compute": i, "implementation": way["name"]})
+        peak = max(peak, sum(size[tensor] for tensor in resident) + way.get("workspace_bytes", 0))
+        return True
 
     for place, i in enumerate(order):
-        run(i)
-        gone = [t for t in resident - keep if place >= (last_forward if t in dropped else last)[t]]
+        if not run(i):
+            return None
+        gone = [t for t in resident - keep if place >= (last_forward if t in dropped else last).get(t, -1)]
         resident.difference_update(gone)
         steps += [{"free": tensor} for tensor in gone]
     return steps, peak + sum(instance.get("fixed_bytes", {}).values())
 
 
-again = [t for t, i in producer.items() if last[t] > last_forward.get(t, len(order)) and not operators[i].get("updates_state")]
-again.sort(key=size.get, reverse=True)
+candidates = [t for t, i in producer.items() if last[t] > last_forward.get(t, len(order)) and again[i] and not again[i].get("recompute")]
+candidates.sort(key=size.get, reverse=True)
 for index, budget in enumerate(question["budgets"]):
     answer = {"kind": "answer", "index": index, "termination": "not_found"}
     for tenths in range(11):
-        steps, peak = schedule(set(again[: len(again) * tenths // 10]))
-        if budget is None or peak <= budget:
-            document = {"format": "remat-schedule", "version": 1, "instance": instance["name"], "steps": steps}
-            answer.update(termination="feasible", schedule=document, claimed_peak_bytes=peak)
+        found = schedule(set(candidates[: len(candidates) * tenths // 10]))
+        if found and (budget is None or found[1] <= budget):
+            document = {"format": "remat-schedule", "version": 1, "instance": instance["name"], "steps": found[0]}
+            answer.update(termination="feasible", schedule=document, claimed_peak_bytes=found[1])
             break
     print(json.dumps(answer), flush=True)
 print('{"kind": "done"}')

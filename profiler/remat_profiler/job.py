@@ -134,8 +134,8 @@ def summary(name: str, made: Instance, store_all: Summary, size: int, seconds: f
 
 def in_words(size: int) -> str:
     """Bytes in the largest unit of which they have at least one."""
-    unit, name = next(((unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB")) if size >= unit), (2**10, "KiB"))
-    return f"{size / unit:.3f} {name}"
+    unit, name = next(((unit, name) for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if size >= unit), (1, "B"))
+    return f"{size} B" if unit == 1 else f"{size / unit:.3f} {name}"
 
 
 def _duration(made: Instance, time: int, batch: int) -> str:

@@ -266,7 +266,8 @@ def _ratio(taken: list[list[int]], other: int) -> tuple[float, float]:
 
 
 def _device(device: str) -> str:
-    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {threads} thread{'' if threads == 1 else 's'}"
     return f"{name}, torch {torch.__version__}"
 
 

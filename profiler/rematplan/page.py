@@ -115,7 +115,7 @@ def _summary(name: str, rows: list[Row]) -> str:
 
 
 def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _mb(size: int) -> str:

@@ -23,7 +23,7 @@ use crate::harness::run::execute::judged;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Every column that follows from instance and schedule is computed anew: times, peaks, overheads, recomputations, classes and \
-                  budgets. Bounds, terminations and seconds cannot be.\n\nThe exit code is 1 if any row differs from what the simulator says of its schedule.\n\nExamples:\n  bench check results/resnet"
+                  budgets. Bounds, terminations and seconds cannot be.\n\nA row whose schedule file is missing is not checked.\n\nThe exit code is 1 if any row differs from what the simulator says of its schedule, or is not checked.\n\nExamples:\n  bench check results/resnet"
 )]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
@@ -41,8 +41,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut instances = Instances::new(&folder);
     let rows = latest(&records);
     let mut differences = Vec::new();
+    let mut missing: Vec<PathBuf> = Vec::new();
     for row in &rows {
-        if let Err(difference) = check(row, &folder, &mut instances) {
+        let path = schedule_path(&folder.join("schedules"), row);
+        if row.simulated_time.is_some() && !path.is_file() {
+            missing.push(path);
+        } else if let Err(difference) = check(row, &folder, &mut instances) {
             let budget = if row.budget.is_empty() { String::new() } else { format!(" at {}", row.budget) };
             let label = label(&row.method, &row.parameters);
             differences.push(format!("{} {label}{budget} seed {}: {difference}", row.instance, row.seed));
@@ -50,16 +54,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let searches: Vec<_> = batches::read(&folder)?.into_iter().filter(|row| row.largest.is_some()).collect();
     for row in &searches {
-        if let Err(difference) = check_search(row, &folder) {
+        let path = batches::schedule_path(&folder, row);
+        if !path.is_file() {
+            missing.push(path);
+        } else if let Err(difference) = check_search(row, &folder) {
             differences.push(format!("{} {} largest batch: {difference}", row.network, row.label));
         }
     }
     let checked = count(rows.len() + searches.len(), "row");
-    if differences.is_empty() {
+    if differences.is_empty() && missing.is_empty() {
         return output::result(&format!("{checked}: each is what the simulator says of its schedule"));
     }
-    output::result(&differences.join("\n"))?;
-    Err(Failure::failed(format!("{} of {checked} not as recorded", differences.len())))
+    if !differences.is_empty() {
+        output::result(&differences.join("\n"))?;
+    }
+    let mut words = Vec::new();
+    if !differences.is_empty() {
+        words.push(format!("{} of {checked} not as recorded", differences.len()));
+    }
+    if let Some(first) = missing.first() {
+        let (number, first) = (missing.len(), first.display());
+        words.push(format!(
+            "{number} of {checked} not checked: the schedule file is missing, the first is {first}; run the suite again"
+        ));
+    }
+    Err(Failure::failed(words.join("; ")))
 }
 
 /// What differs between a row and what its instance and its schedule come to, if anything.

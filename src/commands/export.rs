@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Method: ID, or ID[name=value,...]
     #[arg(long, short, value_name = "METHOD")]
     method: Spec,
-    /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x) [default: unlimited]
+    /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x, 50%) [default: unlimited]
     #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
     /// Format of the model

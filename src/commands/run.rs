@@ -59,7 +59,7 @@ pub struct Arguments {
     /// Run only the suite's instances that match, e.g. 'resnet1001-*'
     #[arg(long, value_name = "GLOB", num_args = 1..)]
     instances: Vec<String>,
-    /// Budgets instead of the suite's: sizes (8GiB, 500MB) or fractions of store-all's peak (0.5x)
+    /// Budgets instead of the suite's: sizes (8GiB, 500MB) or fractions of store-all's peak (0.5x, 50%)
     #[arg(long, value_name = "SIZE,...", num_args = 1.., value_delimiter = ',')]
     budgets: Vec<Budget>,
     /// Wall limit of each row (one budget) in seconds; a run of n rows is killed a second and a tenth after n times as long

@@ -46,7 +46,7 @@ pub struct Arguments {
     /// Method: ID, or ID[name=value,...]; `bench methods` lists them
     #[arg(long, short, value_name = "METHOD", default_value = "auto")]
     method: Spec,
-    /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x) [default: unlimited]
+    /// Memory budget: a size (8GiB, 500MB) or a fraction of store-all's peak (0.5x, 50%) [default: unlimited]
     #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
     /// Write the schedule to this file (.json, .json.zst or .json.gz)

@@ -84,22 +84,45 @@ impl Grid {
     }
 
     /// The grid as text at most `width` columns wide: words are folded first; then columns of numbers go into further
-    /// grids below, each with the columns of words.
+    /// grids below, each with the columns of words before the numbers. Those behind the numbers are in the last one.
     pub fn folded(&self, width: usize) -> String {
-        let mut widths = self.widths();
-        let words: Vec<usize> = (0..widths.len()).filter(|at| !self.numeric.contains(at)).collect();
-        while self.total(&widths) > width {
+        let natural = self.widths();
+        let all: Vec<usize> = (0..natural.len()).collect();
+        let mut widths = self.fold(&natural, &all, width);
+        if self.total(&widths, &all) <= width {
+            return self.part(&all, &widths).text();
+        }
+        let last_number = self.numeric.iter().copied().max().unwrap_or(natural.len());
+        let (before, behind): (Vec<usize>, Vec<usize>) = all.into_iter().partition(|&at| at <= last_number);
+        widths = self.fold(&natural, &before, width);
+        let mut chunks = self.chunks(&before, &widths, width);
+        if let Some(last) = chunks.last_mut().filter(|_| !behind.is_empty()) {
+            let with = |chunk: &[usize]| chunk.iter().chain(&behind).copied().collect::<Vec<_>>();
+            let narrow = self.fold(&widths, &with(last), width);
+            if self.total(&narrow, &with(last)) <= width {
+                (widths, *last) = (narrow, with(last));
+            } else {
+                let words: Vec<usize> = before.into_iter().filter(|at| !self.numeric.contains(at)).collect();
+                widths = self.fold(&widths, &with(&words), width);
+                chunks.push(with(&words));
+            }
+        }
+        let grids: Vec<String> = chunks.iter().map(|chosen| self.part(chosen, &widths).text()).collect();
+        grids.join("\n")
+    }
+
+    /// Widths of some columns when those of words are made narrower until all fit, or none can be any more.
+    fn fold(&self, widths: &[usize], columns: &[usize], width: usize) -> Vec<usize> {
+        let mut widths = widths.to_vec();
+        while self.total(&widths, columns) > width {
+            let words = columns.iter().copied().filter(|at| !self.numeric.contains(at));
             let widest = words
-                .iter()
-                .copied()
                 .max_by_key(|&at| widths[at])
                 .filter(|&at| widths[at] > NARROWEST.max(self.header[at].chars().count()));
             let Some(widest) = widest else { break };
             widths[widest] -= 1;
         }
-        let grids: Vec<String> =
-            self.chunks(&widths, width).iter().map(|chosen| self.part(chosen, &widths).text()).collect();
-        grids.join("\n")
+        widths
     }
 
     /// Characters of the longest cell of each column.
@@ -111,18 +134,20 @@ impl Grid {
         (0..self.header.len()).map(longest).collect()
     }
 
-    fn total(&self, widths: &[usize]) -> usize {
-        widths.iter().sum::<usize>() + usize::from(self.gap.unwrap_or(GAP)) * widths.len().saturating_sub(1)
+    /// How wide some columns are together.
+    fn total(&self, widths: &[usize], columns: &[usize]) -> usize {
+        let gaps = usize::from(self.gap.unwrap_or(GAP)) * columns.len().saturating_sub(1);
+        columns.iter().map(|&at| widths[at]).sum::<usize>() + gaps
     }
 
-    /// The columns of each grid: all of words, and as many of numbers as fit, at least one.
-    fn chunks(&self, widths: &[usize], width: usize) -> Vec<Vec<usize>> {
-        let words: Vec<usize> = (0..widths.len()).filter(|at| !self.numeric.contains(at)).collect();
+    /// Some columns in several grids: in each all of words, and as many of numbers as fit, at least one.
+    fn chunks(&self, columns: &[usize], widths: &[usize], width: usize) -> Vec<Vec<usize>> {
+        let words: Vec<usize> = columns.iter().copied().filter(|at| !self.numeric.contains(at)).collect();
         let mut chunks = vec![words.clone()];
         for &number in &self.numeric {
             let Some(last) = chunks.last_mut() else { break };
-            let so_far: Vec<usize> = last.iter().chain([&number]).map(|&at| widths[at]).collect();
-            if self.total(&so_far) > width && last.len() > words.len() {
+            let so_far: Vec<usize> = last.iter().copied().chain([number]).collect();
+            if self.total(widths, &so_far) > width && last.len() > words.len() {
                 chunks.push(words.iter().copied().chain([number]).collect());
             } else {
                 last.push(number);
@@ -302,6 +327,36 @@ mod tests {
         for width in [32, 40, 50, 60] {
             assert!(grid.folded(width).lines().all(|line| line.chars().count() <= width), "{width}");
         }
+    }
+
+    #[test]
+    fn words_behind_the_numbers_are_in_the_last_grid() {
+        let mut grid = Grid::new(&["method", "0.25x", "0.50x", "0.75x", "over which schedules"]).numeric(1..4).gap(1);
+        grid.row(["  rotor", "10.5", "20.25", "3", "chain, memory-persistent"]);
+        // As narrow as they may be, all columns need 46.
+        insta::assert_snapshot!(grid.folded(44), @"
+        method  0.25x 0.50x 0.75x
+        ─────────────────────────
+          rotor  10.5 20.25     3
+
+        method  over which schedules
+        ────────────────────────────────
+          rotor chain, memory-persistent
+        ");
+        insta::assert_snapshot!(grid.folded(22), @"
+        method  0.25x 0.50x
+        ───────────────────
+          rotor  10.5 20.25
+
+        method  0.75x
+        ─────────────
+          rotor     3
+
+        method  over which schedules
+        ────────────────────────────
+          rotor chain,
+                memory-persistent
+        ");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Sizes and budgets as people write them: `8GiB`, `500MB`, `1000000`, `0.5x`.
+//! Sizes and budgets as people write them: `8GiB`, `500MB`, `1000000`, `0.5x`, `50%`.
 //!
 //! Parsed exactly (no floating point), so that `1.0x` is store-all's peak to the byte.
 
@@ -46,7 +46,7 @@ pub enum SizeError {
     /// Neither a size nor a fraction.
     #[error(
         "{0:?} is not a budget; expected a size such as 8GiB, 500MB or 1000000 ({UNIT_NAMES}), or a fraction of store-all's peak such \
-         as 0.5x: of at most 18 digits, and below 16 EiB"
+         as 0.5x or 50%: of at most 18 digits, and below 16 EiB"
     )]
     Budget(String),
 }
@@ -122,12 +122,28 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let text = text.trim();
-        let amount = match text.strip_suffix(['x', 'X']) {
-            Some(number) => Decimal::parse(number).map(Amount::Fraction),
-            None => text.parse::<Size>().ok().map(|size| Amount::Bytes(size.0)),
+        // Rows are told apart by the text: a percentage is kept as the fraction that it is.
+        let written = match text.strip_suffix('%') {
+            Some(number) => hundredth(number.trim_end()),
+            None => Some(text.to_owned()),
         };
-        amount.map(|amount| Self { text: text.into(), amount }).ok_or_else(|| SizeError::Budget(text.into()))
+        let amount = |written: &str| match written.strip_suffix(['x', 'X']) {
+            Some(number) => Decimal::parse(number).map(Amount::Fraction),
+            None => written.parse::<Size>().ok().map(|size| Amount::Bytes(size.0)),
+        };
+        let budget = written.and_then(|text| Some(Self { amount: amount(&text)?, text }));
+        budget.ok_or_else(|| SizeError::Budget(text.into()))
     }
+}
+
+/// A percentage as a fraction with at least one decimal, as suites write it: 0.6x of 60, 1.0x of 100.
+fn hundredth(percentage: &str) -> Option<String> {
+    let Decimal { digits, places } = Decimal::parse(percentage)?;
+    let places = places as usize + 2;
+    let digits = format!("{digits:0>width$}", width = places + 1);
+    let (whole, decimals) = digits.split_at(digits.len() - places);
+    let decimals = decimals.trim_end_matches('0');
+    Some(format!("{whole}.{}x", if decimals.is_empty() { "0" } else { decimals }))
 }
 
 impl TryFrom<Written> for Size {
@@ -222,6 +238,25 @@ mod tests {
         assert_eq!("1.0x".parse::<Budget>().unwrap().resolve(peak), Some(peak));
         assert_eq!("0.5x".parse::<Budget>().unwrap().resolve(peak), Some(peak / 2));
         assert_eq!("2x".parse::<Budget>().unwrap().resolve(peak), None);
+    }
+
+    #[test]
+    fn a_percentage_is_kept_as_the_fraction_that_it_is() {
+        let kept = |text: &str| text.parse::<Budget>().map(|budget| budget.to_string());
+        for (written, expected) in [
+            ("60%", "0.6x"),
+            ("100%", "1.0x"),
+            ("62.5 %", "0.625x"),
+            ("6%", "0.06x"),
+            ("150.0%", "1.5x"),
+            ("0%", "0.0x"),
+        ] {
+            assert_eq!(kept(written).unwrap(), expected);
+            assert_eq!(written.parse::<Budget>(), expected.parse());
+        }
+        for wrong in ["%", "60%%", "60x%", "60%x", "-1%", "6GiB%", "1e1%", "0.12345678901234567%"] {
+            assert!(kept(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

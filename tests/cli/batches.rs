@@ -179,5 +179,5 @@ fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     );
     std::fs::write(&batches, &text).unwrap();
     std::fs::remove_dir_all(checkout.path("results/both/schedules/max-batch")).unwrap();
-    assert!(checkout.bench("check results/both").stdout.contains("store-all@"));
+    assert!(checkout.bench("check results/both").last_error().contains("store-all@"));
 }

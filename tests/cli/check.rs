@@ -60,14 +60,18 @@ fn every_column_that_can_be_computed_is_compared() {
 }
 
 #[test]
-fn a_schedule_that_is_gone_is_named() {
+fn a_schedule_that_is_gone_is_counted_apart_and_named() {
     let checkout = Checkout::new();
     checkout.ok("run --suite mini --instances counter --methods store-all");
     std::fs::remove_file(checkout.path("results/mini/schedules/counter/store-all[implementations=fastest].json.zst"))
         .unwrap();
     let done = checkout.bench("check results/mini");
-    assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("store-all[implementations=fastest].json.zst"), "{}", done.stdout);
+    assert_eq!((done.code, done.stdout.as_str()), (Some(1), ""));
+    assert_eq!(
+        done.last_error(),
+        "error: 1 of 1 row not checked: the schedule file is missing, the first is \
+         results/mini/schedules/counter/store-all[implementations=fastest].json.zst; run the suite again"
+    );
 }
 
 #[test]

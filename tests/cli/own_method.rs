@@ -49,6 +49,59 @@ fn the_example_in_python_meets_budgets_and_the_simulator_says_so() {
 }
 
 #[test]
+fn the_shipped_suite_ends_without_an_error_and_runs_batch_norms_again() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let done = std::process::Command::new(env!("CARGO_BIN_EXE_bench"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["run", "--suite", "own-method", "--no-plots", "--out"])
+        .arg(&out)
+        .env("BENCH_CACHE", "")
+        .env_remove("BENCH_TEST_FAULT")
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let rows = rows(&out.join("records.csv"));
+    assert!(rows.iter().all(|row| row["error"].is_empty()), "{rows:?}");
+    let again = |row: &&_| {
+        let row: &std::collections::HashMap<String, String> = row;
+        row["method"] == "own-method" && row["instance"] == "resnet18-224-b32" && row["recomputations"] != "0"
+    };
+    assert!(rows.iter().filter(again).any(|row| row["termination"] == "feasible"), "{rows:?}");
+}
+
+#[test]
+fn schedules_in_files_are_rows_of_a_table() {
+    if std::process::Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: no python3");
+        return;
+    }
+    let checkout = checkout("'python3', 'from_files.py', 'mine'");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/programs/from_files.py");
+    std::fs::copy(shipped, checkout.path("instances/suites/from_files.py")).unwrap();
+    let missing = checkout.bench("run --suite own --no-plots");
+    assert_eq!(missing.code, Some(1));
+    let without = rows(&checkout.path("results/own/records.csv"));
+    assert!(without.iter().all(|row| row["error"].contains("there is no folder ")), "{without:?}");
+    std::fs::create_dir(checkout.path("mine")).unwrap();
+    checkout.ok("solve counter --method rotor-persistent --budget 80% -o mine/counter@0.8x.json");
+    checkout.ok("run --suite own --no-plots --force");
+    let rows = rows(&checkout.path("results/own/records.csv"));
+    let ended: Vec<_> = rows.iter().map(|row| (row["budget"].as_str(), row["termination"].as_str())).collect();
+    assert_eq!(ended, [("0.8x", "feasible"), ("1.0x", "not_found")]);
+    assert_eq!(rows[1]["note"], "there is no mine/counter@1.0x.json");
+    // A schedule of another instance is a row that failed.
+    checkout.ok("solve random --method store-all -o mine/counter@1.0x.json");
+    assert_eq!(checkout.bench("run --suite own --no-plots --force").code, Some(1));
+    let rows = self::rows(&checkout.path("results/own/records.csv"));
+    assert!(rows[1]["error"].contains("was made for random ("), "{}", rows[1]["error"]);
+}
+
+#[test]
 fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
     let done = r#"{"kind": "done"}"#;
     let said = |lines: &str| format!("'sh', '-c', '''cat > /dev/null; echo '{lines}' '''");

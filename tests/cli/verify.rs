@@ -113,7 +113,8 @@ fn what_would_be_ignored_is_refused() {
 fn a_schedule_of_another_instance_is_refused() {
     let done = solved().bench("verify random schedule.json");
     assert_eq!(done.code, Some(2));
-    assert!(done.stderr.contains("was made for instance"), "{}", done.stderr);
+    assert!(done.stderr.contains("was made for counter ("), "{}", done.stderr);
+    assert!(done.stderr.contains("), not for random ("), "{}", done.stderr);
     // Without a hash its name says so.
     let checkout = solved();
     edit(&checkout, |schedule| {

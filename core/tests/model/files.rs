@@ -72,8 +72,9 @@ fn refusal(tamper: impl FnOnce(&mut ScheduleDocument)) -> String {
 
 #[test]
 fn a_schedule_of_another_instance_is_refused() {
-    let message = refusal(|s| s.instance_hash = Some("0".repeat(16)));
-    assert!(message.starts_with("was made for instance \"0000000000000000\", but this one is "), "{message}");
+    let message = refusal(|s| (s.instance, s.instance_hash) = ("other".into(), Some("0".repeat(16))));
+    let name = document().name;
+    assert!(message.starts_with(&format!("was made for other (0000000000000000), not for {name} (")), "{message}");
 }
 
 #[test]

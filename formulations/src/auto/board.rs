@@ -326,7 +326,7 @@ impl Reporter for Listener<'_, '_> {
             Some(Ok(time)) if self.board.base == 0 => self.board.overhead(time),
             Some(Ok(time)) => format!("{} over store-all", self.board.overhead(time)),
             Some(Err(why)) => why,
-            None => format!("no schedule ({:?})", answer.termination),
+            None => format!("no schedule ({})", answer.termination),
         };
         let bound = answer.lower_bound.map(|bound| format!(", at least {}", self.board.overhead(bound)));
         let bound = bound.unwrap_or_default();

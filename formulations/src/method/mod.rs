@@ -1,6 +1,7 @@
 //! What a method is: its claim, what it supports, and the answers that it gives.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use remat_core::{Instance, Schedule, simulate};
@@ -228,6 +229,13 @@ pub enum Termination {
     Interrupted,
     /// Failed.
     Error,
+}
+
+/// The word that stands in the column `termination`.
+impl fmt::Display for Termination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 impl From<Stop> for Termination {

@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Check a plan of addresses (.json, or .csv with offsets)
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Fail if the peak exceeds this: a size (8GiB) or a fraction of store-all's peak (0.5x)
+    /// Fail if the peak exceeds this: a size (8GiB) or a fraction of store-all's peak (0.5x, 50%)
     #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
     /// Write the memory during each step to this CSV file: columns step, action, element and bytes

@@ -152,6 +152,7 @@ fn attempt_all(
         command: run.command.clone(),
         parameters: run.given.clone(),
         budgets: budgets.iter().map(|budget| budget.bytes).collect(),
+        written: budgets.iter().map(|budget| budget.text.clone()).collect(),
         limits: Limits { seed: run.seed, ..conditions.limits },
         memory_limit_bytes: conditions.memory_limit_bytes,
         cpu_limit: conditions.cpu_limit,

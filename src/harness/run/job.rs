@@ -23,6 +23,9 @@ pub struct Job {
     pub parameters: BTreeMap<String, String>,
     /// Budgets in the instance's unit of memory.
     pub budgets: Vec<Option<u64>>,
+    /// The same as they are written.
+    #[serde(default)]
+    pub written: Vec<String>,
     /// What the method may use for each budget.
     pub limits: Limits,
     /// Limit on the address space of the worker.

@@ -34,6 +34,8 @@ struct Question<'a> {
     instance: InstanceDocument,
     /// Budgets in the instance's unit of memory, fixed bytes included; null: unlimited.
     budgets: &'a [Option<u64>],
+    /// The same as the suite writes them, such as `0.5x`.
+    written: &'a [String],
     /// What the program may use.
     limits: QuestionLimits,
 }
@@ -71,7 +73,7 @@ fn question(job: &Job) -> Result<Question<'_>, String> {
         threads: job.limits.threads,
         seed: job.limits.seed,
     };
-    Ok(Question { bench: VERSION, instance, budgets: &job.budgets, limits })
+    Ok(Question { bench: VERSION, instance, budgets: &job.budgets, written: &job.written, limits })
 }
 
 fn fold_views(instance: &mut InstanceDocument) {

@@ -21,13 +21,14 @@ const ROOM: u32 = LEGEND_WIDTH - WORDS.cast_unsigned() - 6;
 
 /// Height that the legend takes, in units of the SVG.
 pub fn height(figure: &Figure) -> u32 {
-    let device = i32::from(figure.visible_device().is_some()) + i32::from(has_bounds(figure));
+    let device = i32::from(figure.visible_device().is_some()) + i32::from(has_bounds(&figure.series));
     let entries = figure.series.iter().map(|series| ENTRY + LINE * small_lines(series).len().try_into().unwrap_or(0));
     (TOP + entries.sum::<i32>() + device * (ENTRY + LINE)).cast_unsigned()
 }
 
-fn has_bounds(figure: &Figure) -> bool {
-    figure.series.iter().any(|series| !series.bound.is_empty())
+/// Whether a line of a bound is seen: one that begins where it ends has no length.
+fn has_bounds(series: &[Series]) -> bool {
+    series.iter().any(|series| series.bound.first().zip(series.bound.last()).is_some_and(|(a, b)| a.0 < b.0))
 }
 
 /// Draws it.
@@ -46,7 +47,7 @@ pub fn draw<B: DrawingBackend>(figure: &Figure, area: &Area<'_, B>, scale: u32) 
             area.draw(&PathElement::new(ends, GREY.stroke_width(scale + scale / 2)))
         })
     };
-    if has_bounds(figure) {
+    if has_bounds(&figure.series) {
         dashes(y, &[8, 14, 20, 26, 32], 2)?;
         text(area, "proved lower bound", (WORDS, y), false, scale)?;
         y += ENTRY;
@@ -140,6 +141,17 @@ fn parts_of(label: &str) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::views::plot::style;
+
+    #[test]
+    fn a_bound_is_in_the_legend_where_its_line_has_a_length() {
+        let mut series = Series::new("m".into(), 0, style::of("m", 0), Joined::Steps);
+        assert!(!has_bounds(std::slice::from_ref(&series)));
+        series.bound = vec![(2.0, 1.0), (2.0, 1.0)];
+        assert!(!has_bounds(std::slice::from_ref(&series)));
+        series.bound.push((3.0, 1.0));
+        assert!(has_bounds(&[series]));
+    }
 
     #[test]
     fn long_parameters_are_broken_where_they_may_be() {

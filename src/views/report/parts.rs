@@ -287,13 +287,18 @@ pub fn grid(id: &str, title: &str, grid: &Grid) -> Markup {
                 tbody {
                     @for row in grid.rows() {
                         tr { @for (cell, (name, number)) in row.iter().zip(&columns) {
-                            td.number[*number] { @if ["method", "best"].contains(name) { (method(cell)) } @else { (cell) } }
+                            td.number[*number].long[!number && is_long(cell)] { @if ["method", "best"].contains(name) { (method(cell)) } @else { (cell) } }
                         } }
                     }
                 }
             }
         }
     }
+}
+
+/// Whether a cell of words may be broken into lines.
+pub fn is_long(cell: &str) -> bool {
+    cell.len() > 24
 }
 
 /// A method's label behind a spot of its colour in the plots.
@@ -305,7 +310,19 @@ pub fn method(label: &str) -> Markup {
         (0, 0, 0) => "var(--black)".to_owned(),
         (red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
     };
-    html! { @if known { span.spot style={ "background:" (colour) } {} } (label) }
+    html! { @if known { span.spot style={ "background:" (colour) } {} } (breakable(label)) }
+}
+
+/// A label that may be broken where its parameters begin, and behind each.
+fn breakable(label: &str) -> Markup {
+    let parts: Vec<&str> = label.split_inclusive(',').collect();
+    html! { @for (at, part) in parts.iter().enumerate() {
+        @if at > 0 { wbr; }
+        @match part.split_once('[') {
+            Some((name, rest)) => { (name) wbr; "[" (rest) },
+            None => (part),
+        }
+    } }
 }
 
 /// A row; where there are plans, the table has columns for them.
@@ -316,14 +333,14 @@ fn record_row(row: &Record, schedule: Option<usize>, plans: Option<&[Planned]>) 
     };
     let planning = row.build_seconds.zip(row.solve_seconds).map(|(build, solve)| build + solve);
     let words = if row.error.is_empty() { &row.note } else { &row.error };
-    let label = label(&row.method, &row.parameters);
+    let (label, claim) = (label(&row.method, &row.parameters), row.claim.to_string());
     let time = row.simulated_time.map(|time| (time, format::time(time, row.time_unit)));
     let peak = row.simulated_peak.map(|bytes| (bytes, format::bytes(bytes, row.memory_unit)));
     html! {
         tr {
             td { (row.instance) }
-            td { (row.claim.to_string()) }
-            td { (method(&label)) @if row.seed > 0 { ", seed " (row.seed) }
+            td.long[is_long(&claim)] { (claim) }
+            td.long[is_long(&label)] { (method(&label)) @if row.seed > 0 { ", seed " (row.seed) }
                 @if let Some(at) = schedule { " " button.view type="button" data-schedule=(at) { "steps" } } }
             td data-sort=(row.budget_size.unwrap_or(u64::MAX)) { (row.budget) }
             td { (word(row.termination).replace('_', " ")) }

@@ -46,7 +46,9 @@ fn text(library: &Library, catalogue: &Catalogue) -> Result<String, Failure> {
             let rows = last(library, &compared.id)?;
             let _ = writeln!(text, "  {:<26} {:<8} {}", entry.id, entry.kind.label(), verdict(compared, &rows));
             let stands = entry.same_as.as_ref().map_or(String::new(), |id| format!(" As {id}."));
-            for line in wrap(&format!("{}. {}{stands}", entry.shows, entry.why), 100).lines() {
+            let why = entry.why.trim_end();
+            let stop = if why.is_empty() || why.ends_with('.') { "" } else { "." };
+            for line in wrap(&format!("{}. {why}{stop}{stands}", entry.shows), 100).lines() {
                 let _ = writeln!(text, "      {line}");
             }
         }

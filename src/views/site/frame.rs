@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::views::report::parts::tools;
+use crate::views::report::parts::{is_long, tools};
 
 /// What the site adds to the look of reports.
 pub const STYLE: &str = include_str!("site.css");
@@ -92,8 +92,8 @@ impl Cell {
     fn markup(&self) -> Markup {
         html! {
             @match self {
-                Self::Text(text) => td { (text) },
-                Self::Link(target, text) => td { a href=(target) { (text) } },
+                Self::Text(text) => td.long[is_long(text)] { (text) },
+                Self::Link(target, text) => td.long[is_long(text)] { a href=(target) { (text) } },
                 Self::Markup(markup) => td { (markup) },
                 Self::Number(value, text) => td.number data-sort=[value.as_ref()] { (text) },
             }

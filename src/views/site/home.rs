@@ -1,9 +1,9 @@
-//! The home page, the open problems, and how to submit.
+//! The home page, the open problems, and how to submit with the book's page on file formats.
 
 use maud::{Markup, html};
 
 use super::frame::{Cell, Page, table};
-use super::{Output, Site};
+use super::{Output, Site, markdown};
 use crate::ground::failure::Failure;
 use crate::ground::text::count;
 use crate::harness::best::{CLASSES, Entry, Status};
@@ -15,7 +15,10 @@ use crate::views::report::svg;
 const NEWEST: usize = 20;
 
 pub fn write(site: &Site<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
-    let pages = [("index.html", home(site)?), ("open.html", open(site)), ("submit.html", submit())];
+    let formats = formats(site)?;
+    let submit = submit(formats.is_some());
+    let mut pages = vec![("index.html", home(site)?), ("open.html", open(site)), ("submit.html", submit)];
+    pages.extend(formats.map(|part| ("formats.html", part)));
     for (name, (title, section, body)) in pages {
         output.page(name, &Page { title, section, depth: 0, viewer: false, body })?;
     }
@@ -96,9 +99,14 @@ fn line(site: &Site<'_>, entry: &Entry, dated: bool) -> Vec<Cell> {
         Cell::Text(entry.bound_by.clone()),
     ];
     if dated {
-        cells.push(Cell::Text(entry.timestamp.clone()));
+        cells.push(Cell::Text(minute(&entry.timestamp)));
     }
     cells
+}
+
+/// A time of day without its seconds: `2026-11-29 13:49`.
+fn minute(timestamp: &str) -> String {
+    timestamp.get(..16).unwrap_or(timestamp).replace('T', " ")
 }
 
 /// A status in its frame.
@@ -117,16 +125,31 @@ fn open(site: &Site<'_>) -> Part {
     ("Open problems", "Open problems", body)
 }
 
-fn submit() -> Part {
+/// The book's page on file formats; none where there is no book.
+fn formats(site: &Site<'_>) -> Result<Option<Part>, Failure> {
+    let path = site.library.root.join("docs/reference/formats.md");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+    let (_, below) = text.split_once('\n').unwrap_or_default();
+    Ok(Some(("File formats", "Submit", html! { section.doc { (markdown::render(below)) } })))
+}
+
+fn submit(formats: bool) -> Part {
     let body = html! {
         p { "A faster schedule, a higher bound, or a proof that there is no schedule: all three are welcome." }
         h2 { "A schedule" }
         ol {
-            li { "Write it as a file: the steps in order, each operator with its implementation, each tensor where it is freed. The file formats are in the "
-                "book, and downloads on the networks' pages are examples." }
+            li { "Write it as a file: the steps in order, each operator with its implementation, each tensor where it is freed. "
+                @if formats { a href="formats.html" { "File formats" } " has every field" } @else { "docs/reference/formats.md has every field" }
+                ", and downloads on the networks' pages are examples." }
             li { "Hold it against the simulator, which prints its time and peak, or the first illegal step:"
                 pre { code { "bench verify NETWORK schedule.json" } } }
-            li { "Let a program of yours answer for it in a suite (" code { "command" } "), or a method that you added, and run the suite." }
+            li { "Enter it in a suite, and run the suite. This program answers with files of yours, " code { "FOLDER/NETWORK@BUDGET.json" }
+                " (" code { "resnet50-224-b32@0.5x.json" } "). A program or a method of your own may answer as well."
+                pre { code { "[[methods]]\nid = \"mine\"\ncommand = [\"python3\", \"../programs/from_files.py\", \"FOLDER\"]" } } }
         }
         h2 { "A bound" }
         p { "A bound belongs to a class of schedules. A method that proves it claims the class, and the library tries a random sample of the proofs again: "

@@ -267,7 +267,7 @@
     slider.max = memory.length - 1;
     const limit = shown.budget_bytes ? `, budget ${budget} (${bytes(shown.budget_bytes, instance)})` : "";
     at("facts").textContent = `${instance.name}, ${shown.label}${limit}: ${memory.length} steps, ${time(shown.time, instance)}, ` +
-      `peak ${bytes(shown.peak, instance)}, ${shown.recomputations} recomputations`;
+      `peak ${bytes(shown.peak, instance)}, ${shown.recomputations} recomputation${shown.recomputations === 1 ? "" : "s"}`;
     shown.point = draw(shown);
     shown.pointPlan = drawPlan(shown);
     show(shown.peak_step ?? 0);
