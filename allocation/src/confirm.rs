@@ -166,10 +166,7 @@ impl PlanDocument {
 
     fn look(&self, capacity: Option<u64>, found: &mut Violations) {
         let Self { alignment, bound, height, .. } = *self;
-        let end = self.buffers.iter().map(|buffer| buffer.offset.saturating_add(buffer.size)).max().unwrap_or(0);
-        if bound > end {
-            found.add(PlanError::Bound { bound, end });
-        }
+        let before = found.count;
         for PlacedDocument { id, size, lower, upper, tensors, workspace_of, .. } in &self.buffers {
             if alignment > 0 && !size.is_multiple_of(alignment) {
                 found.add(PlanError::Size { id: id.clone(), size: *size, alignment });
@@ -207,6 +204,11 @@ impl PlanDocument {
             Err(error) => return found.add(error.into()),
         };
         check::violations(&problem, &offsets, Some(height), |overlap| found.add(overlap.into()));
+        // Buffers that meet may well end below it.
+        let end = problem.height(&offsets);
+        if bound > end && found.count == before {
+            found.add(PlanError::Bound { bound, end });
+        }
         if let Some(capacity) = capacity.map(|capacity| capacity.saturating_sub(self.fixed_bytes)) {
             // What is not aligned, or shares an address, is so with any capacity.
             check::violations(&problem, &offsets, Some(capacity), |overlap| {

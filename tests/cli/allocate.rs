@@ -64,6 +64,8 @@ fn a_plan_is_refused_where_buffers_meet_are_missing_or_end_above_the_budget() {
     set(&|buffers| buffers.iter_mut().for_each(|buffer| buffer["offset"] = 0.into()));
     refused("both hold address 0 at moment", "verify --plan plan.json");
     set(&|buffers| drop(buffers.remove(0)));
+    refused("no arena is lower than 15, but its own buffers end at", "verify --plan plan.json");
+    edit(&checkout, |plan| plan["bound"] = 0.into());
     refused("is in 0 buffers; expected one", "verify counter schedule.json --plan plan.json");
     checkout.ok("verify --plan plan.json");
     set(&|_| ());
@@ -104,6 +106,7 @@ fn the_object_of_a_check_has_every_violation_as_an_element() {
     plan["buffers"][0]["tensors"] = serde_json::json!([]);
     plan["buffers"][1]["offset"] = plan["buffers"][0]["offset"].clone();
     plan["fixed_bytes"] = 5.into();
+    plan["height"] = 100.into();
     std::fs::write(checkout.path("plan.json"), plan.to_string()).unwrap();
     let report = object("verify counter schedule.json --plan plan.json", 1)["plan"].clone();
     let violations = report["violations"].as_array().unwrap();
@@ -113,7 +116,7 @@ fn the_object_of_a_check_has_every_violation_as_an_element() {
     assert!(of("shared-address").iter().any(|found| found["buffers"][1] == plan["buffers"][1]["id"]), "{report}");
     let places = of("place");
     assert_eq!((places.len(), &places[0]["tensor"], &places[0]["step"]), (1, &tensor, &0.into()), "{report}");
-    assert_eq!(of("fixed-bytes").len() + of("shared-address").len() + of("place").len(), violations.len());
+    assert_eq!(of("fixed-bytes").len() + of("shared-address").len() + of("place").len(), violations.len(), "{report}");
     let text = checkout.bench("verify counter schedule.json --plan plan.json").stderr;
     let more = violations.len() - 1;
     assert!(text.ends_with(&format!("(and {more} more violations; --format json lists all)\n")), "{text}");

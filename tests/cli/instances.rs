@@ -114,7 +114,7 @@ fn a_chain_is_imported_from_wherever_it_stands_in_the_file() {
     let twice = chain.replace("{\"fweight", &format!("{{\"chain\": {chain}, \"fweight"));
     std::fs::write(checkout.path("twice.json"), twice).unwrap();
     let refused = checkout.bench("instances import twice.json -o out.json");
-    let words = "error: twice.json: has arrays at the top and under chain; leave one of them out";
+    let words = "error: twice.json: has something to import at the top and under chain; leave one of them out";
     assert_eq!((refused.code, refused.last_error()), (Some(2), words));
 }
 

@@ -132,7 +132,12 @@ impl<'a> Maker<'a> {
         for way in &mut ways {
             let spares = |again: &Vec<Compute>| {
                 let (left, gone) = leaves(self.instance, again);
-                gone.is_disjoint(&saved.iter().copied().collect()) && outputs.iter().all(|id| left.contains(id))
+                // What it would find of its own block is not there.
+                let found = read_first(self.instance, again);
+                let finds = found.into_iter().all(|id| self.crosses(id) || self.instance.tensor(id).producer.is_none());
+                finds
+                    && gone.is_disjoint(&saved.iter().copied().collect())
+                    && outputs.iter().all(|id| left.contains(id))
             };
             way.again = way.again.take().filter(spares);
         }
