@@ -29,6 +29,7 @@ mod limits;
 #[cfg(feature = "faults")]
 mod misbehaviour;
 mod own_method;
+mod refuted;
 mod replay;
 mod report;
 mod reproduce;

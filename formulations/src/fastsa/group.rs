@@ -40,7 +40,9 @@ pub fn group(operators: &Operators, input_bytes: impl Fn(u32) -> i64) -> Groups 
     let graph = &operators.graph;
     let mut groups: Vec<Group> = Vec::with_capacity(operators.start.len());
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); graph.values.len()];
+    let mut overwritten = vec![false; graph.values.len()];
     for (position, &variant) in operators.start.iter().enumerate() {
+        graph.reads(variant).iter().for_each(|read| overwritten[read.value()] |= read.overwrites() == 1);
         let mut reads: Vec<u32> = graph.reads(variant).iter().map(|read| index(read.value())).collect();
         reads.sort_unstable();
         for &value in &reads {
@@ -51,6 +53,11 @@ pub fn group(operators: &Operators, input_bytes: impl Fn(u32) -> i64) -> Groups 
     let mut total = groups.len();
     let limit = total * LARGEST_GROWTH;
     for position in 0..groups.len() {
+        // Later, or more than once, what it reads would be gone.
+        let reads = &groups[position].reads;
+        if reads.iter().any(|&value| overwritten[value as usize]) {
+            continue;
+        }
         let targets = targets(operators, &groups, &readers, position);
         let more = targets.len().saturating_sub(1) * groups[position].members.len();
         if !targets.is_empty() && total + more <= limit {
@@ -143,7 +150,11 @@ fn parts(graph: &Graph, group: &Group, variants: &[u32]) -> Parts {
         time: variants.iter().map(|&variant| graph.variants[variant as usize].time).sum(),
         extra: (inner_peak(graph, group, variants) - around).max(0),
         again: false,
-        reads: group.reads.iter().map(|&value| Read::new(value, false)).collect(),
+        reads: group
+            .reads
+            .iter()
+            .map(|&value| Read::new(value, graph.reads(head).contains(&Read::new(value, true))))
+            .collect(),
         makes,
         steps,
     }
