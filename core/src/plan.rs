@@ -11,7 +11,8 @@ pub struct Plan {
     /// For a run whose saved tensors the backward pass will read; also for the backward operators.
     pub saving: Vec<usize>,
     /// For a further such run: equal to `saving`, but for operators that update state. It reads nothing that first runs do
-    /// not make; none where there is no such implementation, or the operator may not run again.
+    /// not make, and no extra tensor that further runs do not make again; none where there is no such implementation, or the
+    /// operator may not run again.
     pub saving_again: Vec<Option<usize>>,
     /// For a run after which only the operator's outputs are wanted.
     pub passing: Vec<usize>,
@@ -70,7 +71,11 @@ impl Plan {
         // What a further run reads must be there whether something runs again or not.
         for &id in instance.order() {
             let operator = instance.operator(id);
-            let suits = |v: &Implementation| saves_all(operator, v, &required) && plan.makes(instance, &v.reads);
+            let suits = |v: &Implementation| {
+                saves_all(operator, v, &required)
+                    && plan.makes(instance, &v.reads)
+                    && v.reads.iter().all(|&read| !instance.is_extra(read) || plan.makes_again(instance, read))
+            };
             let again = choose_that(operator, true, suits).min_by_key(|&v| cost(&operator.implementations[v]));
             plan.saving_again[id.index()] = again;
         }
@@ -85,6 +90,13 @@ impl Plan {
             made.is_none_or(|mut made| made.any(|other| other == tensor))
         };
         tensors.iter().all(is_made)
+    }
+
+    /// Whether a further run makes a tensor.
+    fn makes_again(&self, instance: &Instance, tensor: TensorId) -> bool {
+        let maker = instance.tensor(tensor).producer;
+        let again = maker.and_then(|id| Some((id, self.saving_again[id.index()]?)));
+        again.is_some_and(|(id, way)| instance.operator(id).makes(way).any(|made| made == tensor))
     }
 
     /// How an operator runs again that first ran with some implementation for what it saves: with the same, unless

@@ -55,6 +55,8 @@ pub struct Arguments {
 const LIMIT: Duration = Duration::from_secs(10);
 /// Wall time of making a finding smaller.
 const SHRINKING: Duration = Duration::from_secs(60);
+/// Factor of large sizes.
+const LARGE: u64 = 1_000_000_007;
 /// Factor of long times.
 const LONG: u64 = 1_000_000_000_000;
 /// Mutated schedules per budget.
@@ -122,11 +124,23 @@ fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(
     Ok(())
 }
 
-/// What random instances do not have, for some seeds: nothing that is always there, and long times that differ by little.
+/// What random instances do not have, for some seeds: nothing that is always there, long times that differ by little, tensors
+/// without bytes, and sizes that solvers are told in larger units.
 fn stress(document: &mut InstanceDocument, seed: u64) {
     if seed % 3 == 1 {
         document.fixed_bytes = FixedBytes::default();
         document.tensors.iter_mut().filter(|tensor| tensor.kind == TensorKind::Input).for_each(|input| input.bytes = 0);
+    }
+    if seed % 5 == 3 {
+        // All of one size, since in-place pairs are of one.
+        let some = document.tensors[usize::try_from(seed).unwrap_or(0) % document.tensors.len()].bytes;
+        document.tensors.iter_mut().filter(|tensor| tensor.bytes == some).for_each(|tensor| tensor.bytes = 0);
+    }
+    if seed % 7 == 4 {
+        let large = |bytes: &mut u64| *bytes = *bytes * LARGE + *bytes % 3;
+        document.tensors.iter_mut().for_each(|tensor| large(&mut tensor.bytes));
+        let ways = document.operators.iter_mut().flat_map(|operator| &mut operator.implementations);
+        ways.for_each(|way| large(&mut way.workspace_bytes));
     }
     if seed % 4 == 2 {
         let mut dice = Random::new(seed);
