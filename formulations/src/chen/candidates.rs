@@ -67,7 +67,7 @@ impl Candidates {
         let below_the_loss = &graph.operators[..graph.operators.len().saturating_sub(1)];
         let found = match self {
             Self::Linear if !graph.is_linear() => {
-                let branches = graph.operators.len() - 1 - graph.articulation.len();
+                let branches = below_the_loss.len().saturating_sub(graph.articulation.len());
                 return Err(SkipReason(format!(
                     "the network is not linear: {branches} of its {} operators below the loss lie beside other paths",
                     below_the_loss.len()
