@@ -4,6 +4,7 @@ use remat_core::{Instance, TensorId};
 use serde::{Deserialize, Serialize};
 
 use crate::lifetimes::{Content, Lifetimes};
+use crate::method::Answer;
 use crate::problem::{Buffer, Problem};
 
 /// The value of [`PlanDocument::format`].
@@ -70,10 +71,10 @@ pub struct HeldDocument {
 }
 
 impl PlanDocument {
-    /// The plan that puts the buffers of a schedule at some offsets.
-    pub fn new(instance: &Instance, lifetimes: &Lifetimes, problem: &Problem, offsets: &[u64], method: &str) -> Self {
+    /// The plan that puts the buffers of a schedule where an answer of a method has them.
+    pub fn new(instance: &Instance, lifetimes: &Lifetimes, problem: &Problem, answer: &Answer, method: &str) -> Self {
         let held = |&(from, tensor): &(u64, TensorId)| HeldDocument { tensor: instance.tensor(tensor).file_id, from };
-        let placed = problem.buffers().iter().zip(&lifetimes.contents).zip(offsets);
+        let placed = problem.buffers().iter().zip(&lifetimes.contents).zip(&answer.offsets);
         let buffers = placed.map(|((Buffer { id, lower, upper, size }, content), &offset)| PlacedDocument {
             id: id.clone(),
             lower: *lower,
@@ -96,8 +97,8 @@ impl PlanDocument {
             instance_hash: instance.hash().to_string(),
             method: method.into(),
             alignment: problem.alignment(),
-            height: problem.height(offsets),
-            bound: problem.bound(),
+            height: answer.height,
+            bound: answer.bound,
             fixed_bytes: lifetimes.fixed_bytes,
             buffers: buffers.collect(),
         }

@@ -6,9 +6,12 @@
 //! explains them with examples. This file must not know of methods, schedules or the simulator.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The value of [`InstanceDocument::format`].
 pub const FORMAT_NAME: &str = "remat-instance";
@@ -202,7 +205,7 @@ pub enum Origin {
         /// Name of the model and of its preset.
         model: String,
         /// Parameters of the model.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_once")]
         parameters: BTreeMap<String, f64>,
     },
     /// Taken from a publication.
@@ -218,7 +221,7 @@ pub enum Origin {
         /// Name of the generator.
         generator: String,
         /// Its parameters.
-        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_once")]
         parameters: BTreeMap<String, f64>,
         /// Its seed, where it draws random numbers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -336,7 +339,7 @@ pub struct OperatorDocument {
     #[serde(default, skip_serializing_if = "is_default")]
     pub updates_state: bool,
     /// Type-specific facts (stride, padding, groups, ...), for tools that look costs up.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_once")]
     pub attributes: BTreeMap<String, serde_json::Value>,
     /// Ways to run it, the framework's default first. At least one.
     pub implementations: Vec<ImplementationDocument>,
@@ -434,4 +437,28 @@ pub struct InPlaceDocument {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Reads a map in which no key is repeated.
+fn each_once<'de, D: Deserializer<'de>, V: Deserialize<'de>>(from: D) -> Result<BTreeMap<String, V>, D::Error> {
+    struct Once<V>(PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Once<V> {
+        type Value = BTreeMap<String, V>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+            let mut map = BTreeMap::new();
+            while let Some((key, value)) = access.next_entry()? {
+                if map.contains_key(&key) {
+                    return Err(A::Error::custom(format_args!("duplicate field `{key}`")));
+                }
+                map.insert(key, value);
+            }
+            Ok(map)
+        }
+    }
+    from.deserialize_map(Once(PhantomData))
 }

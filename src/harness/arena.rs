@@ -94,7 +94,7 @@ impl Arena {
 
     /// The plan.
     pub fn plan(&self, instance: &Instance, method: &str) -> PlanDocument {
-        PlanDocument::new(instance, &self.lifetimes, &self.problem, &self.answer.offsets, method)
+        PlanDocument::new(instance, &self.lifetimes, &self.problem, &self.answer, method)
     }
 }
 

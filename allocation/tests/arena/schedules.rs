@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use remat_allocation::confirm::PlanError;
 use remat_allocation::plan::{HeldDocument, PlanDocument};
-use remat_allocation::{Lifetimes, Limits, Problem, check, find};
+use remat_allocation::{Answer, Lifetimes, Limits, Problem, Stop, check, find};
 use remat_core::generate::random::random;
 use remat_core::liveness::with_liveness;
 use remat_core::plan::Plan;
@@ -82,7 +82,7 @@ proptest! {
         let problem: Problem = lifetimes.problem(4).unwrap();
         let answer = find("best-fit-size").unwrap().solve(&problem, &Limits::default());
         check(&problem, &answer.offsets, None).unwrap();
-        let plan = PlanDocument::new(&instance, &lifetimes, &problem, &answer.offsets, "best-fit-size");
+        let plan = PlanDocument::new(&instance, &lifetimes, &problem, &answer, "best-fit-size");
         plan.check(None).unwrap();
         plan.check(Some(plan.height + plan.fixed_bytes)).unwrap();
         plan.check_against(&instance, &schedule).unwrap();
@@ -136,9 +136,9 @@ proptest! {
         let schedule = schedule(&instance, &choices, &[]);
         let lifetimes = Lifetimes::new(&instance, &schedule).unwrap();
         let problem: Problem = lifetimes.problem(4).unwrap();
-        let zeros = vec![0; problem.buffers().len()];
         // All at one address, which is lower than the least: it does not claim that.
-        let plan = PlanDocument { bound: 0, ..PlanDocument::new(&instance, &lifetimes, &problem, &zeros, "none") };
+        let zeros = Answer::packed(&problem, vec![0; problem.buffers().len()], 0, Stop::Done);
+        let plan = PlanDocument::new(&instance, &lifetimes, &problem, &zeros, "none");
         let together = |(at, one): (usize, &remat_allocation::Buffer)| {
             problem.buffers()[at + 1..].iter().filter(|other| one.overlaps(other)).count()
         };

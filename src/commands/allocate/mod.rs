@@ -30,6 +30,9 @@ use crate::harness::plans;
 use crate::harness::records;
 use crate::views::plot::addresses::Colour;
 
+/// From here on a floating-point number may be no whole one of its own.
+const EXACT: u64 = 1 << 53;
+
 const AFTER_HELP: &str = "\
 Each copy of a tensor, and each workspace, has one place from the step that makes it to the step that frees it. An \
 output that takes over an input's buffer stays in that buffer. Fixed bytes lie outside of the arena; --capacity counts \
@@ -331,6 +334,12 @@ fn form(path: &Path) -> Result<Form, Failure> {
 
 fn export(path: &Path, problem: &Problem, answer: &Answer) -> Result<(), Failure> {
     let form = form(path)?;
+    if form != Form::CpModel && answer.height >= EXACT {
+        return Err(Failure::failed(format!(
+            "{}: addresses of 2^53 or more are not exact in such a file; write a .cp-model",
+            path.display()
+        )));
+    }
     let head = [("bench", VERSION.to_owned()), ("buffers", problem.buffers().len().to_string())];
     write_text(path, |out| write(problem, answer.height, form, out, &head))
 }
