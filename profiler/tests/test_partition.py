@@ -87,8 +87,7 @@ def as_instance(name, cut, free_parameters):
         tensor_of[node] = len(tensors) - 1
         return len(tensors) - 1
 
-    def kind_of(node):
-        forward = info.is_required_fw(node)
+    def kind_of(node, forward):
         if node in returned:
             return "output" if forward else "param_gradient"
         return "activation" if forward else "gradient"
@@ -120,10 +119,10 @@ def as_instance(name, cut, free_parameters):
                 attributes = {"mat2_shape": shapes[2 if "add" in op_type else 1]}
             if isinstance(value, (tuple, list)):
                 parts = sorted(node.users, key=lambda part: part.args[1])
-                outputs = [tensor(part, value[part.args[1]], kind_of(part)) for part in parts]
+                outputs = [tensor(part, value[part.args[1]], kind_of(part, info.is_required_fw(node))) for part in parts]
                 assert len(outputs) > 1 or node in info.tangents_closure, f"{node}: one result of several is read"
             else:
-                outputs = [tensor(node, value, kind_of(node))]
+                outputs = [tensor(node, value, kind_of(node, info.is_required_fw(node)))]
             operator(node, op_type, outputs, attributes)
             if node is loss:
                 operators[-1]["phase"] = "loss"
