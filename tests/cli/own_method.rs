@@ -1,6 +1,7 @@
 //! Methods of one's own: programs that a suite names.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::checkout::{Checkout, rows};
 
@@ -15,6 +16,23 @@ fn checkout(command: &str) -> Checkout {
     checkout
 }
 
+/// The same with a program in Python that is shipped, and its arguments.
+fn checkout_with(program: &str, arguments: &str) -> Checkout {
+    let checkout = checkout(&format!("'python3', '{program}'{arguments}"));
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/programs").join(program);
+    std::fs::copy(shipped, checkout.path("instances/suites").join(program)).unwrap();
+    checkout
+}
+
+/// Whether programs in Python can be tried; says so where they cannot.
+fn has_python() -> bool {
+    let there = Command::new("python3").arg("--version").output().is_ok();
+    if !there {
+        eprintln!("skipped: no python3");
+    }
+    there
+}
+
 /// Endings and errors of the rows that a program comes to.
 fn endings(command: &str) -> Vec<(String, String)> {
     let checkout = checkout(command);
@@ -25,13 +43,10 @@ fn endings(command: &str) -> Vec<(String, String)> {
 
 #[test]
 fn the_example_in_python_meets_budgets_and_the_simulator_says_so() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: no python3");
+    if !has_python() {
         return;
     }
-    let checkout = checkout("'python3', 'own_method.py'");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/programs/own_method.py");
-    std::fs::copy(shipped, checkout.path("instances/suites/own_method.py")).unwrap();
+    let checkout = checkout_with("own_method.py", "");
     let text = std::fs::read_to_string(checkout.path("instances/suites/own.toml")).unwrap();
     std::fs::write(checkout.path("instances/suites/own.toml"), text.replace("small/counter", "small/*")).unwrap();
     // Nobody knows whether the program is the same as the last time: its rows are not cached.
@@ -50,13 +65,12 @@ fn the_example_in_python_meets_budgets_and_the_simulator_says_so() {
 
 #[test]
 fn the_shipped_suite_ends_without_an_error_and_runs_batch_norms_again() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: no python3");
+    if !has_python() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let done = std::process::Command::new(env!("CARGO_BIN_EXE_bench"))
+    let done = Command::new(env!("CARGO_BIN_EXE_bench"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(["run", "--suite", "own-method", "--no-plots", "--out"])
         .arg(&out)
@@ -76,13 +90,10 @@ fn the_shipped_suite_ends_without_an_error_and_runs_batch_norms_again() {
 
 #[test]
 fn schedules_in_files_are_rows_of_a_table() {
-    if std::process::Command::new("python3").arg("--version").output().is_err() {
-        eprintln!("skipped: no python3");
+    if !has_python() {
         return;
     }
-    let checkout = checkout("'python3', 'from_files.py', 'mine'");
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("instances/programs/from_files.py");
-    std::fs::copy(shipped, checkout.path("instances/suites/from_files.py")).unwrap();
+    let checkout = checkout_with("from_files.py", ", 'mine'");
     let missing = checkout.bench("run --suite own --no-plots");
     assert_eq!(missing.code, Some(1));
     let without = rows(&checkout.path("results/own/records.csv"));
