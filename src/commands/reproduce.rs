@@ -198,7 +198,15 @@ fn report(library: &Library, entry: &Entry, extent: Extent, format: Format) -> R
     let rows = compare(library, entry, extent, &evidence)?;
     output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
     if rows.iter().any(|row| row.verdict != Verdict::NotRun) {
-        rows::write(&outcome::path_of(library, &entry.id, extent.pass), &rows)?;
+        let path = outcome::path_of(library, &entry.id, extent.pass);
+        if outcome::had_more_time(&path, extent.most_seconds)? {
+            output::info(&format!(
+                "{}: stays, since its rows had more seconds each; remove it for these",
+                path.display()
+            ));
+        } else {
+            rows::write(&path, &rows)?;
+        }
         output::result(&outcome::render(&rows, &entry.agreement, format))?;
     } else if !rows.is_empty() {
         let id = &entry.id;

@@ -26,6 +26,8 @@ pub fn render(rows: &[BatchRow], published: &Published, format: Format) -> Strin
 pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
     let header =
         ["network", "claim", "method", "largest batch", "none from", "overhead %", "peak", "probes", "published"];
+    let several = one_question(rows).is_none();
+    let header: Vec<_> = header.into_iter().chain(several.then_some("within")).collect();
     let mut grid = Grid::new(&header).numeric_from(3);
     let mut previous = "";
     // A resumed suite appends: networks in order of first appearance, methods as in the registry.
@@ -41,17 +43,19 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
         let number = |value: Option<u64>| value.map_or("-".into(), |value| value.to_string());
         let overhead = row.simulated_time.zip(row.store_all_time).filter(|(_, reference)| *reference > 0);
         let overhead = overhead.map(|(time, reference)| 100.0 * (time as f64 / reference as f64 - 1.0));
-        grid.row([
+        let least = if row.stopped_at_most() { ">= " } else { "" };
+        let cells = [
             if first { row.network.clone() } else { String::new() },
             row.claim.to_string(),
             row.label.clone(),
-            if row.note.starts_with("skipped") { "skipped".into() } else { number(row.largest) },
+            if row.note.starts_with("skipped") { "skipped".into() } else { least.to_owned() + &number(row.largest) },
             number(row.refuted),
             overhead.map_or("-".into(), |overhead| format!("{overhead:.1}")),
             row.simulated_peak.map_or("-".into(), |bytes| format::bytes(bytes, MemoryUnit::Bytes)),
             row.probes.to_string(),
             published.value("batch", &row.network, &row.method).to_owned(),
-        ]);
+        ];
+        grid.row(cells.into_iter().chain(several.then(|| limits(row))));
     }
     grid
 }
@@ -66,20 +70,72 @@ fn decimal(bytes: u64) -> String {
     }
 }
 
+/// `16 GB, 1 forward pass`.
+fn limits(row: &BatchRow) -> String {
+    let many = if row.extra_forwards > 1.0 { "es" } else { "" };
+    format!("{}, {} forward pass{many}", decimal(row.memory), row.extra_forwards)
+}
+
+/// The memory and the forward passes that all rows were asked for.
+fn one_question(rows: &[BatchRow]) -> Option<String> {
+    let first = limits(rows.first()?);
+    rows.iter().all(|row| limits(row) == first).then_some(first)
+}
+
 /// What the table shows.
 pub fn caption(rows: &[BatchRow], published: &Published) -> String {
-    let question = rows.first().map_or(String::new(), |row| {
-        format!(
-            "Largest batch within {} whose iteration takes at most store-all's time and {} forward pass{} more. ",
-            decimal(row.memory),
-            row.extra_forwards,
-            if row.extra_forwards > 1.0 { "es" } else { "" },
-        )
-    });
+    let limits = one_question(rows).unwrap_or_else(|| "a memory, and forward passes, as in the column within".into());
+    let question = format!(
+        "Largest batch within {limits}: an iteration takes at most store-all's time and so many forward passes more. \
+         A larger one was not tried where it says >=. "
+    );
     let sources = published.sources("batch").join("; ");
     let source = if sources.is_empty() { String::new() } else { format!(" published: {sources}.") };
     format!(
         "{question}Found by bisection, as if a method that manages a batch managed every smaller one. \
          none from: the least batch that is refuted: no schedule of the method's class will do, or the only one that it makes does not.{source}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use remat_formulations::{Claim, Class};
+
+    use super::*;
+    use crate::harness::records::batches::NO_LARGER;
+
+    #[test]
+    fn the_largest_that_was_tried_is_no_largest_batch_and_questions_are_told_apart() {
+        let row = |memory: u64, note: &str| BatchRow {
+            network: "net".into(),
+            instances: "net-b1 net-b2".into(),
+            instance_hash: String::new(),
+            method: "store-all".into(),
+            label: "store-all".into(),
+            claim: Claim::baseline(Class::ALL),
+            memory,
+            extra_forwards: 1.0,
+            largest: Some(4),
+            refuted: None,
+            probes: 3,
+            store_all_time: None,
+            allowed_time: None,
+            simulated_time: None,
+            simulated_peak: None,
+            cpu_seconds: 0.0,
+            time_limit_seconds: None,
+            threads: 1,
+            seed: 0,
+            note: note.into(),
+            version: String::new(),
+            git_revision: String::new(),
+            host: String::new(),
+            timestamp: String::new(),
+        };
+        let rows = [row(16_000_000_000, &format!("{NO_LARGER}4 was tried")), row(8_000_000_000, "")];
+        let csv = |rows: &[BatchRow]| render(rows, &Published::default(), Format::Csv);
+        assert!(csv(&rows).contains(",>= 4,") && csv(&rows).contains("\"8 GB, 1 forward pass\""), "{}", csv(&rows));
+        assert!(!csv(&rows[1..]).contains("within"), "{}", csv(&rows[1..]));
+        assert!(caption(&rows[1..], &Published::default()).starts_with("Largest batch within 8 GB, 1 forward pass:"));
+    }
 }

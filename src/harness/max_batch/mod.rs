@@ -25,7 +25,7 @@ use crate::ground::host::timestamp;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::size::{Budget, Size};
-use crate::harness::records::batches::{BatchRow, FAILED};
+use crate::harness::records::batches::{BatchRow, FAILED, NO_LARGER};
 use crate::harness::records::select::label;
 use crate::harness::records::{Ending, Record, Skipped};
 use crate::harness::run::plan::{Subject, expand_method, method};
@@ -232,8 +232,7 @@ impl Search<'_> {
             None => (None, None, None, None),
         };
         let skipped = self.skipped.map(|reason| format!("skipped: {reason}"));
-        let open = (batch == Some(self.question.most))
-            .then(|| format!("no larger batch than {} was tried", self.question.most));
+        let open = (batch == Some(self.question.most)).then(|| format!("{NO_LARGER}{} was tried", self.question.most));
         let note = record.as_ref().map(|record| record.note.clone()).filter(|note| !note.is_empty());
         let row = BatchRow {
             network: self.network.name.clone(),

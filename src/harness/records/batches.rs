@@ -14,6 +14,8 @@ use crate::ground::output;
 use crate::ground::rows;
 use crate::ground::text;
 
+/// How a part of the note begins where the largest batch that was to be tried will do.
+pub const NO_LARGER: &str = "no larger batch than ";
 /// How the note of a search begins of which a run ended in an error.
 pub const FAILED: &str = "error: ";
 
@@ -79,6 +81,11 @@ impl BatchRow {
     /// Whether a run ended in an error, so that more may be possible.
     pub fn is_error(&self) -> bool {
         self.note.starts_with(FAILED)
+    }
+
+    /// Whether the largest batch is the largest that was to be tried.
+    pub fn stopped_at_most(&self) -> bool {
+        self.note.contains(NO_LARGER)
     }
 
     /// What the search was asked; two rows that were asked the same are one.

@@ -22,7 +22,9 @@ use remat_formulations::{Claim, Class, Termination};
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
-use crate::ground::text;
+use crate::ground::{output, text};
+use manifest::InstanceEntry;
+
 pub use columns::{COLUMNS, SCHEMA_VERSION};
 pub use writer::{Existing, Writer, is_writing};
 
@@ -341,7 +343,8 @@ pub fn folder_of(argument: &Path) -> PathBuf {
 }
 
 /// The rows of a `records.csv`, or of a folder with those that workers put into its parts; a torn last
-/// line is left out, and of rows with the same identity the last counts.
+/// line is left out, and of rows with the same identity the last counts. Rows of an instance that has changed since are
+/// left out, which is said.
 ///
 /// # Errors
 /// The file cannot be read, or is none of ours.
@@ -349,13 +352,29 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
     let parted = argument.is_dir() && !parts::folders(argument).is_empty();
     let records = if parted { read_any(argument)? } else { latest(of_file(&path)?) };
+    let sessions = manifest::read(&folder_of(argument));
+    let instances: Vec<_> = sessions.into_iter().flat_map(|session| session.instances).collect();
+    let (all, records) = (records.len(), current(records, &instances));
     if records.is_empty() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
             path.display()
         )));
     }
+    if records.len() < all {
+        let left_out = text::count(all - records.len(), "row");
+        output::info(&format!("{}: {left_out} of instances as they were before are left out", path.display()));
+    }
     Ok(records)
+}
+
+/// Those of some rows that are about an instance as the last run had it, or as the last row has it where it is in no run.
+fn current(records: Vec<Record>, of_runs: &[InstanceEntry]) -> Vec<Record> {
+    let rows = records.iter().map(|record| (&record.instance, &record.instance_hash));
+    let runs = of_runs.iter().map(|entry| (&entry.name, &entry.hash));
+    let newest: HashMap<_, _> = rows.chain(runs).collect();
+    let is_current: Vec<_> = records.iter().map(|record| newest[&record.instance] == &record.instance_hash).collect();
+    records.into_iter().zip(is_current).filter_map(|(record, current)| current.then_some(record)).collect()
 }
 
 /// The rows of a folder and of its parts; none where there is none.
@@ -502,6 +521,21 @@ pub mod tests {
         assert!(words.contains("line 1: the column solve_seconds is missing"), "{words}");
         let words = refused(|_| (), (",solve_seconds", ",seconds"));
         assert!(words.contains("expected the column solve_seconds, found \"seconds\""), "{words}");
+    }
+
+    #[test]
+    fn rows_of_an_instance_as_it_was_before_are_left_out() {
+        let of = |instance: &str, hash: &str| Record {
+            instance: instance.into(),
+            instance_hash: hash.into(),
+            ..example("m", None)
+        };
+        let rows = vec![of("a", "1"), of("b", "2"), of("a", "3")];
+        let hashes = |rows: Vec<Record>| rows.into_iter().map(|row| row.instance_hash).collect::<Vec<_>>();
+        assert_eq!(hashes(current(rows.clone(), &[])), ["2", "3"]);
+        // The file is as it was at first again, and no row had to be made.
+        let run = InstanceEntry { name: "a".into(), path: "a.json".into(), hash: "1".into() };
+        assert_eq!(hashes(current(rows, &[run])), ["1", "2"]);
     }
 
     #[test]

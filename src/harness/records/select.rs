@@ -86,9 +86,14 @@ pub fn written_budgets(records: &[Record]) -> Vec<&str> {
 
 /// The lower median by simulated time of the rows with a schedule: those of several seeds, say.
 pub fn median<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
-    let mut solved: Vec<_> = rows.iter().copied().filter(|row| row.is_solved()).collect();
-    solved.sort_by_key(|row| row.simulated_time);
-    solved.get(solved.len().saturating_sub(1) / 2).copied()
+    middle(&rows.iter().copied().filter(|row| row.is_solved()).collect::<Vec<_>>())
+}
+
+/// The lower median by simulated time of some rows; one without a schedule counts as slower than all others.
+pub fn middle<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| row.simulated_time.filter(|_| row.is_solved()).unwrap_or(u64::MAX));
+    rows.get(rows.len().saturating_sub(1) / 2).copied()
 }
 
 /// The last row of each key: a later one has replaced the schedules of those before.

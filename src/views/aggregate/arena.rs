@@ -1,6 +1,6 @@
 //! Cases (an instance at a budget), contestants (a method with its parameters), and what came of each pair.
 //!
-//! Of several seeds the median counts. A method that ignores budgets stands at each budget with the fastest
+//! Of several seeds the median counts, those without a schedule as the slowest. A method that ignores budgets stands at each budget with the fastest
 //! of its points that meets it, and has spent the seconds of all of them.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use remat_formulations::{Claim, Class, Termination};
 
 use crate::ground::size::Budget;
-use crate::harness::records::select::{by_instance, claims, median, rank, series_label, written_budgets};
+use crate::harness::records::select::{by_instance, claims, middle, rank, series_label, written_budgets};
 use crate::harness::records::{Ending, Record};
 use crate::views::trajectory::Trajectory;
 
@@ -161,7 +161,7 @@ fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
         return best_point(rows, budget);
     }
     let records: Vec<&Record> = of_budget.iter().map(|(row, _)| *row).collect();
-    let chosen = median(&records).or(records.first().copied())?;
+    let chosen = middle(&records)?;
     let (_, trajectory) = of_budget.iter().find(|(row, _)| std::ptr::eq(*row, chosen))?;
     Some(Outcome {
         ending: chosen.termination,
@@ -289,6 +289,22 @@ pub mod tests {
         let sequential = arena.outcomes[0][1].as_ref().unwrap();
         assert_eq!(sequential.answered(), Some(1.0));
         assert_eq!(arena.outcomes[0][0].as_ref().unwrap().answered(), None);
+    }
+
+    #[test]
+    fn a_seed_without_a_schedule_is_slower_than_all_others() {
+        let of = |seed: u64, time: Option<u64>| Record {
+            seed,
+            simulated_time: time,
+            termination: Ending::Ran(if time.is_some() { Termination::Feasible } else { Termination::TimeLimit }),
+            ..example("fastsa", Some(("0.5x", 1 << 29)))
+        };
+        let time = |times: &[Option<u64>]| {
+            let rows: Vec<_> = (0..).zip(times).map(|(seed, &time)| of(seed, time)).collect();
+            Arena::new(&rows, &vec![Trajectory::default(); rows.len()]).outcomes[0][0].as_ref().unwrap().time
+        };
+        assert_eq!(time(&[Some(7), None, Some(5)]), Some(7));
+        assert_eq!(time(&[Some(7), None, None]), None);
     }
 
     #[test]

@@ -19,8 +19,8 @@ const WITHIN: [f64; 3] = [0.1, 0.03, 0.01];
 /// The sentences.
 pub fn sentences(arena: &Arena, digest: &Digest) -> Vec<String> {
     let Some(group) = digest.groups.first() else { return vec![] };
-    let all = [best(arena, digest, group), brings(arena, digest, group), planning(arena, group), together(arena)];
-    all.into_iter().flatten().collect()
+    let all = [best(arena, digest, group), brings(arena, digest, group), planning(arena, group)];
+    all.into_iter().flatten().chain(together(arena)).collect()
 }
 
 /// Who has the least mean at which budgets; who is as good to the digit that is printed is named too.
@@ -53,9 +53,13 @@ fn best(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
 const TOGETHER: &str = "auto";
 
 /// In how many cases the method that is made of others is at least as good as the best of these, within the millionth that
-/// counts as proved, and by how much it is behind where it is most.
-fn together(arena: &Arena) -> Option<String> {
-    let at = arena.contestants.iter().position(|who| who.method == TOGETHER)?;
+/// counts as proved, and by how much it is behind where it is most; a sentence for each of its settings.
+fn together(arena: &Arena) -> Vec<String> {
+    let settings = (0..arena.contestants.len()).filter(|&at| arena.contestants[at].method == TOGETHER);
+    settings.filter_map(|at| beside_single(arena, at)).collect()
+}
+
+fn beside_single(arena: &Arena, at: usize) -> Option<String> {
     let (mut cases, mut good, mut none, mut worst) = (0, 0, 0, None::<(f64, String)>);
     for (place, case) in arena.cases.iter().enumerate() {
         let Some(own) = &arena.outcomes[at][place] else { continue };
@@ -81,18 +85,27 @@ fn together(arena: &Arena) -> Option<String> {
     let none = if none > 0 { format!("; in {none} it has no schedule where another has") } else { String::new() };
     let loss = loss.unwrap_or_default();
     Some(format!(
-        "{TOGETHER} is as good as the best single method (within a millionth) in {good} of {cases} cases{loss}{none}."
+        "{} is as good as the best single method (within a millionth) in {good} of {cases} cases{loss}{none}.",
+        name(arena, at)
     ))
 }
+
+/// Whether the outcome of a contestant is in a set.
+type Is<'a> = dyn Fn(usize, &Outcome) -> bool + 'a;
 
 /// The best schedules of three nested sets of rows: methods on the chain, one implementation per operator, all.
 fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
     let chain = |at: usize, _: &Outcome| on_the_chain(&arena.contestants[at]);
     let one = |at: usize, outcome: &Outcome| with_one_implementation(&arena.contestants[at], outcome);
-    let saved = |fewer: &dyn Fn(usize, &Outcome) -> bool, more: &dyn Fn(usize, &Outcome) -> bool| {
+    let leaves = |at: usize, outcome: &Outcome| one(at, outcome) && !chain(at, outcome);
+    let chooses = |at: usize, outcome: &Outcome| !one(at, outcome) && outcome.class.is_some();
+    // Where a set brings no schedule of its own to a case, nothing follows for that case.
+    let has = |case: usize, is: &Is<'_>| fastest(arena, group, case, is).is_some();
+    let saved = |fewer: &Is<'_>, more: &Is<'_>, own: &[&Is<'_>]| {
         let at_budget = |cases: &Vec<usize>| {
             let pair = |&case: &usize| Some((fastest(arena, group, case, fewer)?, fastest(arena, group, case, more)?));
-            let pairs = cases.iter().filter_map(pair).filter(|&(from, _)| from > 0);
+            let cases = cases.iter().filter(|&&case| own.iter().all(|is| has(case, is)));
+            let pairs = cases.filter_map(pair).filter(|&(from, _)| from > 0);
             let ratios: Vec<f64> = pairs.map(|(from, to)| to as f64 / from as f64).collect();
             let mean = shifted_geometric_mean(&ratios, 0.0)?;
             Some(format!("{:.1}", 100.0 * (1.0 - mean)))
@@ -104,16 +117,9 @@ fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
     };
     // Older records do not say what a schedule is.
     let everything = |at: usize, outcome: &Outcome| one(at, outcome) || outcome.class.is_some();
-    let any = |is: &dyn Fn(usize, &Outcome) -> bool| {
-        group.rows.iter().any(|row| {
-            arena.outcomes_of(row.contestant).any(|outcome| outcome.time.is_some() && is(row.contestant, outcome))
-        })
-    };
-    let leaving = saved(&chain, &one).filter(|_| any(&|at, outcome| one(at, outcome) && !chain(at, outcome)));
-    let choosing =
-        saved(&one, &everything).filter(|_| any(&|at, outcome| !one(at, outcome) && outcome.class.is_some()));
     let budgets = list(&digest.budgets);
-    match (leaving, choosing) {
+    let leaving = saved(&chain, &one, &[&leaves]);
+    match (leaving, saved(&one, &everything, &[&leaves, &chooses])) {
         (Some(leaving), Some(choosing)) => Some(format!(
             "At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time. Choosing implementations saves \
              {choosing} % of the time of the best schedule with one implementation per operator."
@@ -121,13 +127,15 @@ fn brings(arena: &Arena, digest: &Digest, group: &Group) -> Option<String> {
         (Some(leaving), None) => {
             Some(format!("At {budgets} leaving the chain saves {leaving} % of the best chain schedule's time."))
         }
-        (None, Some(both)) if any(&chain) => Some(format!(
-            "At {budgets} leaving the chain and choosing implementations saves {both} % of the best chain schedule's time."
-        )),
         (None, Some(choosing)) => Some(format!(
             "At {budgets} choosing implementations saves {choosing} % of the best time with one per operator."
         )),
-        (None, None) => None,
+        (None, None) => {
+            let both = saved(&chain, &everything, &[&chooses])?;
+            Some(format!(
+                "At {budgets} leaving the chain and choosing implementations saves {both} % of the best chain schedule's time."
+            ))
+        }
     }
 }
 
@@ -143,7 +151,7 @@ pub fn with_one_implementation(who: &Contestant, outcome: &Outcome) -> bool {
 }
 
 /// The least simulated time in a case of the group's methods whose outcome is in a set.
-fn fastest(arena: &Arena, group: &Group, case: usize, within: &dyn Fn(usize, &Outcome) -> bool) -> Option<u64> {
+fn fastest(arena: &Arena, group: &Group, case: usize, within: &Is<'_>) -> Option<u64> {
     let outcomes =
         group.rows.iter().filter_map(|row| Some((row.contestant, arena.outcomes[row.contestant][case].as_ref()?)));
     outcomes.filter(|(at, outcome)| within(*at, outcome)).filter_map(|(_, outcome)| outcome.time).min()
@@ -185,7 +193,11 @@ fn planning(arena: &Arena, group: &Group) -> Option<String> {
 
 /// The name of a row's method.
 pub fn label<'a>(arena: &'a Arena, row: &Row) -> &'a str {
-    let who = &arena.contestants[row.contestant];
+    name(arena, row.contestant)
+}
+
+fn name(arena: &Arena, contestant: usize) -> &str {
+    let who = &arena.contestants[contestant];
     let alone = arena.contestants.iter().filter(|other| other.method == who.method).count() == 1;
     if alone { &who.method } else { &who.label }
 }
@@ -231,13 +243,26 @@ mod tests {
             ("auto", [Some(110), Some(121), None, Some(117)]),
         ]);
         assert_eq!(
-            together(&arena).as_deref(),
-            Some(
+            together(&arena),
+            [
                 "auto is as good as the best single method (within a millionth) in 2 of 4 cases; its worst loss is 0.83 % (b at \
                  0.5x, to fastsa); in 1 it has no schedule where another has."
-            )
+            ]
         );
-        assert_eq!(together(&table(&[("auto", [Some(110); 4])])), None);
+        assert_eq!(together(&table(&[("auto", [Some(110); 4])])), [""; 0]);
+    }
+
+    #[test]
+    fn choosing_implementations_saves_nothing_beside_schedules_of_the_chain_alone() {
+        let rows = [("revolve", [Some(130); 4]), ("fastsa", [Some(117); 4])];
+        let said = |rows: &[(&str, [Option<u64>; 4])]| {
+            let arena = table(rows);
+            sentences(&arena, &Digest::new(&arena)).join("\n")
+        };
+        let both = "At 0.5x leaving the chain and choosing implementations saves 10.0 %";
+        assert!(said(&rows).contains(both), "{}", said(&rows));
+        let nowhere = [rows[0], rows[1], ("checkmate-ilp", [None; 4])];
+        assert!(said(&nowhere).contains(both), "{}", said(&nowhere));
     }
 
     #[test]

@@ -46,8 +46,7 @@ pub fn quality(arena: &Arena) -> Table {
         caption: format!(
             "Mean primal gap in % after so much planning: the time saved by the virtual best's schedule as a part of the method's \
              own (Berthold), 100 without a schedule. primal integral: mean over cases of its integral from 0 to {:.0} s, the \
-             longest limit of these rows. Planning time counts from the start of a run, which answers all budgets of its row's \
-             method one after the other. cases: those that the method supports and at which anyone has a schedule.",
+             longest limit of these rows. Planning time counts from when the method turns to a budget. cases: those that the method supports and at which anyone has a schedule.",
             arena.horizon.ceil()
         ),
         grid: grid.finish(),

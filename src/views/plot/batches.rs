@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use remat_core::format::TimeUnit;
+
 use super::axis::Axis;
 use super::figure::{Figure, Joined, Series};
 use super::{Named, medians, points_of, set_apart, style};
@@ -47,6 +49,8 @@ fn of_network(network: &Network<'_>) -> Vec<Named> {
 
 fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool) -> Named {
     let mut series: Vec<Series> = Vec::new();
+    let in_seconds = network.rows.iter().all(|row| row.time_unit == TimeUnit::Ns);
+    let (unit, name_of_unit) = if in_seconds { (1e9, "s") } else { (1.0, "abstract units") };
     for row in network.rows.iter().filter(|row| row.budget_size.is_none_or(|other| other == bytes)) {
         let (Some(time), Some(batch)) = (row.simulated_time, row.batch_size) else { continue };
         // A method that knows no budget shows how long it would take if there were more.
@@ -58,7 +62,7 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
             series.push(Series { secondary: beyond, ..Series::new(label, order, style, Joined::Lines) });
             series.len() - 1
         });
-        series[at].points.push((batch as f64, time as f64 / 1e9));
+        series[at].points.push((batch as f64, time as f64 / unit));
     }
     for series in &mut series {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -75,7 +79,10 @@ fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool)
             title: name.clone(),
             subtitle: format!("within {budget}; what needs more memory has a curve of its own"),
             horizontal: Axis::from_zero("Batch (images)", points_of(&series).map(|point| point.0)),
-            vertical: Axis::from_zero("Time of an iteration (s)", points_of(&series).map(|point| point.1)),
+            vertical: Axis::from_zero(
+                format!("Time of an iteration ({name_of_unit})"),
+                points_of(&series).map(|point| point.1),
+            ),
             device: None,
             series,
         },

@@ -14,7 +14,7 @@ use crate::ground::format::three_digits;
 use crate::ground::library::{Library, glob};
 use crate::ground::size::Budget;
 use crate::harness::records::batches::BatchRow;
-use crate::harness::records::select::{median, series_label};
+use crate::harness::records::select::{middle, series_label};
 use crate::harness::records::{Ending, Key, Record};
 use crate::views::published::Figure;
 use crate::views::table::{ratios, reason};
@@ -158,7 +158,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record], evidence: &Ev
         }
         Quantity::LeastPeakRatio | Quantity::OverheadAtLeastPeak => Ok(at_least_peak(quantity, rows, evidence)),
         Quantity::CpuSeconds => {
-            let seconds = rows.iter().map(|row| row.cpu_seconds).fold(0.0, f64::max);
+            let seconds = cpu_seconds(rows);
             Ok(Ours::Value { value: seconds, note: "all budgets together".into() })
         }
         _ => match cell(rows, &figure.budget)? {
@@ -167,6 +167,13 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record], evidence: &Ev
             Cell::Missing => Ok(Ours::NotRun),
         },
     }
+}
+
+/// What all processes used that some rows are from, in the order of their answers. A row has what its process had used until
+/// then, so where it is less than the row before has, another process begins.
+fn cpu_seconds(rows: &[&Record]) -> f64 {
+    let is_last = |at: usize| rows.get(at + 1).is_none_or(|next| next.cpu_seconds < rows[at].cpu_seconds);
+    (0..rows.len()).filter(|&at| is_last(at)).map(|at| rows[at].cpu_seconds).sum()
 }
 
 /// A figure of one row.
@@ -218,9 +225,11 @@ enum Cell<'a> {
 
 fn cell<'a>(rows: &[&'a Record], budget: &str) -> Result<Cell<'a>, Failure> {
     let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
-    let none = |rows: &[&Record]| rows.first().map_or(Cell::Missing, |row| Cell::None(why_none(row)));
     if budget.is_empty() || !of_budget.is_empty() {
-        return Ok(median(&of_budget).map_or_else(|| none(&of_budget), Cell::Row));
+        return Ok(match middle(&of_budget) {
+            Some(row) if row.is_solved() => Cell::Row(row),
+            row => row.map_or(Cell::Missing, |row| Cell::None(why_none(row))),
+        });
     }
     // A method that ignores budgets: its fastest point that meets this one.
     let points: Vec<_> = rows.iter().copied().filter(|row| row.budget.is_empty()).collect();
@@ -416,6 +425,12 @@ mod tests {
         };
         let evidence = Evidence { records, ..Evidence::new(Library { root: "nowhere".into() }) };
         ours(&figure, quantity, &evidence).unwrap().remove(0).1
+    }
+
+    #[test]
+    fn the_seconds_of_all_processes_count() {
+        let rows = [0.9, 1.9, 2.8, 1.0].map(|cpu_seconds| Record { cpu_seconds, ..example("m", None) });
+        assert_eq!(cpu_seconds(&rows.each_ref()), 2.8 + 1.0);
     }
 
     #[test]

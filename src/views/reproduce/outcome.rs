@@ -2,7 +2,7 @@
 //! summary of such a file. The full pass counts where there is one.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +54,16 @@ pub struct Row {
 pub fn path_of(library: &Library, entry: &str, pass: Pass) -> PathBuf {
     let ending = if pass == Pass::Quick { "-quick" } else { "" };
     library.root.join("results/reproduce").join(format!("{entry}{ending}.csv"))
+}
+
+/// Whether the rows of a file had more time each than a pass gives them: what was found with it stays.
+///
+/// # Errors
+/// The file is none of ours.
+pub fn had_more_time(path: &Path, most_seconds: Option<f64>) -> Result<bool, Failure> {
+    let Some(most) = most_seconds.filter(|_| path.is_file()) else { return Ok(false) };
+    let rows: Vec<Row> = rows::read(path, "remove the file, and run the entry again")?;
+    Ok(rows.iter().any(|row| row.most_seconds.is_none_or(|other| other > most)))
 }
 
 /// The rows of an entry's last full pass, or else of its last quick one; none before the first.
@@ -198,7 +208,11 @@ mod tests {
         let agreement = Agreement::default();
         assert_eq!(summary(&quick, &agreement), "1 better, 1 not comparable (quick pass)");
         assert_eq!(summary(&full, &agreement), "1 match within 5 % (full pass)");
+        let path = path_of(&library, "e", Pass::Full);
+        assert!(had_more_time(&path, Some(60.0)).unwrap() && !had_more_time(&path, None).unwrap());
         let cut = [Row { most_seconds: Some(60.0), ..full[0].clone() }];
+        rows::write(&path, &cut).unwrap();
+        assert!(had_more_time(&path, Some(30.0)).unwrap() && !had_more_time(&path, Some(60.0)).unwrap());
         assert_eq!(summary(&cut, &agreement), "1 match within 5 % (full pass, at most 60 s a row)");
     }
 
