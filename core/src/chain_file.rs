@@ -224,8 +224,8 @@ pub enum ChainFileError {
     },
 }
 
-/// A stage of six numbers becomes two operators and five tensors.
-const MOST_STAGES: usize = 100_000;
+/// A stage of six numbers becomes two operators and five tensors: of more, an instance would be too large to be read.
+const MOST_STAGES: usize = 80_000;
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
 
 impl ChainFile {

@@ -20,7 +20,8 @@ pub const LARGEST_SUM: u64 = 1 << 60;
 /// No variant.
 pub const NONE: u32 = u32::MAX;
 
-/// One value: a tensor that some operator makes, or the copy of it on the host.
+/// One value: a tensor that some operator makes, the copy of it on the host, or the mark of an operator that must run and
+/// whose implementations need not make the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     /// The tensor.
@@ -44,7 +45,7 @@ pub struct Node {
     pub recomputable: bool,
     /// Whether it has to run.
     pub must: bool,
-    /// Whether its first run changes state, so that further runs need other variants.
+    /// Whether further runs need other variants than the first, which updates state.
     pub state: bool,
 }
 
@@ -57,7 +58,7 @@ pub struct Variant {
     pub time: u64,
     /// Memory that is there during the run only s'(n): workspace, and what a group makes and drops.
     pub extra: i64,
-    /// Whether this is a further run that leaves state alone.
+    /// Whether this is for further runs of a node whose first run needs another variant.
     pub again: bool,
     /// The transfer, by position, where this is a fetch; or [`NONE`].
     pub transfer: u32,
@@ -114,7 +115,7 @@ pub struct Parts {
     pub time: u64,
     /// Memory during the run only.
     pub extra: i64,
-    /// Whether it leaves state alone.
+    /// Whether it is for further runs only.
     pub again: bool,
     /// Values read.
     pub reads: Vec<Read>,
@@ -190,7 +191,7 @@ pub struct Operators {
     pub graph: Graph,
     /// Every operator that serves a purpose once, in the instance's order: variants.
     pub start: Vec<u32>,
-    /// By node: the variant of a further run that makes what the first one makes, where there is one.
+    /// By node: the variant of a further run that reads no more than the first one and makes the same, where there is one.
     pub again: Vec<Option<u32>>,
     /// A peak that no schedule undercuts.
     pub least_peak: u64,
@@ -243,15 +244,29 @@ impl Operators {
         for parts in &mut parts {
             copies.make(parts);
         }
+        // Where each has its one implementation, which runs are further ones is told apart as with state.
+        let told = operator.updates_state || !alternatives && again != Some(first);
+        if told && !alternatives {
+            parts.iter_mut().zip(&chosen).for_each(|(parts, &way)| parts.again = Some(way) == again);
+        }
+        let must = operator.phase == Phase::Backward || operator.updates_state;
+        let saved = operator.made().next().filter(|_| must && operator.outputs.is_empty());
+        if let Some(tensor) = saved {
+            let mark = index(self.graph.values.len());
+            self.graph.values.push(Value { tensor, bytes: 0, result: true, overwritable: false });
+            parts.iter_mut().for_each(|parts| parts.makes.insert(0, mark));
+        }
         let position = |way| chosen.iter().position(|&other| other == way);
         let offset = index(self.graph.variants.len());
         let variant = |way| position(way).map(|at| offset + index(at));
-        let makes_all = |way| position(way).zip(position(first)).is_some_and(|(a, b)| parts[a].makes == parts[b].makes);
-        let repeated = again.filter(|&way| operator.recomputable && makes_all(way)).and_then(variant);
-        let possible = !operator.updates_state || parts.iter().any(|parts| parts.again);
-        let recomputable = operator.recomputable && possible && !parts[0].makes.is_empty();
-        let must = operator.phase == Phase::Backward || operator.updates_state;
-        self.graph.push(recomputable, must, operator.updates_state, &parts);
+        let replaces = |way| {
+            let both = position(way).zip(position(first)).map(|(way, first)| (&parts[way], &parts[first]));
+            both.is_some_and(|(a, b)| a.makes == b.makes && a.reads.iter().all(|read| b.reads.contains(read)))
+        };
+        let repeated = again.filter(|&way| operator.recomputable && replaces(way)).and_then(variant);
+        let possible = !told || parts.iter().any(|parts| parts.again);
+        let recomputable = operator.recomputable && possible && parts.iter().any(|parts| !parts.makes.is_empty());
+        self.graph.push(recomputable, must, told, &parts);
         self.again.push(repeated.filter(|_| recomputable));
         variant(first).unwrap_or(offset)
     }

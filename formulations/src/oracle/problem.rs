@@ -195,7 +195,8 @@ impl<'a> Problem<'a> {
             Some((first, again)) => (vec![run(first)], again.map(run).into_iter().collect()),
             None => (ways(false), if operator.recomputable { ways(operator.updates_state) } else { Vec::new() }),
         };
-        if must || again.is_empty() || self.rules.copies.is_some() {
+        let differ = fixed.is_some_and(|(first, again)| again != Some(first));
+        if must || again.is_empty() || differ || self.rules.copies.is_some() {
             self.tracked |= bit;
         }
         self.first.push(first);

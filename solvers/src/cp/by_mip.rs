@@ -103,7 +103,10 @@ fn translate(
     }
     let objective = values.as_ref().map(|values| model.objective_of(values));
     #[expect(clippy::cast_possible_truncation, reason = "bounds lie within the objective's range of whole numbers")]
-    let proved = |bound: f64| (bound / rows.unit - 1e-6 * (1.0 + (bound / rows.unit).abs())).ceil() as i64;
+    let proved = |bound: f64| {
+        let bound = bound / rows.unit;
+        (bound - 1e-6 * bound.abs().max(rows.largest_cost as f64).max(1.0)).ceil() as i64
+    };
     let bound = match stop {
         // The solver's optimum is one within its tolerances.
         Stop::Optimal => objective.map(|objective| objective.min(outcome.dual_bound.map_or(objective, proved))),
@@ -167,19 +170,21 @@ struct Rows<'a> {
     model: Model,
     /// What one unit of the objective became.
     unit: f64,
+    /// Largest factor of the objective.
+    largest_cost: u64,
     /// Rows of binary columns that are rounded in the model, as they are.
     exact: RowBlock,
 }
 
 impl<'a> Rows<'a> {
     fn of(source: &'a CpModel) -> Self {
-        let mut rows = Self { source, model: Model::default(), unit: 1.0, exact: RowBlock::default() };
+        let largest_cost = source.objective.iter().map(|(_, factor)| factor.unsigned_abs()).max().unwrap_or(0);
+        let mut rows = Self { source, model: Model::default(), unit: 1.0, largest_cost, exact: RowBlock::default() };
         for &(lower, upper) in &source.domains {
             rows.model.column(lower as f64, upper as f64, 0.0, Kind::Integer);
         }
-        let largest = source.objective.iter().map(|(_, factor)| factor.unsigned_abs()).max().unwrap_or(0);
         // Solvers' tolerances are absolute: a power of two brings costs into their range.
-        while largest as f64 * rows.unit > 16_384.0 {
+        while largest_cost as f64 * rows.unit > 16_384.0 {
             rows.unit /= 2.0;
         }
         for &(variable, factor) in &source.objective {

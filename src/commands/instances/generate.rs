@@ -34,7 +34,7 @@ enum Kind {
     /// Figure 4 of rotor-toms-2024: no memory-persistent sequence is optimal at a memory of 15
     Figure4 {
         /// The figure's n; the chain has n + 2 stages and the loss
-        #[arg(long, value_parser = clap::value_parser!(u64).range(3..=100_000))]
+        #[arg(long, value_parser = clap::value_parser!(u64).range(3..=80_000))]
         n: u64,
         /// Time of the first forward [default: n - 2]
         #[arg(long, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
@@ -44,7 +44,7 @@ enum Kind {
     #[command(name = "rr9302-figure2")]
     Rr9302Figure2 {
         /// The figure's n; the chain has n + 2 stages and the loss
-        #[arg(long, value_parser = clap::value_parser!(u64).range(3..=100_000))]
+        #[arg(long, value_parser = clap::value_parser!(u64).range(3..=80_000))]
         n: u64,
         /// Time of the first forward [default: n - 1]
         #[arg(long, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
@@ -59,7 +59,7 @@ enum Kind {
     /// A random chain of a documented 64-bit linear congruential generator
     RandomChain {
         /// Stages, the loss not counted
-        #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..=80_000))]
         stages: u64,
         /// Seed
         #[arg(long)]

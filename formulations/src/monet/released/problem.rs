@@ -235,12 +235,19 @@ impl Builder<'_> {
         producer.is_some_and(|id| self.instance.operator(id).phase.is_forward())
     }
 
+    /// Whether an implementation reads what only some implementations of an operator save; no forward operator does in the
+    /// authors' program.
+    fn reads_extra(&self, way: &Implementation) -> bool {
+        way.reads.iter().any(|&read| self.instance.is_extra(read))
+    }
+
     /// The backward implementations that may be chosen, by operator; out of place and in place.
     fn read_variants(&self, backward: &[OperatorId]) -> BTreeMap<OperatorId, Vec<usize>> {
         let chosen = backward.iter().map(|&id| {
             let operator = self.instance.operator(id);
-            let reads_extra = |way: &Implementation| way.reads.iter().any(|&read| self.instance.is_extra(read));
-            let all: Vec<usize> = (0..operator.implementations.len()).collect();
+            let reads_extra = |way: &Implementation| self.reads_extra(way);
+            let first = |at: &usize| !operator.implementations[*at].recompute;
+            let all: Vec<usize> = (0..operator.implementations.len()).filter(first).collect();
             let ways = |keep: &dyn Fn(&Implementation) -> bool| -> Vec<usize> {
                 all.iter().copied().filter(|&at| keep(&operator.implementations[at])).collect()
             };
@@ -271,7 +278,9 @@ impl Builder<'_> {
     /// The ways out of place to run a forward operator: those that save nothing extra, or else (PyTorch's max-pool
     /// never runs without making indices) the fastest.
     fn forward_ways(&self, operator: &Operator, again: bool) -> Vec<Way> {
-        let suits = |way: &Implementation| way.in_place.is_none() && way.recompute == (again && operator.updates_state);
+        let recompute = again && operator.updates_state;
+        let suits =
+            |way: &Implementation| way.in_place.is_none() && way.recompute == recompute && !self.reads_extra(way);
         let ways = |saving: bool| -> Vec<Way> {
             let all = operator.implementations.iter().enumerate();
             let suitable = all.filter(|(_, way)| suits(way) && way.saves.is_empty() != saving);
@@ -293,7 +302,7 @@ impl Builder<'_> {
         let again = if recompute { self.forward_ways(operator, true) } else { vec![] };
         if first.is_empty() {
             return Err(SkipReason(format!(
-                "operator {} has no implementation that is out of place",
+                "operator {} has no implementation that is out of place and reads no extra tensor",
                 operator.file_id
             )));
         }
@@ -327,8 +336,10 @@ impl Builder<'_> {
     /// The fastest in-place implementation that saves just these, relative to a way out of place.
     fn over(&self, operator: &Operator, plain: &Way, saves: &[TensorId], output: u64, recompute: bool) -> Option<Over> {
         let all = operator.implementations.iter().enumerate();
-        let suits = |way: &Implementation| self.modes.in_place && way.saves == saves && way.recompute == recompute;
-        let found = all.filter(|(_, way)| suits(way)).filter_map(|(at, way)| Some((at, way, way.in_place?)));
+        let suits = |way: &Implementation| way.saves == saves && way.recompute == recompute && !self.reads_extra(way);
+        let found = all
+            .filter(|(_, way)| self.modes.in_place && suits(way))
+            .filter_map(|(at, way)| Some((at, way, way.in_place?)));
         let (at, way, pair) = found.min_by_key(|(_, way, _)| way.time)?;
         let node = *self.of_tensor.get(&pair.input)?;
         // Only where the whole of the node's value is taken over.
@@ -353,10 +364,13 @@ impl Builder<'_> {
                 ways.iter().any(|&way| implementations[way].reads.contains(&tensor))
             })
         };
-        let saving =
-            operator.implementations.iter().enumerate().filter(|(_, way)| {
-                way.in_place.is_none() && !way.recompute && way.saves.len() == 1 && read(way.saves[0])
-            });
+        let saving = operator.implementations.iter().enumerate().filter(|(_, way)| {
+            way.in_place.is_none()
+                && !way.recompute
+                && !self.reads_extra(way)
+                && way.saves.len() == 1
+                && read(way.saves[0])
+        });
         let mut made = Vec::new();
         for (at, way) in saving {
             let saved = way.saves[0];
