@@ -14,9 +14,13 @@ use crate::format::{
 
 /// A random network of so many forward operators, the loss included.
 pub fn random(name: &str, layers: u32, seed: u64) -> InstanceDocument {
-    let mut maker = Maker { dice: Lcg::new(seed), document: empty(name, layers, seed), forward: vec![], next: 0 };
+    let document = empty(name, layers, seed);
+    let mut maker = Maker { dice: Lcg::new(seed), document, forward: vec![], masks: vec![], next: 0 };
     let input = maker.tensor("x", TensorKind::Input, 1);
     for layer in 0..layers.max(1) {
+        if maker.chance(10) {
+            maker.without_outputs(input);
+        }
         maker.forward(input, layer + 1 == layers.max(1));
     }
     for layer in (0..maker.forward.len()).rev() {
@@ -29,6 +33,8 @@ pub fn random(name: &str, layers: u32, seed: u64) -> InstanceDocument {
 
 /// What is known of a forward operator.
 struct Forward {
+    /// Its place in the document.
+    operator: usize,
     /// Its outputs; the first is what the next layer reads.
     outputs: Vec<u32>,
     /// Storages that it reads.
@@ -43,6 +49,8 @@ struct Maker {
     dice: Lcg,
     document: InstanceDocument,
     forward: Vec<Forward>,
+    /// What some implementations of earlier operators save.
+    masks: Vec<u32>,
     next: u32,
 }
 
@@ -123,14 +131,33 @@ impl Maker {
         self.alternatives(&mut operator, mask, reads[0] != input && same == bytes);
         operator.random = self.chance(25);
         operator.recomputable = self.chance(10).then_some(false);
+        self.masks.extend(mask);
+        self.forward.push(Forward { operator: self.document.operators.len(), outputs, reads, mask, gradients: vec![] });
         self.document.operators.push(operator);
-        self.forward.push(Forward { outputs, reads, mask, gradients: vec![] });
+    }
+
+    /// A forward operator that only updates state and saves something, not the same whichever way it runs.
+    fn without_outputs(&mut self, input: u32) {
+        let read = self.forward.last().map_or(input, |known| known.outputs[0]);
+        let mut operator = self.operator(Phase::Forward, vec![read], vec![]);
+        operator.implementations.clear();
+        let mut masks = Vec::new();
+        for name in ["first", "second"] {
+            let bytes = self.draw(5);
+            let mask = self.tensor("m", TensorKind::Saved, bytes);
+            masks.push(mask);
+            operator.implementations.push(ImplementationDocument { saves: vec![mask], ..self.plain(name) });
+        }
+        self.update_state(&mut operator);
+        self.masks.extend(masks);
+        self.document.operators.push(operator);
     }
 
     /// Other ways to run a forward operator; `fits` says whether its first output can take its first input's place.
     fn alternatives(&mut self, operator: &mut OperatorDocument, mask: Option<u32>, fits: bool) {
         if self.chance(40) {
-            operator.implementations.push(self.plain("alternative"));
+            let inputs = self.with_an_earlier_mask(&operator.inputs);
+            operator.implementations.push(ImplementationDocument { inputs, ..self.plain("alternative") });
         }
         if let Some(mask) = mask {
             let masked = ImplementationDocument { saves: vec![mask], ..self.plain("masked") };
@@ -147,9 +174,12 @@ impl Maker {
             let in_place = ImplementationDocument { in_place: Some(pair), ..self.plain("in-place") };
             operator.implementations.push(in_place);
         }
-        if !self.chance(30) {
-            return;
+        if self.chance(30) {
+            self.update_state(operator);
         }
+    }
+
+    fn update_state(&mut self, operator: &mut OperatorDocument) {
         operator.updates_state = true;
         // A second run of each way, as `import-monet` writes them, or of some.
         for way in operator.implementations.clone() {
@@ -162,9 +192,11 @@ impl Maker {
         }
     }
 
-    /// Now and then what a second run reads besides: a tensor that some implementations of an earlier operator save.
+    /// Now and then what another way reads besides: a tensor that some implementations of an earlier operator save.
     fn with_an_earlier_mask(&mut self, inputs: &[u32]) -> Option<Vec<u32>> {
-        let mask = self.forward.iter().rev().find_map(|known| known.mask)?;
+        let last = *self.masks.last()?;
+        let masks = self.masks.clone();
+        let mask = if self.chance(50) { last } else { self.one_of(&masks, last) };
         self.chance(20).then(|| inputs.iter().copied().chain([mask]).collect())
     }
 
@@ -231,8 +263,7 @@ impl Maker {
     fn push_backward(&mut self, layer: usize, (inputs, forward): (Vec<u32>, usize), outputs: Vec<u32>) {
         let named = inputs.iter().map(|&read| self.maybe_view(read)).collect();
         let mut operator = self.operator(Phase::Backward, named, outputs);
-        operator.differentiates = u32::try_from(layer).ok().filter(|_| self.document.operators.len() > layer);
-        operator.differentiates = operator.differentiates.map(|layer| self.document.operators[layer as usize].id);
+        operator.differentiates = Some(self.document.operators[self.forward[layer].operator].id);
         if let Some(mask) = self.forward[layer].mask {
             let reads = [mask].into_iter().chain(inputs[forward..].iter().copied()).collect();
             let masked = ImplementationDocument { inputs: Some(reads), ..self.plain("from-mask") };
@@ -250,6 +281,9 @@ impl Maker {
             operator.implementations.push(ImplementationDocument { in_place, ..self.plain("in-place") });
         }
         operator.recomputable = self.chance(12).then_some(true);
+        if self.chance(10) {
+            self.update_state(&mut operator);
+        }
         self.document.operators.push(operator);
     }
 
