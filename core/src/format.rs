@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::object;
+
 /// The value of [`InstanceDocument::format`].
 pub const FORMAT_NAME: &str = "remat-instance";
 /// The value of [`InstanceDocument::version`] that this program reads and writes.
@@ -29,20 +31,23 @@ pub struct InstanceDocument {
     /// Short name, unique in its folder; the file is usually called the same.
     pub name: String,
     /// Units of every time and every size in the file.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "object::one")]
     pub units: Units,
     /// Where the network and the numbers come from.
+    #[serde(deserialize_with = "object::one")]
     pub provenance: Provenance,
     /// Bytes occupied during the whole iteration, besides the tensors listed below.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default, skip_serializing_if = "is_default", deserialize_with = "object::one")]
     pub fixed_bytes: FixedBytes,
     /// Every storage of the iteration.
+    #[serde(deserialize_with = "object::list")]
     pub tensors: Vec<TensorDocument>,
     /// Aliases of storages (reshape, transpose, expand, slice); an alias occupies no byte of its own
     /// and may be named wherever a tensor may. Folded into the storage on reading.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "object::list")]
     pub views: Vec<ViewDocument>,
     /// Every operator of the iteration.
+    #[serde(deserialize_with = "object::list")]
     pub operators: Vec<OperatorDocument>,
     /// The framework's own execution order: each operator id once, in a topological order.
     pub order: Vec<u32>,
@@ -116,16 +121,19 @@ pub struct Provenance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// The framework that executed or traced the network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object::optional")]
     pub framework: Option<Software>,
     /// The device that the costs belong to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object::optional")]
     pub device: Option<Device>,
     /// How the sizes of the tensors were obtained.
+    #[serde(deserialize_with = "object::one")]
     pub sizes: Origin,
     /// How the times were obtained, unless an implementation says otherwise.
+    #[serde(deserialize_with = "object::one")]
     pub times: Origin,
     /// How the workspaces were obtained, unless an implementation says otherwise.
+    #[serde(deserialize_with = "object::one")]
     pub workspaces: Origin,
     /// The command that made the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,6 +350,7 @@ pub struct OperatorDocument {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "each_once")]
     pub attributes: BTreeMap<String, serde_json::Value>,
     /// Ways to run it, the framework's default first. At least one.
+    #[serde(deserialize_with = "object::list")]
     pub implementations: Vec<ImplementationDocument>,
 }
 
@@ -395,7 +404,7 @@ pub struct ImplementationDocument {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub saves: Vec<u32>,
     /// The output that takes over the buffer of an input, which is then gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object::optional")]
     pub in_place: Option<InPlaceDocument>,
     /// Whether this is a second run that leaves state alone; only for operators that update state.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -404,7 +413,7 @@ pub struct ImplementationDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<u64>,
     /// How `time` and `workspace_bytes` were obtained, where it differs from the provenance.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object::optional")]
     pub origin: Option<Origin>,
 }
 

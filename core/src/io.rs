@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::{DeserializeOwned, Error as _};
 use thiserror::Error;
 
 use crate::bounded::{self, Excess, Found};
@@ -144,11 +145,15 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
 /// # Errors
 /// The bytes are not of that shape.
 pub fn parse_json<T: DeserializeOwned>(path: &Path, bytes: &[u8]) -> Result<T, FileError> {
-    let mut parser = serde_json::Deserializer::from_slice(bounded::without_mark(bytes));
+    let text = bounded::without_mark(bytes);
+    let mut parser = serde_json::Deserializer::from_slice(text);
     let json_error = |element: String, error: &serde_json::Error| {
         let element = if element == "." { "the top".into() } else { element };
         FileError::Json { path: path.to_owned(), element: one_line(&element), message: one_line(&error.to_string()) }
     };
+    if text.trim_ascii_start().starts_with(b"[") {
+        return Err(json_error("the top".into(), &serde_json::Error::custom("is a list, expected an object")));
+    }
     let value = serde_path_to_error::deserialize(&mut parser)
         .map_err(|error| json_error(error.path().to_string(), error.inner()))?;
     parser.end().map_err(|error| json_error("the end".into(), &error))?;

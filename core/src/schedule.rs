@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::instance::{Instance, OperatorId, TensorId};
 use crate::liveness::Compute;
+use crate::object;
 
 /// One step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +119,10 @@ pub struct ScheduleDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claimed_peak_bytes: Option<u64>,
     /// Rates of transfers between device and host; needed where a step is an offload or a fetch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object::optional")]
     pub transfer_rates: Option<TransferRates>,
     /// In order of execution.
+    #[serde(deserialize_with = "object::list")]
     pub steps: Vec<StepDocument>,
 }
 

@@ -246,3 +246,24 @@ fn inputs_that_many_implementations_share_do_not_multiply() {
     let error = Instance::new(&document).expect_err("36 million reads").to_string();
     assert!(error.contains("bring the reads of all to more than 33554432"), "{error}");
 }
+
+#[test]
+fn a_list_is_no_object() {
+    let folder = Folder::new("lists");
+    let path = folder.file("i.json");
+    let whole = serde_json::to_value(document()).expect("serialises");
+    let refusal = |value: &serde_json::Value| {
+        std::fs::write(&path, value.to_string()).expect("written");
+        read_instance(&path).expect_err("refused").to_string()
+    };
+    let listed = |value: &serde_json::Value| value.as_object().expect("an object").values().cloned().collect();
+    for (pointer, element) in [("/tensors/0", "tensors[0]"), ("/operators/0/implementations/0", "operators[0]")] {
+        let mut changed = whole.clone();
+        let part = changed.pointer_mut(pointer).expect("it is there");
+        *part = serde_json::Value::Array(listed(part));
+        let words = refusal(&changed);
+        assert!(words.contains(element) && words.contains("expected an object"), "{words}");
+    }
+    let words = refusal(&serde_json::Value::Array(listed(&whole)));
+    assert!(words.contains("the top") && words.contains("expected an object"), "{words}");
+}
