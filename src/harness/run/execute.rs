@@ -242,7 +242,7 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
 
 /// A trace that counts from when the method turned to its budget: after the last answer to another one that was
 /// there before anything was known of this one.
-fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
+pub fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
     let first = trace.first().map_or(0.0, |point| point.seconds);
     let begun = given.iter().copied().filter(|&seconds| seconds <= first).fold(0.0, f64::max);
     for point in &mut trace {
