@@ -79,11 +79,11 @@ pub struct Row {
 pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
     // A program may have changed since, and nobody would know.
     let unfinished = conditions.unfinished.as_deref().filter(|_| run.command.is_empty());
-    let mut kept = unfinished.map(|folder| journal::kept(folder, run, conditions)).unwrap_or_default();
+    let kept = unfinished.map(|folder| journal::kept(folder, run, conditions)).unwrap_or_default();
     let open: Vec<RunBudget> = budgets.iter().filter(|budget| !kept.contains_key(&budget.bytes)).cloned().collect();
     let mut rows = execute_all(run, &open, conditions, unfinished, interrupted).into_iter();
-    let row = |budget: &RunBudget| match kept.remove(&budget.bytes) {
-        Some(kept) => Some(taken_up(run, budget, conditions, kept)),
+    let row = |budget: &RunBudget| match kept.get(&budget.bytes) {
+        Some(kept) => Some(taken_up(run, budget, conditions, kept.clone())),
         None => rows.next(),
     };
     budgets.iter().filter_map(row).collect()

@@ -21,7 +21,7 @@ use super::plan::{Run, RunBudget};
 pub const FOLDER: &str = "unfinished";
 
 /// What was answered before for a budget.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kept {
     /// The answer.
     pub answer: AnswerDocument,
