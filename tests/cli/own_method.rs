@@ -117,6 +117,7 @@ fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
     let done = r#"{"kind": "done"}"#;
     let said = |lines: &str| format!("'sh', '-c', '''cat > /dev/null; echo '{lines}' '''");
     let optimal = format!(r#"{{"kind": "answer", "index": 0, "termination": "optimal"}}'; echo '{done}"#);
+    let interrupted = optimal.replace("optimal", "interrupted");
     let empty = format!(r#"{{"kind": "answer", "index": 0, "termination": "feasible"}}'; echo '{done}"#);
     let beyond = format!(r#"{{"kind": "answer", "index": 7, "termination": "not_found"}}'; echo '{done}"#);
     let cases = [
@@ -127,6 +128,7 @@ fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
         ("'true'".into(), "the program ended early without a word"),
         (said(done), "the program gave no answer"),
         (said(&optimal), "a program of one's own proves nothing"),
+        (said(&interrupted), "a program of one's own proves nothing"),
         (said(&empty), "says that it has a schedule, but returns none"),
         (said(&beyond), "the program answers budget 7 of"),
     ];
