@@ -183,7 +183,7 @@ impl<'a> Sweep<'a> {
         let to_come = keys_of(missing);
         let there = records::latest(writer.records()?).iter().filter(|row| !to_come.contains(&row.key())).count();
         let open = campaign.map(|campaign| campaign.missing(&self.folder, &self.library.root, &self.conditions()));
-        let searches: usize = open.transpose()?.iter().flatten().map(|search| search.labels.len()).sum();
+        let searches: usize = open.transpose()?.iter().flatten().map(|search| search.labels().count()).sum();
         Ok(Planned { there: there + batches::read(&self.folder)?.len(), to_come: to_come.len() + searches })
     }
 }

@@ -99,7 +99,7 @@ id = "store-all"
 "#;
 
 /// A checkout with the suite, whose memory is three times store-all's peak at batch 1, and lines of published figures.
-fn with_suite(published: &str) -> Checkout {
+pub fn with_suite(published: &str) -> Checkout {
     let (checkout, peak) = with_batches();
     let suite = SUITE.replace("MEMORY", &(3 * peak).to_string());
     std::fs::write(checkout.path("instances/suites/both.toml"), suite).unwrap();

@@ -117,9 +117,8 @@ fn missing<'a>(
         })),
         Work::Search(search) => Box::new(
             search
-                .labels
-                .iter()
-                .filter(|label| !searched.contains(&(search.name.clone(), (*label).clone())))
+                .labels()
+                .filter(|label| !searched.contains(&(search.name.clone(), label.clone())))
                 .map(|label| format!("{} {label}, largest batch", search.name)),
         ),
     }

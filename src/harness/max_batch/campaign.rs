@@ -15,19 +15,28 @@ use crate::harness::records::batches::{self, BatchRow};
 use crate::harness::run::Conditions;
 use crate::harness::suite::{Suite, SuiteMaxBatch, SuiteMethod};
 
-use super::{Network, Question, guess, largest};
+use super::{Network, Question, guess, label_of, largest};
 
 /// Searches on one network.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Search {
     /// Name of the network.
     pub name: String,
-    /// Its position among the suite's.
-    pub network: usize,
-    /// Positions of the methods among those of the suite's searches.
-    pub methods: Vec<usize>,
+    /// What is searched, of this network alone.
+    pub searches: SuiteMaxBatch,
+}
+
+impl Search {
     /// The methods as their rows call them.
-    pub labels: Vec<String>,
+    pub fn labels(&self) -> impl Iterator<Item = String> {
+        self.searches.methods.iter().map(label_of)
+    }
+
+    /// Leaves out methods by what their rows call them; nothing where that leaves none.
+    pub fn without(mut self, left_out: impl Fn(&str, &str) -> bool) -> Option<Self> {
+        self.searches.methods.retain(|method| !left_out(&self.name, &label_of(method)));
+        Some(self).filter(|search| !search.searches.methods.is_empty())
+    }
 }
 
 /// What of a suite's searches is to be done.
@@ -54,12 +63,10 @@ impl<'a> Campaign<'a> {
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
-    /// Some searches of one network, by their positions in the suite; none where there are no such.
-    pub fn only(suite: &'a Suite, network: usize, methods: &[usize]) -> Option<Self> {
-        let settings = suite.max_batch.as_ref()?;
-        let networks = vec![settings.networks.get(network)?];
-        let methods = methods.iter().map(|&at| settings.methods.get(at)).collect::<Option<Vec<_>>>()?;
-        Some(Self { settings, networks, methods })
+    /// The searches of one network.
+    pub fn only(search: &'a Search) -> Self {
+        let settings = &search.searches;
+        Self { settings, networks: settings.networks.iter().collect(), methods: settings.methods.iter().collect() }
     }
 
     /// The searches that have no row yet, by network.
@@ -72,24 +79,13 @@ impl<'a> Campaign<'a> {
         let question = self.question();
         let mut missing = Vec::new();
         for names in &self.networks {
-            let name = Network::read(&library, names, &results.join("max-batch"))?.name.clone();
-            let open = |method: &&&SuiteMethod| !there(&rows, &name, method, &question, conditions.limits.seed);
-            let methods: Vec<_> = self.methods.iter().filter(open).copied().collect();
-            if methods.is_empty() {
-                continue;
+            let network = Network::read(&library, names, &results.join("max-batch"))?;
+            let open = |method: &&&SuiteMethod| !there(&rows, &network.name, method, &question, conditions.limits.seed);
+            let methods: Vec<_> = self.methods.iter().filter(open).copied().cloned().collect();
+            if !methods.is_empty() {
+                let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
+                missing.push(Search { name: network.name.clone(), searches });
             }
-            let at = |method: &SuiteMethod| self.settings.methods.iter().position(|other| std::ptr::eq(other, method));
-            missing.push(Search {
-                network: self
-                    .settings
-                    .networks
-                    .iter()
-                    .position(|other| std::ptr::eq(other, *names))
-                    .unwrap_or_default(),
-                methods: methods.iter().filter_map(|method| at(method)).collect(),
-                labels: methods.iter().map(|method| super::label_of(method)).collect(),
-                name,
-            });
         }
         Ok(missing)
     }
