@@ -210,6 +210,15 @@ impl Value {
     }
 }
 
+impl Values {
+    fn texts(&self) -> Vec<String> {
+        match self {
+            Self::One(value) => vec![value.text()],
+            Self::Many(values) => values.iter().map(Value::text).collect(),
+        }
+    }
+}
+
 impl SuiteMethod {
     /// A method with one setting.
     pub fn of(spec: &Spec) -> Self {
@@ -232,14 +241,17 @@ impl SuiteMethod {
         self.parameters.values().map(count).fold(1, usize::saturating_mul)
     }
 
+    /// The listed values, and whether there is a sweep, in words: `depth=3 slots=500,100 sweep`.
+    pub fn listed(&self) -> String {
+        let parameters = self.parameters.iter().map(|(name, values)| format!("{name}={}", values.texts().join(",")));
+        parameters.chain(self.sweep.then(|| "sweep".into())).collect::<Vec<_>>().join(" ")
+    }
+
     /// Every combination of the listed values.
     pub fn settings(&self) -> Vec<BTreeMap<String, String>> {
         let mut settings = vec![BTreeMap::new()];
         for (name, values) in &self.parameters {
-            let values: Vec<_> = match values {
-                Values::One(value) => vec![value.text()],
-                Values::Many(values) => values.iter().map(Value::text).collect(),
-            };
+            let values = values.texts();
             let extended = settings.iter().flat_map(|setting| {
                 values.iter().map(|value| {
                     let mut setting = setting.clone();

@@ -162,6 +162,50 @@ fn a_run_that_fails_does_not_end_a_search() {
 }
 
 #[test]
+fn a_resumed_suite_searches_again_where_the_question_is_another() {
+    let checkout = with_suite("");
+    let (suite, batches) = (checkout.path("instances/suites/both.toml"), checkout.path("results/both/max-batch.csv"));
+    let edit = |path: &std::path::Path, from: &str, to: &str| {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(path, text.replace(from, to)).unwrap();
+    };
+    let resumed = || {
+        checkout.ok("run --suite both --resume --no-plots");
+        let found = rows(&batches);
+        assert_eq!(found.len(), 1);
+        found[0]["largest"].clone()
+    };
+    edit(&suite, "most = 100", "most = 2");
+    assert_eq!(resumed(), "2");
+    edit(&suite, "most = 2", "most = 100");
+    assert_eq!(resumed(), "3");
+    for batch in [1, 2] {
+        let path = checkout.path(&format!("instances/net-b{batch}.json"));
+        let mut document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for tensor in document["tensors"].as_array_mut().unwrap() {
+            tensor["bytes"] = (tensor["bytes"].as_u64().unwrap() * 2).into();
+        }
+        std::fs::write(&path, document.to_string()).unwrap();
+    }
+    assert_eq!(resumed(), "1");
+
+    // A file of before there were these columns.
+    let text = std::fs::read_to_string(&batches).unwrap();
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let is_old = |at: usize| !["instance_hashes", "settings", "most"].contains(&&lines[0][at]);
+    let mut writer = csv::Writer::from_path(&batches).unwrap();
+    for line in &lines {
+        writer.write_record(line.iter().enumerate().filter(|(at, _)| is_old(*at)).map(|(_, field)| field)).unwrap();
+    }
+    writer.flush().unwrap();
+    assert!(checkout.ok("table results/both --show batches --format csv").stdout.contains(",store-all,1,2,"));
+    assert_eq!(resumed(), "1");
+    assert_eq!(rows(&batches)[0]["most"], "100");
+}
+
+#[test]
 fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     let checkout = with_suite("");
     checkout.ok("run --suite both");

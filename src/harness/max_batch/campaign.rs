@@ -76,11 +76,10 @@ impl<'a> Campaign<'a> {
     pub fn missing(&self, results: &Path, root: &Path, conditions: &Conditions) -> Result<Vec<Search>, Failure> {
         let rows = batches::read(results)?;
         let library = Library { root: root.to_owned() };
-        let question = self.question();
         let mut missing = Vec::new();
         for names in &self.networks {
             let network = Network::read(&library, names, &results.join("max-batch"))?;
-            let open = |method: &&&SuiteMethod| !there(&rows, &network.name, method, &question, conditions.limits.seed);
+            let open = |method: &&&SuiteMethod| self.is_open(&rows, &network, method, conditions.limits.seed);
             let methods: Vec<_> = self.methods.iter().filter(open).copied().cloned().collect();
             if !methods.is_empty() {
                 let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
@@ -92,10 +91,22 @@ impl<'a> Campaign<'a> {
 
     /// Whether a row answers one of the searches.
     pub fn has(&self, row: &BatchRow) -> bool {
-        let question = self.question();
         let asked = |names: &&Vec<String>| names.join(" ") == row.instances;
-        let of = |method: &&SuiteMethod| there(std::slice::from_ref(row), &row.network, method, &question, row.seed);
+        let of = |method: &&SuiteMethod| self.asks(row, (&row.network, &row.instance_hashes), method, row.seed);
         self.networks.iter().any(asked) && self.methods.iter().any(of)
+    }
+
+    /// Whether a row is that of a method on a network of this name and these hashes.
+    fn asks(&self, row: &BatchRow, (network, hashes): (&str, &str), method: &SuiteMethod, seed: u64) -> bool {
+        let Question { memory, extra_forwards, most } = self.question();
+        let (label, settings) = (label_of(method), method.listed());
+        let about = (network, label.as_str(), memory.0, extra_forwards.to_bits(), seed, VERSION);
+        row.question() == (about, hashes, settings.as_str(), most)
+    }
+
+    /// Whether no row is that of a method on a network.
+    fn is_open(&self, rows: &[BatchRow], network: &Network, method: &SuiteMethod, seed: u64) -> bool {
+        !rows.iter().any(|row| self.asks(row, (&network.name, &network.hashes), method, seed))
     }
 
     fn question(&self) -> Question {
@@ -139,13 +150,14 @@ impl<'a> Campaign<'a> {
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
-                if !there(&rows, &network.name, method, &question, conditions.limits.seed) {
+                if self.is_open(&rows, &network, method, conditions.limits.seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
                     let (row, schedule) = largest(&mut network, method, &question, guess, conditions, stop)?;
                     if let Some(schedule) = schedule {
                         batches::write_schedule(results, &row, &schedule)?;
                     }
+                    rows.retain(|other| other.about() != row.about());
                     rows.push(row);
                     batches::write(folder, &rows)?;
                 }
@@ -153,10 +165,4 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
-}
-
-fn there(rows: &[BatchRow], network: &str, method: &SuiteMethod, question: &Question, seed: u64) -> bool {
-    let label = super::label_of(method);
-    let asked = (network, label.as_str(), question.memory.0, question.extra_forwards.to_bits(), seed, VERSION);
-    rows.iter().any(|row| row.question() == asked)
 }

@@ -50,6 +50,8 @@ pub struct Network {
     pub name: String,
     /// Its instances, as they were asked for.
     instances: Vec<String>,
+    /// Their hashes, separated by spaces.
+    hashes: String,
     family: Family,
     folder: PathBuf,
     subjects: BTreeMap<u64, Arc<Subject>>,
@@ -81,8 +83,17 @@ impl Network {
         for other in others {
             family.confirm(other).map_err(wrong)?;
         }
+        let hash = |document| Ok(Instance::new(document).map_err(Failure::input)?.hash().to_string());
+        let hashes = documents.iter().map(hash).collect::<Result<Vec<_>, Failure>>()?.join(" ");
         let instances = instances.to_vec();
-        Ok(Self { name: first.name.clone(), instances, family, folder: folder.to_owned(), subjects: BTreeMap::new() })
+        Ok(Self {
+            name: first.name.clone(),
+            instances,
+            hashes,
+            family,
+            folder: folder.to_owned(),
+            subjects: BTreeMap::new(),
+        })
     }
 
     /// Whether some number of the network at a batch size is beyond what an instance may hold.
@@ -238,12 +249,15 @@ impl Search<'_> {
         let row = BatchRow {
             network: self.network.name.clone(),
             instances: self.network.instances.join(" "),
+            instance_hashes: self.network.hashes.clone(),
             instance_hash: record.as_ref().map(|record| record.instance_hash.clone()).unwrap_or_default(),
             method: self.chosen.id.clone(),
             label: label_of(self.chosen),
+            settings: self.chosen.listed(),
             claim: record.as_ref().map_or(usual, |record| record.claim),
             memory: self.question.memory.0,
             extra_forwards: self.question.extra_forwards,
+            most: self.question.most,
             largest: batch,
             refuted: found.refuted,
             probes: found.probes,
