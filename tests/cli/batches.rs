@@ -159,6 +159,15 @@ fn a_run_that_fails_does_not_end_a_search() {
     assert_eq!((found["largest"].as_str(), found["refuted"].as_str()), ("", ""));
     assert!(found["note"].starts_with("error: store-all on net-b1@b"), "{}", found["note"]);
     assert!(checkout.path("results/both/tables.md").is_file() && !checkout.path("results/both/unfinished").exists());
+
+    // Both the run and the search.
+    let status = || checkout.ok("status results/both").stdout;
+    assert!(status().contains("2 done, 2 failed"), "{}", status());
+    assert_eq!(checkout.bench("run --suite both --resume").code, Some(1));
+    checkout.ok("run --suite both --resume --retry-errors");
+    assert!(status().contains("4 done, 0 failed"), "{}", status());
+    let found = rows(&checkout.path("results/both/max-batch.csv"));
+    assert_eq!((found.len(), found[0]["largest"].as_str(), found[0]["note"].as_str()), (1, "3", ""));
 }
 
 #[test]

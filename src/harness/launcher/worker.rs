@@ -105,6 +105,8 @@ impl Task<'_> {
         let limits = Limits { time: self.batch.search_time, ..self.conditions.limits };
         let conditions = Conditions { limits, unfinished: None, ..self.conditions.clone() };
         let library = Library { root: self.batch.root.clone() };
-        Campaign::only(search).run(&library, &self.part, &self.results, Existing::Resume, &conditions, &self.stop)
+        // What the plan has is to be done, also where a row is an error that is not to stay.
+        let existing = Existing::Retry;
+        Campaign::only(search).run(&library, &self.part, &self.results, existing, &conditions, &self.stop)
     }
 }

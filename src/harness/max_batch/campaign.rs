@@ -69,17 +69,23 @@ impl<'a> Campaign<'a> {
         Self { settings, networks: settings.networks.iter().collect(), methods: settings.methods.iter().collect() }
     }
 
-    /// The searches that have no row yet, by network.
+    /// The searches that have no row yet that counts, by network.
     ///
     /// # Errors
     /// The instances are no family, or rows are none of ours.
-    pub fn missing(&self, results: &Path, root: &Path, conditions: &Conditions) -> Result<Vec<Search>, Failure> {
+    pub fn missing(
+        &self,
+        results: &Path,
+        root: &Path,
+        existing: Existing,
+        conditions: &Conditions,
+    ) -> Result<Vec<Search>, Failure> {
         let rows = batches::read(results)?;
         let library = Library { root: root.to_owned() };
         let mut missing = Vec::new();
         for names in &self.networks {
             let network = Network::read(&library, names, &results.join("max-batch"))?;
-            let open = |method: &&&SuiteMethod| self.is_open(&rows, &network, method, conditions.limits.seed);
+            let open = |method: &&&SuiteMethod| self.is_open(&rows, &network, method, existing, conditions.limits.seed);
             let methods: Vec<_> = self.methods.iter().filter(open).copied().cloned().collect();
             if !methods.is_empty() {
                 let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
@@ -104,9 +110,17 @@ impl<'a> Campaign<'a> {
         row.question() == (about, hashes, settings.as_str(), most)
     }
 
-    /// Whether no row is that of a method on a network.
-    fn is_open(&self, rows: &[BatchRow], network: &Network, method: &SuiteMethod, seed: u64) -> bool {
-        !rows.iter().any(|row| self.asks(row, (&network.name, &network.hashes), method, seed))
+    /// Whether no row that counts is that of a method on a network.
+    fn is_open(
+        &self,
+        rows: &[BatchRow],
+        network: &Network,
+        method: &SuiteMethod,
+        existing: Existing,
+        seed: u64,
+    ) -> bool {
+        let asks = |row: &BatchRow| self.asks(row, (&network.name, &network.hashes), method, seed);
+        !rows.iter().any(|row| existing.counts(row.is_error()) && asks(row))
     }
 
     fn question(&self) -> Question {
@@ -150,7 +164,7 @@ impl<'a> Campaign<'a> {
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
-                if self.is_open(&rows, &network, method, conditions.limits.seed) {
+                if self.is_open(&rows, &network, method, existing, conditions.limits.seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
                     let (row, schedule) = largest(&mut network, method, &question, guess, conditions, stop)?;
