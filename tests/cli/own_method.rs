@@ -1,7 +1,9 @@
 //! Methods of one's own: programs that a suite names.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::checkout::{Checkout, rows};
 
@@ -31,6 +33,14 @@ fn has_python() -> bool {
         eprintln!("skipped: no python3");
     }
     there
+}
+
+/// A program that answers as `sh` makes of a script, and its rows.
+fn answered(script: &str) -> (Checkout, Vec<HashMap<String, String>>) {
+    let checkout = checkout(&format!("'sh', '-c', '''cat > /dev/null; {script}'''"));
+    checkout.ok("run --suite own --no-plots");
+    let rows = rows(&checkout.path("results/own/records.csv"));
+    (checkout, rows)
 }
 
 /// Endings and errors of the rows that a program comes to.
@@ -82,7 +92,7 @@ fn the_shipped_suite_ends_without_an_error_and_runs_batch_norms_again() {
     let rows = rows(&out.join("records.csv"));
     assert!(rows.iter().all(|row| row["error"].is_empty()), "{rows:?}");
     let again = |row: &&_| {
-        let row: &std::collections::HashMap<String, String> = row;
+        let row: &HashMap<String, String> = row;
         row["method"] == "own-method" && row["instance"] == "resnet18-224-b32" && row["recomputations"] != "0"
     };
     assert!(rows.iter().filter(again).any(|row| row["termination"] == "feasible"), "{rows:?}");
@@ -183,6 +193,15 @@ fn a_program_that_goes_wrong_keeps_what_it_answered_before_and_fails_one_row() {
     }
 }
 
+#[test]
+fn what_a_program_leaves_behind_is_not_waited_for() {
+    let answer = |at: usize| format!(r#"echo '{{"kind": "answer", "index": {at}, "termination": "not_found"}}'; "#);
+    let started = Instant::now();
+    let script = format!("setsid sleep 15 & {}{}echo '{{\"kind\": \"done\"}}'", answer(0), answer(1));
+    let (_, rows) = answered(&script);
+    assert!(started.elapsed() < Duration::from_secs(14), "{:?}", started.elapsed());
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["termination"] == "not_found"), "{rows:?}");
+}
 #[test]
 fn a_suite_gives_a_program_an_id_of_its_own_and_no_parameters() {
     for (wrong, words) in [
