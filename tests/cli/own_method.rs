@@ -182,14 +182,18 @@ fn a_program_that_goes_wrong_keeps_what_it_answered_before_and_fails_one_row() {
         ),
         ("true".into(), "the program ended without a last message of the kind \"done\""),
         (format!("{done}; exit 3"), "ended with exit code 3"),
+        (format!(r#"{done}; printf "caf\351\n""#), "the program wrote something that is no message: expected"),
     ] {
         let ended = endings(&format!("'sh', '-c', '''cat > /dev/null; {both} {tail} '''"));
         assert_eq!(ended[0], ("not_found".into(), String::new()), "{tail}");
         assert!(ended[1].0 == "error" && ended[1].1.starts_with(words), "{tail}: {ended:?}");
     }
     // What comes after is not believed.
-    for (ending, error) in endings(&format!("'sh', '-c', '''cat > /dev/null; echo hello; {both} {done} '''")) {
-        assert!(ending == "error" && error.starts_with("the program wrote something that is no message"), "{error}");
+    for first in ["echo hello", r#"printf "caf\351\n""#] {
+        for (ending, error) in endings(&format!("'sh', '-c', '''cat > /dev/null; {first}; {both} {done} '''")) {
+            let words = "the program wrote something that is no message";
+            assert!(ending == "error" && error.starts_with(words), "{error}");
+        }
     }
 }
 

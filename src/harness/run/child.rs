@@ -247,10 +247,10 @@ fn read_messages(stdout: impl Read, hear: &dyn Fn(&Message)) -> Heard {
     let mut reader = BufReader::new(stdout);
     let mut heard = Heard::default();
     loop {
-        let mut line = String::new();
-        match reader.by_ref().take(LINE_BYTES).read_line(&mut line) {
+        let mut line = Vec::new();
+        match reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return heard,
-            Ok(_) => match serde_json::from_str(&line) {
+            Ok(_) => match serde_json::from_slice(&line) {
                 Ok(message) => {
                     hear(&message);
                     heard.note(message);
