@@ -208,6 +208,26 @@ fn an_interrupt_kills_the_worker_keeps_the_rows_and_says_how_to_go_on() {
 }
 
 #[test]
+fn an_interrupt_after_the_last_row_ends_the_run_at_once() {
+    let checkout = Checkout::new();
+    let suite = checkout.path("instances/suites/mini.toml");
+    let text = std::fs::read_to_string(&suite).unwrap();
+    std::fs::write(&suite, text.replace("title", "ratios = true\npublished = 'figures.csv'\ntitle")).unwrap();
+    // Figures that are never written: the tables wait for them.
+    assert!(Command::new("mkfifo").arg(checkout.path("figures.csv")).status().unwrap().success());
+    let mut command = checkout.command("run --suite mini --methods store-all");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("all rows are there", || rows(&checkout.path(RECORDS)).len() == 2);
+    let mut status = None;
+    wait_until("the run has ended", || {
+        signal(child.id(), "INT");
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(130));
+}
+
+#[test]
 fn an_interrupted_solve_saves_and_shows_what_it_has() {
     let checkout = Checkout::new();
     let mut command = checkout.command("solve counter --method rotor-persistent --budget 0.8x -o best.json");
