@@ -206,6 +206,17 @@ fn what_a_program_leaves_behind_is_not_waited_for() {
     assert!(started.elapsed() < Duration::from_secs(14), "{:?}", started.elapsed());
     assert!(rows.len() == 2 && rows.iter().all(|row| row["termination"] == "not_found"), "{rows:?}");
 }
+
+#[test]
+fn a_program_out_of_memory_says_so_in_the_words_of_its_language() {
+    for words in
+        ["MemoryError", "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 9 GiB", "failed to spawn thread"]
+    {
+        let (_, rows) = answered(&format!("echo {words} >&2; exit 1"));
+        assert!(rows.iter().all(|row| row["termination"] == "memory_limit"), "{rows:?}");
+    }
+}
+
 #[test]
 fn a_suite_gives_a_program_an_id_of_its_own_and_no_parameters() {
     for (wrong, words) in [

@@ -320,12 +320,21 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
     Some((Termination::Error, format!("{text}{said}")))
 }
 
-/// Whether words are those of a lack of memory: Rust's, the system's, zstd's, and those of solvers in C++.
+/// Whether words are those of a lack of memory: Rust's, the system's, zstd's, those of solvers in C++, and Python's.
 pub fn starved(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
-    ["memory allocation of", "cannot allocate memory", "could not allocate", "not enough memory", "std::bad_alloc"]
-        .iter()
-        .any(|starved| words.contains(starved))
+    [
+        "memory allocation of",
+        "failed to spawn thread",
+        "cannot allocate memory",
+        "could not allocate",
+        "not enough memory",
+        "std::bad_alloc",
+        "memoryerror",
+        "unable to allocate",
+    ]
+    .iter()
+    .any(|starved| words.contains(starved))
 }
 
 /// What is wrong with the messages of a worker that ended well.
