@@ -198,6 +198,20 @@ fn a_program_that_goes_wrong_keeps_what_it_answered_before_and_fails_one_row() {
 }
 
 #[test]
+fn the_seconds_of_an_answer_count_from_the_one_before() {
+    let answer =
+        |at: usize| format!(r#"sleep 0.3; echo '{{"kind": "answer", "index": {at}, "termination": "not_found"}}'; "#);
+    let progress = r#"echo '{"kind": "progress", "index": 1, "point": {"seconds": 0.31}}'; "#;
+    let (checkout, rows) = answered(&format!("{}{progress}{}echo '{{\"kind\": \"done\"}}'", answer(0), answer(1)));
+    for row in rows {
+        let [wall, solve] = ["wall_seconds", "solve_seconds"].map(|column| row[column].parse::<f64>().unwrap());
+        assert!(solve >= 0.29 && solve < wall - 0.29, "{solve} of {wall}");
+    }
+    let trace = self::rows(&checkout.path("results/own/traces/counter/mine@1.0x.csv"));
+    assert!(trace[0]["seconds"].parse::<f64>().unwrap() < 0.02, "{trace:?}");
+}
+
+#[test]
 fn what_a_program_leaves_behind_is_not_waited_for() {
     let answer = |at: usize| format!(r#"echo '{{"kind": "answer", "index": {at}, "termination": "not_found"}}'; "#);
     let started = Instant::now();

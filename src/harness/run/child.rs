@@ -57,6 +57,10 @@ pub struct Heard {
     pub traces: BTreeMap<usize, Vec<Point>>,
     /// The last schedule reported for each budget.
     pub incumbents: BTreeMap<usize, ScheduleDocument>,
+    /// Seconds after which work on each budget began: when the last answer to another was there before its first message.
+    pub begun: BTreeMap<usize, f64>,
+    /// Seconds after which each answer was there.
+    pub answered: BTreeMap<usize, f64>,
     /// The first line that was no message, and how many messages came before it.
     nonsense: Option<(usize, String)>,
 }
@@ -67,13 +71,21 @@ impl Heard {
         self.nonsense.as_ref().map_or(self.messages.len(), |(before, _)| *before)
     }
 
-    fn note(&mut self, message: Message) {
+    fn note(&mut self, message: Message, seconds: f64) {
+        let before = self.answered.values().copied().fold(0.0, f64::max);
         match message {
             Message::Progress(progress) => {
+                self.begun.entry(progress.index).or_insert(before);
                 self.traces.entry(progress.index).or_default().push(progress.point);
                 self.incumbents.extend(progress.schedule.map(|schedule| (progress.index, schedule)));
             }
-            other => self.messages.push(other),
+            other => {
+                if let Message::Answer(answer) = &other {
+                    self.begun.entry(answer.index).or_insert(before);
+                    self.answered.insert(answer.index, seconds);
+                }
+                self.messages.push(other);
+            }
         }
     }
 }
@@ -122,7 +134,7 @@ pub fn run(job: &Job, hear: &(dyn Fn(&Message) + Sync), interrupted: &AtomicBool
     let stdout = child.stdout.take().map(|pipe| Output { pipe, ended: &ended, left: PIPE_BYTES });
     let stderr = child.stderr.take().map(|pipe| Output { pipe, ended: &ended, left: PIPE_BYTES });
     std::thread::scope(|scope| {
-        let messages = scope.spawn(|| stdout.map(|stdout| read_messages(stdout, hear)).unwrap_or_default());
+        let messages = scope.spawn(|| stdout.map(|stdout| read_messages(stdout, started, hear)).unwrap_or_default());
         let words = scope.spawn(|| stderr.map(read_ends).unwrap_or_default());
         let watched = watch(child, job, interrupted);
         drop((stdin, alive));
@@ -243,7 +255,7 @@ impl<P: Read + AsFd> Read for Output<'_, P> {
     }
 }
 
-fn read_messages(stdout: impl Read, hear: &dyn Fn(&Message)) -> Heard {
+fn read_messages(stdout: impl Read, started: Instant, hear: &dyn Fn(&Message)) -> Heard {
     let mut reader = BufReader::new(stdout);
     let mut heard = Heard::default();
     loop {
@@ -253,7 +265,7 @@ fn read_messages(stdout: impl Read, hear: &dyn Fn(&Message)) -> Heard {
             Ok(_) => match serde_json::from_slice(&line) {
                 Ok(message) => {
                     hear(&message);
-                    heard.note(message);
+                    heard.note(message, started.elapsed().as_secs_f64());
                 }
                 Err(error) => drop(heard.nonsense.get_or_insert_with(|| (heard.messages.len(), error.to_string()))),
             },

@@ -185,7 +185,7 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
     // Of a program, what follows a line that is no message is not believed.
     let whole = if foreign { outcome.heard.whole() } else { usize::MAX };
     let mut last = None;
-    let Heard { messages, mut traces, mut incumbents, .. } = outcome.heard;
+    let Heard { messages, mut traces, mut incumbents, begun, answered: there, .. } = outcome.heard;
     for message in messages.into_iter().take(whole) {
         match message {
             Message::Answer(answer) if answer.index >= budgets.len() => {
@@ -212,15 +212,23 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
     let (ending, words) =
         otherwise.unwrap_or((Ending::Ran(Termination::Error), format!("{} gave no answer", run.who())));
     let attempt = |(index, budget): (usize, &RunBudget)| {
-        let answer = answers.remove(&index);
-        let trace = traces.remove(&index).unwrap_or_default();
+        let mut answer = answers.remove(&index);
+        let mut trace = traces.remove(&index).unwrap_or_default();
         let refused = answer.as_ref().and_then(program::refused);
         let refused = refused.or_else(|| program::impossible(answer.as_ref(), &trace, outcome.wall_seconds));
         if let Some(note) = refused.filter(|_| foreign) {
             let answer = AnswerDocument { note, ..cut_short(index, Termination::Error, None, &[]) };
             return Attempt::Done(answered(run, budget, answer, template(budget)));
         }
-        let trace = since_begun(trace, &given);
+        if foreign {
+            let begun = begun.get(&index).copied().unwrap_or_default();
+            for point in &mut trace {
+                point.seconds = (point.seconds - begun).max(0.0);
+            }
+            answer = answer.map(|answer| timed(answer, there[&index] - begun));
+        } else {
+            trace = since_begun(trace, &given);
+        }
         if let Some(answer) = answer {
             let mut row = Row { trace, ..answered(run, budget, answer, template(budget)) };
             if broken == Some(index) && !row.record.is_error() {
@@ -238,6 +246,16 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
     };
     budgets.iter().enumerate().map(attempt).collect()
+}
+
+/// An answer of a program that took so many seconds, where it does not say for what.
+fn timed(answer: AnswerDocument, seconds: f64) -> AnswerDocument {
+    let rest = (seconds - answer.build_seconds.unwrap_or_default()).max(0.0);
+    AnswerDocument {
+        build_seconds: answer.build_seconds.or(Some(0.0)),
+        solve_seconds: answer.solve_seconds.or(Some(rest)),
+        ..answer
+    }
 }
 
 /// A trace that counts from when the method turned to its budget: after the last answer to another one that was
