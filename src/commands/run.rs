@@ -22,7 +22,7 @@ use crate::harness::records::manifest::Session;
 use crate::harness::records::{self, Existing, Record, Writer, batches};
 use crate::harness::replay::{self, pass};
 use crate::harness::run::plan::Overrides;
-use crate::harness::run::{Conditions, Run, interrupts};
+use crate::harness::run::{Conditions, Run, end_at_once, interrupts};
 use crate::harness::suite::{self, Suite, SuiteSlurm};
 use crate::harness::sweep::{Grants, Sweep, rows_of, write_suite};
 use crate::views::list::Material;
@@ -302,6 +302,8 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
         let target = pass::Target { device, arena: false };
         pass::replay(&records::read(folder)?, folder, target, replay::REPEATS)?;
     }
+    // All rows are there: tables, plots and page can be made again.
+    end_at_once()?;
     let rows = rows_of(runs, folder)?;
     let material = Material::new(library, &rows, folder, Some(suite));
     if arguments.details || arguments.format != Format::Text {

@@ -106,7 +106,11 @@ fn work(job: &Job, out: &File) -> Result<Result<(), String>, Failure> {
     }
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        let writer = scope.spawn(|| messenger::write_all(job, &instance, &{ receiver }, out));
+        let write = || messenger::write_all(job, &instance, &{ receiver }, out);
+        let writer = match std::thread::Builder::new().spawn_scoped(scope, write) {
+            Ok(writer) => writer,
+            Err(error) => return Ok(Err(format!("failed to spawn thread: {error}"))),
+        };
         let reporter = Messenger::new(job, &instance, sender);
         let context = Context {
             instance: &instance,

@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use remat_core::io::FileError;
 use thiserror::Error;
 
+/// Exit code of a command that a signal stopped.
+pub const INTERRUPTED: u8 = 130;
+
 /// A failed command: one line for people, one code for scripts.
 #[derive(Debug, Error)]
 pub enum Failure {
@@ -41,7 +44,7 @@ impl Failure {
         ExitCode::from(match self {
             Self::Failed(_) => 1,
             Self::Input(_) => 2,
-            Self::Interrupted(_) => 130,
+            Self::Interrupted(_) => INTERRUPTED,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use remat_core::io::read_text;
 use remat_formulations::{Spec, find as find_method};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ground::duration::limit;
 use crate::ground::failure::Failure;
@@ -105,7 +105,7 @@ impl Curves {
 }
 
 /// Searches for the largest batch.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteMaxBatch {
     /// Memory of the device.
@@ -162,7 +162,7 @@ pub struct SuiteDevice {
 }
 
 /// A method, with every combination of the listed values of its parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteMethod {
     /// Id of the method.
@@ -182,7 +182,7 @@ pub struct SuiteMethod {
 }
 
 /// One value or several.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Values {
     /// One.
@@ -192,7 +192,7 @@ pub enum Values {
 }
 
 /// A value of a parameter.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A whole number.
@@ -206,6 +206,15 @@ impl Value {
         match self {
             Self::Number(number) => number.to_string(),
             Self::Text(text) => text.clone(),
+        }
+    }
+}
+
+impl Values {
+    fn texts(&self) -> Vec<String> {
+        match self {
+            Self::One(value) => vec![value.text()],
+            Self::Many(values) => values.iter().map(Value::text).collect(),
         }
     }
 }
@@ -232,14 +241,17 @@ impl SuiteMethod {
         self.parameters.values().map(count).fold(1, usize::saturating_mul)
     }
 
+    /// The listed values, and whether there is a sweep, in words: `depth=3 slots=500,100 sweep`.
+    pub fn listed(&self) -> String {
+        let parameters = self.parameters.iter().map(|(name, values)| format!("{name}={}", values.texts().join(",")));
+        parameters.chain(self.sweep.then(|| "sweep".into())).collect::<Vec<_>>().join(" ")
+    }
+
     /// Every combination of the listed values.
     pub fn settings(&self) -> Vec<BTreeMap<String, String>> {
         let mut settings = vec![BTreeMap::new()];
         for (name, values) in &self.parameters {
-            let values: Vec<_> = match values {
-                Values::One(value) => vec![value.text()],
-                Values::Many(values) => values.iter().map(Value::text).collect(),
-            };
+            let values = values.texts();
             let extended = settings.iter().flat_map(|setting| {
                 values.iter().map(|value| {
                     let mut setting = setting.clone();

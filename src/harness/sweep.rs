@@ -17,6 +17,7 @@ use crate::ground::text::count;
 use crate::harness::cache::Cache;
 use crate::harness::max_batch::campaign::Campaign;
 use crate::harness::pool;
+use crate::harness::records::batches::BatchRow;
 use crate::harness::records::manifest::{Planned, Session};
 use crate::harness::records::select::label;
 use crate::harness::records::{self, Existing, Key, Record, Writer, batches, limits};
@@ -115,7 +116,7 @@ impl<'a> Sweep<'a> {
     pub fn same_limits(&self, runs: &[Run], remedy: &str) -> Result<(), Failure> {
         let conditions = self.conditions();
         let wanted = keys_of(runs);
-        let kept = |row: &&Record| self.existing.counts(row) && wanted.contains(&row.key());
+        let kept = |row: &&Record| self.existing.counts(row.is_error()) && wanted.contains(&row.key());
         let differ = |file: &str, what: &str, made: &str, mine: &str| {
             Failure::input(format!(
                 "{}: the row of {what} was made with {made}, and this run has {mine}; {remedy}",
@@ -138,7 +139,8 @@ impl<'a> Sweep<'a> {
         let Some(campaign) = self.campaign()? else { return Ok(()) };
         let time = self.search_time(&campaign, &conditions).map(|limit| limit.as_secs_f64());
         let searches = batches::read(&self.folder)?;
-        match searches.iter().find(|row| campaign.has(row) && row.time_limit_seconds != time) {
+        let kept = |row: &&BatchRow| self.existing.counts(row.is_error()) && campaign.has(row);
+        match searches.iter().filter(kept).find(|row| row.time_limit_seconds != time) {
             Some(row) => {
                 let what = format!("the largest batch of {} on {}", row.label, row.network);
                 Err(differ(
@@ -182,9 +184,12 @@ impl<'a> Sweep<'a> {
     fn planned(&self, writer: &Writer, missing: &[Run], campaign: Option<&Campaign<'_>>) -> Result<Planned, Failure> {
         let to_come = keys_of(missing);
         let there = records::latest(writer.records()?).iter().filter(|row| !to_come.contains(&row.key())).count();
-        let open = campaign.map(|campaign| campaign.missing(&self.folder, &self.library.root, &self.conditions()));
-        let searches: usize = open.transpose()?.iter().flatten().map(|search| search.labels.len()).sum();
-        Ok(Planned { there: there + batches::read(&self.folder)?.len(), to_come: to_come.len() + searches })
+        let open = campaign
+            .map(|campaign| campaign.missing(&self.folder, &self.library.root, self.existing, &self.conditions()));
+        let searches: usize = open.transpose()?.iter().flatten().map(|search| search.labels().count()).sum();
+        let searched = batches::read(&self.folder)?;
+        let searched = searched.iter().filter(|row| self.existing.counts(row.is_error())).count();
+        Ok(Planned { there: there + searched, to_come: to_come.len() + searches })
     }
 }
 

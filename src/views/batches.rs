@@ -102,16 +102,18 @@ mod tests {
     use remat_formulations::{Claim, Class};
 
     use super::*;
-    use crate::harness::records::batches::NO_LARGER;
 
     #[test]
     fn the_largest_that_was_tried_is_no_largest_batch_and_questions_are_told_apart() {
-        let row = |memory: u64, note: &str| BatchRow {
+        let row = |memory: u64, most: u64| BatchRow {
             network: "net".into(),
             instances: "net-b1 net-b2".into(),
+            instance_hashes: String::new(),
             instance_hash: String::new(),
             method: "store-all".into(),
             label: "store-all".into(),
+            settings: String::new(),
+            most,
             claim: Claim::baseline(Class::ALL),
             memory,
             extra_forwards: 1.0,
@@ -126,13 +128,13 @@ mod tests {
             time_limit_seconds: None,
             threads: 1,
             seed: 0,
-            note: note.into(),
+            note: String::new(),
             version: String::new(),
             git_revision: String::new(),
             host: String::new(),
             timestamp: String::new(),
         };
-        let rows = [row(16_000_000_000, &format!("{NO_LARGER}4 was tried")), row(8_000_000_000, "")];
+        let rows = [row(16_000_000_000, 4), row(8_000_000_000, 65_536)];
         let csv = |rows: &[BatchRow]| render(rows, &Published::default(), Format::Csv);
         assert!(csv(&rows).contains(",>= 4,") && csv(&rows).contains("\"8 GB, 1 forward pass\""), "{}", csv(&rows));
         assert!(!csv(&rows[1..]).contains("within"), "{}", csv(&rows[1..]));

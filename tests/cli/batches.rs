@@ -99,7 +99,7 @@ id = "store-all"
 "#;
 
 /// A checkout with the suite, whose memory is three times store-all's peak at batch 1, and lines of published figures.
-fn with_suite(published: &str) -> Checkout {
+pub fn with_suite(published: &str) -> Checkout {
     let (checkout, peak) = with_batches();
     let suite = SUITE.replace("MEMORY", &(3 * peak).to_string());
     std::fs::write(checkout.path("instances/suites/both.toml"), suite).unwrap();
@@ -159,6 +159,59 @@ fn a_run_that_fails_does_not_end_a_search() {
     assert_eq!((found["largest"].as_str(), found["refuted"].as_str()), ("", ""));
     assert!(found["note"].starts_with("error: store-all on net-b1@b"), "{}", found["note"]);
     assert!(checkout.path("results/both/tables.md").is_file() && !checkout.path("results/both/unfinished").exists());
+
+    // Both the run and the search.
+    let status = || checkout.ok("status results/both").stdout;
+    assert!(status().contains("2 done, 2 failed"), "{}", status());
+    assert_eq!(checkout.bench("run --suite both --resume").code, Some(1));
+    checkout.ok("run --suite both --resume --retry-errors");
+    assert!(status().contains("4 done, 0 failed"), "{}", status());
+    let found = rows(&checkout.path("results/both/max-batch.csv"));
+    assert_eq!((found.len(), found[0]["largest"].as_str(), found[0]["note"].as_str()), (1, "3", ""));
+}
+
+#[test]
+fn a_resumed_suite_searches_again_where_the_question_is_another() {
+    let checkout = with_suite("");
+    let (suite, batches) = (checkout.path("instances/suites/both.toml"), checkout.path("results/both/max-batch.csv"));
+    let edit = |path: &std::path::Path, from: &str, to: &str| {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(path, text.replace(from, to)).unwrap();
+    };
+    let resumed = || {
+        checkout.ok("run --suite both --resume --no-plots");
+        let found = rows(&batches);
+        assert_eq!(found.len(), 1);
+        found[0]["largest"].clone()
+    };
+    edit(&suite, "most = 100", "most = 2");
+    assert_eq!(resumed(), "2");
+    edit(&suite, "most = 2", "most = 100");
+    assert_eq!(resumed(), "3");
+    for batch in [1, 2] {
+        let path = checkout.path(&format!("instances/net-b{batch}.json"));
+        let mut document: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        for tensor in document["tensors"].as_array_mut().unwrap() {
+            tensor["bytes"] = (tensor["bytes"].as_u64().unwrap() * 2).into();
+        }
+        std::fs::write(&path, document.to_string()).unwrap();
+    }
+    assert_eq!(resumed(), "1");
+
+    // A file of before there were these columns.
+    let text = std::fs::read_to_string(&batches).unwrap();
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let lines: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let is_old = |at: usize| !["instance_hashes", "settings", "most"].contains(&&lines[0][at]);
+    let mut writer = csv::Writer::from_path(&batches).unwrap();
+    for line in &lines {
+        writer.write_record(line.iter().enumerate().filter(|(at, _)| is_old(*at)).map(|(_, field)| field)).unwrap();
+    }
+    writer.flush().unwrap();
+    assert!(checkout.ok("table results/both --show batches --format csv").stdout.contains(",store-all,1,2,"));
+    assert_eq!(resumed(), "1");
+    assert_eq!(rows(&batches)[0]["most"], "100");
 }
 
 #[test]

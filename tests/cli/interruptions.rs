@@ -123,6 +123,48 @@ fn what_was_answered_before_kill_9_is_not_asked_again() {
 }
 
 #[test]
+fn what_is_taken_up_has_the_trace_of_its_own_process_and_a_row_for_each_of_two_equal_budgets() {
+    let checkout = Checkout::new();
+    let run = "run --suite mini --methods rotor-persistent --instances counter --budgets 0.6x,0.601x,0.8x,1.0x";
+    checkout.ok(&format!("{run} --out whole"));
+    let sizes: Vec<_> =
+        rows(&checkout.path("whole/records.csv")).iter().map(|row| row["budget_size"].clone()).collect();
+    assert_eq!(sizes[0], sizes[1]);
+    let mut command = checkout.command(run);
+    let fault = format!("rotor-persistent:hang-at-{}", sizes[3]);
+    let mut child = command.env("BENCH_TEST_FAULT", fault).stderr(Stdio::null()).spawn().unwrap();
+    let path = || Some(std::fs::read_dir(checkout.path("results/mini/unfinished/counter")).ok()?.next()?.ok()?.path());
+    let text = || path().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    wait_until("three budgets are answered", || text().matches("\"kind\":\"answer\"").count() == 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    // As if another process had been killed before, and this one had said what it knew of the third budget.
+    let progress = |seconds: f64| {
+        let message = format!(r#"{{"kind":"progress","index":2,"point":{{"seconds":{seconds}}},"schedule":null}}"#);
+        format!("{{\"budget\":{},\"message\":{message}}}\n", sizes[2])
+    };
+    let text = text();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let given = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        line["message"]["given_after"].as_f64().unwrap()
+    };
+    let (begun, answered) = (given(lines[2]), given(lines[3]));
+    let (torn, told) = (progress(7.0) + "{\"budget\"", progress(begun.midpoint(answered)));
+    let edited = [lines[0], &torn, "\n\n", lines[1], lines[2], &told, lines[3]].concat();
+    std::fs::write(path().unwrap(), edited).unwrap();
+
+    checkout.ok(&format!("{run} --resume"));
+    let found: Vec<_> = rows(&checkout.path(RECORDS)).iter().map(|row| row["budget"].clone()).collect();
+    assert_eq!(found, ["0.6x", "0.601x", "0.8x", "1.0x"]);
+    let mut traces = std::fs::read_dir(checkout.path("results/mini/traces/counter")).unwrap().flatten();
+    let trace = traces.find(|entry| entry.file_name().to_string_lossy().contains("@0.8x")).unwrap();
+    let seconds: Vec<f64> = rows(&trace.path()).iter().map(|point| point["seconds"].parse().unwrap()).collect();
+    assert!(seconds.len() == 1 && (seconds[0] - (answered - begun) / 2.0).abs() < 1e-9, "{seconds:?}");
+}
+
+#[test]
 fn after_kill_9_what_the_worker_started_is_gone_too() {
     let checkout = Checkout::new();
     let mut command = checkout.command("run --suite mini --methods rotor-persistent --instances counter");
@@ -163,6 +205,26 @@ fn an_interrupt_kills_the_worker_keeps_the_rows_and_says_how_to_go_on() {
     assert_eq!(stderr.lines().last(), Some(expected.as_str()));
     assert_eq!(rows(&checkout.path(RECORDS)).len(), kept);
     checkout.ok("run --suite mini --resume");
+}
+
+#[test]
+fn an_interrupt_after_the_last_row_ends_the_run_at_once() {
+    let checkout = Checkout::new();
+    let suite = checkout.path("instances/suites/mini.toml");
+    let text = std::fs::read_to_string(&suite).unwrap();
+    std::fs::write(&suite, text.replace("title", "ratios = true\npublished = 'figures.csv'\ntitle")).unwrap();
+    // Figures that are never written: the tables wait for them.
+    assert!(Command::new("mkfifo").arg(checkout.path("figures.csv")).status().unwrap().success());
+    let mut command = checkout.command("run --suite mini --methods store-all");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("all rows are there", || rows(&checkout.path(RECORDS)).len() == 2);
+    let mut status = None;
+    wait_until("the run has ended", || {
+        signal(child.id(), "INT");
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(130));
 }
 
 #[test]

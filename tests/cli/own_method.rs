@@ -1,7 +1,9 @@
 //! Methods of one's own: programs that a suite names.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::checkout::{Checkout, rows};
 
@@ -31,6 +33,14 @@ fn has_python() -> bool {
         eprintln!("skipped: no python3");
     }
     there
+}
+
+/// A program that answers as `sh` makes of a script, and its rows.
+fn answered(script: &str) -> (Checkout, Vec<HashMap<String, String>>) {
+    let checkout = checkout(&format!("'sh', '-c', '''cat > /dev/null; {script}'''"));
+    checkout.ok("run --suite own --no-plots");
+    let rows = rows(&checkout.path("results/own/records.csv"));
+    (checkout, rows)
 }
 
 /// Endings and errors of the rows that a program comes to.
@@ -82,7 +92,7 @@ fn the_shipped_suite_ends_without_an_error_and_runs_batch_norms_again() {
     let rows = rows(&out.join("records.csv"));
     assert!(rows.iter().all(|row| row["error"].is_empty()), "{rows:?}");
     let again = |row: &&_| {
-        let row: &std::collections::HashMap<String, String> = row;
+        let row: &HashMap<String, String> = row;
         row["method"] == "own-method" && row["instance"] == "resnet18-224-b32" && row["recomputations"] != "0"
     };
     assert!(rows.iter().filter(again).any(|row| row["termination"] == "feasible"), "{rows:?}");
@@ -117,6 +127,7 @@ fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
     let done = r#"{"kind": "done"}"#;
     let said = |lines: &str| format!("'sh', '-c', '''cat > /dev/null; echo '{lines}' '''");
     let optimal = format!(r#"{{"kind": "answer", "index": 0, "termination": "optimal"}}'; echo '{done}"#);
+    let interrupted = optimal.replace("optimal", "interrupted");
     let empty = format!(r#"{{"kind": "answer", "index": 0, "termination": "feasible"}}'; echo '{done}"#);
     let beyond = format!(r#"{{"kind": "answer", "index": 7, "termination": "not_found"}}'; echo '{done}"#);
     let cases = [
@@ -127,6 +138,7 @@ fn each_way_to_go_wrong_is_one_row_with_one_clear_error() {
         ("'true'".into(), "the program ended early without a word"),
         (said(done), "the program gave no answer"),
         (said(&optimal), "a program of one's own proves nothing"),
+        (said(&interrupted), "a program of one's own proves nothing"),
         (said(&empty), "says that it has a schedule, but returns none"),
         (said(&beyond), "the program answers budget 7 of"),
     ];
@@ -170,14 +182,52 @@ fn a_program_that_goes_wrong_keeps_what_it_answered_before_and_fails_one_row() {
         ),
         ("true".into(), "the program ended without a last message of the kind \"done\""),
         (format!("{done}; exit 3"), "ended with exit code 3"),
+        (format!(r#"{done}; printf "caf\351\n""#), "the program wrote something that is no message: expected"),
     ] {
         let ended = endings(&format!("'sh', '-c', '''cat > /dev/null; {both} {tail} '''"));
         assert_eq!(ended[0], ("not_found".into(), String::new()), "{tail}");
         assert!(ended[1].0 == "error" && ended[1].1.starts_with(words), "{tail}: {ended:?}");
     }
     // What comes after is not believed.
-    for (ending, error) in endings(&format!("'sh', '-c', '''cat > /dev/null; echo hello; {both} {done} '''")) {
-        assert!(ending == "error" && error.starts_with("the program wrote something that is no message"), "{error}");
+    for first in ["echo hello", r#"printf "caf\351\n""#] {
+        for (ending, error) in endings(&format!("'sh', '-c', '''cat > /dev/null; {first}; {both} {done} '''")) {
+            let words = "the program wrote something that is no message";
+            assert!(ending == "error" && error.starts_with(words), "{error}");
+        }
+    }
+}
+
+#[test]
+fn the_seconds_of_an_answer_count_from_the_one_before() {
+    let answer =
+        |at: usize| format!(r#"sleep 0.3; echo '{{"kind": "answer", "index": {at}, "termination": "not_found"}}'; "#);
+    let progress = r#"echo '{"kind": "progress", "index": 1, "point": {"seconds": 0.31}}'; "#;
+    let (checkout, rows) = answered(&format!("{}{progress}{}echo '{{\"kind\": \"done\"}}'", answer(0), answer(1)));
+    for row in rows {
+        let [wall, solve] = ["wall_seconds", "solve_seconds"].map(|column| row[column].parse::<f64>().unwrap());
+        assert!(solve >= 0.29 && solve < wall - 0.29, "{solve} of {wall}");
+    }
+    let trace = self::rows(&checkout.path("results/own/traces/counter/mine@1.0x.csv"));
+    assert!(trace[0]["seconds"].parse::<f64>().unwrap() < 0.02, "{trace:?}");
+}
+
+#[test]
+fn what_a_program_leaves_behind_is_not_waited_for() {
+    let answer = |at: usize| format!(r#"echo '{{"kind": "answer", "index": {at}, "termination": "not_found"}}'; "#);
+    let started = Instant::now();
+    let script = format!("setsid sleep 15 & {}{}echo '{{\"kind\": \"done\"}}'", answer(0), answer(1));
+    let (_, rows) = answered(&script);
+    assert!(started.elapsed() < Duration::from_secs(14), "{:?}", started.elapsed());
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["termination"] == "not_found"), "{rows:?}");
+}
+
+#[test]
+fn a_program_out_of_memory_says_so_in_the_words_of_its_language() {
+    for words in
+        ["MemoryError", "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 9 GiB", "failed to spawn thread"]
+    {
+        let (_, rows) = answered(&format!("echo {words} >&2; exit 1"));
+        assert!(rows.iter().all(|row| row["termination"] == "memory_limit"), "{rows:?}");
     }
 }
 

@@ -1,6 +1,8 @@
-//! A row is a function of its key: fresh, cached, resumed and killed sweeps of every method have the same rows.
+//! A row is a function of its key: fresh, cached, resumed and killed sweeps of every method have the same rows, and traces that
+//! end the same.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::checkout::{Checkout, rows};
@@ -54,6 +56,25 @@ fn said(checkout: &Checkout, out: &str) -> BTreeMap<String, BTreeMap<String, Str
     rows.collect()
 }
 
+/// The files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] }).collect()
+}
+
+/// How each trace ends, by its file; every trace goes forward in time.
+fn traces(checkout: &Checkout, out: &str) -> BTreeMap<PathBuf, BTreeMap<String, String>> {
+    let folder = checkout.path(&format!("{out}/traces"));
+    let ends = files(&folder).into_iter().map(|path| {
+        let points = rows(&path);
+        let seconds: Vec<f64> = points.iter().map(|point| point["seconds"].parse().unwrap()).collect();
+        assert!(seconds[0] >= 0.0 && seconds.is_sorted(), "{out}: {}: {seconds:?}", path.display());
+        let end = points.last().unwrap().clone().into_iter().filter(|(name, _)| name != "seconds").collect();
+        (path.strip_prefix(&folder).unwrap().to_owned(), end)
+    });
+    ends.collect()
+}
+
 fn same(
     found: &BTreeMap<String, BTreeMap<String, String>>,
     expected: &BTreeMap<String, BTreeMap<String, String>>,
@@ -86,6 +107,9 @@ fn fresh_cached_resumed_and_killed_sweeps_of_every_method_have_the_same_rows() {
     let taken = rows(&checkout.path("cached/records.csv")).iter().filter(|row| row["cached"] == "true").count();
     assert!(taken * 3 > fresh.len() && taken < fresh.len(), "{taken} of {}", fresh.len());
     same(&said(&checkout, "cached"), &fresh, "cached");
+    let ends = traces(&checkout, "fresh");
+    assert!(ends.len() > 10);
+    assert_eq!(traces(&checkout, "cached"), ends);
 
     // Every other row is gone.
     std::fs::create_dir(checkout.path("resumed")).unwrap();
@@ -95,14 +119,25 @@ fn fresh_cached_resumed_and_killed_sweeps_of_every_method_have_the_same_rows() {
     checkout.ok(&format!("{run} --out resumed --resume"));
     same(&said(&checkout, "resumed"), &fresh, "resumed");
 
-    for pause in [100, 250, 400, 700, 1000] {
+    let answered = || {
+        let journals = files(&checkout.path("killed/unfinished"));
+        journals.iter().any(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains(r#""kind":"answer""#)))
+    };
+    let mut taken_up = 0;
+    for pause in [0, 100, 250, 400, 700] {
         let mut command = checkout.command(&format!("{run} --out killed --resume"));
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(std::time::Duration::from_millis(pause));
+        while child.try_wait().unwrap().is_none() && !answered() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         // It may have come to its end before.
         let _ = child.kill();
         child.wait().unwrap();
+        taken_up += usize::from(answered());
     }
+    assert!(taken_up > 0, "no kill left answers behind");
     checkout.ok(&format!("{run} --out killed --resume"));
     same(&said(&checkout, "killed"), &fresh, "killed");
+    assert_eq!(traces(&checkout, "killed"), ends);
 }

@@ -2,15 +2,21 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use crate::batches::with_suite;
 use crate::checkout::{Checkout, rows};
 
-/// `sbatch`, `squeue` and `scontrol` that write down what they are asked for and know of no task.
+/// `sbatch`, `squeue` and `scontrol` that write down what they are asked for, and know of no task, or where there is a file
+/// `pending` of one that waits in every array.
 fn command(checkout: &Checkout, arguments: &[&str]) -> std::process::Command {
     let folder = checkout.path("bin");
     std::fs::create_dir_all(&folder).unwrap();
     for (name, body) in [
         ("sbatch", "printf '%s\\n' \"$@\" >>\"$(dirname \"$0\")/asked\"; echo 1"),
-        ("squeue", ":"),
+        (
+            "squeue",
+            "[ -e \"$(dirname \"$0\")/pending\" ] || exit 0\n\
+             for word; do echo \"$word\" | sed -n s/^--name=//p | tr , '\\n' | sed 's/$/|2|PENDING/'; done",
+        ),
         ("scontrol", "echo 'MaxArraySize = 10'"),
     ] {
         let path = folder.join(name);
@@ -47,4 +53,32 @@ fn a_path_with_slurms_own_symbols_is_what_it_says() {
     let asked = std::fs::read_to_string(checkout.path("bin/asked")).unwrap();
     let output = asked.lines().find(|line| line.starts_with("--output=")).unwrap();
     assert!(output.ends_with("/out %%j/slurm/0001/%A_%a.out"), "{output}");
+}
+
+#[test]
+fn a_search_that_waits_is_the_submitted_one_whatever_becomes_of_the_suite() {
+    let checkout = with_suite("");
+    let submit = |more: &str| {
+        let words: Vec<_> = "run --suite both --launcher slurm".split(' ').chain(more.split_whitespace()).collect();
+        let done = command(&checkout, &words).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    submit("");
+    std::fs::write(checkout.path("bin/pending"), "").unwrap();
+    let suite = checkout.path("instances/suites/both.toml");
+    let (method, more) = ("[[max_batch.methods]]\n", "[[max_batch.methods]]\nid = \"chen-greedy\"\n");
+    let text = std::fs::read_to_string(&suite).unwrap();
+    std::fs::write(&suite, text.replace(method, &format!("{more}{method}"))).unwrap();
+    submit("--resume");
+    let searches = |batch: usize| -> Vec<String> {
+        let plan = checkout.path(&format!("results/both/slurm/000{batch}/plan.json"));
+        let plan: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(plan).unwrap()).unwrap();
+        let methods = plan["tasks"].as_array().unwrap().iter().filter_map(|task| task[0]["searches"].get("methods"));
+        methods.flat_map(|methods| methods.as_array().unwrap()).map(|method| method["id"].to_string()).collect()
+    };
+    assert_eq!((searches(1), searches(2)), (vec!["\"store-all\"".into()], vec!["\"chen-greedy\"".into()]));
+    checkout.ok("task results/both/slurm/0001/plan.json 2");
+    let part = std::fs::read_dir(checkout.path("results/both/parts")).unwrap().flatten().next().unwrap();
+    let found = rows(&part.path().join("max-batch.csv"));
+    assert_eq!((found.len(), found[0]["label"].as_str(), found[0]["largest"].as_str()), (1, "store-all", "3"));
 }

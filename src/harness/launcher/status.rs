@@ -59,9 +59,11 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     }
     let errors = records.iter().filter(|record| record.is_error()).count();
     let there: HashSet<Key> = records.iter().map(Record::key).collect();
-    let searched: HashSet<(String, String)> =
-        batches::read(results)?.into_iter().map(|row| (row.network, row.label)).collect();
-    let mut status = Status { done: records.len() - errors + searched.len(), failed: errors, ..Status::default() };
+    let searches = batches::read(results)?;
+    let errors = errors + searches.iter().filter(|row| row.is_error()).count();
+    let all = records.len() + searches.len();
+    let searched: HashSet<_> = searches.into_iter().map(|row| (row.network, row.label)).collect();
+    let mut status = Status { done: all - errors, failed: errors, ..Status::default() };
     let mut fates: HashMap<String, Fate> = HashMap::new();
     for batch in &batches {
         for (task, work) in batch.tasks.iter().enumerate() {
@@ -117,9 +119,8 @@ fn missing<'a>(
         })),
         Work::Search(search) => Box::new(
             search
-                .labels
-                .iter()
-                .filter(|label| !searched.contains(&(search.name.clone(), (*label).clone())))
+                .labels()
+                .filter(|label| !searched.contains(&(search.name.clone(), label.clone())))
                 .map(|label| format!("{} {label}, largest batch", search.name)),
         ),
     }

@@ -159,9 +159,11 @@ fn open(order: &mut Order<'_>) -> Result<Open, Failure> {
     let absent = pool::missing(std::mem::take(&mut order.runs), |key| there.contains(key));
     let absent_rows = rows(&absent);
     let runs = pool::missing(absent, |key| coming.rows.contains(key));
-    let searches = order.campaign.map(|campaign| campaign.missing(order.results, order.root, order.conditions));
-    let mut searches = searches.transpose()?.unwrap_or_default();
-    searches.retain(|search| !coming.networks.contains(&search.name));
+    let existing = if order.retry { Existing::Retry } else { Existing::Resume };
+    let missing = |campaign: &Campaign<'_>| campaign.missing(order.results, order.root, existing, order.conditions);
+    let searches = order.campaign.map(missing).transpose()?.unwrap_or_default().into_iter();
+    let is_coming = |name: &str, label: &str| coming.searches.contains(&(name.to_owned(), label.to_owned()));
+    let searches = searches.filter_map(|search| search.without(is_coming)).collect();
     Ok(Open { coming: absent_rows - rows(&runs), there: all - absent_rows, runs, searches })
 }
 
@@ -193,14 +195,15 @@ pub fn wait(results: &Path, stop: &AtomicBool) -> Result<Status, Failure> {
 /// What tasks that are queued or running will bring.
 struct Coming {
     rows: HashSet<Key>,
-    networks: HashSet<String>,
+    /// Network and label of each search.
+    searches: HashSet<(String, String)>,
 }
 
 impl Coming {
     fn of(batches: &[Batch]) -> Result<Self, Failure> {
         let arrays: Vec<_> = batches.iter().flat_map(|batch| &batch.arrays).collect();
         let states = slurm::states(&arrays)?;
-        let mut coming = Self { rows: HashSet::new(), networks: HashSet::new() };
+        let mut coming = Self { rows: HashSet::new(), searches: HashSet::new() };
         for batch in batches {
             for (task, work) in batch.tasks.iter().enumerate() {
                 let place = batch.place(task).map(|(name, index)| (name.to_owned(), index));
@@ -211,7 +214,9 @@ impl Coming {
                 for work in work {
                     match work {
                         Work::Run(item) => coming.rows.extend(item.keys()),
-                        Work::Search(Search { name, .. }) => drop(coming.networks.insert(name.clone())),
+                        Work::Search(search) => {
+                            coming.searches.extend(search.labels().map(|label| (search.name.clone(), label)));
+                        }
                     }
                 }
             }

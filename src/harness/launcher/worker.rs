@@ -20,7 +20,6 @@ use crate::harness::records::batches;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::{self, Existing, Writer, parts};
 use crate::harness::run::{Conditions, Run, journal};
-use crate::harness::suite;
 
 /// What a task works with.
 struct Task<'a> {
@@ -99,11 +98,6 @@ impl Task<'_> {
     }
 
     fn search(&self, search: &Search) -> Result<(), Failure> {
-        let suite = suite::kept_in(&self.results)
-            .ok_or_else(|| Failure::input(format!("{}: suite.toml is gone or illegible", self.results.display())))?;
-        let Some(campaign) = Campaign::only(&suite, search.network, &search.methods) else {
-            return Err(Failure::input(format!("{}: suite.toml has changed; use --resume", self.results.display())));
-        };
         std::fs::create_dir_all(&self.part)
             .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", self.part.display())))?;
         // Where others stopped is where these begin, as they do on one machine.
@@ -111,6 +105,8 @@ impl Task<'_> {
         let limits = Limits { time: self.batch.search_time, ..self.conditions.limits };
         let conditions = Conditions { limits, unfinished: None, ..self.conditions.clone() };
         let library = Library { root: self.batch.root.clone() };
-        campaign.run(&library, &self.part, &self.results, Existing::Resume, &conditions, &self.stop)
+        // What the plan has is to be done, also where a row is an error that is not to stay.
+        let existing = Existing::Retry;
+        Campaign::only(search).run(&library, &self.part, &self.results, existing, &conditions, &self.stop)
     }
 }

@@ -15,19 +15,28 @@ use crate::harness::records::batches::{self, BatchRow};
 use crate::harness::run::Conditions;
 use crate::harness::suite::{Suite, SuiteMaxBatch, SuiteMethod};
 
-use super::{Network, Question, guess, largest};
+use super::{Network, Question, guess, label_of, largest};
 
 /// Searches on one network.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Search {
     /// Name of the network.
     pub name: String,
-    /// Its position among the suite's.
-    pub network: usize,
-    /// Positions of the methods among those of the suite's searches.
-    pub methods: Vec<usize>,
+    /// What is searched, of this network alone.
+    pub searches: SuiteMaxBatch,
+}
+
+impl Search {
     /// The methods as their rows call them.
-    pub labels: Vec<String>,
+    pub fn labels(&self) -> impl Iterator<Item = String> {
+        self.searches.methods.iter().map(label_of)
+    }
+
+    /// Leaves out methods by what their rows call them; nothing where that leaves none.
+    pub fn without(mut self, left_out: impl Fn(&str, &str) -> bool) -> Option<Self> {
+        self.searches.methods.retain(|method| !left_out(&self.name, &label_of(method)));
+        Some(self).filter(|search| !search.searches.methods.is_empty())
+    }
 }
 
 /// What of a suite's searches is to be done.
@@ -54,52 +63,64 @@ impl<'a> Campaign<'a> {
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
-    /// Some searches of one network, by their positions in the suite; none where there are no such.
-    pub fn only(suite: &'a Suite, network: usize, methods: &[usize]) -> Option<Self> {
-        let settings = suite.max_batch.as_ref()?;
-        let networks = vec![settings.networks.get(network)?];
-        let methods = methods.iter().map(|&at| settings.methods.get(at)).collect::<Option<Vec<_>>>()?;
-        Some(Self { settings, networks, methods })
+    /// The searches of one network.
+    pub fn only(search: &'a Search) -> Self {
+        let settings = &search.searches;
+        Self { settings, networks: settings.networks.iter().collect(), methods: settings.methods.iter().collect() }
     }
 
-    /// The searches that have no row yet, by network.
+    /// The searches that have no row yet that counts, by network.
     ///
     /// # Errors
     /// The instances are no family, or rows are none of ours.
-    pub fn missing(&self, results: &Path, root: &Path, conditions: &Conditions) -> Result<Vec<Search>, Failure> {
+    pub fn missing(
+        &self,
+        results: &Path,
+        root: &Path,
+        existing: Existing,
+        conditions: &Conditions,
+    ) -> Result<Vec<Search>, Failure> {
         let rows = batches::read(results)?;
         let library = Library { root: root.to_owned() };
-        let question = self.question();
         let mut missing = Vec::new();
         for names in &self.networks {
-            let name = Network::read(&library, names, &results.join("max-batch"))?.name.clone();
-            let open = |method: &&&SuiteMethod| !there(&rows, &name, method, &question, conditions.limits.seed);
-            let methods: Vec<_> = self.methods.iter().filter(open).copied().collect();
-            if methods.is_empty() {
-                continue;
+            let network = Network::read(&library, names, &results.join("max-batch"))?;
+            let open = |method: &&&SuiteMethod| self.is_open(&rows, &network, method, existing, conditions.limits.seed);
+            let methods: Vec<_> = self.methods.iter().filter(open).copied().cloned().collect();
+            if !methods.is_empty() {
+                let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
+                missing.push(Search { name: network.name.clone(), searches });
             }
-            let at = |method: &SuiteMethod| self.settings.methods.iter().position(|other| std::ptr::eq(other, method));
-            missing.push(Search {
-                network: self
-                    .settings
-                    .networks
-                    .iter()
-                    .position(|other| std::ptr::eq(other, *names))
-                    .unwrap_or_default(),
-                methods: methods.iter().filter_map(|method| at(method)).collect(),
-                labels: methods.iter().map(|method| super::label_of(method)).collect(),
-                name,
-            });
         }
         Ok(missing)
     }
 
     /// Whether a row answers one of the searches.
     pub fn has(&self, row: &BatchRow) -> bool {
-        let question = self.question();
         let asked = |names: &&Vec<String>| names.join(" ") == row.instances;
-        let of = |method: &&SuiteMethod| there(std::slice::from_ref(row), &row.network, method, &question, row.seed);
+        let of = |method: &&SuiteMethod| self.asks(row, (&row.network, &row.instance_hashes), method, row.seed);
         self.networks.iter().any(asked) && self.methods.iter().any(of)
+    }
+
+    /// Whether a row is that of a method on a network of this name and these hashes.
+    fn asks(&self, row: &BatchRow, (network, hashes): (&str, &str), method: &SuiteMethod, seed: u64) -> bool {
+        let Question { memory, extra_forwards, most } = self.question();
+        let (label, settings) = (label_of(method), method.listed());
+        let about = (network, label.as_str(), memory.0, extra_forwards.to_bits(), seed, VERSION);
+        row.question() == (about, hashes, settings.as_str(), most)
+    }
+
+    /// Whether no row that counts is that of a method on a network.
+    fn is_open(
+        &self,
+        rows: &[BatchRow],
+        network: &Network,
+        method: &SuiteMethod,
+        existing: Existing,
+        seed: u64,
+    ) -> bool {
+        let asks = |row: &BatchRow| self.asks(row, (&network.name, &network.hashes), method, seed);
+        !rows.iter().any(|row| existing.counts(row.is_error()) && asks(row))
     }
 
     fn question(&self) -> Question {
@@ -143,13 +164,14 @@ impl<'a> Campaign<'a> {
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
-                if !there(&rows, &network.name, method, &question, conditions.limits.seed) {
+                if self.is_open(&rows, &network, method, existing, conditions.limits.seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
                     let (row, schedule) = largest(&mut network, method, &question, guess, conditions, stop)?;
                     if let Some(schedule) = schedule {
                         batches::write_schedule(results, &row, &schedule)?;
                     }
+                    rows.retain(|other| other.about() != row.about());
                     rows.push(row);
                     batches::write(folder, &rows)?;
                 }
@@ -157,10 +179,4 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
-}
-
-fn there(rows: &[BatchRow], network: &str, method: &SuiteMethod, question: &Question, seed: u64) -> bool {
-    let label = super::label_of(method);
-    let asked = (network, label.as_str(), question.memory.0, question.extra_forwards.to_bits(), seed, VERSION);
-    rows.iter().any(|row| row.question() == asked)
 }

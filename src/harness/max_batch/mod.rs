@@ -25,7 +25,7 @@ use crate::ground::host::timestamp;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::size::{Budget, Size};
-use crate::harness::records::batches::{BatchRow, FAILED, NO_LARGER};
+use crate::harness::records::batches::{BatchRow, FAILED};
 use crate::harness::records::select::label;
 use crate::harness::records::{Ending, Record, Skipped};
 use crate::harness::run::plan::{Subject, expand_method, method};
@@ -50,6 +50,8 @@ pub struct Network {
     pub name: String,
     /// Its instances, as they were asked for.
     instances: Vec<String>,
+    /// Their hashes, separated by spaces.
+    hashes: String,
     family: Family,
     folder: PathBuf,
     subjects: BTreeMap<u64, Arc<Subject>>,
@@ -81,8 +83,17 @@ impl Network {
         for other in others {
             family.confirm(other).map_err(wrong)?;
         }
+        let hash = |document| Ok(Instance::new(document).map_err(Failure::input)?.hash().to_string());
+        let hashes = documents.iter().map(hash).collect::<Result<Vec<_>, Failure>>()?.join(" ");
         let instances = instances.to_vec();
-        Ok(Self { name: first.name.clone(), instances, family, folder: folder.to_owned(), subjects: BTreeMap::new() })
+        Ok(Self {
+            name: first.name.clone(),
+            instances,
+            hashes,
+            family,
+            folder: folder.to_owned(),
+            subjects: BTreeMap::new(),
+        })
     }
 
     /// Whether some number of the network at a batch size is beyond what an instance may hold.
@@ -232,17 +243,21 @@ impl Search<'_> {
             None => (None, None, None, None),
         };
         let skipped = self.skipped.map(|reason| format!("skipped: {reason}"));
-        let open = (batch == Some(self.question.most)).then(|| format!("{NO_LARGER}{} was tried", self.question.most));
+        let open = (batch == Some(self.question.most))
+            .then(|| format!("no larger batch than {} was tried", self.question.most));
         let note = record.as_ref().map(|record| record.note.clone()).filter(|note| !note.is_empty());
         let row = BatchRow {
             network: self.network.name.clone(),
             instances: self.network.instances.join(" "),
+            instance_hashes: self.network.hashes.clone(),
             instance_hash: record.as_ref().map(|record| record.instance_hash.clone()).unwrap_or_default(),
             method: self.chosen.id.clone(),
             label: label_of(self.chosen),
+            settings: self.chosen.listed(),
             claim: record.as_ref().map_or(usual, |record| record.claim),
             memory: self.question.memory.0,
             extra_forwards: self.question.extra_forwards,
+            most: self.question.most,
             largest: batch,
             refuted: found.refuted,
             probes: found.probes,

@@ -14,8 +14,6 @@ use crate::ground::output;
 use crate::ground::rows;
 use crate::ground::text;
 
-/// How a part of the note begins where the largest batch that was to be tried will do.
-pub const NO_LARGER: &str = "no larger batch than ";
 /// How the note of a search begins of which a run ended in an error.
 pub const FAILED: &str = "error: ";
 
@@ -28,6 +26,9 @@ pub struct BatchRow {
     /// The instances that show it at different batches, separated by spaces.
     #[serde(with = "text::csv")]
     pub instances: String,
+    /// Their hashes, separated by spaces; empty in files of before there was this column.
+    #[serde(default)]
+    pub instance_hashes: String,
     /// Hash of the network at the largest batch.
     pub instance_hash: String,
     /// Id of the method.
@@ -35,12 +36,18 @@ pub struct BatchRow {
     /// The method with the parameters that the suite gives.
     #[serde(with = "text::csv")]
     pub label: String,
+    /// All settings that are tried together; empty in files of before there was this column.
+    #[serde(default, with = "text::csv")]
+    pub settings: String,
     /// Its claim.
     pub claim: Claim,
     /// Memory of the device.
     pub memory: u64,
     /// Forward passes allowed beyond store-all's time.
     pub extra_forwards: f64,
+    /// Largest batch to try; 0 in files of before there was this column.
+    #[serde(default)]
+    pub most: u64,
     /// Largest batch found.
     pub largest: Option<u64>,
     /// Least batch at which no schedule of the method's class will do, or the only one that it makes does not.
@@ -85,22 +92,31 @@ impl BatchRow {
 
     /// Whether the largest batch is the largest that was to be tried.
     pub fn stopped_at_most(&self) -> bool {
-        self.note.contains(NO_LARGER)
+        self.largest == Some(self.most)
     }
 
-    /// What the search was asked; two rows that were asked the same are one.
-    pub fn question(&self) -> (&str, &str, u64, u64, u64, &str) {
+    /// What the search is about: of the rows about the same, the latest counts.
+    pub fn about(&self) -> About<'_> {
         let Self { network, label, memory, extra_forwards, seed, version, .. } = self;
         (network, label, *memory, extra_forwards.to_bits(), *seed, version)
     }
+
+    /// All that decides its answer but the limits: what it is about, the hashes of the instances, the settings, and the largest
+    /// batch to try.
+    pub fn question(&self) -> (About<'_>, &str, &str, u64) {
+        (self.about(), &self.instance_hashes, &self.settings, self.most)
+    }
 }
+
+/// Network, label, memory, bits of the forward passes, seed and version.
+pub type About<'a> = (&'a str, &'a str, u64, u64, u64, &'a str);
 
 /// The file in a folder of results.
 pub fn path_in(folder: &Path) -> PathBuf {
     folder.join("max-batch.csv")
 }
 
-/// The rows in a folder of results and in its parts, of those that answer the same question the last;
+/// The rows in a folder of results and in its parts, of those about the same the latest;
 /// none where there is no such file.
 ///
 /// # Errors
@@ -110,7 +126,9 @@ pub fn read(folder: &Path) -> Result<Vec<BatchRow>, Failure> {
     let parts = parts::folders(folder);
     for folder in std::iter::once(folder).chain(parts.iter().map(PathBuf::as_path)) {
         for row in rows::read::<BatchRow>(&path_in(folder), "remove the file")? {
-            match rows.iter_mut().find(|other| other.question() == row.question()) {
+            match rows.iter_mut().find(|other| other.about() == row.about()) {
+                // A task of a cluster begins with a copy of the rows that are there.
+                Some(other) if other.timestamp > row.timestamp => {}
                 Some(other) => *other = row,
                 None => rows.push(row),
             }

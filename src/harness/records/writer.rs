@@ -28,9 +28,9 @@ pub enum Existing {
 }
 
 impl Existing {
-    /// Whether a row that is there need not be made again.
-    pub fn counts(self, record: &Record) -> bool {
-        !(self == Self::Retry && record.is_error())
+    /// Whether a row that is there, and is an error or not, need not be made again.
+    pub fn counts(self, is_error: bool) -> bool {
+        !(self == Self::Retry && is_error)
     }
 }
 
@@ -98,7 +98,7 @@ impl Writer {
         options.read(true).write(true).create(true).truncate(existing == Existing::Overwrite);
         let file = options.open(&path).map_err(|error| cannot(&path, "open", &error))?;
         let kept = mend(&path, existing)?;
-        let seen = kept.records.iter().filter(|record| existing.counts(record)).map(Record::key).collect();
+        let seen = kept.records.iter().filter(|record| existing.counts(record.is_error())).map(Record::key).collect();
         let mut writer = Self { path, file, length: kept.length, seen, _lock: lock };
         writer.truncate()?;
         if writer.length == 0 {
@@ -139,7 +139,7 @@ impl Writer {
     /// Appends a row that a worker made; one that ended in an error may count as missing.
     pub(super) fn take_over(&mut self, record: &Record, existing: Existing) -> Result<(), Failure> {
         self.write(record)?;
-        if !existing.counts(record) {
+        if !existing.counts(record.is_error()) {
             self.seen.remove(&record.key());
         }
         Ok(())

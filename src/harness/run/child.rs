@@ -3,13 +3,16 @@
 //! methods or instances.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use remat_core::schedule::ScheduleDocument;
@@ -27,6 +30,8 @@ const USAGE_PAUSE: Duration = Duration::from_millis(200);
 const STDERR_BYTES: usize = 2048;
 /// Longest line that a worker may send.
 const LINE_BYTES: u64 = 1 << 30;
+/// The most that a pipe holds, unless the system was told otherwise.
+const PIPE_BYTES: usize = 1 << 20;
 
 /// What became of a worker.
 #[derive(Debug)]
@@ -52,6 +57,10 @@ pub struct Heard {
     pub traces: BTreeMap<usize, Vec<Point>>,
     /// The last schedule reported for each budget.
     pub incumbents: BTreeMap<usize, ScheduleDocument>,
+    /// Seconds after which work on each budget began: when the last answer to another was there before its first message.
+    pub begun: BTreeMap<usize, f64>,
+    /// Seconds after which each answer was there.
+    pub answered: BTreeMap<usize, f64>,
     /// The first line that was no message, and how many messages came before it.
     nonsense: Option<(usize, String)>,
 }
@@ -62,13 +71,21 @@ impl Heard {
         self.nonsense.as_ref().map_or(self.messages.len(), |(before, _)| *before)
     }
 
-    fn note(&mut self, message: Message) {
+    fn note(&mut self, message: Message, seconds: f64) {
+        let before = self.answered.values().copied().fold(0.0, f64::max);
         match message {
             Message::Progress(progress) => {
+                self.begun.entry(progress.index).or_insert(before);
                 self.traces.entry(progress.index).or_default().push(progress.point);
                 self.incumbents.extend(progress.schedule.map(|schedule| (progress.index, schedule)));
             }
-            other => self.messages.push(other),
+            other => {
+                if let Message::Answer(answer) = &other {
+                    self.begun.entry(answer.index).or_insert(before);
+                    self.answered.insert(answer.index, seconds);
+                }
+                self.messages.push(other);
+            }
         }
     }
 }
@@ -100,6 +117,7 @@ pub fn times(limit: Duration, budgets: usize) -> Duration {
 /// No process can be started.
 pub fn run(job: &Job, hear: &(dyn Fn(&Message) + Sync), interrupted: &AtomicBool) -> std::io::Result<Outcome> {
     let started = Instant::now();
+    let (ended, alive) = std::io::pipe()?;
     let mut child = Command::new(std::env::current_exe()?)
         .arg("worker")
         .stdin(Stdio::piped())
@@ -113,13 +131,14 @@ pub fn run(job: &Job, hear: &(dyn Fn(&Message) + Sync), interrupted: &AtomicBool
         // A worker that died before it read its job says why by its status.
         let _ = serde_json::to_string(job).map_err(Into::into).and_then(|job| writeln!(stdin, "{job}"));
     }
-    let stdout = child.stdout.take();
-    let stderr = child.stderr.take();
+    let stdout = child.stdout.take().map(|pipe| Output { pipe, ended: &ended, left: PIPE_BYTES });
+    let stderr = child.stderr.take().map(|pipe| Output { pipe, ended: &ended, left: PIPE_BYTES });
     std::thread::scope(|scope| {
-        let messages = scope.spawn(|| stdout.map(|stdout| read_messages(stdout, hear)).unwrap_or_default());
+        let messages = scope.spawn(|| stdout.map(|stdout| read_messages(stdout, started, hear)).unwrap_or_default());
         let words = scope.spawn(|| stderr.map(read_ends).unwrap_or_default());
-        let Watched { usage, killed, group } = watch(child, job, interrupted)?;
-        drop(stdin);
+        let watched = watch(child, job, interrupted);
+        drop((stdin, alive));
+        let Watched { usage, killed, group } = watched?;
         let wall_seconds = started.elapsed().as_secs_f64();
         let heard = messages.join().unwrap_or_default();
         let words = words.join().unwrap_or_default();
@@ -207,17 +226,46 @@ impl Watch<'_> {
     }
 }
 
-fn read_messages(stdout: ChildStdout, hear: &dyn Fn(&Message)) -> Heard {
+/// What the worker writes to a pipe: until it has ended and the pipe is empty. What it started in a group of its own may
+/// hold the pipe open for ever, and write on.
+struct Output<'a, P> {
+    pipe: P,
+    /// Has an end of its own once the worker has ended.
+    ended: &'a PipeReader,
+    /// Bytes that may be read then.
+    left: usize,
+}
+
+impl<P: Read + AsFd> Read for Output<'_, P> {
+    fn read(&mut self, block: &mut [u8]) -> std::io::Result<usize> {
+        let mut looked = [self.pipe.as_fd(), self.ended.as_fd()].map(|end| PollFd::new(end, PollFlags::POLLIN));
+        while let Err(error) = poll(&mut looked, PollTimeout::NONE) {
+            if error != Errno::EINTR {
+                return Err(error.into());
+            }
+        }
+        let [readable, ended] = looked.map(|end| end.any() == Some(true));
+        if !ended {
+            return self.pipe.read(block);
+        }
+        let most = if readable { block.len().min(self.left) } else { 0 };
+        let count = self.pipe.read(&mut block[..most])?;
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+fn read_messages(stdout: impl Read, started: Instant, hear: &dyn Fn(&Message)) -> Heard {
     let mut reader = BufReader::new(stdout);
     let mut heard = Heard::default();
     loop {
-        let mut line = String::new();
-        match reader.by_ref().take(LINE_BYTES).read_line(&mut line) {
+        let mut line = Vec::new();
+        match reader.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return heard,
-            Ok(_) => match serde_json::from_str(&line) {
+            Ok(_) => match serde_json::from_slice(&line) {
                 Ok(message) => {
                     hear(&message);
-                    heard.note(message);
+                    heard.note(message, started.elapsed().as_secs_f64());
                 }
                 Err(error) => drop(heard.nonsense.get_or_insert_with(|| (heard.messages.len(), error.to_string()))),
             },
@@ -227,7 +275,7 @@ fn read_messages(stdout: ChildStdout, hear: &dyn Fn(&Message)) -> Heard {
 
 /// The first and the last bytes of standard error, as text: what went wrong is said first, and a long
 /// trace of calls may follow.
-fn read_ends(mut stderr: ChildStderr) -> String {
+fn read_ends(mut stderr: impl Read) -> String {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     let mut block = [0; STDERR_BYTES];
     while let Ok(count @ 1..) = stderr.read(&mut block) {
@@ -284,12 +332,21 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
     Some((Termination::Error, format!("{text}{said}")))
 }
 
-/// Whether words are those of a lack of memory: Rust's, the system's, zstd's, and those of solvers in C++.
+/// Whether words are those of a lack of memory: Rust's, the system's, zstd's, those of solvers in C++, and Python's.
 pub fn starved(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
-    ["memory allocation of", "cannot allocate memory", "could not allocate", "not enough memory", "std::bad_alloc"]
-        .iter()
-        .any(|starved| words.contains(starved))
+    [
+        "memory allocation of",
+        "failed to spawn thread",
+        "cannot allocate memory",
+        "could not allocate",
+        "not enough memory",
+        "std::bad_alloc",
+        "memoryerror",
+        "unable to allocate",
+    ]
+    .iter()
+    .any(|starved| words.contains(starved))
 }
 
 /// What is wrong with the messages of a worker that ended well.

@@ -79,11 +79,11 @@ pub struct Row {
 pub fn execute(run: &Run, budgets: &[RunBudget], conditions: &Conditions, interrupted: &AtomicBool) -> Vec<Row> {
     // A program may have changed since, and nobody would know.
     let unfinished = conditions.unfinished.as_deref().filter(|_| run.command.is_empty());
-    let mut kept = unfinished.map(|folder| journal::kept(folder, run, conditions)).unwrap_or_default();
+    let kept = unfinished.map(|folder| journal::kept(folder, run, conditions)).unwrap_or_default();
     let open: Vec<RunBudget> = budgets.iter().filter(|budget| !kept.contains_key(&budget.bytes)).cloned().collect();
     let mut rows = execute_all(run, &open, conditions, unfinished, interrupted).into_iter();
-    let row = |budget: &RunBudget| match kept.remove(&budget.bytes) {
-        Some(kept) => Some(taken_up(run, budget, conditions, kept)),
+    let row = |budget: &RunBudget| match kept.get(&budget.bytes) {
+        Some(kept) => Some(taken_up(run, budget, conditions, kept.clone())),
         None => rows.next(),
     };
     budgets.iter().filter_map(row).collect()
@@ -185,7 +185,7 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
     // Of a program, what follows a line that is no message is not believed.
     let whole = if foreign { outcome.heard.whole() } else { usize::MAX };
     let mut last = None;
-    let Heard { messages, mut traces, mut incumbents, .. } = outcome.heard;
+    let Heard { messages, mut traces, mut incumbents, begun, answered: there, .. } = outcome.heard;
     for message in messages.into_iter().take(whole) {
         match message {
             Message::Answer(answer) if answer.index >= budgets.len() => {
@@ -212,15 +212,23 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
     let (ending, words) =
         otherwise.unwrap_or((Ending::Ran(Termination::Error), format!("{} gave no answer", run.who())));
     let attempt = |(index, budget): (usize, &RunBudget)| {
-        let answer = answers.remove(&index);
-        let trace = traces.remove(&index).unwrap_or_default();
+        let mut answer = answers.remove(&index);
+        let mut trace = traces.remove(&index).unwrap_or_default();
         let refused = answer.as_ref().and_then(program::refused);
         let refused = refused.or_else(|| program::impossible(answer.as_ref(), &trace, outcome.wall_seconds));
         if let Some(note) = refused.filter(|_| foreign) {
             let answer = AnswerDocument { note, ..cut_short(index, Termination::Error, None, &[]) };
             return Attempt::Done(answered(run, budget, answer, template(budget)));
         }
-        let trace = since_begun(trace, &given);
+        if foreign {
+            let begun = begun.get(&index).copied().unwrap_or_default();
+            for point in &mut trace {
+                point.seconds = (point.seconds - begun).max(0.0);
+            }
+            answer = answer.map(|answer| timed(answer, there[&index] - begun));
+        } else {
+            trace = since_begun(trace, &given);
+        }
         if let Some(answer) = answer {
             let mut row = Row { trace, ..answered(run, budget, answer, template(budget)) };
             if broken == Some(index) && !row.record.is_error() {
@@ -240,9 +248,19 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
     budgets.iter().enumerate().map(attempt).collect()
 }
 
+/// An answer of a program that took so many seconds, where it does not say for what.
+fn timed(answer: AnswerDocument, seconds: f64) -> AnswerDocument {
+    let rest = (seconds - answer.build_seconds.unwrap_or_default()).max(0.0);
+    AnswerDocument {
+        build_seconds: answer.build_seconds.or(Some(0.0)),
+        solve_seconds: answer.solve_seconds.or(Some(rest)),
+        ..answer
+    }
+}
+
 /// A trace that counts from when the method turned to its budget: after the last answer to another one that was
 /// there before anything was known of this one.
-fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
+pub fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
     let first = trace.first().map_or(0.0, |point| point.seconds);
     let begun = given.iter().copied().filter(|&seconds| seconds <= first).fold(0.0, f64::max);
     for point in &mut trace {

@@ -2,7 +2,8 @@
 //! only for what is not answered: rows are written when the process that answers has ended, for only then is its usage
 //! known, and a process may answer many budgets over hours.
 //!
-//! A file per run: a line that says of what, then the messages of its worker, without the schedules of progress.
+//! A file per run: a line that says of what, then the messages of each of its workers behind an empty line, without the
+//! schedules of progress.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::execute::Conditions;
+use super::execute::{Conditions, since_begun};
 use super::job::{AnswerDocument, Message, Point, ProgressDocument};
 use super::logs;
 use super::plan::{Run, RunBudget};
@@ -20,11 +21,11 @@ use super::plan::{Run, RunBudget};
 pub const FOLDER: &str = "unfinished";
 
 /// What was answered before for a budget.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Kept {
     /// The answer.
     pub answer: AnswerDocument,
-    /// What was known when.
+    /// What the process that answered knew when.
     pub trace: Vec<Point>,
 }
 
@@ -47,10 +48,10 @@ impl Journal {
         let path = path(folder, run);
         std::fs::create_dir_all(path.parent()?).ok()?;
         // What another question left is of no use.
-        let fresh = lines(&path, run, conditions).is_none();
+        let fresh = answers(&path, run, conditions).is_none();
         let mut file = OpenOptions::new().create(true).append(!fresh).write(true).truncate(fresh).open(&path).ok()?;
-        // Behind a line that a kill has torn.
-        let head = if fresh { head(run, conditions) } else { String::new() };
+        // Two ends of lines, as a kill may have torn the last one.
+        let head = if fresh { head(run, conditions) } else { "\n".into() };
         writeln!(file, "{head}").ok()?;
         Some(Self { file, budgets: budgets.iter().map(|budget| budget.bytes).collect() })
     }
@@ -75,18 +76,27 @@ impl Journal {
 
 /// What is known of the budgets of a run from a process that was killed together with the harness.
 pub fn kept(folder: &Path, run: &Run, conditions: &Conditions) -> BTreeMap<Option<u64>, Kept> {
-    let (mut traces, mut kept) = (BTreeMap::<_, Vec<Point>>::new(), BTreeMap::new());
-    for Line { budget, message } in lines(&path(folder, run), run, conditions).unwrap_or_default() {
+    let text = answers(&path(folder, run), run, conditions).unwrap_or_default();
+    text.split("\n\n").flat_map(of_process).collect()
+}
+
+/// What one process answered.
+fn of_process(text: &str) -> Vec<(Option<u64>, Kept)> {
+    let (mut traces, mut answers) = (BTreeMap::<_, Vec<Point>>::new(), BTreeMap::new());
+    // The last line may be torn.
+    for Line { budget, message } in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match message {
-            Message::Progress(progress) => traces.entry(budget).or_default().push(progress.point),
-            Message::Answer(answer) => {
-                let trace = traces.get(&budget).cloned().unwrap_or_default();
-                kept.insert(budget, Kept { answer: *answer, trace });
-            }
+            Message::Progress(progress) => traces.entry(progress.index).or_default().push(progress.point),
+            Message::Answer(answer) => drop(answers.insert(answer.index, (budget, *answer))),
             _ => {}
         }
     }
-    kept
+    let given: Vec<f64> = answers.values().filter_map(|(_, answer)| answer.given_after).collect();
+    let kept = answers.into_iter().map(|(index, (budget, answer))| {
+        let trace = since_begun(traces.remove(&index).unwrap_or_default(), &given);
+        (budget, Kept { answer, trace })
+    });
+    kept.collect()
 }
 
 /// Forgets a run whose rows are written.
@@ -108,9 +118,9 @@ fn head(run: &Run, conditions: &Conditions) -> String {
     conditions.key(run, &any).replace('\n', " ")
 }
 
-/// The lines about this very run; none where there are none. The last may be torn.
-fn lines(path: &Path, run: &Run, conditions: &Conditions) -> Option<Vec<Line>> {
+/// The messages about this very run; none where there are none.
+fn answers(path: &Path, run: &Run, conditions: &Conditions) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let (first, rest) = text.split_once('\n')?;
-    (first == head(run, conditions)).then(|| rest.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    (first == head(run, conditions)).then(|| rest.to_owned())
 }

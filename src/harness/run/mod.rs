@@ -18,7 +18,7 @@ pub use plan::Run;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::ground::failure::Failure;
+use crate::ground::failure::{Failure, INTERRUPTED};
 
 /// A flag that an interrupt or a request to end sets.
 ///
@@ -31,4 +31,17 @@ pub fn interrupts() -> Result<Arc<AtomicBool>, Failure> {
             .map_err(|error| Failure::failed(format!("cannot catch interrupts: {error}")))?;
     }
     Ok(stop)
+}
+
+/// Lets an interrupt or a request to end do so at once, where nobody looks at the flag any more.
+///
+/// # Errors
+/// The signals cannot be caught.
+pub fn end_at_once() -> Result<(), Failure> {
+    let now = Arc::new(AtomicBool::new(true));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, INTERRUPTED.into(), now.clone())
+            .map_err(|error| Failure::failed(format!("cannot catch interrupts: {error}")))?;
+    }
+    Ok(())
 }

@@ -102,10 +102,10 @@ fn stored(question: &Question<'_>) -> Result<File, String> {
 
 /// What a program says that it cannot know.
 pub fn refused(answer: &AnswerDocument) -> Option<String> {
-    use Termination::{BoundOnly, GapReached, Infeasible, Optimal};
-    let proof = matches!(answer.termination, Optimal | GapReached | Infeasible | BoundOnly);
+    use Termination::{BoundOnly, GapReached, Infeasible, Interrupted, Optimal};
+    let unknown = matches!(answer.termination, Optimal | GapReached | Infeasible | BoundOnly | Interrupted);
     let word = serde_json::to_value(answer.termination).ok()?;
-    (proof || answer.claim.is_some() || answer.lower_bound.is_some()).then(|| {
+    (unknown || answer.claim.is_some() || answer.lower_bound.is_some()).then(|| {
         format!(
             "a program of one's own proves nothing: expected the termination \"feasible\", \"not_found\" or that of a \
              limit, without claim and lower_bound, found {word}"
