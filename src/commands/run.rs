@@ -86,7 +86,7 @@ pub struct Arguments {
     /// Continue: keep the rows that are there, run what is missing
     #[arg(long, conflicts_with = "force")]
     resume: bool,
-    /// Start afresh: drop the rows that are there
+    /// Start afresh: drop the rows that are there, and the files about them: all of schedules/, traces/, logs/, plans/, replays/ and plots/
     #[arg(long)]
     force: bool,
     /// With --resume: run again what ended in an error
