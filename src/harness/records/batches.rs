@@ -23,7 +23,7 @@ pub struct BatchRow {
     /// Name of the first of the network's instances.
     #[serde(with = "text::csv")]
     pub network: String,
-    /// The instances that show it at different batches, separated by spaces.
+    /// The instances that show it at different batches, as [`joined`] writes them.
     #[serde(with = "text::csv")]
     pub instances: String,
     /// Hash of the network at the largest batch.
@@ -81,11 +81,23 @@ impl BatchRow {
         self.note.starts_with(FAILED)
     }
 
+    /// The instances that show the network.
+    pub fn names(&self) -> Vec<String> {
+        let apart = || self.instances.split_whitespace().map(str::to_owned).collect();
+        serde_json::from_str(&self.instances).unwrap_or_else(|_| apart())
+    }
+
     /// What the search was asked; two rows that were asked the same are one.
     pub fn question(&self) -> (&str, &str, u64, u64, u64, &str) {
         let Self { network, label, memory, extra_forwards, seed, version, .. } = self;
         (network, label, *memory, extra_forwards.to_bits(), *seed, version)
     }
+}
+
+/// Names of instances as a row has them: separated by spaces, or as a list of JSON where a name has one.
+pub fn joined(names: &[String]) -> String {
+    let spaced = names.iter().any(|name| name.contains(char::is_whitespace));
+    if spaced { serde_json::json!(names).to_string() } else { names.join(" ") }
 }
 
 /// The file in a folder of results.
