@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use remat_core::io::read_text;
 use remat_formulations::{Spec, find as find_method};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ground::duration::limit;
 use crate::ground::failure::Failure;
@@ -162,7 +162,7 @@ pub struct SuiteDevice {
 }
 
 /// A method, with every combination of the listed values of its parameters.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteMethod {
     /// Id of the method.
@@ -182,7 +182,7 @@ pub struct SuiteMethod {
 }
 
 /// One value or several.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Values {
     /// One.
@@ -192,7 +192,7 @@ pub enum Values {
 }
 
 /// A value of a parameter.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A whole number.

@@ -101,7 +101,7 @@ impl Task<'_> {
     fn search(&self, search: &Search) -> Result<(), Failure> {
         let suite = suite::kept_in(&self.results)
             .ok_or_else(|| Failure::input(format!("{}: suite.toml is gone or illegible", self.results.display())))?;
-        let Some(campaign) = Campaign::only(&suite, search.network, &search.methods) else {
+        let Some(campaign) = Campaign::only(&suite, search.network, &search.chosen) else {
             return Err(Failure::input(format!("{}: suite.toml has changed; use --resume", self.results.display())));
         };
         std::fs::create_dir_all(&self.part)

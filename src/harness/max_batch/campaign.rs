@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use remat_formulations::Spec;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
@@ -24,8 +25,9 @@ pub struct Search {
     pub name: String,
     /// Its position among the suite's.
     pub network: usize,
-    /// Positions of the methods among those of the suite's searches.
-    pub methods: Vec<usize>,
+    /// The methods.
+    #[serde(default)]
+    pub chosen: Vec<SuiteMethod>,
     /// The methods as their rows call them.
     pub labels: Vec<String>,
 }
@@ -35,31 +37,37 @@ pub struct Campaign<'a> {
     settings: &'a SuiteMaxBatch,
     /// Instances of each network.
     networks: Vec<&'a Vec<String>>,
-    methods: Vec<&'a SuiteMethod>,
+    methods: Vec<SuiteMethod>,
 }
 
 impl<'a> Campaign<'a> {
-    /// A suite's searches, those only that some ids of methods and patterns over instances leave;
-    /// none where the suite has none.
+    /// A suite's searches, those only that the methods asked for and patterns over instances leave, with the parameters
+    /// asked for instead of the suite's; none where the suite has none.
     ///
     /// # Errors
     /// A pattern is malformed.
-    pub fn of(suite: &'a Suite, ids: &[&str], patterns: &[String]) -> Result<Option<Self>, Failure> {
+    pub fn of(suite: &'a Suite, asked: &[Spec], patterns: &[String]) -> Result<Option<Self>, Failure> {
         let Some(settings) = &suite.max_batch else { return Ok(None) };
         let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
         let wanted = |name: &String| globs.is_empty() || globs.iter().any(|glob| glob.matches_name(name));
         let networks: Vec<_> = settings.networks.iter().filter(|names| names.iter().any(wanted)).collect();
-        let chosen = |method: &&SuiteMethod| ids.is_empty() || ids.contains(&method.id.as_str());
-        let methods: Vec<_> = settings.methods.iter().filter(chosen).collect();
+        let mut methods = if asked.is_empty() { settings.methods.clone() } else { Vec::new() };
+        for spec in asked {
+            let of_suite: Vec<_> = settings.methods.iter().filter(|method| method.id == spec.id).cloned().collect();
+            if spec.parameters.is_empty() || of_suite.is_empty() {
+                methods.extend(of_suite);
+            } else {
+                methods.push(SuiteMethod::of(spec));
+            }
+        }
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
-    /// Some searches of one network, by their positions in the suite; none where there are no such.
-    pub fn only(suite: &'a Suite, network: usize, methods: &[usize]) -> Option<Self> {
+    /// Some searches of a suite's network, by its position; none where there are no such.
+    pub fn only(suite: &'a Suite, network: usize, methods: &[SuiteMethod]) -> Option<Self> {
         let settings = suite.max_batch.as_ref()?;
         let networks = vec![settings.networks.get(network)?];
-        let methods = methods.iter().map(|&at| settings.methods.get(at)).collect::<Option<Vec<_>>>()?;
-        Some(Self { settings, networks, methods })
+        Some(Self { settings, networks, methods: methods.to_vec() }).filter(|campaign| campaign.len() > 0)
     }
 
     /// The searches that have no row yet, by network.
@@ -73,12 +81,11 @@ impl<'a> Campaign<'a> {
         let mut missing = Vec::new();
         for names in &self.networks {
             let name = Network::read(&library, names, &results.join("max-batch"))?.name.clone();
-            let open = |method: &&&SuiteMethod| !there(&rows, &name, method, &question, conditions.limits.seed);
-            let methods: Vec<_> = self.methods.iter().filter(open).copied().collect();
+            let open = |method: &&SuiteMethod| !there(&rows, &name, method, &question, conditions.limits.seed);
+            let methods: Vec<_> = self.methods.iter().filter(open).cloned().collect();
             if methods.is_empty() {
                 continue;
             }
-            let at = |method: &SuiteMethod| self.settings.methods.iter().position(|other| std::ptr::eq(other, method));
             missing.push(Search {
                 network: self
                     .settings
@@ -86,8 +93,8 @@ impl<'a> Campaign<'a> {
                     .iter()
                     .position(|other| std::ptr::eq(other, *names))
                     .unwrap_or_default(),
-                methods: methods.iter().filter_map(|method| at(method)).collect(),
-                labels: methods.iter().map(|method| super::label_of(method)).collect(),
+                labels: methods.iter().map(super::label_of).collect(),
+                chosen: methods,
                 name,
             });
         }
@@ -97,8 +104,8 @@ impl<'a> Campaign<'a> {
     /// Whether a row answers one of the searches.
     pub fn has(&self, row: &BatchRow) -> bool {
         let question = self.question();
-        let asked = |names: &&Vec<String>| names.join(" ") == row.instances;
-        let of = |method: &&SuiteMethod| there(std::slice::from_ref(row), &row.network, method, &question, row.seed);
+        let asked = |names: &&Vec<String>| batches::joined(names) == row.instances;
+        let of = |method: &SuiteMethod| there(std::slice::from_ref(row), &row.network, method, &question, row.seed);
         self.networks.iter().any(asked) && self.methods.iter().any(of)
     }
 
@@ -120,8 +127,9 @@ impl<'a> Campaign<'a> {
     /// A line for each search.
     pub fn listing(&self) -> String {
         let pairs = self.networks.iter().flat_map(|names| self.methods.iter().map(move |method| (names, method)));
-        let lines: Vec<_> =
-            pairs.map(|(names, method)| format!("{}  {}  largest batch\n", names.join(" "), method.id)).collect();
+        let lines: Vec<_> = pairs
+            .map(|(names, method)| format!("{}  {}  largest batch\n", names.join(" "), super::label_of(method)))
+            .collect();
         lines.concat()
     }
 
