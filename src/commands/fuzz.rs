@@ -488,3 +488,21 @@ fn edit(document: &InstanceDocument, at: usize) -> Option<InstanceDocument> {
     edited.tensors[tensor].bytes /= 2;
     Some(edited)
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_a_file_of_the_folder_of_findings_however_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        for path in [out.join("x.min.json"), folder.path().join("x.json")] {
+            std::fs::write(path, "{}").unwrap();
+        }
+        assert!(is_in(&out.join("../out/x.min.json"), &out));
+        assert!(!is_in(&folder.path().join("x.json"), &out) && !is_in(&out.join("gone.json"), &out));
+    }
+}

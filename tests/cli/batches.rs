@@ -194,7 +194,7 @@ fn a_search_follows_the_options_and_needs_no_run_beside_it() {
         "net-b1 net-b2  fastsa[iterations=10]  largest batch\n0 runs\n"
     );
     let done = checkout.ok(&format!("{run} --seeds 7,8"));
-    assert!(done.stdout.contains("fastsa[iterations=10]"), "{}", done.stdout);
+    assert!(done.stdout.contains("[iterations=10]"), "{}", done.stdout);
     let found = rows(&checkout.path("results/both/max-batch.csv"));
     assert_eq!(found.len(), 1);
     assert_eq!((found[0]["label"].as_str(), found[0]["seed"].as_str()), ("fastsa[iterations=10]", "7"));

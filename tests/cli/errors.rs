@@ -15,8 +15,10 @@ fn every_mistake_gets_one_line_that_says_what_helps() {
     let number = crate::checkout::SUITE.replace("\"0.6x\"", "0.6");
     std::fs::write(checkout.path("bare-number.toml"), number).unwrap();
     std::fs::write(checkout.path("nothing.json"), "{}").unwrap();
-    let broken = std::fs::read_to_string(checkout.path("instances/small/counter.json")).unwrap();
-    std::fs::write(checkout.path("broken.json"), broken.replace("\"order\":", "\"order\": [], \"later\":")).unwrap();
+    let text = std::fs::read_to_string(checkout.path("instances/small/counter.json")).unwrap();
+    let mut broken: serde_json::Value = serde_json::from_str(&text).unwrap();
+    broken["order"].as_array_mut().unwrap().reverse();
+    std::fs::write(checkout.path("broken.json"), broken.to_string()).unwrap();
     std::fs::write(checkout.path("list.json"), r#"{"instances": [{"fweight": [1]}, {"chain": {}}]}"#).unwrap();
     let mistakes = [
         "run --suite minni",
