@@ -88,9 +88,10 @@ fn place(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// It cannot be made or locked.
 pub fn hold(folder: &Path) -> Result<File, Failure> {
-    let held = std::fs::create_dir_all(folder).and_then(|()| File::open(folder));
+    let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let held = std::fs::create_dir_all(place).and_then(|()| File::open(place));
     held.and_then(|held| held.lock().map(|()| held))
-        .map_err(|error| Failure::failed(format!("{}: cannot be locked: {error}", folder.display())))
+        .map_err(|error| Failure::failed(format!("{}: cannot be locked: {error}", place.display())))
 }
 
 /// Removes what writers that were killed left in a folder and below: files named `*.partial`, of at least some age
