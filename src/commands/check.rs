@@ -14,7 +14,7 @@ use crate::ground::text::count;
 use crate::harness::max_batch::{Network, time_limit};
 use crate::harness::recorded::Instances;
 use crate::harness::records::batches::{self, BatchRow};
-use crate::harness::records::paths::schedule_path;
+use crate::harness::records::paths::{RESTORE, schedule_path};
 use crate::harness::records::select::{label, latest};
 use crate::harness::records::{self, COLUMNS, Record, folder_of};
 use crate::harness::run::execute::judged;
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(first) = missing.first() {
         let (number, first) = (missing.len(), first.display());
         words.push(format!(
-            "{number} of {checked} not checked: the schedule file is missing, the first is {first}; run the suite again"
+            "{number} of {checked} not checked: the schedule file is missing, the first is {first}; {RESTORE}"
         ));
     }
     Err(Failure::failed(words.join("; ")))
@@ -106,7 +106,7 @@ fn check(row: &Record, folder: &Path, instances: &mut Instances) -> Result<(), S
 /// What differs between a search's row and the schedule of its largest batch, if anything: the network is
 /// made anew at that batch.
 fn check_search(row: &BatchRow, folder: &Path) -> Result<(), String> {
-    let names: Vec<_> = row.instances.split_whitespace().map(str::to_owned).collect();
+    let names = row.names();
     let temporary = std::env::temp_dir().join(format!("bench-check-{}", std::process::id()));
     let words = |failure: Failure| failure.to_string();
     let mut network = Network::read(&Library::locate(), &names, &temporary).map_err(words)?;

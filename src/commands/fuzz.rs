@@ -28,7 +28,8 @@ use crate::ground::text::count;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Instance k of a run has the seed S + k. What contradicts is written to the folder: the instance, one as small as it \
-                  gets that still does, and what was found with the command that repeats it. The exit code is then 1.\n\n\
+                  gets that still does, and what was found with the command that repeats it. Files of that folder that are tried again \
+                  stay as they are. The exit code is then 1.\n\n\
                   Examples:\n  bench fuzz --seconds 3600 --seed 7\n  bench fuzz --seed 1234 --instances 1\n  bench fuzz fuzz-findings/random-1234.min.json"
 )]
 pub struct Arguments {
@@ -47,10 +48,12 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "files", value_parser = clap::value_parser!(u32).range(1..=12))]
     layers: u32,
     /// Where to write what contradicts
-    #[arg(long, value_name = "DIR", default_value = "fuzz-findings")]
+    #[arg(long, value_name = "DIR", default_value = FINDINGS)]
     out: PathBuf,
 }
 
+/// Where findings go unless somebody says otherwise.
+const FINDINGS: &str = "fuzz-findings";
 /// Wall time of one method for one budget.
 const LIMIT: Duration = Duration::from_secs(10);
 /// Wall time of making a finding smaller.
@@ -107,13 +110,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(), Failure> {
+    let out = arguments.out.as_path();
     for path in &arguments.files {
         if began.elapsed() >= arguments.seconds {
             break;
         }
-        let document = read_json(path)?;
+        let document: InstanceDocument = read_json(path)?;
+        // A panic is a finding.
+        if let Ok(Err(error)) = catch_unwind(|| Instance::new(&document)) {
+            return Err(Failure::input(format!("{}: {error}", path.display())));
+        }
         let again = format!("--seed {} {}", arguments.seed, path.display());
-        examine(&document, arguments.seed, &again, &arguments.out, tally)?;
+        examine(&document, arguments.seed, &again, Some(out).filter(|out| !is_in(path, out)), tally)?;
     }
     let random_ones = if arguments.files.is_empty() { arguments.instances.unwrap_or(u64::MAX) } else { 0 };
     for at in 0..random_ones {
@@ -125,7 +133,7 @@ fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(
         let mut document = random(&format!("random-{seed}"), layers, seed);
         stress(&mut document, seed);
         let again = format!("--seed {seed} --instances 1 --layers {}", arguments.layers);
-        examine(&document, seed, &again, &arguments.out, tally)?;
+        examine(&document, seed, &again, Some(out), tally)?;
     }
     Ok(())
 }
@@ -157,14 +165,28 @@ fn stress(document: &mut InstanceDocument, seed: u64) {
     }
 }
 
-/// Tries an instance; writes what contradicts.
-fn examine(document: &InstanceDocument, seed: u64, again: &str, out: &Path, tally: &mut Tally) -> Result<(), Failure> {
+/// Whether a file lies in a folder.
+fn is_in(path: &Path, folder: &Path) -> bool {
+    let place = |path: &Path| std::fs::canonicalize(path).ok();
+    place(path).zip(place(folder)).is_some_and(|(path, folder)| path.parent() == Some(&folder))
+}
+
+/// Tries an instance; writes what contradicts to a folder, if there is one.
+fn examine(
+    document: &InstanceDocument,
+    seed: u64,
+    again: &str,
+    out: Option<&Path>,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
     tally.instances += 1;
     let wrong = contradicting(document, seed, &|_| true, tally);
     if wrong.is_empty() {
         return Ok(());
     }
     tally.findings += 1;
+    output::error(&format!("{}: {}", document.name, wrong[0]));
+    let Some(out) = out else { return Ok(()) };
     std::fs::create_dir_all(out)
         .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", out.display())))?;
     let name = crate::ground::names::file_name(&document.name);
@@ -173,16 +195,14 @@ fn examine(document: &InstanceDocument, seed: u64, again: &str, out: &Path, tall
     write_json(&whole, document)?;
     write_json(&small, &shrunk)?;
     let left = contradicting(&shrunk, seed, &|_| true, &mut Tally::default());
+    let to = if out == Path::new(FINDINGS) { String::new() } else { format!(" --out {}", out.display()) };
     let text = format!(
-        "bench fuzz {again}\n\n{}\n\nbench fuzz --seed {seed} {}\n\n{}\n",
+        "bench fuzz {again}{to}\n\n{}\n\nbench fuzz --seed {seed} {}{to}\n\n{}\n",
         wrong.join("\n"),
         small.display(),
         left.join("\n")
     );
-    std::fs::write(&words, text)
-        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", words.display())))?;
-    output::error(&format!("{}: {}", document.name, wrong[0]));
-    Ok(())
+    std::fs::write(&words, text).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", words.display())))
 }
 
 /// Everything that contradicts on an instance, asking the methods of which `asked` says so; a panic is a contradiction.
@@ -482,4 +502,22 @@ fn edit(document: &InstanceDocument, at: usize) -> Option<InstanceDocument> {
     let tensor = turn(document.tensors.len())?;
     edited.tensors[tensor].bytes /= 2;
     Some(edited)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_a_file_of_the_folder_of_findings_however_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        for path in [out.join("x.min.json"), folder.path().join("x.json")] {
+            std::fs::write(path, "{}").unwrap();
+        }
+        assert!(is_in(&out.join("../out/x.min.json"), &out));
+        assert!(!is_in(&folder.path().join("x.json"), &out) && !is_in(&out.join("gone.json"), &out));
+    }
 }

@@ -28,7 +28,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE.toml", conflicts_with_all = ["results", "out"])]
     figures: Option<PathBuf>,
     /// With --figures: write nothing, fail where a figure would change
-    #[arg(long, requires = "figures")]
+    #[arg(long, requires = "figures", conflicts_with_all = ["results", "out"])]
     check: bool,
 }
 

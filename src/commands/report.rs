@@ -21,6 +21,9 @@ Examples:
   bench report results/resnet
   bench report results/resnet -o resnet.html --schedule-steps 1000000";
 
+/// The files of a folder that a page is made of.
+const READ: [&str; 6] = ["records.csv", "max-batch.csv", "executed.csv", "plans.csv", "suite.toml", "manifest.jsonl"];
+
 /// Arguments of `bench report`.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -47,9 +50,12 @@ pub struct Arguments {
 /// # Errors
 /// There are no such results, or the page cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let folder = records::folder_of(&arguments.results);
+    let read = READ.map(|name| folder.join(name));
+    let inputs: Vec<_> = read.iter().chain([&arguments.results]).map(PathBuf::as_path).collect();
+    output::keep_apart(&inputs, &[arguments.output.as_ref()])?;
     let rows = records::read(&arguments.results)?;
     let suite = suite::kept_in(&arguments.results);
-    let folder = records::folder_of(&arguments.results);
     let embedding = Embedding {
         schedule_steps: arguments.schedule_steps,
         rows: arguments.rows,

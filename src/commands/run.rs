@@ -77,7 +77,8 @@ pub struct Arguments {
     /// Threads that each method may use [default: the suite's, or the cores divided by the jobs]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
-    /// Seeds: methods with random choices run once for each, and tables show their median [default: the suite's, or 0]
+    /// Seeds: methods with random choices run once for each, and tables show their median; searches for the largest batch
+    /// take the first [default: the suite's, or 0; of searches 0]
     #[arg(long, value_name = "N,...", num_args = 1.., value_delimiter = ',')]
     seeds: Vec<u64>,
     /// Folder for the results [default: results/NAME of the suite]
@@ -86,7 +87,7 @@ pub struct Arguments {
     /// Continue: keep the rows that are there, run what is missing
     #[arg(long, conflicts_with = "force")]
     resume: bool,
-    /// Start afresh: drop the rows that are there
+    /// Start afresh: drop the rows that are there, and the files about them: all of schedules/, traces/, logs/, plans/, replays/ and plots/
     #[arg(long)]
     force: bool,
     /// With --resume: run again what ended in an error
@@ -216,6 +217,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         folder,
     };
     let runs = sweep.runs()?;
+    if runs.is_empty() && sweep.campaign()?.is_none() {
+        return Err(Failure::input("nothing to run: what is asked for leaves no method on any instance; ask for more"));
+    }
     if arguments.list {
         let searches = sweep.campaign()?.as_ref().map_or(String::new(), Campaign::listing);
         return output::result(&format!("{searches}{}", listing(&runs)));
@@ -304,15 +308,15 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
     }
     // All rows are there: tables, plots and page can be made again.
     end_at_once()?;
-    let rows = rows_of(runs, folder)?;
+    let rows = if runs.is_empty() { Vec::new() } else { rows_of(runs, folder)? };
     let material = Material::new(library, &rows, folder, Some(suite));
-    if arguments.details || arguments.format != Format::Text {
+    if arguments.details || arguments.format != Format::Text || rows.is_empty() {
         output::result(&material.all(arguments.format)?)?;
     }
-    if arguments.format == Format::Text {
+    if arguments.format == Format::Text && !rows.is_empty() {
         output::result(&material.digest(Format::Text)?)?;
     }
-    keep(arguments, &records::read(folder)?, folder, library, suite)?;
+    keep(arguments, &records::read_any(folder)?, folder, library, suite)?;
     let searches = batches::read(folder)?;
     if let Some(search) = searches.iter().find(|search| search.is_error()) {
         let path = batches::path_in(folder);

@@ -1,5 +1,6 @@
 //! The one module that prints: results to standard output, everything else to standard error; and what writes files.
 
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,6 +81,17 @@ fn place(path: &Path) -> Option<PathBuf> {
             Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
         }
     }
+}
+
+/// Makes a folder and has it for oneself until the handle is dropped: whoever else asks waits.
+///
+/// # Errors
+/// It cannot be made or locked.
+pub fn hold(folder: &Path) -> Result<File, Failure> {
+    let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let held = std::fs::create_dir_all(place).and_then(|()| File::open(place));
+    held.and_then(|held| held.lock().map(|()| held))
+        .map_err(|error| Failure::failed(format!("{}: cannot be locked: {error}", place.display())))
 }
 
 /// Removes what writers that were killed left in a folder and below: files named `*.partial`, of at least some age

@@ -53,7 +53,10 @@ pub enum SizeError {
 
 /// A number or a text in a TOML file.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a size is a whole number of bytes or a text such as \"8GiB\", and a part of store-all's peak is a text such as \"0.5x\""
+)]
 enum Written {
     Number(u64),
     Text(String),
@@ -122,13 +125,15 @@ impl FromStr for Budget {
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let text = text.trim();
-        // Rows are told apart by the text: a percentage is kept as the fraction that it is.
-        let written = match text.strip_suffix('%') {
-            Some(number) => hundredth(number.trim_end()),
-            None => Some(text.to_owned()),
+        // Rows are told apart by the text: a percentage is kept as the fraction that it is, and a fraction in one form.
+        let written = match (text.strip_suffix('%'), text.strip_suffix(['x', 'X'])) {
+            (Some(percentage), _) => fraction(percentage.trim_end(), 2),
+            (_, Some(number)) => fraction(number, 0),
+            _ => Some(text.to_owned()),
         };
-        let amount = |written: &str| match written.strip_suffix(['x', 'X']) {
-            Some(number) => Decimal::parse(number).map(Amount::Fraction),
+        let amount = |written: &str| match written.strip_suffix('x') {
+            // A whole number of 18 digits is one without the decimal that it is written with.
+            Some(number) => Decimal::parse(number.strip_suffix(".0").unwrap_or(number)).map(Amount::Fraction),
             None => written.parse::<Size>().ok().map(|size| Amount::Bytes(size.0)),
         };
         let budget = written.and_then(|text| Some(Self { amount: amount(&text)?, text }));
@@ -136,10 +141,10 @@ impl FromStr for Budget {
     }
 }
 
-/// A percentage as a fraction with at least one decimal, as suites write it: 0.6x of 60, 1.0x of 100.
-fn hundredth(percentage: &str) -> Option<String> {
-    let Decimal { digits, places } = Decimal::parse(percentage)?;
-    let places = places as usize + 2;
+/// A number over a power of ten as a fraction with at least one decimal, as suites write it: 0.6x of 60 hundredths, 1.0x of 1.
+fn fraction(number: &str, power: usize) -> Option<String> {
+    let Decimal { digits, places } = Decimal::parse(number)?;
+    let places = places as usize + power;
     let digits = format!("{digits:0>width$}", width = places + 1);
     let (whole, decimals) = digits.split_at(digits.len() - places);
     let decimals = decimals.trim_end_matches('0');
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_is_kept_as_the_fraction_that_it_is() {
+    fn fractions_and_percentages_are_kept_in_one_form() {
         let kept = |text: &str| text.parse::<Budget>().map(|budget| budget.to_string());
         for (written, expected) in [
             ("60%", "0.6x"),
@@ -250,6 +255,9 @@ mod tests {
             ("6%", "0.06x"),
             ("150.0%", "1.5x"),
             ("0%", "0.0x"),
+            ("1x", "1.0x"),
+            ("1.00x", "1.0x"),
+            ("02.50X", "2.5x"),
         ] {
             assert_eq!(kept(written).unwrap(), expected);
             assert_eq!(written.parse::<Budget>(), expected.parse());

@@ -79,8 +79,8 @@ impl<'a> Sweep<'a> {
     /// # Errors
     /// A pattern is malformed.
     pub fn campaign(&self) -> Result<Option<Campaign<'a>>, Failure> {
-        let ids: Vec<_> = self.overrides.methods.iter().map(|spec| spec.id.as_str()).collect();
-        Ok(Campaign::of(self.suite(), &ids, &self.overrides.instances)?.filter(|_| self.batches))
+        let Overrides { methods, instances, .. } = &self.overrides;
+        Ok(Campaign::of(self.suite(), methods, instances)?.filter(|_| self.batches))
     }
 
     /// How many runs go at the same time: as many as asked for, or as the suite says and there are cores for.
@@ -94,7 +94,8 @@ impl<'a> Sweep<'a> {
         let threads = grants.threads.or(limits.threads).unwrap_or((cores() / self.jobs()).max(1));
         let time = grants.time.or(limits.time_seconds.map(Duration::from_secs_f64));
         Conditions {
-            limits: Limits { time, threads, seed: 0 },
+            // Of searches: runs have seeds of their own.
+            limits: Limits { time, threads, seed: self.overrides.seeds.first().copied().unwrap_or(0) },
             memory_limit_bytes: grants.memory.or(limits.memory).map(|size| size.0),
             cpu_limit: grants.cpu.or(limits.cpu_seconds.map(Duration::from_secs_f64)),
             logs: Some(self.folder.join("logs")),

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::ground::failure::Failure;
 use crate::ground::library::InstanceGlob;
 use crate::ground::library::glob;
+use crate::ground::size::Budget;
 
 /// A figure as a paper prints it.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,13 +56,15 @@ impl Published {
         let mut reader = csv::Reader::from_path(path).map_err(|error| failed(format!("cannot read: {error}")))?;
         let mut rows = Vec::new();
         for row in reader.deserialize() {
-            let row: Figure = row.map_err(|error| {
+            let mut row: Figure = row.map_err(|error| {
                 failed(format!(
                     "{error}; expected the columns paper, where, instance, quantity, printed, and where they are \
                      needed method, budget, unit, remark"
                 ))
             })?;
             let glob = glob(&row.instance).map_err(|error| failed(error.to_string()))?;
+            // In the form that rows have.
+            row.budget = row.budget.parse::<Budget>().map_or(row.budget, |budget| budget.to_string());
             rows.push((row, glob));
         }
         Ok(Self { rows })

@@ -234,3 +234,46 @@ fn the_schedule_of_a_largest_batch_is_kept_and_checked() {
     std::fs::remove_dir_all(checkout.path("results/both/schedules/max-batch")).unwrap();
     assert!(checkout.bench("check results/both").last_error().contains("store-all@"));
 }
+
+#[test]
+fn a_search_follows_the_options_and_needs_no_run_beside_it() {
+    let checkout = with_suite("");
+    let suite = std::fs::read_to_string(checkout.path("instances/suites/both.toml")).unwrap();
+    let suite = suite + "[[max_batch.methods]]\nid = \"fastsa\"\nparameters = { iterations = 1000 }\n";
+    std::fs::write(checkout.path("instances/suites/both.toml"), suite).unwrap();
+    let run = "run --suite both --instances net-b1 --methods fastsa[iterations=10]";
+    assert_eq!(
+        checkout.ok(&format!("{run} --list")).stdout,
+        "net-b1 net-b2  fastsa[iterations=10]  largest batch\n0 runs\n"
+    );
+    let done = checkout.ok(&format!("{run} --seeds 7,8"));
+    assert!(done.stdout.contains("[iterations=10]"), "{}", done.stdout);
+    let found = rows(&checkout.path("results/both/max-batch.csv"));
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0]["label"].as_str(), found[0]["seed"].as_str()), ("fastsa[iterations=10]", "7"));
+    for command in ["check", "table", "report", "status"] {
+        checkout.ok(&format!("{command} results/both"));
+    }
+    assert_eq!(checkout.bench(&format!("{run} --no-batches --resume")).code, Some(2));
+}
+
+#[test]
+fn a_search_of_instances_with_spaces_in_their_names_is_checked() {
+    let checkout = with_suite("");
+    std::fs::create_dir(checkout.path("instances/my nets")).unwrap();
+    for name in ["net-b1", "net-b2"] {
+        let [from, to] =
+            ["instances", "instances/my nets"].map(|folder| checkout.path(&format!("{folder}/{name}.json")));
+        std::fs::rename(from, to).unwrap();
+    }
+    let path = checkout.path("instances/suites/both.toml");
+    let suite = std::fs::read_to_string(&path)
+        .unwrap()
+        .replace("[\"net-b1\", \"net-b2\"]", "[\"my nets/net-b1\", \"my nets/net-b2\"]");
+    std::fs::write(path, suite).unwrap();
+    checkout.ok("run --suite both --methods store-all");
+    let row = &rows(&checkout.path("results/both/max-batch.csv"))[0];
+    assert_eq!(row["instances"], "[\"my nets/net-b1\",\"my nets/net-b2\"]");
+    checkout.ok("check results/both");
+    checkout.ok("run --suite both --methods store-all --resume");
+}

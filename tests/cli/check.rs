@@ -70,7 +70,8 @@ fn a_schedule_that_is_gone_is_counted_apart_and_named() {
     assert_eq!(
         done.last_error(),
         "error: 1 of 1 row not checked: the schedule file is missing, the first is \
-         results/mini/schedules/counter/store-all[implementations=fastest].json.zst; run the suite again"
+         results/mini/schedules/counter/store-all[implementations=fastest].json.zst; remove its row, and continue the run with --resume, \
+         or start it afresh with --force"
     );
 }
 

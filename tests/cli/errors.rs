@@ -12,7 +12,13 @@ fn every_mistake_gets_one_line_that_says_what_helps() {
     let list = crate::checkout::SUITE
         .replace("id = \"rotor-persistent\"", "id = \"fastsa\"\nparameters = { iterations = [] }");
     std::fs::write(checkout.path("empty-list.toml"), list).unwrap();
+    let number = crate::checkout::SUITE.replace("\"0.6x\"", "0.6");
+    std::fs::write(checkout.path("bare-number.toml"), number).unwrap();
     std::fs::write(checkout.path("nothing.json"), "{}").unwrap();
+    let text = std::fs::read_to_string(checkout.path("instances/small/counter.json")).unwrap();
+    let mut broken: serde_json::Value = serde_json::from_str(&text).unwrap();
+    broken["order"].as_array_mut().unwrap().reverse();
+    std::fs::write(checkout.path("broken.json"), broken.to_string()).unwrap();
     std::fs::write(checkout.path("list.json"), r#"{"instances": [{"fweight": [1]}, {"chain": {}}]}"#).unwrap();
     let mistakes = [
         "run --suite minni",
@@ -20,6 +26,7 @@ fn every_mistake_gets_one_line_that_says_what_helps() {
         "run --suite empty.toml",
         "run --suite typo.toml",
         "run --suite bad-size.toml",
+        "run --suite bare-number.toml",
         "run --suite empty-list.toml",
         "run --suite mini --partition long",
         "run --suite mini --methods rotor",
@@ -37,6 +44,7 @@ fn every_mistake_gets_one_line_that_says_what_helps() {
         "verify counter nothing.json",
         "table missing",
         "plot missing",
+        "fuzz broken.json",
         "instances show nothing.json",
         "instances import nothing.json -o out.json",
         "instances import instances/small/counter.json -o out.json",
@@ -69,6 +77,9 @@ fn bad_flags_and_values_are_refused_with_the_usage() {
         "run --suite mini --budgets 4PiB,0.3333333333333333333x",
         "fuzz --instances 0",
         "fuzz instances/small/counter.json --instances 3",
+        "plot results --check",
+        "allocate --results results --format json",
+        "allocate * --best-known results --format json",
         "run --suite mini --jobs 0",
         "run --suite mini --time-limit -3",
         "run --suite mini --time-limit soon",

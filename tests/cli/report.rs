@@ -41,6 +41,19 @@ fn the_page_holds_every_row_and_links_to_nothing_outside() {
 }
 
 #[test]
+fn the_page_is_not_written_over_what_it_is_made_of() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --instances counter --methods store-all --no-plots");
+    let records = std::fs::read(checkout.path("results/mini/records.csv")).unwrap();
+    for input in ["records.csv", "suite.toml"] {
+        let done = checkout.bench(&format!("report results/mini -o results/mini/{input}"));
+        assert_eq!(done.code, Some(2), "{}", done.stderr);
+        assert!(done.last_error().contains("reads or writes that file already"), "{}", done.stderr);
+    }
+    assert_eq!(std::fs::read(checkout.path("results/mini/records.csv")).unwrap(), records);
+}
+
+#[test]
 fn what_is_left_out_is_said() {
     let checkout = Checkout::new();
     report(&checkout);

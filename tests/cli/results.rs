@@ -303,8 +303,8 @@ fn every_view_of_the_tour_is_shown_or_says_what_would_bring_something() {
         assert!(done.code == Some(0) && done.stdout.lines().count() > 4, "{view}: {}", done.stderr);
     }
     let rows = show("rows").stdout;
-    assert!(rows.starts_with("instance,budget,method,ended,overhead,peak,bound,gap,first s,best s,"), "{rows}");
-    assert!(rows.contains("resnet50-224-b32,,sequential[segments=3],feasible,26.90,68.22,"), "{rows}");
+    assert!(rows.starts_with("instance,budget,method,seed,ended,overhead,peak,bound,gap,first s,best s,"), "{rows}");
+    assert!(rows.contains("resnet50-224-b32,,sequential[segments=3],0,feasible,26.90,68.22,"), "{rows}");
     for (view, remedy) in [
         ("batches", "max-batch.csv holds no row; run a suite that has [max_batch]"),
         ("replay", "nothing was executed; run bench replay"),

@@ -26,6 +26,7 @@ use crate::ground::rows;
 use crate::ground::size::Size;
 use crate::ground::text::count;
 use crate::harness::arena::{Arena, Row, Terms, of_best_known};
+use crate::harness::best;
 use crate::harness::plans;
 use crate::harness::records;
 use crate::views::plot::addresses::Colour;
@@ -86,14 +87,14 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT", requires = "plot")]
     colour: Option<Colour>,
     /// Pack every best-known schedule of this folder instead; --output is a table (.csv)
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["schedule", "export", "capacity", "plot"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["schedule", "export", "capacity", "plot", "format"])]
     best_known: Option<PathBuf>,
     /// Keep the rows that --output has, and pack only schedules that it lacks
     #[arg(long, requires_all = ["best_known", "output"])]
     only_new: bool,
     /// Pack every schedule of the results in this folder instead: plans go to DIR/plans, and `bench table --show rows` has
     /// the height of each
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["problem", "schedule", "export", "capacity", "plot", "best_known", "output"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["problem", "schedule", "export", "capacity", "plot", "best_known", "output", "format"])]
     results: Option<PathBuf>,
     /// Format of the report
     #[arg(long, value_enum, default_value_t)]
@@ -190,7 +191,9 @@ fn prepare(arguments: &Arguments) -> Result<(), Failure> {
     let outputs = [arguments.output.as_ref(), arguments.export.as_ref(), arguments.plot.as_ref()];
     let named = |name: &String| if is_list(name) { Some(name.into()) } else { Library::locate().find(name).ok() };
     let problem: Option<PathBuf> = arguments.problem.as_ref().and_then(named);
-    let inputs: Vec<&Path> = problem.as_deref().into_iter().chain(arguments.schedule.as_deref()).collect();
+    let library = arguments.best_known.as_deref().map(best::path_in);
+    let inputs = [problem.as_deref(), arguments.schedule.as_deref(), library.as_deref()];
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().collect();
     output::keep_apart(&inputs, &outputs)?;
     arguments.export.as_deref().map(form).transpose()?;
     if let Some(path) = arguments.output.as_ref().filter(|path| !is_csv(path)) {
@@ -311,12 +314,11 @@ fn finish(
         export(path, problem, answer)?;
     }
     if let Some(capacity) = report.capacity.filter(|&capacity| report.memory > capacity) {
-        let why = match report.fits {
-            Some(_) => "proved: no addresses fit",
-            None => "no such addresses found; more --time-limit may find some",
+        let words = match report.fits {
+            Some(_) => format!("no addresses need less than {}, proved", report.bound),
+            None => format!("the addresses found need {}; more --time-limit may find better ones", report.memory),
         };
-        let needs = report.memory;
-        return Err(Failure::failed(format!("does not fit: {needs} is needed, the capacity is {capacity} ({why})")));
+        return Err(Failure::failed(format!("does not fit the capacity of {capacity}: {words}")));
     }
     let written = match (&arguments.output, plan) {
         (Some(path), Some(plan)) if !is_csv(path) => write_json(path, &plan()).map_err(Failure::writing),

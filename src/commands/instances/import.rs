@@ -15,7 +15,7 @@ use crate::ground::output;
 /// Arguments of `bench instances import`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The arrays stand at the top of the file, under \"chain\", or in a list under \"instances\".\nWithout a scale the numbers must be whole, and the instance keeps the file's own units.\n\nExamples:\n  bench instances import chain.json -o instances/small/chain.json\n  bench instances import toy.json -o toy.json --time-scale 1000000 --memory-scale 1048576 --index 2"
+    after_help = "The arrays stand at the top of the file, under \"chain\", or in a list under \"instances\".\nWithout a scale the numbers must be whole, and the instance keeps the file's own units.\n\nExamples:\n  bench instances import chain.json -o instances/small/chain.json\n  bench instances import all.json -o toy.json --time-scale 1000000 --memory-scale 1048576 --index 2"
 )]
 pub struct Arguments {
     /// Chain file, or graph in node-link form (.json, .json.zst or .json.gz)

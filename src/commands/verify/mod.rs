@@ -45,7 +45,7 @@ pub struct Arguments {
     /// Fail if the peak exceeds this: a size (8GiB) or a fraction of store-all's peak (0.5x, 50%)
     #[arg(long, short, value_name = "SIZE", allow_hyphen_values = true)]
     budget: Option<Budget>,
-    /// Write the memory during each step to this CSV file: columns step, action, element and bytes
+    /// Write the memory during each step to this CSV file: columns step, action, element and memory_bytes
     #[arg(long, value_name = "FILE.csv", requires = "schedule")]
     timeline: Option<PathBuf>,
     /// Format of the report

@@ -1,7 +1,6 @@
 //! Rows of a run become entries, where they are better than what is known.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use remat_core::io::{read_json, read_schedule, write_json};
@@ -65,10 +64,7 @@ struct Offer {
 /// Files are none of ours, or the folder cannot be written.
 pub fn update(folder: &Path, results: &Path) -> Result<Changes, Failure> {
     let rows = records::read(results)?;
-    let cannot = |error| Failure::failed(format!("{}: cannot be locked: {error}", folder.display()));
-    // Held to the end: another update waits.
-    let lock = std::fs::create_dir_all(folder).and_then(|()| File::open(folder)).map_err(cannot)?;
-    lock.lock().map_err(cannot)?;
+    let _held = output::hold(folder)?;
     // An update that was killed leaves half a file.
     output::sweep(&folder.join("best-known"), None);
     let source = folder_of(results);

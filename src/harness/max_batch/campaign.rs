@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use remat_formulations::Spec;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
@@ -44,29 +45,36 @@ pub struct Campaign<'a> {
     settings: &'a SuiteMaxBatch,
     /// Instances of each network.
     networks: Vec<&'a Vec<String>>,
-    methods: Vec<&'a SuiteMethod>,
+    methods: Vec<SuiteMethod>,
 }
 
 impl<'a> Campaign<'a> {
-    /// A suite's searches, those only that some ids of methods and patterns over instances leave;
-    /// none where the suite has none.
+    /// A suite's searches, those only that the methods asked for and patterns over instances leave, with the parameters
+    /// asked for instead of the suite's; none where the suite has none.
     ///
     /// # Errors
     /// A pattern is malformed.
-    pub fn of(suite: &'a Suite, ids: &[&str], patterns: &[String]) -> Result<Option<Self>, Failure> {
+    pub fn of(suite: &'a Suite, asked: &[Spec], patterns: &[String]) -> Result<Option<Self>, Failure> {
         let Some(settings) = &suite.max_batch else { return Ok(None) };
         let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
         let wanted = |name: &String| globs.is_empty() || globs.iter().any(|glob| glob.matches_name(name));
         let networks: Vec<_> = settings.networks.iter().filter(|names| names.iter().any(wanted)).collect();
-        let chosen = |method: &&SuiteMethod| ids.is_empty() || ids.contains(&method.id.as_str());
-        let methods: Vec<_> = settings.methods.iter().filter(chosen).collect();
+        let mut methods = if asked.is_empty() { settings.methods.clone() } else { Vec::new() };
+        for spec in asked {
+            let of_suite: Vec<_> = settings.methods.iter().filter(|method| method.id == spec.id).cloned().collect();
+            if spec.parameters.is_empty() || of_suite.is_empty() {
+                methods.extend(of_suite);
+            } else {
+                methods.push(SuiteMethod::of(spec));
+            }
+        }
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
     /// The searches of one network.
     pub fn only(search: &'a Search) -> Self {
         let settings = &search.searches;
-        Self { settings, networks: settings.networks.iter().collect(), methods: settings.methods.iter().collect() }
+        Self { settings, networks: settings.networks.iter().collect(), methods: settings.methods.clone() }
     }
 
     /// The searches that have no row yet that counts, by network.
@@ -85,8 +93,8 @@ impl<'a> Campaign<'a> {
         let mut missing = Vec::new();
         for names in &self.networks {
             let network = Network::read(&library, names, &results.join("max-batch"))?;
-            let open = |method: &&&SuiteMethod| self.is_open(&rows, &network, method, existing, conditions.limits.seed);
-            let methods: Vec<_> = self.methods.iter().filter(open).copied().cloned().collect();
+            let open = |method: &&SuiteMethod| self.is_open(&rows, &network, method, existing, conditions.limits.seed);
+            let methods: Vec<_> = self.methods.iter().filter(open).cloned().collect();
             if !methods.is_empty() {
                 let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
                 missing.push(Search { name: network.name.clone(), searches });
@@ -97,8 +105,8 @@ impl<'a> Campaign<'a> {
 
     /// Whether a row answers one of the searches.
     pub fn has(&self, row: &BatchRow) -> bool {
-        let asked = |names: &&Vec<String>| names.join(" ") == row.instances;
-        let of = |method: &&SuiteMethod| self.asks(row, (&row.network, &row.instance_hashes), method, row.seed);
+        let asked = |names: &&Vec<String>| batches::joined(names) == row.instances;
+        let of = |method: &SuiteMethod| self.asks(row, (&row.network, &row.instance_hashes), method, row.seed);
         self.networks.iter().any(asked) && self.methods.iter().any(of)
     }
 
@@ -141,8 +149,9 @@ impl<'a> Campaign<'a> {
     /// A line for each search.
     pub fn listing(&self) -> String {
         let pairs = self.networks.iter().flat_map(|names| self.methods.iter().map(move |method| (names, method)));
-        let lines: Vec<_> =
-            pairs.map(|(names, method)| format!("{}  {}  largest batch\n", names.join(" "), method.id)).collect();
+        let lines: Vec<_> = pairs
+            .map(|(names, method)| format!("{}  {}  largest batch\n", names.join(" "), super::label_of(method)))
+            .collect();
         lines.concat()
     }
 

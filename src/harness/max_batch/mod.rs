@@ -25,7 +25,7 @@ use crate::ground::host::timestamp;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
 use crate::ground::size::{Budget, Size};
-use crate::harness::records::batches::{BatchRow, FAILED};
+use crate::harness::records::batches::{BatchRow, FAILED, joined};
 use crate::harness::records::select::label;
 use crate::harness::records::{Ending, Record, Skipped};
 use crate::harness::run::plan::{Subject, expand_method, method};
@@ -248,7 +248,7 @@ impl Search<'_> {
         let note = record.as_ref().map(|record| record.note.clone()).filter(|note| !note.is_empty());
         let row = BatchRow {
             network: self.network.name.clone(),
-            instances: self.network.instances.join(" "),
+            instances: joined(&self.network.instances),
             instance_hashes: self.network.hashes.clone(),
             instance_hash: record.as_ref().map(|record| record.instance_hash.clone()).unwrap_or_default(),
             method: self.chosen.id.clone(),

@@ -23,7 +23,7 @@ pub struct BatchRow {
     /// Name of the first of the network's instances.
     #[serde(with = "text::csv")]
     pub network: String,
-    /// The instances that show it at different batches, separated by spaces.
+    /// The instances that show it at different batches, as [`joined`] writes them.
     #[serde(with = "text::csv")]
     pub instances: String,
     /// Their hashes, separated by spaces; empty in files of before there was this column.
@@ -90,6 +90,12 @@ impl BatchRow {
         self.note.starts_with(FAILED)
     }
 
+    /// The instances that show the network.
+    pub fn names(&self) -> Vec<String> {
+        let apart = || self.instances.split_whitespace().map(str::to_owned).collect();
+        serde_json::from_str(&self.instances).unwrap_or_else(|_| apart())
+    }
+
     /// Whether the largest batch is the largest that was to be tried.
     pub fn stopped_at_most(&self) -> bool {
         self.largest == Some(self.most)
@@ -110,6 +116,11 @@ impl BatchRow {
 
 /// Network, label, memory, bits of the forward passes, seed and version.
 pub type About<'a> = (&'a str, &'a str, u64, u64, u64, &'a str);
+/// Names of instances as a row has them: separated by spaces, or as a list of JSON where a name has one.
+pub fn joined(names: &[String]) -> String {
+    let spaced = names.iter().any(|name| name.contains(char::is_whitespace));
+    if spaced { serde_json::json!(names).to_string() } else { names.join(" ") }
+}
 
 /// The file in a folder of results.
 pub fn path_in(folder: &Path) -> PathBuf {

@@ -344,10 +344,10 @@ pub fn folder_of(argument: &Path) -> PathBuf {
 
 /// The rows of a `records.csv`, or of a folder with those that workers put into its parts; a torn last
 /// line is left out, and of rows with the same identity the last counts. Rows of an instance that has changed since are
-/// left out, which is said.
+/// left out, which is said. There may be none beside searches for batch sizes.
 ///
 /// # Errors
-/// The file cannot be read, or is none of ours.
+/// The file cannot be read, is none of ours, or holds no row.
 pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
     let parted = argument.is_dir() && !parts::folders(argument).is_empty();
@@ -355,7 +355,7 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let sessions = manifest::read(&folder_of(argument));
     let instances: Vec<_> = sessions.into_iter().flat_map(|session| session.instances).collect();
     let (all, records) = (records.len(), current(records, &instances));
-    if records.is_empty() {
+    if records.is_empty() && !batches::path_in(&folder_of(argument)).is_file() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
             path.display()

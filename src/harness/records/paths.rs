@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use super::Record;
 use crate::ground::names::file_name;
 
+/// What brings the schedule back of a row that is there.
+pub const RESTORE: &str = "remove its row, and continue the run with --resume, or start it afresh with --force";
+
 /// `schedules/<instance>/<method>[<parameters>]@<budget>+seed<seed>.json.zst` (no seed 0), in characters safe for file names.
 pub fn schedule_path(folder: &Path, record: &Record) -> PathBuf {
     named_path(folder, record, "json.zst")

@@ -3,16 +3,18 @@
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{COLUMNS, Kept, Key, Record, parse, parts};
+use super::{COLUMNS, Kept, Key, Record, manifest, parse, parts};
 use crate::ground::failure::Failure;
 use crate::ground::output;
 
 const LOCK_ATTEMPTS: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(30);
+/// How the rows of every version begin.
+const HEAD: &[u8; 15] = b"schema_version,";
 
 /// What to do about rows that are there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,31 +36,78 @@ impl Existing {
     }
 }
 
-/// What a run writes is not for version control, unless somebody says what of it is: a file that is there stays.
+/// What a run writes is not for version control, unless somebody says what of it is.
 fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
     let path = folder.join(".gitignore");
-    if path.exists() {
-        return Ok(());
-    }
     let text = "# Written by bench run; change it to keep some of these results under version control.\n*\n";
     std::fs::write(&path, text).map_err(|error| cannot(&path, "write", &error))
 }
 
-/// What belongs to rows that were dropped; schedules, traces or plots of theirs would pass for those of the new rows. Parts go
-/// first, then what tells of files, then these, so that whatever a kill leaves is about no row or whole.
+/// What belongs to the rows of a folder, in the order in which it is dropped: parts go first, then what tells of files, then
+/// these, so that whatever a kill leaves is about no row or whole.
 /// The manifest and the plans of a cluster's batches tell what happened here, and stay.
+const OF_ROWS: [&str; 14] = [
+    "parts",
+    "max-batch.csv",
+    "executed.csv",
+    "plans.csv",
+    "tables.md",
+    "report.html",
+    "schedules",
+    "traces",
+    "logs",
+    "unfinished",
+    "replays",
+    "plans",
+    "plots",
+    "max-batch",
+];
+
+/// Drops what belongs to rows that were dropped; schedules, traces or plots of theirs would pass for those of the new rows.
 fn drop_all(folder: &Path) -> Result<(), Failure> {
-    let remove = |name: &str| {
+    OF_ROWS.iter().try_for_each(|name| {
         let path = folder.join(name);
         let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot(&path, "remove", &error)),
             _ => Ok(()),
         }
-    };
-    let tables = ["parts", "max-batch.csv", "executed.csv", "plans.csv", "tables.md", "report.html"];
-    let files = ["schedules", "traces", "logs", "unfinished", "replays", "plans", "plots"];
-    tables.into_iter().chain(files).try_for_each(remove)
+    })
+}
+
+/// Whether nothing is in a folder, or only the plans of a cluster's batches, which come before its first row.
+fn is_new(folder: &Path) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.all(|entry| entry.file_name() == "slurm")
+}
+
+/// Whether a run wrote to a folder: a manifest or the first line of its rows says so.
+fn is_ours(folder: &Path) -> bool {
+    let table = folder.join("records.csv");
+    let mut head = [0; HEAD.len()];
+    let read = table.is_file() && File::open(table).is_ok_and(|mut table| table.read_exact(&mut head).is_ok());
+    (read && head == *HEAD) || !manifest::read(folder).is_empty()
+}
+
+/// Refuses to drop or to continue what somebody else wrote.
+fn keep_foreign(folder: &Path, existing: Existing) -> Result<(), Failure> {
+    let table = folder.join("records.csv");
+    if is_ours(folder) {
+        return Ok(());
+    }
+    if existing != Existing::Overwrite {
+        return mend(&table, existing).map(|_| ());
+    }
+    let is_filled = table.metadata().is_ok_and(|table| table.is_file() && table.len() > 0);
+    let dropped = OF_ROWS.into_iter().find(|name| folder.join(name).exists());
+    match dropped.or(is_filled.then_some("records.csv")) {
+        None => Ok(()),
+        Some(name) => Err(Failure::input(format!(
+            "{}: --force would remove {name} there, but no manifest.jsonl or records.csv says that `bench run` wrote it; \
+             choose another folder with --out",
+            folder.display()
+        ))),
+    }
 }
 
 /// The open file; one per folder at any time.
@@ -74,10 +123,13 @@ impl Writer {
     /// Makes the folder, locks it and opens `records.csv` in it, mending a torn last line.
     ///
     /// # Errors
-    /// The folder cannot be written, another run writes there, or there are rows and `existing` refuses.
+    /// The folder cannot be written or is not of `bench run`, another run writes there, or there are rows and `existing` refuses.
     pub fn open(folder: &Path, existing: Existing) -> Result<Self, Failure> {
+        keep_foreign(folder, existing)?;
         std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", &error))?;
-        keep_out_of_git(folder)?;
+        if is_new(folder) {
+            keep_out_of_git(folder)?;
+        }
         let lock_path = folder.join("records.lock");
         let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", &error))?;
         acquire(
@@ -255,6 +307,32 @@ mod tests {
             drop(writer);
             assert_eq!(std::fs::read(&path).unwrap(), whole, "cut at {cut}");
         }
+    }
+
+    #[test]
+    fn folders_that_are_not_of_a_run_stay_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = || {
+            let mut names: Vec<_> =
+                std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        let refused = |existing| Writer::open(folder.path(), existing).map(|_| ()).unwrap_err().to_string();
+        std::fs::create_dir(folder.path().join("plots")).unwrap();
+        assert!(refused(Existing::Overwrite).contains("--force would remove plots there"));
+        std::fs::write(folder.path().join("records.csv"), "artist,title\n").unwrap();
+        for existing in [Existing::Refuse, Existing::Resume] {
+            assert!(refused(existing).contains("name a file that `bench run` wrote"));
+        }
+        std::fs::remove_dir(folder.path().join("plots")).unwrap();
+        assert!(refused(Existing::Overwrite).contains("--force would remove records.csv there"));
+        assert_eq!(there(), ["records.csv"]);
+        std::fs::remove_file(folder.path().join("records.csv")).unwrap();
+        std::fs::write(folder.path().join("mine.txt"), "").unwrap();
+        drop(Writer::open(folder.path(), Existing::Overwrite).unwrap());
+        drop(Writer::open(folder.path(), Existing::Overwrite).unwrap());
+        assert_eq!(there(), ["mine.txt", "records.csv", "records.lock"]);
     }
 
     #[test]

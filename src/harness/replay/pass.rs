@@ -15,7 +15,7 @@ use crate::ground::text::count;
 use crate::harness::plans::plan_path;
 use crate::harness::recorded::Instances;
 use crate::harness::records::Record;
-use crate::harness::records::paths::{named_path, schedule_path};
+use crate::harness::records::paths::{RESTORE, named_path, schedule_path};
 use crate::harness::records::select::latest;
 
 /// The framework's own ways that are measured beside the schedules of an instance.
@@ -108,11 +108,12 @@ pub fn pack(rows: &[Record], folder: &Path, target: Target, to: &Path) -> Result
     Ok(())
 }
 
-/// Makes `executed.csv` of the records that are there; rows of other devices stay.
+/// Makes `executed.csv` of the records that are there; rows of other devices stay, and another pass waits.
 ///
 /// # Errors
 /// A record is none, or files cannot be read or written.
 pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Failure> {
+    let _held = output::hold(folder)?;
     let mut all = read(folder)?;
     all.retain(|row| row.device != target.name());
     let there = all.len();
@@ -240,10 +241,7 @@ fn hash_of<'a>(row: &Record, files: impl Iterator<Item = &'a PathBuf>) -> Result
     hasher.update(row.instance_hash.as_bytes());
     for path in files {
         let bytes = std::fs::read(path).map_err(|error| {
-            Failure::input(format!(
-                "{}: cannot read: {error}; each row needs its schedule: run the suite again",
-                path.display()
-            ))
+            Failure::input(format!("{}: cannot read: {error}; each row needs its schedule: {RESTORE}", path.display()))
         })?;
         hasher.update(&bytes);
     }

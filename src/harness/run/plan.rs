@@ -282,7 +282,9 @@ fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Re
     }
     let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
     let chosen: Vec<_> = entries.iter().filter(|entry| globs.iter().any(|glob| glob.matches(entry))).cloned().collect();
-    if chosen.is_empty() {
+    let mut searched = suite.max_batch.iter().flat_map(|search| search.networks.iter().flatten());
+    let is_searched = searched.any(|name| globs.iter().any(|glob| glob.matches_name(name)));
+    if chosen.is_empty() && !is_searched {
         let near = nearest(&patterns[0], entries.iter().map(|entry| entry.key.as_str()));
         return Err(Failure::input(format!(
             "none of the suite's {} instances matches {}; nearest: {}",

@@ -19,6 +19,7 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
         "instance",
         "budget",
         "method",
+        "seed",
         "ended",
         "overhead",
         "peak",
@@ -34,7 +35,7 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
         "above peak",
         "published",
     ];
-    let mut grid = Grid::new(&header).numeric(4..16);
+    let mut grid = Grid::new(&header).numeric(5..17);
     for (row, trajectory) in records.iter().zip(trajectories) {
         let above = |time: Option<u64>| percent(time, row.store_all_time).map(|percent| percent - 100.0);
         let gap = row.simulated_time.zip(row.lower_bound).filter(|(time, _)| *time > 0);
@@ -46,6 +47,7 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
             row.instance.clone(),
             row.budget.clone(),
             label(&row.method, &row.parameters),
+            row.seed.to_string(),
             crate::views::aggregate::overview::word(row.termination),
             number(above(row.simulated_time)),
             number(percent(row.simulated_peak, row.store_all_peak)),
