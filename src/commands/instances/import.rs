@@ -27,10 +27,10 @@ pub struct Arguments {
     #[arg(long)]
     name: Option<String>,
     /// Nanoseconds per unit of time, e.g. 1000000 for milliseconds
-    #[arg(long, value_name = "NS")]
+    #[arg(long, value_name = "NS", allow_negative_numbers = true)]
     time_scale: Option<f64>,
     /// Bytes per unit of size, e.g. 1048576 for MiB
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true)]
     memory_scale: Option<f64>,
     /// Which chain of a list under "instances", from 0
     #[arg(long, value_name = "I")]

@@ -150,7 +150,7 @@ impl<'a> Campaign<'a> {
     pub fn listing(&self) -> String {
         let pairs = self.networks.iter().flat_map(|names| self.methods.iter().map(move |method| (names, method)));
         let lines: Vec<_> = pairs
-            .map(|(names, method)| format!("{}  {}  largest batch\n", names.join(" "), super::label_of(method)))
+            .map(|(names, method)| format!("{}  {}  largest batch\n", names.join(" "), label_of(method)))
             .collect();
         lines.concat()
     }

@@ -22,7 +22,8 @@ use remat_formulations::{Claim, Class, Termination};
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
-use crate::ground::{output, text};
+use crate::ground::output;
+use crate::ground::text;
 use manifest::InstanceEntry;
 
 pub use columns::{COLUMNS, SCHEMA_VERSION};
