@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use remat_core::format::{FixedBytes, InstanceDocument, TensorKind};
-use remat_core::generate::random::random;
+use remat_core::generate::random::{random, unusual};
 use remat_core::io::{read_json, write_json};
 use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule, Step, simulate};
@@ -130,7 +130,8 @@ fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(
         }
         let seed = arguments.seed.saturating_add(at);
         let layers = 1 + u32::try_from(seed % u64::from(arguments.layers)).unwrap_or(0);
-        let mut document = random(&format!("random-{seed}"), layers, seed);
+        let make = if seed / 8 % 2 == 0 { random } else { unusual };
+        let mut document = make(&format!("random-{seed}"), layers, seed);
         stress(&mut document, seed);
         let again = format!("--seed {seed} --instances 1 --layers {}", arguments.layers);
         examine(&document, seed, &again, Some(out), tally)?;

@@ -14,11 +14,21 @@ use crate::format::{
 
 /// A random network of so many forward operators, the loss included.
 pub fn random(name: &str, layers: u32, seed: u64) -> InstanceDocument {
+    made(name, layers, seed, false)
+}
+
+/// The same with what networks hardly have: forward operators that only update state, backward operators that do, and ways
+/// to run that read what some ways of an earlier operator save.
+pub fn unusual(name: &str, layers: u32, seed: u64) -> InstanceDocument {
+    made(name, layers, seed, true)
+}
+
+fn made(name: &str, layers: u32, seed: u64, unusual: bool) -> InstanceDocument {
     let document = empty(name, layers, seed);
-    let mut maker = Maker { dice: Lcg::new(seed), document, forward: vec![], masks: vec![], next: 0 };
+    let mut maker = Maker { dice: Lcg::new(seed), unusual, document, forward: vec![], masks: vec![], next: 0 };
     let input = maker.tensor("x", TensorKind::Input, 1);
     for layer in 0..layers.max(1) {
-        if maker.chance(10) {
+        if maker.unusual(10) {
             maker.without_outputs(input);
         }
         maker.forward(input, layer + 1 == layers.max(1));
@@ -47,6 +57,7 @@ struct Forward {
 
 struct Maker {
     dice: Lcg,
+    unusual: bool,
     document: InstanceDocument,
     forward: Vec<Forward>,
     /// What some implementations of earlier operators save.
@@ -63,6 +74,11 @@ impl Maker {
 
     fn chance(&mut self, percent: u64) -> bool {
         self.draw(100) < percent
+    }
+
+    /// The same for what usual networks do not have.
+    fn unusual(&mut self, percent: u64) -> bool {
+        self.unusual && self.chance(percent)
     }
 
     /// One of a list; `fallback` where it is empty.
@@ -156,7 +172,7 @@ impl Maker {
     /// Other ways to run a forward operator; `fits` says whether its first output can take its first input's place.
     fn alternatives(&mut self, operator: &mut OperatorDocument, mask: Option<u32>, fits: bool) {
         if self.chance(40) {
-            let inputs = self.with_an_earlier_mask(&operator.inputs);
+            let inputs = if self.unusual { self.with_an_earlier_mask(&operator.inputs) } else { None };
             operator.implementations.push(ImplementationDocument { inputs, ..self.plain("alternative") });
         }
         if let Some(mask) = mask {
@@ -196,7 +212,7 @@ impl Maker {
     fn with_an_earlier_mask(&mut self, inputs: &[u32]) -> Option<Vec<u32>> {
         let last = *self.masks.last()?;
         let masks = self.masks.clone();
-        let mask = if self.chance(50) { last } else { self.one_of(&masks, last) };
+        let mask = if self.unusual(50) { self.one_of(&masks, last) } else { last };
         self.chance(20).then(|| inputs.iter().copied().chain([mask]).collect())
     }
 
@@ -281,7 +297,7 @@ impl Maker {
             operator.implementations.push(ImplementationDocument { in_place, ..self.plain("in-place") });
         }
         operator.recomputable = self.chance(12).then_some(true);
-        if self.chance(10) {
+        if self.unusual(10) {
             self.update_state(&mut operator);
         }
         self.document.operators.push(operator);
