@@ -247,14 +247,18 @@ impl Operators {
         // Where each has its one implementation, which runs are further ones is told apart as with state.
         let told = operator.updates_state || !alternatives && again != Some(first);
         if told && !alternatives {
-            parts.iter_mut().zip(&chosen).for_each(|(parts, &way)| parts.again = Some(way) == again);
+            for (parts, &way) in parts.iter_mut().zip(&chosen) {
+                parts.again = Some(way) == again;
+            }
         }
         let must = operator.phase == Phase::Backward || operator.updates_state;
         let saved = operator.made().next().filter(|_| must && operator.outputs.is_empty());
         if let Some(tensor) = saved {
             let mark = index(self.graph.values.len());
             self.graph.values.push(Value { tensor, bytes: 0, result: true, overwritable: false });
-            parts.iter_mut().for_each(|parts| parts.makes.insert(0, mark));
+            for parts in &mut parts {
+                parts.makes.insert(0, mark);
+            }
         }
         let position = |way| chosen.iter().position(|&other| other == way);
         let offset = index(self.graph.variants.len());

@@ -429,8 +429,8 @@ mod tests {
 
     #[test]
     fn the_seconds_of_all_processes_count() {
-        let rows = [0.9, 1.9, 2.8, 1.0].map(|cpu_seconds| Record { cpu_seconds, ..example("m", None) });
-        assert_eq!(cpu_seconds(&rows.each_ref()), 2.8 + 1.0);
+        let rows = [0.5, 1.5, 2.75, 1.0].map(|cpu_seconds| Record { cpu_seconds, ..example("m", None) });
+        assert!((cpu_seconds(&rows.each_ref()) - 3.75).abs() < 1e-9);
     }
 
     #[test]
