@@ -254,7 +254,7 @@ class Partitioner:
 
     def _instances(self, joint: Joint, device: torch.device, costs: Costs, copies: int) -> list[Merged]:
         """With results over operands that end there, and without. PyTorch's partitioner, told a set, does not keep units together."""
-        instance = document(joint, costs, "graph", Workspaces(device, channels_last=copies > 0), copies)
+        instance = document(joint, costs, "graph", Workspaces(device, channels_last=copies > 0, compiled=self.settings.fuse), copies)
         merged = [Merged.of(joint, instance)] if self.settings.fuse and self.settings.apply == "schedule" else []
         return [*(one for one in merged if one.parts), Merged(instance)]
 
