@@ -130,7 +130,7 @@ class Workspaces:
     def __init__(self, device: torch.device, *, channels_last: bool = False, compiled: bool = True) -> None:
         self.device, self.channels_last, self.compiled = device, channels_last, compiled
         layout = " channels-last" if channels_last else ""
-        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_name_of(device)}{layout}')}.json"
+        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_identity(device)}{layout}')}.json"
         found = store.read(self._file)
         self._known: dict[str, int] = {k: v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
 
@@ -261,9 +261,19 @@ def _name_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu with {torch.get_num_threads()} threads"
 
 
+def _identity(device: torch.device) -> str:
+    """The device, and the switches that decide which of its libraries' algorithms run. (The newer switches of TF32 can always be read.)"""
+    if device.type != "cuda":
+        return f"{_name_of(device)}, mkldnn {torch.backends.mkldnn.enabled}"
+    cudnn = torch.backends.cudnn
+    switches = [cudnn.enabled, cudnn.benchmark, cudnn.deterministic, torch.are_deterministic_algorithms_enabled(),
+                *(part.fp32_precision for part in (torch.backends, cudnn, cudnn.conv, torch.backends.cuda.matmul))]
+    return f"{_name_of(device)}, {switches}"
+
+
 def speed_of(device: torch.device) -> Speed:
     """From the disk, or measured in less than a second and kept there."""
-    name = _name_of(device)
+    name = _identity(device)
     file = store.folder("speeds") / f"{store.digest(name)}.json"
     try:
         return Speed(**json.loads(file.read_text(encoding="utf-8"))["speed"])

@@ -136,6 +136,11 @@ def test_peaks_and_scratch_memory_are_those_of_the_allocator(gpu, monkeypatch, t
     monkeypatch.setattr(Workspaces, "_measure", lambda *_: 7)
     assert Workspaces(torch.device("cuda")).bytes(unit) == 3072, "kept on disk"
     assert Workspaces(torch.device("cpu")).bytes(unit) == 7, "another device"
+    with torch.backends.cudnn.flags(deterministic=True):
+        assert Workspaces(torch.device("cuda")).bytes(unit) == 7, "other algorithms"
+    monkeypatch.setattr(Workspaces, "_measure", lambda *_: 8)
+    with torch.backends.mkldnn.flags(enabled=not torch.backends.mkldnn.enabled):
+        assert Workspaces(torch.device("cpu")).bytes(unit) == 8, "another library"
 
 
 @pytest.mark.parametrize(("name", "innermost"), [("convolution", 1), ("attention", 3)])
