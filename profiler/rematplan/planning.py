@@ -18,6 +18,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
+from remat_profiler import whole
 from remat_profiler.allocator import cuda_level
 from remat_profiler.costs.measure import allocations
 
@@ -57,8 +58,8 @@ class Plan:
         """Writes `instance.json` and `schedule.json`, which `bench verify` and every other tool of bench reads."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "instance.json").write_text(json.dumps(self.graph.instance), encoding="utf-8")
-        (folder / "schedule.json").write_text(json.dumps(self.schedule()), encoding="utf-8")
+        whole.write(folder / "instance.json", json.dumps(self.graph.instance))
+        whole.write(folder / "schedule.json", json.dumps(self.schedule()))
 
     def schedule(self) -> dict[str, object]:
         """The schedule with its frees, as FORMAT.md describes it."""
@@ -71,7 +72,7 @@ class Plan:
 
     def draw(self, path: str | Path) -> None:
         """An SVG of the memory over the steps: keeping everything, the plan, and the budget."""
-        Path(path).write_text(_drawing(self.graph, self.budget), encoding="utf-8")
+        whole.write(Path(path), _drawing(self.graph, self.budget))
 
     def replay(self) -> Replay:
         """Runs the module plainly and with the plan, as the plan's backend runs it, and compares gradients."""
