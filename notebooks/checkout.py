@@ -53,7 +53,7 @@ def instance(name: str) -> dict:
 
 def solve(name: str, method: str, budget: str) -> tuple[dict, Path]:
     """One run: its row as a dictionary, and the file with its schedule."""
-    path = Path(SCRATCH.name) / f"{method.replace('/', '-')}-{budget}.json"
+    path = Path(SCRATCH.name) / f"{name}-{method}-{budget}.json".replace("/", "-")
     done = bench("solve", name, "--method", method, "--budget", budget, "--format", "json", "-o", path)
     return json.loads(done.stdout), path
 

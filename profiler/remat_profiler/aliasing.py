@@ -58,8 +58,13 @@ class Value:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its storage."""
-        return int(self.tensor.untyped_storage().nbytes())
+        """Bytes of its storage: of an input as it is, of a result as shape and strides need it. (A result's fake storage may be larger
+        than that, unless it came from the cache of fake tensors.)"""
+        tensor = self.tensor
+        if self.node.op == "placeholder":
+            return int(tensor.untyped_storage().nbytes())
+        last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+        return tensor.element_size() * int(1 + last) if tensor.numel() else 0
 
 
 class Storages:
@@ -110,7 +115,7 @@ def viewed_operand(node: fx.Node) -> fx.Node | None:
     aliases = schema.returns[0].alias_info.before_set or {_VIEWED_BY_SEVERAL}
     for argument, value in bound_arguments(node):
         if argument.alias_info is not None and (argument.alias_info.before_set | argument.alias_info.after_set) & aliases:
-            return value
+            return value if isinstance(value, fx.Node) else None  # that of a number makes a tensor
     return None
 
 

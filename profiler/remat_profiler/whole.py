@@ -10,12 +10,12 @@ from pathlib import Path
 from .errors import ProfilerError
 
 
-def write(path: Path, content: str | bytes) -> None:
-    """A text in UTF-8, or bytes.
+def write(path: Path, content: str | bytes, unfinished: str = "partial") -> None:
+    """A text in UTF-8, or bytes. Where several may write at a time, each has a word of its own for its `unfinished` file.
 
     Raises `ProfilerError` where that cannot be written.
     """
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{unfinished}")
     try:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
         partial.replace(path)

@@ -88,22 +88,27 @@ def _put(compiled: object, name: str, value: object) -> None:
 
 
 def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable[..., Any]:
-    """The same, which says once, when it first gives results for training, what of them the compiler captured no graph of."""
+    """The same, which says once, when it first gives results for training, what of them the compiler captured no graph of; and once,
+    when it first gives such results that no compiled graph made."""
     run: Callable[..., Any] = compiled.forward if isinstance(compiled, nn.Module) else compiled
-    waiting = True
+    waiting = watching = True
 
     @wraps(run)
     def watched(*arguments: Any, **keywords: Any) -> Any:
-        nonlocal waiting
+        nonlocal waiting, watching
         if torch.compiler.is_compiling():
             return run(*arguments, **keywords)
         with partitioner.outside.noted():
             results = run(*arguments, **keywords)
-        if waiting and (partitioner.plans or _may_train(results)):
-            waiting = False
+        trains = _may_train(results)
+        if waiting and (partitioner.plans or trains):
+            waiting, watching = False, bool(partitioner.plans)
             said = filter(None, ("" if partitioner.plans else _NOTHING, partitioner.outside.fallen_back()))
             if text := "; ".join(said):
                 warn(f"{text}. TORCH_LOGS=graph_breaks says why")
+        if watching and trains and not _are_compiled(results):
+            watching, partitioner.outside.calls = False, True
+            warn(partitioner.outside.lines()[-1])
         return results
 
     if not isinstance(compiled, nn.Module):
@@ -114,6 +119,20 @@ def _watched(compiled: Callable[..., Any], partitioner: Partitioner) -> Callable
 
 def _may_train(results: object) -> bool:
     return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(results))
+
+
+def _are_compiled(results: object) -> bool:
+    """Whether a compiled graph is among what results come from."""
+    todo: list[Any] = [leaf.grad_fn for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    seen = {None}
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            if node.name().startswith("CompiledFunction"):
+                return True
+            seen.add(node)
+            todo += [before for before, _ in node.next_functions]
+    return False
 
 
 def plans_of(compiled: object | None) -> list[GraphPlan]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -22,16 +23,18 @@ from torch import fx
 from torch.utils.flop_counter import flop_registry
 
 from remat_profiler.allocator import ALIGNMENT
-from remat_profiler.costs.measure import workspace_of
+from remat_profiler.costs.measure import call_of, numbers_of_its_own, workspace_of
 
 from . import store
 from .errors import PlanError
-from .graph import Unit, hint, storage_bytes, tensors_of
+from .graph import Unit, hint, is_pure, storage_bytes, tensors_of
 
 MODELS = ("roofline", "flops", "measured")
 # Of PyTorch's allocator on a GPU: what segments of one block are multiples of, from which size on, and what is not split off.
 _SEGMENT, _OWN_SEGMENT, _LEAST_REST = 2 << 20, 10 << 20, 1 << 20
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
+# What inductor lowers at some sizes, and leaves to a library at others.
+_AT_TIMES = {"sort", "topk", "kthvalue", "median", "mode"}
 LAUNCH_NS = {"cpu": 1000, "cuda": 4000}
 _SAMPLES = 7
 
@@ -119,21 +122,21 @@ class Measured:
 
 
 class Workspaces:
-    """Scratch memory of convolutions and attention, which libraries take beyond inputs and outputs: each distinct one runs on
-    this device, once, and what was found is kept on disk. Matrix products take none that counts; what a compiler generates
-    takes none. Images that are channels-last are turned by the compiler and not by a convolution, which then takes less."""
+    """Scratch memory that libraries take beyond inputs and outputs: each distinct call runs on this device, once, and what was
+    found is kept on disk. Where the graph is `compiled`, convolutions, attention and what inductor does not lower itself are such
+    calls: matrix products take none that counts, and generated code takes none. Elsewhere every operator is one. Images that are
+    channels-last are turned by the compiler and not by a convolution, which then takes less."""
 
-    def __init__(self, device: torch.device, *, channels_last: bool = False) -> None:
-        self.device, self.channels_last = device, channels_last
+    def __init__(self, device: torch.device, *, channels_last: bool = False, compiled: bool = True) -> None:
+        self.device, self.channels_last, self.compiled = device, channels_last, compiled
         layout = " channels-last" if channels_last else ""
-        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_name_of(device)}{layout}')}.json"
+        self._file = store.folder("workspaces") / f"{store.digest(f'{torch.__version__} {_identity(device)}{layout}')}.json"
         found = store.read(self._file)
         self._known: dict[str, int] = {k: v for k, v in found.items() if isinstance(v, int)} if isinstance(found, dict) else {}
 
     def bytes(self, unit: Unit) -> int:
-        """Of one run."""
-        name = str(getattr(unit.node.target, "overloadpacket", ""))
-        if not flops(unit.node) or name.rpartition(".")[2] in PRODUCTS:
+        """Of one run. None is known of a user's own operator, which is never run but where the graph has it."""
+        if not is_pure(unit.node) or self.compiled and not _is_of_a_library(unit.node):
             return 0
         key = store.digest(_call_key(unit.node))
         if key not in self._known:
@@ -142,10 +145,26 @@ class Workspaces:
         return self._known[key]
 
     def _measure(self, node: fx.Node) -> int:
-        with without_fakes(), torch.no_grad():
-            call = _real_call(node, self.device, channels_last=self.channels_last and _is_convolution(node))
-            call()
-            return workspace_of(call, self.device)
+        try:
+            with without_fakes(), torch.no_grad(), numbers_of_its_own(self.device):
+                call = _real_call(node, self.device, channels_last=self.channels_last and _is_convolution(node))
+                call()
+                return workspace_of(call, self.device)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # operands that are made up may make no sense together (lengths and offsets)
+            if flops(node):
+                raise
+            return 0
+
+
+def _is_of_a_library(node: fx.Node) -> bool:
+    """Whether inductor calls it as it is, for all that is known, and it is no product."""
+    from torch._inductor.lowering import fallbacks, lowerings
+
+    name = str(getattr(node.target, "overloadpacket", "")).rpartition(".")[2]
+    left = node.target in fallbacks or node.target not in lowerings or name in _AT_TIMES
+    return name not in PRODUCTS and (left or bool(flops(node)))
 
 
 def handed_out(size: int, kind_of_device: str) -> int:
@@ -163,21 +182,22 @@ def _call_key(node: fx.Node) -> str:
 
 
 def _real_call(node: fx.Node, device: torch.device, *, channels_last: bool = False) -> Callable[[], object]:
-    """The operator on real tensors of zeros."""
-    def real(value: object) -> object:
-        if isinstance(value, fx.Node):
-            fake = value.meta["val"]
-            if not isinstance(fake, torch.Tensor):
-                return hint(fake)
-            shape, stride = [hint(s) for s in fake.shape], [hint(s) for s in fake.stride()]
-            zeros = torch.empty_strided(shape, stride, dtype=fake.dtype, device=device if fake.dim() else fake.device).zero_()
-            # Inductor turns convolutions of two dimensions, no others.
-            return zeros.contiguous(memory_format=torch.channels_last) if channels_last and len(shape) == 4 else zeros
-        return [real(item) for item in value] if isinstance(value, (list, tuple)) else value
+    """The operator on real tensors, each in a storage of its own."""
+    alone = fx.Graph()
 
-    arguments, named, target = [real(value) for value in node.args], {k: real(v) for k, v in node.kwargs.items()}, node.target
-    assert callable(target)
-    return lambda: target(*arguments, **named)
+    @cache
+    def sized(source: fx.Node) -> Any:  # in numbers: nothing is learnt about symbols
+        fake = source.meta["val"]
+        if not isinstance(fake, torch.Tensor):
+            return hint(fake)
+        tensor = torch.empty_strided([hint(s) for s in fake.shape], [hint(s) for s in fake.stride()], dtype=fake.dtype, device="meta")
+        placeholder = alone.placeholder(source.name)
+        # Inductor turns convolutions of two dimensions, no others.
+        turned = channels_last and tensor.dim() == 4
+        placeholder.meta["val"] = tensor.contiguous(memory_format=torch.channels_last) if turned else tensor
+        return placeholder
+
+    return call_of(alone.create_node("call_function", node.target, *fx.map_arg((node.args, node.kwargs), sized)), device)
 
 
 def costs_for(model: str, device: torch.device, instead: Mapping[fx.Node, fx.Node] | None = None) -> Costs:
@@ -241,9 +261,19 @@ def _name_of(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu with {torch.get_num_threads()} threads"
 
 
+def _identity(device: torch.device) -> str:
+    """The device, and the switches that decide which of its libraries' algorithms run. (The newer switches of TF32 can always be read.)"""
+    if device.type != "cuda":
+        return f"{_name_of(device)}, mkldnn {torch.backends.mkldnn.enabled}"
+    cudnn = torch.backends.cudnn
+    switches = [cudnn.enabled, cudnn.benchmark, cudnn.deterministic, torch.are_deterministic_algorithms_enabled(),
+                *(part.fp32_precision for part in (torch.backends, cudnn, cudnn.conv, torch.backends.cuda.matmul))]
+    return f"{_name_of(device)}, {switches}"
+
+
 def speed_of(device: torch.device) -> Speed:
     """From the disk, or measured in less than a second and kept there."""
-    name = _name_of(device)
+    name = _identity(device)
     file = store.folder("speeds") / f"{store.digest(name)}.json"
     try:
         return Speed(**json.loads(file.read_text(encoding="utf-8"))["speed"])

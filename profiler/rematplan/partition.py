@@ -104,6 +104,19 @@ class GraphPlan:
         return self.time_ns / self.plain_time_ns - 1 if self.plain_time_ns else 0.0
 
     @property
+    def gradient_bytes(self) -> int:
+        """Of its parameters, as far as it is known. (Gradients of inputs are the tangents of an earlier graph.)"""
+        return min(self.fixed_bytes, self._bytes_of("param_gradient"))
+
+    @property
+    def held_bytes(self) -> int:
+        """There after its forward pass, whether it is read or not: what is saved, parameters, and inputs, which the caller holds."""
+        return self.saved_bytes + self.fixed_bytes + self._bytes_of("input")
+
+    def _bytes_of(self, kind: str) -> int:
+        return sum(tensor["bytes"] for tensor in self.instance["tensors"] if tensor["kind"] == kind) if self.instance else 0
+
+    @property
     def runs_again(self) -> int:
         """Repetitions, all units together."""
         return sum(self.again.values())
@@ -162,6 +175,7 @@ class Partitioner:
             where = traceback.extract_tb(error.__traceback__)[-1]
             words = f"internal error, {type(error).__name__}: {str(error)[:200]} ({where.name}:{where.lineno})"
             plan, graphs = GraphPlan("stock", reason=words, frame=frame), None
+        together = [*self._beside(frame), plan]
         self.plans.append(plan)
         if self._observer is not None:
             self._observer(plan)
@@ -169,6 +183,7 @@ class Partitioner:
         if graphs is None:
             warn(f"no plan for graph {number}, PyTorch's own partitioner takes it: {plan.reason}")
             graphs = stock()
+        self._warn_of_the_sum(together)
         for graph in graphs:
             graph.meta[_MARK] = number
         return graphs
@@ -254,7 +269,7 @@ class Partitioner:
 
     def _instances(self, joint: Joint, device: torch.device, costs: Costs, copies: int) -> list[Merged]:
         """With results over operands that end there, and without. PyTorch's partitioner, told a set, does not keep units together."""
-        instance = document(joint, costs, "graph", Workspaces(device, channels_last=copies > 0), copies)
+        instance = document(joint, costs, "graph", Workspaces(device, channels_last=copies > 0, compiled=self.settings.fuse), copies)
         merged = [Merged.of(joint, instance)] if self.settings.fuse and self.settings.apply == "schedule" else []
         return [*(one for one in merged if one.parts), Merged(instance)]
 
@@ -295,23 +310,37 @@ class Partitioner:
             if any(plan.frame == frame for plan in self.plans[self._begin:]):
                 self._begin = len(self.plans)
 
-    def _share(self, budget: int, frame: tuple[int, int]) -> int:
-        """Bytes that are left where other graphs of the same iteration (graph breaks, parts of DDP) came before."""
-        if self.settings.budget.bytes is None:
-            return budget
+    def _beside(self, frame: tuple[int, int]) -> list[GraphPlan]:
+        """The graphs of the same iteration that came before (graph breaks, parts of DDP)."""
         latest: dict[tuple[int, int, int], GraphPlan] = {}
         for index, plan in enumerate(self.plans[self._begin:]):
             if plan.frame[0] == frame[0] and plan.frame != frame:
                 continue  # the same code compiled for other shapes: not there at the same time
             same = plan.frame == frame
             latest[(plan.frame[0], plan.frame[1] if same else -1, index if same else -1)] = plan
-        left = budget - sum(plan.saved_bytes + plan.fixed_bytes for plan in latest.values())
-        if latest:
-            warn(f"the network is compiled in several graphs: {mb(max(left, 0))} of {mb(budget)} are left for this one. "
-                 "A budget in percent is shared evenly")
+        return list(latest.values())
+
+    def _share(self, budget: int, frame: tuple[int, int]) -> int:
+        """Bytes that are left where other graphs of the same iteration came before."""
+        before = self._beside(frame)
+        if self.settings.budget.bytes is None or not before:
+            return budget
+        left = budget - sum(plan.held_bytes for plan in before)
+        warn(f"the network is compiled in several graphs: {mb(max(left, 0))} of {mb(budget)} are left for this one. "
+             "A budget in percent is shared evenly")
         if left <= 0:
             raise PlanError("the graphs before this one take the whole budget")
         return left
+
+    def _warn_of_the_sum(self, plans: list[GraphPlan]) -> None:
+        """Of parameters and gradients of later graphs, which are there when the backward pass of an earlier one runs, nothing was known
+        when that one was planned."""
+        budget = self.settings.budget.bytes
+        peaks = [plan.peak_bytes + sum(earlier.held_bytes for earlier in plans[:i])
+                 + sum(later.fixed_bytes + later.gradient_bytes for later in plans[i + 1:]) for i, plan in enumerate(plans)]
+        if budget is not None and len(plans) > 1 and max(peaks) > budget:
+            warn(f"the budget does not hold: the {len(plans)} graphs of the network take {mb(max(peaks))} with what is there of the "
+                 f"others, {mb(max(peaks) - budget)} more than the budget")
 
     def _solved(self, joint: Joint, instance: Instance, budget: int, key: str) -> Solution:
         seconds = self.settings.seconds

@@ -16,7 +16,9 @@ from xml.sax.saxutils import escape
 
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
+from remat_profiler import whole
 from remat_profiler.allocator import cuda_level
 from remat_profiler.costs.measure import allocations
 
@@ -56,8 +58,8 @@ class Plan:
         """Writes `instance.json` and `schedule.json`, which `bench verify` and every other tool of bench reads."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "instance.json").write_text(json.dumps(self.graph.instance), encoding="utf-8")
-        (folder / "schedule.json").write_text(json.dumps(self.schedule()), encoding="utf-8")
+        whole.write(folder / "instance.json", json.dumps(self.graph.instance))
+        whole.write(folder / "schedule.json", json.dumps(self.schedule()))
 
     def schedule(self) -> dict[str, object]:
         """The schedule with its frees, as FORMAT.md describes it."""
@@ -70,7 +72,7 @@ class Plan:
 
     def draw(self, path: str | Path) -> None:
         """An SVG of the memory over the steps: keeping everything, the plan, and the budget."""
-        Path(path).write_text(_drawing(self.graph, self.budget), encoding="utf-8")
+        whole.write(Path(path), _drawing(self.graph, self.budget))
 
     def replay(self) -> Replay:
         """Runs the module plainly and with the plan, as the plan's backend runs it, and compares gradients."""
@@ -114,9 +116,12 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
         raise PlanError(found.reason)
 
     def replay() -> tuple[Executed, Executed, float]:
+        trained = nn.ModuleList([model, loss] if isinstance(loss, nn.Module) else [model])
+        given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
+
         def step(run: Callable[..., torch.Tensor]) -> Callable[[], object]:
             def once() -> object:
-                model.zero_grad(set_to_none=True)
+                trained.zero_grad(set_to_none=True)
                 run(*inputs).backward()
                 return None
             return once
@@ -124,16 +129,17 @@ def plan(model: nn.Module, example_inputs: Sequence[Any], *, loss: Loss, budget:
         compiled, _ = compiled_by(iteration, Partitioner(chosen), backend, fullgraph=True)
         gradients = []
         for run in (iteration, compiled):
-            with _undone(model):
+            with _undone(trained, given):
                 torch.manual_seed(0)
                 step(run)()
-                gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+                gradients.append({name: p.grad.to_dense(masked_grad=False) if p.grad.is_sparse else p.grad.clone()
+                                  for name, p in trained.named_parameters() if p.grad is not None})
         difference = difference_of(*gradients)
 
         def drop() -> None:
-            model.zero_grad(set_to_none=True)
+            trained.zero_grad(set_to_none=True)
 
-        with _undone(model):
+        with _undone(trained, given):
             return executed(step(iteration), before=drop), executed(step(compiled), before=drop), difference
 
     return Plan(found, str(chosen.budget), replay)
@@ -147,23 +153,27 @@ def difference_of(expected: Mapping[str, torch.Tensor], found: Mapping[str, torc
 
 def _greatest(tensors: Iterable[torch.Tensor]) -> float:
     """Of all elements; Python's `max` would pass over a NaN that is not the first."""
-    return max((tensor.max().item() for tensor in tensors), key=lambda value: (math.isnan(value), value), default=0.0)
+    return max((tensor.max().item() for tensor in tensors if tensor.numel()), key=lambda value: (math.isnan(value), value), default=0.0)
 
 
 @contextlib.contextmanager
-def _undone(model: nn.Module) -> Iterator[None]:
-    """Buffers, gradients and random numbers are afterwards what they were before."""
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+def _undone(model: nn.Module, inputs: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Buffers, inputs, gradients and random numbers are afterwards what they were before; between, inputs have no gradients."""
+    before = [(tensor, tensor.detach().clone()) for tensor in (*model.buffers(), *inputs)]
+    gradients = [(tensor, tensor.grad) for tensor in (*model.parameters(), *inputs) if tensor.is_leaf]
+    for tensor in inputs:
+        if tensor.is_leaf:
+            tensor.grad = None
     with torch.random.fork_rng():
         try:
             yield
         finally:
             with torch.no_grad():
-                for name, buffer in model.named_buffers():
-                    buffer.copy_(buffers[name])
-            for parameter, gradient in gradients:
-                parameter.grad = gradient
+                for tensor, value in before:
+                    if not torch.equal(tensor, value):  # or an input that is expanded could not be written to
+                        tensor.copy_(value)
+            for tensor, gradient in gradients:
+                tensor.grad = gradient
 
 
 class _Found(BaseException):

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from torch._dynamo import utils
 
 _SHOWN = 5
+_CALLS = ("a call ran outside of the plans, and the budget does not hold there: no compiled graph ran. A function that is compiled as "
+          "often as torch._dynamo.config.recompile_limit allows runs uncompiled from then on")
 
 
 class Frame(NamedTuple):
@@ -29,10 +31,11 @@ class Frame(NamedTuple):
 
 @dataclass
 class Outside:
-    """Frames that fell back, and lines at which a graph broke, each once."""
+    """Frames that fell back, and lines at which a graph broke, each once; and whether a whole call ran without any graph."""
 
     frames: list[Frame] = field(default_factory=list)
     breaks: list[str] = field(default_factory=list)
+    calls: bool = False
 
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
@@ -59,7 +62,7 @@ class Outside:
     def lines(self) -> list[str]:
         """All of it."""
         calls = f"what is called where a graph breaks lies outside of the plan: {_first(self.breaks)}" if self.breaks else ""
-        return [line for line in (self.fallen_back(), calls) if line]
+        return [line for line in (self.fallen_back(), calls, _CALLS if self.calls else "") if line]
 
 
 def _add(known: list[Any], one: object) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import threading
 from pathlib import Path
+
+from remat_profiler import whole
+from remat_profiler.errors import ProfilerError
 
 
 def folder(kind: str) -> Path:
@@ -22,13 +27,9 @@ def digest(text: str) -> str:
 
 def write(path: Path, value: object) -> None:
     """Whole or not at all; a folder that cannot be written keeps nothing."""
-    try:
+    with contextlib.suppress(OSError, ProfilerError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        unfinished.write_text(json.dumps(value), encoding="utf-8")
-        unfinished.replace(path)
-    except OSError:
-        return
+        whole.write(path, json.dumps(value), f"{os.getpid()}-{threading.get_ident()}")
 
 
 def read(path: Path) -> object:

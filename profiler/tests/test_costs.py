@@ -122,7 +122,7 @@ def test_operands_of_a_measured_operator_go_with_it_and_not_while_the_next_one_i
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(measure._Spec, "make", kept)
-            call = measure._call(next(op.node for op in resnet18.operators if op.name == "relu"), torch.device("cpu"))
+            call = measure.call_of(next(op.node for op in resnet18.operators if op.name == "relu"), torch.device("cpu"))
         assert call().shape == made[0]().shape
         del call
         assert all(reference() is None for reference in made)

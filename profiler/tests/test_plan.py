@@ -167,6 +167,38 @@ def test_a_replay_leaves_module_gradients_and_random_numbers_as_they_were():
     assert bit_equal(before, after) == [] and torch.equal(random, torch.get_rng_state())
 
 
+class Unusual(nn.Module):
+    """Writes to an input, and has sparse gradients and a parameter of no elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.last, self.none = nn.Embedding(10, 8, sparse=True), nn.Linear(8, 8), nn.Parameter(torch.empty(0, 8))
+
+    def forward(self, tokens, x, state):
+        state.mul_(0.5).add_(x.detach().mean(0))
+        return self.last(self.table(tokens) + x) * state + self.none.sum()
+
+
+class Normed(nn.Module):
+    """A loss with parameters and statistics of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, y):
+        return self.norm(y).pow(4).mean()
+
+
+def test_a_replay_restores_inputs_and_a_loss_that_is_a_module():
+    net, loss = Unusual(), Normed()
+    inputs = (torch.randint(0, 10, (4,)), torch.randn(4, 8, requires_grad=True), torch.ones(8))
+    plan = rematplan.plan(net, inputs, loss=loss, budget="100%", cost="flops", seconds=SECONDS, backend="eager")
+    assert plan.replay().difference == 0
+    assert torch.equal(inputs[2], torch.ones(8)) and inputs[1].grad is None
+    assert torch.equal(loss.norm.running_mean, torch.zeros(8)) and all(p.grad is None for p in loss.parameters())
+
+
 def test_a_gradient_that_is_no_number_is_a_difference():
     plain, planned_ = ({"first": torch.ones(2), "second": torch.tensor([2.0, second])} for second in (2.0, float("nan")))
     assert math.isnan(difference_of(plain, planned_)) and math.isnan(difference_of(planned_, plain))

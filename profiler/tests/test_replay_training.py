@@ -339,6 +339,42 @@ def test_a_rate_of_the_users_own_module_that_is_another_one_is_refused(tmp_path)
     assert step(x).item() == expected
 
 
+class Tempered(Bare):
+    """What a trace takes for constant, wherever it lies; `moved` forward itself changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.config, self.scale, self.moved = {"rate": [0.5]}, torch.ones(()), torch.zeros(())
+
+    def forward(self, x):
+        h = super().forward(x) * self.scale * self.config["rate"][0]
+        self.moved = h.detach()
+        return h
+
+
+def test_constants_in_tables_tensors_and_hooks_that_change_are_refused(tmp_path):
+    module = Tempered()
+    for change, words in (
+            (lambda: module.config["rate"].__setitem__(0, 0.25), "'config' of the module is .*0.25"),
+            (lambda: module.scale.mul_(2), "'scale' of the module is a tensor .*written to 1 times"),
+            (lambda: setattr(module, "scale", torch.ones(())), "'scale' of the module"),
+            (lambda: module.first.register_forward_hook(lambda *_: None), "'first._forward_hooks'")):
+        step, x = scheduled(module, tmp_path)
+        assert step(x).item() == pytest.approx(squares(module, x).item())
+        change()
+        with pytest.raises(ProfilerError, match=words):
+            step(x)
+
+
+def test_a_number_that_forward_changes_and_computes_with_is_refused(tmp_path):
+    class Warming(Counting):
+        def forward(self, x):
+            return super().forward(x) * self.calls
+
+    with pytest.raises(ProfilerError, match="forward changes 'calls' of the module and computes with it"):
+        scheduled(Warming(), tmp_path)
+
+
 def test_autocast_around_a_schedule_is_refused_and_within_the_module_is_traced(tmp_path):
     torch.manual_seed(0)
     module = Bare()

@@ -88,11 +88,11 @@ class Measured:
         return self._known[key]
 
     def _measure(self, node: fx.Node) -> Cost:
-        return self._measure_call(lambda: _call(node, self.device))
+        return self._measure_call(lambda: call_of(node, self.device))
 
     def _measure_call(self, bind: Callable[[], Callable[[], object]]) -> Cost:
         turns.measure()
-        with torch.no_grad(), _numbers_of_its_own(self.device), self._precision():
+        with torch.no_grad(), numbers_of_its_own(self.device), self._precision():
             call = bind()
             for _ in range(WARM_UP):
                 call()
@@ -120,7 +120,7 @@ class Measured:
 
 
 @contextlib.contextmanager
-def _numbers_of_its_own(device: torch.device) -> Iterator[None]:
+def numbers_of_its_own(device: torch.device) -> Iterator[None]:
     """The same random numbers for every measurement; the caller's generators go on as if there were none."""
     with torch.random.fork_rng([torch.cuda.current_device()] if device.type == "cuda" else []):
         torch.default_generator.manual_seed(0)
@@ -247,7 +247,7 @@ class _Spec:
         return storage.as_strided(self.shape, self.stride, self.offset)
 
 
-def _call(node: fx.Node, device: torch.device) -> Callable[[], object]:
+def call_of(node: fx.Node, device: torch.device) -> Callable[[], object]:
     """The operator bound to real operands."""
     upper = _index_bound(node)
     made: dict[fx.Node, torch.Tensor] = {}

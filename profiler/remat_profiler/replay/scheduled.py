@@ -13,7 +13,9 @@ stay the module's own: optimizers, checkpoints and evaluation use `module`.
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from torch import nn
 from ..capture import Example
 from ..documents import Instance, Schedule
 from ..errors import ProfilerError
+from ..trace import TracedIteration
 from . import agreement
 from .machine import Machine
 from .plan import plan, read_document
@@ -37,15 +40,19 @@ class Scheduled(nn.Module):
         read = read_document(Path(instance), "instance") if isinstance(instance, (str, Path)) else instance
         steps = read_document(Path(schedule), "schedule") if isinstance(schedule, (str, Path)) else schedule
         self._plan = plan(read, steps)
-        traced: list[nn.Module] = []
         self._settings = _settings(module)
+        traced: list[nn.Module] = []
+        before: dict[str, object] = {}
 
         def build() -> nn.Module:
             traced.append(traceable_copy(module))
+            before.update(_settings(traced[-1]))
             return traced[-1]
 
         self._trace = agreement.retrace(read, build, example)
-        self._moving = set(_changed(self._settings, _settings(traced[-1])))  # by forward itself, as counters are
+        # By forward itself, as counters are; hooks the tracer adds.
+        self._moving = {name for name in _changed(before, _settings(traced[-1])) if not name.endswith("_hooks")}
+        self._refuse_counters(read, traced[-1], example)
         trained = {name for name, p in module.named_parameters() if p.requires_grad}
         # Parameters that are read and have no gradient in the schedule.
         self._frozen = {name for node, name in self._trace.capture.parameters.items() if node.users} - trained
@@ -64,6 +71,25 @@ class Scheduled(nn.Module):
         self._check(inputs)
         self._check_module(parameters)
         return _Iteration.apply(self._ready(), inputs, list(parameters), *parameters.values())
+
+    def _refuse_counters(self, instance: Instance, traced: nn.Module, example: Example | None) -> None:
+        """What forward changes may not be a constant of the trace, which would go on with the first of its values."""
+        later, set_on = traceable_copy(self.module), ""
+        for name in sorted(self._moving):
+            path, _, attribute = name.rpartition(".")
+            value = vars(traced.get_submodule(path)).get(attribute)
+            if isinstance(value, (*_PLAIN, *_NESTED)) and not _has_tensors(_told(value, set())):
+                setattr(later.get_submodule(path), attribute, copy.copy(value))
+                set_on = set_on or name
+        if not set_on:
+            return
+        try:
+            same = _constants(agreement.retrace(instance, lambda: later, example)) == _constants(self._trace)
+        except ProfilerError:
+            same = False
+        if not same:
+            raise ProfilerError(f"forward changes '{set_on}' of the module and computes with it, and a trace has it as a constant: "
+                                "make it a buffer, and write to that")
 
     def _check(self, inputs: tuple[torch.Tensor, ...]) -> None:
         device = next(self.module.parameters()).device.type
@@ -144,21 +170,61 @@ def _laid_out_alike(tensor: torch.Tensor, fake: torch.Tensor) -> bool:
 
 
 def _settings(module: nn.Module) -> dict[str, object]:
-    """What a trace takes for constant: whether each module trains, its numbers, switches and words, and what torch's own have in tuples
-    (strides)."""
-    return {
-        f"{path}.{name}".lstrip("."): value for path, part in module.named_modules() for name, value in vars(part).items()
-        if name not in _OF_HOOKS and isinstance(value, (*_PLAIN, tuple) if type(part).__module__.startswith("torch.nn.") else _PLAIN)
-    }
+    """What a trace takes for constant: whether each module trains, its numbers, switches and words, also those in lists and tables, its
+    forward hooks, and its tensors that are neither parameters nor buffers."""
+    own = {id(tensor) for tensor in [*module.parameters(), *module.buffers()]}
+    found = ((f"{path}.{name}".lstrip("."), _told(value, own)) for path, part in module.named_modules()
+             for name, value in vars(part).items() if name not in _OF_EVERY_MODULE or name in _OF_A_TRACE)
+    return {name: told for name, told in found if told is not ...}
 
 
 _PLAIN = (bool, int, float, str)
-_OF_HOOKS = {"_is_full_backward_hook"}
+_NESTED = (list, tuple, dict)
+_OF_EVERY_MODULE = set(vars(nn.Module()))
+_OF_A_TRACE = {"training", "_forward_hooks", "_forward_pre_hooks"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """A tensor as it is at a time."""
+
+    tensor: torch.Tensor
+    version: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held) and self.tensor is other.tensor and self.version == other.version
+
+    def __str__(self) -> str:
+        return f"a tensor (at {id(self.tensor):#x}, written to {self.version} times)"
+
+
+def _told(value: object, own: set[int], depth: int = 4) -> object:
+    """What can be compared with the same at another time; `...` of what is not looked at."""
+    if value is None or isinstance(value, (*_PLAIN, FunctionType)):
+        return value
+    if isinstance(value, torch.Tensor):
+        return ... if id(value) in own else _Held(value, value._version)
+    if isinstance(value, _NESTED) and depth:
+        items = value.items() if isinstance(value, dict) else value
+        return tuple(_told(item, own, depth - 1) for item in items)
+    return ...
+
+
+def _has_tensors(told: object) -> bool:
+    return isinstance(told, _Held) or isinstance(told, tuple) and any(map(_has_tensors, told))
+
+
+def _constants(trace: TracedIteration) -> list[str]:
+    """The traced code, and what it reads that is no input."""
+    module = trace.capture.graph_module
+    return [module.code, *(str(getattr(module, str(node.target))) for node in module.graph.nodes if node.op == "get_attr")]
 
 
 def _changed(before: dict[str, object], now: dict[str, object]) -> list[str]:
-    """The names whose values are not the same; one that is no number is the same as itself."""
-    return [name for name in before.keys() | now.keys() if (a := before.get(name)) is not (b := now.get(name)) and a != b]
+    """The names whose values are not the same; one that is no number is the same as itself. Lists and tensors that have come since are
+    what an evaluation keeps."""
+    plain = {name for name, value in now.items() if isinstance(value, _PLAIN)}
+    return [name for name in before.keys() | plain if (a := before.get(name)) is not (b := now.get(name)) and a != b]
 
 
 def traceable_copy(module: nn.Module) -> nn.Module:
