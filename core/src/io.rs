@@ -140,7 +140,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// A JSON document of a given shape, from the bytes of a file.
+/// A JSON document of a given shape, which is an object, from the bytes of a file.
 ///
 /// # Errors
 /// The bytes are not of that shape.

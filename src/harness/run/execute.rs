@@ -222,9 +222,7 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         }
         if foreign {
             let begun = begun.get(&index).copied().unwrap_or_default();
-            for point in &mut trace {
-                point.seconds = (point.seconds - begun).max(0.0);
-            }
+            trace = since(begun, trace);
             answer = answer.map(|answer| timed(answer, there[&index] - begun));
         } else {
             trace = since_begun(trace, &given);
@@ -260,11 +258,15 @@ fn timed(answer: AnswerDocument, seconds: f64) -> AnswerDocument {
 
 /// A trace that counts from when the method turned to its budget: after the last answer to another one that was
 /// there before anything was known of this one.
-pub fn since_begun(mut trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
+pub fn since_begun(trace: Vec<Point>, given: &[f64]) -> Vec<Point> {
     let first = trace.first().map_or(0.0, |point| point.seconds);
-    let begun = given.iter().copied().filter(|&seconds| seconds <= first).fold(0.0, f64::max);
+    since(given.iter().copied().filter(|&seconds| seconds <= first).fold(0.0, f64::max), trace)
+}
+
+/// A trace that counts from so many seconds on.
+fn since(begun: f64, mut trace: Vec<Point>) -> Vec<Point> {
     for point in &mut trace {
-        point.seconds -= begun;
+        point.seconds = (point.seconds - begun).max(0.0);
     }
     trace
 }

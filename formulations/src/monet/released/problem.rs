@@ -245,20 +245,19 @@ impl Builder<'_> {
     fn read_variants(&self, backward: &[OperatorId]) -> BTreeMap<OperatorId, Vec<usize>> {
         let chosen = backward.iter().map(|&id| {
             let operator = self.instance.operator(id);
-            let reads_extra = |way: &Implementation| self.reads_extra(way);
             let first = |at: &usize| !operator.implementations[*at].recompute;
             let all: Vec<usize> = (0..operator.implementations.len()).filter(first).collect();
             let ways = |keep: &dyn Fn(&Implementation) -> bool| -> Vec<usize> {
                 all.iter().copied().filter(|&at| keep(&operator.implementations[at])).collect()
             };
             // The variant that is used where none is chosen: the fastest that needs nothing extra.
-            let plain = ways(&|way| !reads_extra(way));
+            let plain = ways(&|way| !self.reads_extra(way));
             let pool = if plain.is_empty() { all.clone() } else { plain };
             let fastest = pool.iter().copied().min_by_key(|&at| (operator.implementations[at].time, at));
             let reads = fastest.map(|at| operator.implementations[at].reads.clone()).unwrap_or_default();
             let kept = ways(&|way| {
                 let same = way.reads == reads;
-                let allowed = if reads_extra(way) { self.modes.intermediates } else { self.modes.outputs };
+                let allowed = if self.reads_extra(way) { self.modes.intermediates } else { self.modes.outputs };
                 let quickest = fastest.is_some_and(|at| operator.implementations[at].time >= way.time);
                 if same { self.modes.algorithms || quickest } else { allowed }
             });
