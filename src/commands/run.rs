@@ -316,7 +316,7 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
     if arguments.format == Format::Text && !rows.is_empty() {
         output::result(&material.digest(Format::Text)?)?;
     }
-    keep(arguments, &records::read_any(folder)?, folder, library, suite)?;
+    keep(arguments, &records::read(folder)?, folder, library, suite)?;
     let searches = batches::read(folder)?;
     if let Some(search) = searches.iter().find(|search| search.is_error()) {
         let path = batches::path_in(folder);

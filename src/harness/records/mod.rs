@@ -353,10 +353,11 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let path = if argument.is_dir() { argument.join("records.csv") } else { argument.to_owned() };
     let parted = argument.is_dir() && !parts::folders(argument).is_empty();
     let records = if parted { read_any(argument)? } else { latest(of_file(&path)?) };
-    let sessions = manifest::read(&folder_of(argument));
+    let folder = folder_of(argument);
+    let sessions = manifest::read(&folder);
     let instances: Vec<_> = sessions.into_iter().flat_map(|session| session.instances).collect();
     let (all, records) = (records.len(), current(records, &instances));
-    if records.is_empty() && !batches::path_in(&folder_of(argument)).is_file() {
+    if records.is_empty() && !batches::path_in(&folder).is_file() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
             path.display()

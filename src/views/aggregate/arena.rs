@@ -1,7 +1,7 @@
 //! Cases (an instance at a budget), contestants (a method with its parameters), and what came of each pair.
 //!
-//! Of several seeds the median counts, those without a schedule as the slowest. A method that ignores budgets stands at each budget with the fastest
-//! of its points that meets it, and has spent the seconds of all of them.
+//! Of several seeds the median counts, those without a schedule as the slowest. A method that ignores budgets stands at
+//! each budget with the fastest of its points that meets it, and has spent the seconds of all of them.
 
 use std::collections::BTreeMap;
 
