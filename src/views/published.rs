@@ -63,8 +63,11 @@ impl Published {
                 ))
             })?;
             let glob = glob(&row.instance).map_err(|error| failed(error.to_string()))?;
-            // In the form that rows have.
-            row.budget = row.budget.parse::<Budget>().map_or(row.budget, |budget| budget.to_string());
+            if !row.budget.is_empty() {
+                let parsed = row.budget.parse::<Budget>();
+                // In the form that rows have.
+                row.budget = parsed.map_err(|error| failed(format!("budget {:?}: {error}", row.budget)))?.to_string();
+            }
             rows.push((row, glob));
         }
         Ok(Self { rows })

@@ -96,6 +96,34 @@ pub fn middle<'a>(rows: &[&'a Record]) -> Option<&'a Record> {
     rows.get(rows.len().saturating_sub(1) / 2).copied()
 }
 
+/// What a series comes to at a budget.
+#[derive(Clone, Debug)]
+pub enum AtBudget<'a> {
+    /// Rows of this budget, one for each seed.
+    Seeds(Vec<&'a Record>),
+    /// A method that ignores budgets has the same points at each of them.
+    Points {
+        /// All of them.
+        all: Vec<&'a Record>,
+        /// The fastest whose simulated peak meets the budget.
+        best: Option<&'a Record>,
+    },
+}
+
+/// What the rows of a series come to at a budget; none where it did not run, or a fraction of store-all's peak is not known.
+pub fn at_budget<'a>(rows: &[&'a Record], budget: &str) -> Option<AtBudget<'a>> {
+    let of = |name: &str| rows.iter().copied().filter(|row| row.budget == name).collect::<Vec<_>>();
+    let seeds = of(budget);
+    if !seeds.is_empty() {
+        return Some(AtBudget::Seeds(seeds));
+    }
+    let all = of("");
+    let limit = budget.parse::<Budget>().ok()?.resolve(all.first()?.store_all_peak)?;
+    let meets = |row: &&Record| row.is_solved() && row.simulated_peak.is_some_and(|peak| peak <= limit);
+    let best = all.iter().copied().filter(meets).min_by_key(|row| row.simulated_time);
+    Some(AtBudget::Points { all, best })
+}
+
 /// The last row of each key: a later one has replaced the schedules of those before.
 pub fn latest(rows: &[Record]) -> Vec<&Record> {
     let last: BTreeMap<_, _> =

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 
 use remat_formulations::{Claim, Class, Termination};
 
-use crate::ground::size::Budget;
-use crate::harness::records::select::{by_instance, claims, middle, rank, series_label, written_budgets};
+use crate::harness::records::select::{
+    AtBudget, at_budget, by_instance, claims, middle, rank, series_label, written_budgets,
+};
 use crate::harness::records::{Ending, Record};
 use crate::views::trajectory::Trajectory;
 
@@ -156,45 +157,39 @@ fn by_contestant<'a>(
 }
 
 fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
-    let of_budget: Rows<'_> = rows.iter().copied().filter(|(row, _)| row.budget == budget).collect();
-    if !budget.is_empty() && of_budget.is_empty() {
-        return best_point(rows, budget);
-    }
-    let records: Vec<&Record> = of_budget.iter().map(|(row, _)| *row).collect();
-    let chosen = middle(&records)?;
-    let (_, trajectory) = of_budget.iter().find(|(row, _)| std::ptr::eq(*row, chosen))?;
-    Some(Outcome {
-        ending: chosen.termination,
-        time: chosen.simulated_time.filter(|_| chosen.is_solved()),
-        limit: chosen.time_limit_seconds,
-        trajectory: (*trajectory).clone(),
-        class: chosen.schedule_class.filter(|_| chosen.is_solved()),
-        bounded: chosen.claim.class,
-    })
-}
-
-/// The fastest point of a method without budgets whose simulated peak meets one.
-fn best_point(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
-    let points: Rows<'_> = rows.iter().copied().filter(|(row, _)| row.budget.is_empty()).collect();
-    let (first, _) = points.first()?;
-    let limit = budget.parse::<Budget>().ok()?.resolve(first.store_all_peak)?;
-    let meets = |row: &Record| row.is_solved() && row.simulated_peak.is_some_and(|peak| peak <= limit);
-    let best = points.iter().map(|(row, _)| *row).filter(|row| meets(row)).min_by_key(|row| row.simulated_time);
-    let solved = points.iter().any(|(row, _)| row.is_solved());
-    let nothing = if solved { Ending::Ran(Termination::NotFound) } else { first.termination };
-    let seconds: f64 = points.iter().map(|(_, trajectory)| trajectory.end).sum();
-    let time = best.and_then(|row| row.simulated_time);
-    Some(Outcome {
-        ending: best.map_or(nothing, |row| row.termination),
-        time,
-        limit: first.time_limit_seconds,
-        trajectory: Trajectory {
-            incumbents: time.map(|time| (seconds, time)).into_iter().collect(),
-            bounds: vec![],
-            end: seconds,
-        },
-        class: best.and_then(|row| row.schedule_class),
-        bounded: first.claim.class,
+    let records: Vec<&Record> = rows.iter().map(|(row, _)| *row).collect();
+    let trajectory_of =
+        |record: &Record| rows.iter().find(|(row, _)| std::ptr::eq(*row, record)).map(|(_, trajectory)| *trajectory);
+    Some(match at_budget(&records, budget)? {
+        AtBudget::Seeds(seeds) => {
+            let chosen = middle(&seeds)?;
+            Outcome {
+                ending: chosen.termination,
+                time: chosen.simulated_time.filter(|_| chosen.is_solved()),
+                limit: chosen.time_limit_seconds,
+                trajectory: trajectory_of(chosen)?.clone(),
+                class: chosen.schedule_class.filter(|_| chosen.is_solved()),
+                bounded: chosen.claim.class,
+            }
+        }
+        AtBudget::Points { all, best } => {
+            let solved = all.iter().any(|row| row.is_solved());
+            let nothing = if solved { Ending::Ran(Termination::NotFound) } else { all[0].termination };
+            let seconds: f64 = all.iter().filter_map(|row| Some(trajectory_of(row)?.end)).sum();
+            let time = best.and_then(|row| row.simulated_time);
+            Outcome {
+                ending: best.map_or(nothing, |row| row.termination),
+                time,
+                limit: all[0].time_limit_seconds,
+                trajectory: Trajectory {
+                    incumbents: time.map(|time| (seconds, time)).into_iter().collect(),
+                    bounds: vec![],
+                    end: seconds,
+                },
+                class: best.and_then(|row| row.schedule_class),
+                bounded: all[0].claim.class,
+            }
+        }
     })
 }
 

@@ -12,9 +12,8 @@ use super::quantity::Quantity;
 use crate::ground::failure::Failure;
 use crate::ground::format::three_digits;
 use crate::ground::library::{Library, glob};
-use crate::ground::size::Budget;
 use crate::harness::records::batches::BatchRow;
-use crate::harness::records::select::{middle, series_label};
+use crate::harness::records::select::{AtBudget, at_budget, middle, series_label};
 use crate::harness::records::{Ending, Key, Record};
 use crate::views::published::Figure;
 use crate::views::table::{ratios, reason};
@@ -125,10 +124,10 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
         return Ok(vec![(figure.instance.clone(), Ours::NotRun)]);
     }
     let over_all = match quantity {
-        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)?),
+        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)),
         Quantity::MeanReduction => {
             let share = |row: &Record| row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
-            Some(mean_change(figure, &instances, share, -1.0)?)
+            Some(mean_change(figure, &instances, share, -1.0))
         }
         Quantity::GainOver(other) => Some(mean_beside(figure, other, &instances, evidence, gain)?),
         Quantity::SpeedupOver(other) => Some(mean_beside(figure, other, &instances, evidence, speedup)?),
@@ -161,7 +160,7 @@ fn of_rows(figure: &Figure, quantity: &Quantity, rows: &[&Record], evidence: &Ev
             let seconds = cpu_seconds(rows);
             Ok(Ours::Value { value: seconds, note: "all budgets together".into() })
         }
-        _ => match cell(rows, &figure.budget)? {
+        _ => match cell(rows, &figure.budget) {
             Cell::Row(row) => of_row(figure, quantity, row, evidence),
             Cell::None(why) => Ok(Ours::None(why)),
             Cell::Missing => Ok(Ours::NotRun),
@@ -223,22 +222,18 @@ enum Cell<'a> {
     Missing,
 }
 
-fn cell<'a>(rows: &[&'a Record], budget: &str) -> Result<Cell<'a>, Failure> {
-    let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
-    if budget.is_empty() || !of_budget.is_empty() {
-        return Ok(match middle(&of_budget) {
+fn cell<'a>(rows: &[&'a Record], budget: &str) -> Cell<'a> {
+    match at_budget(rows, budget) {
+        None => Cell::Missing,
+        Some(AtBudget::Seeds(seeds)) => match middle(&seeds) {
             Some(row) if row.is_solved() => Cell::Row(row),
             row => row.map_or(Cell::Missing, |row| Cell::None(why_none(row))),
-        });
+        },
+        Some(AtBudget::Points { all, best }) => best.map_or_else(
+            || Cell::None(if all.iter().any(|row| row.is_solved()) { "none fits".into() } else { why_none(all[0]) }),
+            Cell::Row,
+        ),
     }
-    // A method that ignores budgets: its fastest point that meets this one.
-    let points: Vec<_> = rows.iter().copied().filter(|row| row.budget.is_empty()).collect();
-    let Some(first) = points.first() else { return Ok(Cell::Missing) };
-    let parsed: Budget = budget.parse().map_err(|error| Failure::input(format!("budget {budget:?}: {error}")))?;
-    let limit = parsed.resolve(first.store_all_peak);
-    let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= limit;
-    let fastest = points.iter().filter(fits).min_by_key(|row| row.simulated_time);
-    Ok(fastest.map_or_else(|| Cell::None("none fits".into()), |row| Cell::Row(row)))
 }
 
 fn why_none(row: &Record) -> String {
@@ -281,34 +276,32 @@ fn mean_change(
     instances: &BTreeMap<&str, Vec<&Record>>,
     share: impl Fn(&Record) -> f64,
     sign: f64,
-) -> Result<Ours, Failure> {
+) -> Ours {
     let mut logarithms = Vec::new();
     for rows in instances.values() {
-        if let Cell::Row(row) = cell(rows, &figure.budget)? {
+        if let Cell::Row(row) = cell(rows, &figure.budget) {
             logarithms.push(share(row).ln());
         }
     }
     if logarithms.is_empty() {
-        return Ok(Ours::None("no instance has a schedule".into()));
+        return Ours::None("no instance has a schedule".into());
     }
     let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
     let note = format!("{} of {} instances have a schedule", logarithms.len(), instances.len());
-    Ok(Ours::Value { value: 100.0 * sign * (mean - 1.0), note })
+    Ours::Value { value: 100.0 * sign * (mean - 1.0), note }
 }
 
 /// Throughput beyond another method's best at its memory, in per cent.
-#[expect(clippy::unnecessary_wraps, reason = "as `speedup`, whose cell may be wrong")]
-fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Result<Option<f64>, Failure> {
+fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Option<f64> {
     let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= best.simulated_peak;
-    let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time).min();
-    Ok(fastest.zip(best.simulated_time).map(|(ours, theirs)| 100.0 * (theirs as f64 / ours as f64 - 1.0)))
+    let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time).min()?;
+    Some(100.0 * (best.simulated_time? as f64 / fastest as f64 - 1.0))
 }
 
 /// Another method's time over ours within the same budget.
-fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Result<Option<f64>, Failure> {
-    let Cell::Row(ours) = cell(rows, budget)? else { return Ok(None) };
-    let times = ours.simulated_time.zip(best.simulated_time);
-    Ok(times.map(|(ours, theirs)| theirs as f64 / ours as f64))
+fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Option<f64> {
+    let Cell::Row(ours) = cell(rows, budget) else { return None };
+    Some(best.simulated_time? as f64 / ours.simulated_time? as f64)
 }
 
 /// The mean over instances of what our rows come to beside another method's at the budget.
@@ -317,14 +310,14 @@ fn mean_beside(
     other: &str,
     instances: &BTreeMap<&str, Vec<&Record>>,
     evidence: &Evidence,
-    value: impl Fn(&[&Record], &Record, &str) -> Result<Option<f64>, Failure>,
+    value: impl Fn(&[&Record], &Record, &str) -> Option<f64>,
 ) -> Result<Ours, Failure> {
     let others = evidence.rows(&Figure { method: other.to_owned(), ..figure.clone() })?;
     let mut values = Vec::new();
     for (name, rows) in instances {
         let Some(points) = others.get(name) else { continue };
-        let Cell::Row(best) = cell(points, &figure.budget)? else { continue };
-        values.extend(value(rows, best, &figure.budget)?);
+        let Cell::Row(best) = cell(points, &figure.budget) else { continue };
+        values.extend(value(rows, best, &figure.budget));
     }
     if values.is_empty() {
         return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));

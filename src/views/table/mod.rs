@@ -16,9 +16,10 @@ use serde_json::{Map, Value, json};
 use crate::ground::format::{self, Format};
 use crate::ground::grid::Grid;
 use crate::ground::output;
-use crate::ground::size::Budget;
 use crate::ground::text::wrap;
-use crate::harness::records::select::{by_instance, claims, median, rank, series_label, written_budgets};
+use crate::harness::records::select::{
+    AtBudget, at_budget, by_instance, claims, median, rank, series_label, written_budgets,
+};
 use crate::harness::records::{Ending, Record};
 use crate::harness::suite::Suite;
 
@@ -120,33 +121,26 @@ fn heading(row: &Record) -> String {
     )
 }
 
-/// What a series comes to at a budget.
 fn cell(rows: &[&Record], budget: &str) -> Cell {
-    let of_budget: Vec<_> = rows.iter().copied().filter(|row| row.budget == budget).collect();
-    if let Some(first) = of_budget.first() {
-        let median = median(&of_budget);
-        return match median.and_then(|row| row.overhead) {
-            Some(overhead) => Cell::Overhead {
-                overhead,
-                stopped: median.is_some_and(|row| row.termination.is_limit()),
-                solved: of_budget.iter().filter(|row| row.is_solved()).count(),
-                seeds: of_budget.len(),
-            },
-            None => Cell::Reason(reason(first.termination)),
-        };
-    }
-    let points: Vec<_> = rows.iter().filter(|row| row.budget.is_empty()).collect();
-    let Some(first) = points.first() else { return Cell::Blank };
-    let Some(limit) = budget.parse::<Budget>().ok().and_then(|budget| budget.resolve(first.store_all_peak)) else {
-        return Cell::Blank;
-    };
-    let solved: Vec<_> = points.iter().filter(|row| row.is_solved()).collect();
-    let within = solved.iter().filter(|row| row.simulated_peak.is_some_and(|peak| peak <= limit));
-    let best = within.filter_map(|row| row.overhead).min_by(f64::total_cmp);
-    match best {
-        Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
-        None if solved.is_empty() => Cell::Reason(reason(first.termination)),
-        None => Cell::Reason("none fits"),
+    match at_budget(rows, budget) {
+        None => Cell::Blank,
+        Some(AtBudget::Seeds(seeds)) => {
+            let median = median(&seeds);
+            let overhead = |row: &Record| {
+                Some(Cell::Overhead {
+                    overhead: row.overhead?,
+                    stopped: row.termination.is_limit(),
+                    solved: seeds.iter().filter(|row| row.is_solved()).count(),
+                    seeds: seeds.len(),
+                })
+            };
+            median.and_then(overhead).unwrap_or_else(|| Cell::Reason(reason(seeds[0].termination)))
+        }
+        Some(AtBudget::Points { all, best }) => match best.and_then(|row| row.overhead) {
+            Some(overhead) => Cell::Overhead { overhead, stopped: false, solved: 1, seeds: 1 },
+            None if all.iter().any(|row| row.is_solved()) => Cell::Reason("none fits"),
+            None => Cell::Reason(reason(all[0].termination)),
+        },
     }
 }
 
