@@ -1,6 +1,6 @@
 //! Which rows belong together, which of them counts, and what a setting is called: what tables, plots and searches share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use remat_formulations::{Claim, Class, METHODS, find};
@@ -55,19 +55,21 @@ pub fn rank(method: &str) -> usize {
 
 /// Rows by instance, in order of first appearance; of rows with the same identity the last counts.
 pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
+    fn key(row: &Record) -> (&str, &str, &str, &str, u64) {
+        let Record { instance, method, parameters, budget, seed, .. } = row;
+        (instance, method, parameters, budget, *seed)
+    }
+    let last: HashMap<_, _> = records.iter().map(|row| (key(row), std::ptr::from_ref(row))).collect();
+    let mut order: HashMap<&str, usize> = HashMap::new();
     let mut instances: Vec<(String, Vec<&Record>)> = Vec::new();
-    for record in records {
-        let at = instances.iter().position(|(name, _)| *name == record.instance).unwrap_or_else(|| {
-            instances.push((record.instance.clone(), vec![]));
-            instances.len() - 1
-        });
-        let rows = &mut instances[at].1;
-        let same = |other: &&Record| {
-            let key = |row: &Record| (row.method.clone(), row.parameters.clone(), row.budget.clone(), row.seed);
-            key(other) == key(record)
-        };
-        rows.retain(|other| !same(other));
-        rows.push(record);
+    for row in records {
+        let at = *order.entry(&row.instance).or_insert(instances.len());
+        if at == instances.len() {
+            instances.push((row.instance.clone(), vec![]));
+        }
+        if std::ptr::eq(last[&key(row)], row) {
+            instances[at].1.push(row);
+        }
     }
     instances
 }

@@ -3,7 +3,7 @@
 //! Of several seeds the median counts, those without a schedule as the slowest. A method that ignores budgets stands at
 //! each budget with the fastest of its points that meets it, and has spent the seconds of all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use remat_formulations::{Claim, Class, Termination};
 
@@ -69,8 +69,8 @@ pub struct Arena {
     pub horizon: f64,
 }
 
-/// Rows of one contestant on one instance.
-type Rows<'a> = Vec<(&'a Record, &'a Trajectory)>;
+/// What was known when, by the address of the row.
+type Trajectories<'a> = HashMap<*const Record, &'a Trajectory>;
 
 impl Outcome {
     /// Seconds until the method came to its own end with a schedule, a bound or a proof that there is none.
@@ -92,14 +92,15 @@ impl Arena {
     pub fn new(records: &[Record], trajectories: &[Trajectory]) -> Self {
         let budgets = written_budgets(records);
         let claims = claims(records);
+        let trajectories: Trajectories<'_> = records.iter().map(std::ptr::from_ref).zip(trajectories).collect();
         let mut table: BTreeMap<Contestant, BTreeMap<usize, Outcome>> = BTreeMap::new();
         let mut cases = Vec::new();
         for (instance, rows) in by_instance(records) {
             let first = cases.len();
             cases.extend(cases_of(&instance, &rows, &budgets));
-            for (contestant, rows) in by_contestant(&rows, records, trajectories, &claims) {
+            for (contestant, rows) in by_contestant(&rows, &claims) {
                 let outcomes = table.entry(contestant).or_default();
-                let of_case = |at: usize| Some((at, outcome(&rows, &cases[at].budget)?));
+                let of_case = |at: usize| Some((at, outcome(&rows, &cases[at].budget, &trajectories)?));
                 outcomes.extend((first..cases.len()).filter_map(of_case));
             }
         }
@@ -140,34 +141,26 @@ fn cases_of(instance: &str, rows: &[&Record], budgets: &[&str]) -> Vec<Case> {
     names.into_iter().map(case).collect()
 }
 
-fn by_contestant<'a>(
-    rows: &[&'a Record],
-    records: &[Record],
-    trajectories: &'a [Trajectory],
-    claims: &BTreeMap<String, Claim>,
-) -> BTreeMap<Contestant, Rows<'a>> {
-    let mut contestants: BTreeMap<Contestant, Rows<'a>> = BTreeMap::new();
+fn by_contestant<'a>(rows: &[&'a Record], claims: &BTreeMap<String, Claim>) -> BTreeMap<Contestant, Vec<&'a Record>> {
+    let mut contestants: BTreeMap<Contestant, Vec<&'a Record>> = BTreeMap::new();
     for &row in rows.iter().filter(|row| !matches!(row.termination, Ending::Skipped(_))) {
-        let Some(at) = records.iter().position(|other| std::ptr::eq(other, row)) else { continue };
         let (rank, label, method) = (rank(&row.method), series_label(row), row.method.clone());
         let contestant = Contestant { claim: claims[&label], rank, label, method };
-        contestants.entry(contestant).or_default().push((row, &trajectories[at]));
+        contestants.entry(contestant).or_default().push(row);
     }
     contestants
 }
 
-fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
-    let records: Vec<&Record> = rows.iter().map(|(row, _)| *row).collect();
-    let trajectory_of =
-        |record: &Record| rows.iter().find(|(row, _)| std::ptr::eq(*row, record)).map(|(_, trajectory)| *trajectory);
-    Some(match at_budget(&records, budget)? {
+fn outcome(rows: &[&Record], budget: &str, trajectories: &Trajectories<'_>) -> Option<Outcome> {
+    let trajectory_of = |row: &Record| trajectories[&std::ptr::from_ref(row)];
+    Some(match at_budget(rows, budget)? {
         AtBudget::Seeds(seeds) => {
             let chosen = middle(&seeds)?;
             Outcome {
                 ending: chosen.termination,
                 time: chosen.simulated_time.filter(|_| chosen.is_solved()),
                 limit: chosen.time_limit_seconds,
-                trajectory: trajectory_of(chosen)?.clone(),
+                trajectory: trajectory_of(chosen).clone(),
                 class: chosen.schedule_class.filter(|_| chosen.is_solved()),
                 bounded: chosen.claim.class,
             }
@@ -175,7 +168,7 @@ fn outcome(rows: &Rows<'_>, budget: &str) -> Option<Outcome> {
         AtBudget::Points { all, best } => {
             let solved = all.iter().any(|row| row.is_solved());
             let nothing = if solved { Ending::Ran(Termination::NotFound) } else { all[0].termination };
-            let seconds: f64 = all.iter().filter_map(|row| Some(trajectory_of(row)?.end)).sum();
+            let seconds: f64 = all.iter().map(|row| trajectory_of(row).end).sum();
             let time = best.and_then(|row| row.simulated_time);
             Outcome {
                 ending: best.map_or(nothing, |row| row.termination),
