@@ -128,7 +128,7 @@ fn perform(library: &Library, entry: &Entry, extent: Extent, stop: &Arc<AtomicBo
             Failure::Interrupted(_) => Failure::Interrupted("interrupted; the same command goes on".into()),
             other => other,
         })?;
-        failed |= records::errors(&rows_of(&runs, &sweep.folder)?) > 0;
+        failed |= records::errors(&rows_of(&runs, &records::read(&sweep.folder)?)) > 0;
     }
     Ok(failed)
 }

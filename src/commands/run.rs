@@ -302,13 +302,13 @@ fn existing(arguments: &Arguments) -> Existing {
 /// Table and verdict of all rows that were asked for, earlier ones included; files about all rows of the folder.
 fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
     let (library, folder, suite) = (sweep.library, &sweep.folder, sweep.suite());
+    let all = records::read(folder)?;
     if let Some(device) = arguments.replay {
-        let target = pass::Target { device, arena: false };
-        pass::replay(&records::read(folder)?, folder, target, replay::REPEATS)?;
+        pass::replay(&all, folder, pass::Target { device, arena: false }, replay::REPEATS)?;
     }
     // All rows are there: tables, plots and page can be made again.
     end_at_once()?;
-    let rows = if runs.is_empty() { Vec::new() } else { rows_of(runs, folder)? };
+    let rows = rows_of(runs, &all);
     let material = Material::new(library, &rows, folder, Some(suite));
     if arguments.details || arguments.format != Format::Text || rows.is_empty() {
         output::result(&material.all(arguments.format)?)?;
@@ -316,7 +316,7 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
     if arguments.format == Format::Text && !rows.is_empty() {
         output::result(&material.digest(Format::Text)?)?;
     }
-    keep(arguments, &records::read(folder)?, folder, library, suite)?;
+    keep(arguments, &all, folder, library, suite)?;
     let searches = batches::read(folder)?;
     if let Some(search) = searches.iter().find(|search| search.is_error()) {
         let path = batches::path_in(folder);

@@ -199,15 +199,10 @@ fn keys_of(runs: &[Run]) -> HashSet<Key> {
     runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect()
 }
 
-/// The rows of some runs that are in a folder, earlier ones included.
-///
-/// # Errors
-/// There are none, or they cannot be read.
-pub fn rows_of(runs: &[Run], folder: &Path) -> Result<Vec<Record>, Failure> {
+/// Those of some rows that came of some runs.
+pub fn rows_of(runs: &[Run], records: &[Record]) -> Vec<Record> {
     let wanted = keys_of(runs);
-    let mut rows = records::read(folder)?;
-    rows.retain(|record| wanted.contains(&record.key()));
-    Ok(rows)
+    records.iter().filter(|record| wanted.contains(&record.key())).cloned().collect()
 }
 
 /// What was run is kept beside what came out.

@@ -1,5 +1,6 @@
 //! What a run leaves behind: records, schedules, tables, plots.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::checkout::{Checkout, rows};
@@ -263,6 +264,29 @@ fn random_methods_run_once_per_seed_and_the_table_shows_their_median() {
     assert_eq!(row["solved"], 3);
     let schedules = std::fs::read_dir(checkout.path("results/mini/schedules/random")).unwrap().count();
     assert_eq!(schedules, 4, "one for store-all and one per seed");
+}
+
+#[test]
+fn rows_of_an_instance_as_it_was_before_are_in_no_table_of_a_later_run() {
+    let checkout = Checkout::new();
+    let generate = |seed: u64| {
+        std::fs::remove_file(checkout.path("instances/small/random.json.zst")).unwrap();
+        let to = "--kind small0 -o instances/small/random.json.zst";
+        checkout.ok(&format!("instances generate random-chain --stages 8 --seed {seed} {to}"));
+    };
+    let columns = |row: &BTreeMap<String, String>| (row["instance"].clone(), row["method"].clone());
+    checkout.ok("run --suite mini --methods store-all,rotor-persistent --budgets 0.9x");
+    generate(4);
+    let resumed = checkout.ok("run --suite mini --methods store-all --budgets 0.9x --resume");
+    assert_eq!(resumed.stderr.matches("rows of instances as they were before are left out").count(), 1);
+    assert_eq!(rows(&checkout.path("results/mini/records.csv")).len(), 5, "{}", resumed.stderr);
+    let tables = std::fs::read_to_string(checkout.path("results/mini/tables.md")).unwrap();
+    let printed = checkout.ok("table results/mini --show rows --format csv").stdout;
+    let mut reader = csv::Reader::from_reader(printed.as_bytes());
+    let left: Vec<_> = reader.deserialize().map(|row| columns(&row.unwrap())).collect();
+    assert_eq!(left.iter().filter(|(instance, _)| instance == "random").count(), 1, "{left:?}");
+    // The instance as it is has no row of Rotor's.
+    assert!(!tables.lines().any(|line| line.contains("random") && line.contains("rotor-persistent")), "{tables}");
 }
 
 #[test]
