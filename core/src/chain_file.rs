@@ -11,6 +11,7 @@ use crate::format::{
     FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase, Provenance,
     TensorDocument, TensorKind, TimeUnit, Units,
 };
+use crate::object;
 
 /// The arrays of a chain of `L` stages and the loss; other fields of the file are ignored.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -40,7 +41,9 @@ pub struct ImportFile {
     cbweight: Option<Vec<f64>>,
     ftmp: Option<Vec<f64>>,
     btmp: Option<Vec<f64>>,
+    #[serde(default, deserialize_with = "object::optional")]
     chain: Option<Box<ImportFile>>,
+    #[serde(default, deserialize_with = "object::optional_list")]
     instances: Option<Vec<ImportFile>>,
     nodes: Option<IgnoredAny>,
     operators: Option<IgnoredAny>,

@@ -27,7 +27,7 @@ pub mod io;
 pub mod liveness;
 pub mod monet_file;
 pub mod node_link;
-mod object;
+pub mod object;
 pub mod plan;
 pub mod schedule;
 pub mod simulate;

@@ -16,6 +16,7 @@ use crate::format::{
     ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase, Provenance, TensorDocument,
     TensorKind, TimeUnit, Units,
 };
+use crate::object;
 
 /// A graph file.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,9 +24,10 @@ pub struct NodeLinkFile {
     /// Whether edges have a direction; so they have where nothing says otherwise.
     pub directed: Option<bool>,
     /// Attributes of the graph.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object::one")]
     pub graph: Attributes,
     /// The operators.
+    #[serde(deserialize_with = "object::list")]
     pub nodes: Vec<Node>,
     /// The edges.
     #[serde(alias = "edges")]
@@ -104,7 +106,7 @@ impl TryFrom<WrittenNode> for Node {
 
 /// An edge.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected an edge: {\"source\": 0, \"target\": 1}, or a pair of ids such as [0, 1]")]
 pub enum Link {
     /// With named ends.
     Named {

@@ -51,6 +51,18 @@ pub fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Resu
 /// # Errors
 /// Something else, or an object that is no `T`.
 pub fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    let read: Vec<Object<T>> = Vec::deserialize(from)?;
-    Ok(read.into_iter().map(|Object(value)| value).collect())
+    Vec::deserialize(from).map(values)
+}
+
+/// Reads a list of objects or null.
+///
+/// # Errors
+/// Something else, or an object that is no `T`.
+pub fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
+    let read: Option<_> = Option::deserialize(from)?;
+    Ok(read.map(values))
+}
+
+fn values<T>(objects: Vec<Object<T>>) -> Vec<T> {
+    objects.into_iter().map(|Object(value)| value).collect()
 }

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use remat_core::io::one_line;
+use remat_core::object;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -28,8 +29,9 @@ pub struct LogError {
     pub what: String,
 }
 
+/// A line; what its numbers are is said where they are read.
 #[derive(Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[serde(rename_all = "UPPERCASE", expecting = "an object such as {\"INSTRUCTION\": \"CALL\", ...}")]
 struct Line {
     instruction: String,
     name: Option<String>,
@@ -65,7 +67,8 @@ pub struct Log {
 pub fn read(text: &str) -> Result<Log, LogError> {
     let mut reader = Reader { lines: text.lines().enumerate(), at: 0, log: Log::default(), names: Names::default() };
     loop {
-        let line = reader.next()?.ok_or_else(|| reader.error("no annotation START until here"))?;
+        let no_start = "no {\"INSTRUCTION\": \"ANNOTATE\", \"ANNOTATION\": \"START\"} until here; expected a log as simrd reads it";
+        let line = reader.next()?.ok_or_else(|| LogError { line: reader.at.max(1), what: no_start.into() })?;
         if line.annotation.as_deref() == Some("START") {
             break;
         }
@@ -101,7 +104,9 @@ impl Reader<'_> {
     fn next(&mut self) -> Result<Option<Line>, LogError> {
         let Some((at, line)) = self.lines.find(|(_, line)| !line.trim().is_empty()) else { return Ok(None) };
         self.at = at + 1;
-        serde_json::from_str(line).map(Some).map_err(|error| self.error(error))
+        let mut parser = serde_json::Deserializer::from_str(line);
+        let read = object::one(&mut parser).and_then(|line| parser.end().map(|()| Some(line)));
+        read.map_err(|error| self.error(error))
     }
 
     fn error(&self, what: impl fmt::Display) -> LogError {
