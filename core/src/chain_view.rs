@@ -1,8 +1,7 @@
 //! The chain view: an instance's forward graph cut at every tensor through which all paths pass.
 //!
-//! Cut points are the tensors that dominate the last forward operator (petgraph's dominators on the
-//! bipartite graph of operators and tensors); a cut is given up where a backward operator needs more
-//! than the chain model hands across it. Stage costs come from running each stage by itself, so that
+//! Cut points are the tensors that dominate the last forward operator, which one pass over the order finds;
+//! a cut is given up where a backward operator needs more than the chain model hands across it. Stage costs come from running each stage by itself, so that
 //! any sequence of the chain expands to a schedule of the instance whose simulated peak is at most
 //! what the chain model claims. Builds on [`crate::plan`]; knows no method.
 

@@ -160,4 +160,8 @@ impl Reporter for Faster<'_> {
     }
 
     fn answer(&self, _: usize, _: &Answer) {}
+
+    fn wants_more(&self, index: usize) -> bool {
+        self.reporter.wants_more(index)
+    }
 }
