@@ -1,6 +1,6 @@
 //! A suite from its file to rows, on this machine: what `bench run` and `bench reproduce` have in common.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +15,10 @@ use crate::ground::output;
 use crate::ground::size::Size;
 use crate::ground::text::count;
 use crate::harness::cache::Cache;
-use crate::harness::max_batch::campaign::Campaign;
+use crate::harness::max_batch::campaign::{Campaign, Search};
 use crate::harness::pool;
 use crate::harness::records::batches::BatchRow;
-use crate::harness::records::manifest::{Planned, Session};
+use crate::harness::records::manifest::{Session, ToCome};
 use crate::harness::records::select::label;
 use crate::harness::records::{self, Existing, Key, Record, Writer, batches, limits};
 use crate::harness::run::plan::{self, Overrides};
@@ -165,8 +165,8 @@ impl<'a> Sweep<'a> {
         let conditions = self.conditions();
         let missing = pool::missing(runs.to_vec(), |key| writer.contains(key));
         let campaign = self.campaign()?;
-        let planned = self.planned(&writer, &missing, campaign.as_ref())?;
-        Session { planned: Some(planned), ..Session::new(runs, &conditions) }.append(&self.folder)?;
+        let to_come = self.to_come(&writer, &missing, campaign.as_ref())?;
+        Session { to_come: Some(to_come), ..Session::new(runs, &conditions) }.append(&self.folder)?;
         announce(self.suite(), runs, &missing, &self.folder);
         let cache = Cache::locate(&self.library.root, self.fresh);
         let summary =
@@ -181,16 +181,18 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// How many rows and searches there are, and how many are to come.
-    fn planned(&self, writer: &Writer, missing: &[Run], campaign: Option<&Campaign<'_>>) -> Result<Planned, Failure> {
-        let to_come = keys_of(missing);
-        let there = records::latest(writer.records()?).iter().filter(|row| !to_come.contains(&row.key())).count();
+    /// The rows and searches that are to come.
+    fn to_come(&self, writer: &Writer, missing: &[Run], campaign: Option<&Campaign<'_>>) -> Result<ToCome, Failure> {
+        let afresh = writer.records()?.is_empty() && batches::read(&self.folder)?.is_empty();
+        let mut rows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for key in keys_of(missing) {
+            rows.entry(key.instance_hash.clone()).or_default().insert(key.digest());
+        }
         let open = campaign
             .map(|campaign| campaign.missing(&self.folder, &self.library.root, self.existing, &self.conditions()));
-        let searches: usize = open.transpose()?.iter().flatten().map(|search| search.labels().count()).sum();
-        let searched = batches::read(&self.folder)?;
-        let searched = searched.iter().filter(|row| self.existing.counts(row.is_error())).count();
-        Ok(Planned { there: there + searched, to_come: to_come.len() + searches })
+        let open = open.transpose()?.unwrap_or_default();
+        let of = |search: &Search| search.labels().map(|label| (search.name.clone(), label)).collect::<Vec<_>>();
+        Ok(ToCome { afresh, rows, searches: open.iter().flat_map(of).collect() })
     }
 }
 

@@ -80,6 +80,26 @@ fn after_kill_9_the_worker_is_gone_and_resume_gives_the_same_table() {
 }
 
 #[test]
+fn rows_that_another_run_was_to_make_stay_missing() {
+    let checkout = Checkout::new();
+    checkout.ok("run --suite mini --methods rotor-persistent");
+    let text = std::fs::read_to_string(checkout.path(RECORDS)).unwrap();
+    let all = text.lines().count() - 1;
+    // As an interrupted run leaves them.
+    let first: String = text.split_inclusive('\n').take(2).collect();
+    std::fs::write(checkout.path(RECORDS), first).unwrap();
+    checkout.ok("run --suite mini --methods store-all --resume");
+    let status = checkout.ok("status results/mini").stdout;
+    assert!(status.contains(&format!("3 done, 0 failed\n{} not there yet", all - 1)), "{status}");
+    // Of an instance that is another one by now nothing is to come.
+    std::fs::remove_file(checkout.path("instances/small/random.json.zst")).unwrap();
+    checkout.ok("instances generate random-chain --stages 8 --seed 4 --kind small0 -o instances/small/random.json.zst");
+    checkout.ok("run --suite mini --resume");
+    let status = checkout.ok("status results/mini").stdout;
+    assert_eq!(status.lines().count(), 1, "{status}");
+}
+
+#[test]
 fn what_was_answered_before_kill_9_is_not_asked_again() {
     let checkout = Checkout::new();
     let run = "run --suite mini --methods rotor-persistent --instances counter --budgets 0.6x,0.8x,1.0x";

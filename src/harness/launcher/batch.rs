@@ -1,7 +1,7 @@
 //! A batch: what is submitted at once, as a file that its tasks read. It is written before anything is
 //! submitted and never again, so that a kill at any moment leaves no job that nobody knows of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +62,16 @@ pub enum Work {
     Run(Item),
     /// Searches for the largest batch of one network, one after the other as each begins where another ended.
     Search(Search),
+}
+
+impl Work {
+    /// Adds the identities of the rows, or the networks and labels of the searches, that it is to bring.
+    pub fn add_to(&self, rows: &mut HashSet<Key>, searches: &mut HashSet<(String, String)>) {
+        match self {
+            Self::Run(item) => rows.extend(item.keys()),
+            Self::Search(search) => searches.extend(search.labels().map(|label| (search.name.clone(), label))),
+        }
+    }
 }
 
 /// A [`Run`] as text.

@@ -53,8 +53,9 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     let batches = batch::all(results)?;
     // Asked before the rows are read: a task that ends in between has then left its rows.
     let (states, silence) = ask(&batches);
-    let records = records::read_any(results)?;
-    if batches.is_empty() && records.is_empty() && manifest::planned(results) == 0 {
+    let records = records::up_to_date(results, records::read_any(results)?);
+    let to_come = manifest::to_come(results);
+    if batches.is_empty() && records.is_empty() && to_come.rows.is_empty() && to_come.searches.is_empty() {
         return Err(Failure::input(format!("{}: holds neither rows nor batches of a bench run", results.display())));
     }
     let errors = records.iter().filter(|record| record.is_error()).count();
@@ -88,8 +89,13 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     (status.queued, status.running, status.unknown) = (count(Fate::Queued), count(Fate::Running), count(Fate::Unknown));
     status.failed += lost.len();
     status.silence = silence.filter(|_| status.unknown > 0);
-    let Status { queued, running, done, failed, unknown, .. } = status;
-    status.missing = manifest::planned(results).saturating_sub(queued + running + done + failed + unknown);
+    let (mut known, mut searches) = (there, searched);
+    for work in batches.iter().flat_map(|batch| batch.tasks.iter().flatten()) {
+        work.add_to(&mut known, &mut searches);
+    }
+    let known: HashSet<String> = known.iter().map(Key::digest).collect();
+    let rows = to_come.rows.values().flatten().filter(|row| !known.contains(*row)).count();
+    status.missing = rows + to_come.searches.iter().filter(|search| !searches.contains(search)).count();
     status.writing = status.missing > 0 && records::is_writing(results);
     Ok(status)
 }

@@ -212,12 +212,7 @@ impl Coming {
                     continue;
                 }
                 for work in work {
-                    match work {
-                        Work::Run(item) => coming.rows.extend(item.keys()),
-                        Work::Search(search) => {
-                            coming.searches.extend(search.labels().map(|label| (search.name.clone(), label)));
-                        }
-                    }
+                    work.add_to(&mut coming.rows, &mut coming.searches);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! `manifest.jsonl`: one line per `bench run` that wrote to a folder, with what is needed to repeat it:
 //! command line, revision, versions, machine, and the hash of every instance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,18 +45,20 @@ pub struct Session {
     pub crates: BTreeMap<String, String>,
     /// The instances of the suite.
     pub instances: Vec<InstanceEntry>,
-    /// How many rows it meant to leave; nothing from the tasks of a cluster, whose batches say so.
+    /// What it was to make; nothing from the tasks of a cluster, whose batches say so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planned: Option<Planned>,
+    pub to_come: Option<ToCome>,
 }
 
-/// Rows, and searches for a batch size, as a run found them when it began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
-    /// Those that were there.
-    pub there: usize,
-    /// Those that it was to make.
-    pub to_come: usize,
+/// Rows, and searches for a batch size, that a run was to make when it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToCome {
+    /// Whether nothing was there.
+    pub afresh: bool,
+    /// Digests of the rows' identities, by the hash of the instance.
+    pub rows: BTreeMap<String, BTreeSet<String>>,
+    /// Networks, and labels of methods.
+    pub searches: BTreeSet<(String, String)>,
 }
 
 /// An instance of a session.
@@ -103,14 +105,26 @@ pub fn read(folder: &Path) -> Vec<Session> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// How many rows a folder has once every run that began there has come to its end; none where no run says so.
-pub fn planned(folder: &Path) -> usize {
-    let sessions = read(folder).into_iter().filter_map(|session| session.planned);
-    // One that found nothing began afresh.
-    sessions.fold(
-        0,
-        |most, Planned { there, to_come }| if there == 0 { to_come } else { most.max(there.saturating_add(to_come)) },
-    )
+/// What the runs of a folder were to make since the last one that found nothing there: of the version of bench that ran last, and of
+/// instances as they are now.
+pub fn to_come(folder: &Path) -> ToCome {
+    let mut sessions = read(folder);
+    let entries = sessions.iter().flat_map(|session| session.instances.clone());
+    let newest: HashMap<String, String> = entries.map(|entry| (entry.name, entry.hash)).collect();
+    let hashes: HashSet<String> = newest.into_values().collect();
+    let version = sessions.last().map(|session| session.version.clone());
+    sessions.retain(|session| Some(&session.version) == version.as_ref());
+    let mut all = ToCome::default();
+    for ToCome { afresh, rows, searches } in sessions.into_iter().filter_map(|session| session.to_come) {
+        if afresh {
+            all = ToCome::default();
+        }
+        for (hash, rows) in rows.into_iter().filter(|(hash, _)| hashes.contains(hash)) {
+            all.rows.entry(hash).or_default().extend(rows);
+        }
+        all.searches.extend(searches);
+    }
+    all
 }
 
 fn path(folder: &Path) -> PathBuf {

@@ -131,6 +131,15 @@ pub struct Key {
     pub version: String,
 }
 
+impl Key {
+    /// A short text that tells it from all others.
+    pub fn digest(&self) -> String {
+        let Self { instance_hash, method, parameters, budget_size, budget, seed, version } = self;
+        let text = format!("{:?}", (instance_hash, method, parameters, budget_size, budget, seed, version));
+        blake3::hash(text.as_bytes()).to_hex()[..16].to_owned()
+    }
+}
+
 impl Record {
     /// The row's identity.
     pub fn key(&self) -> Key {
@@ -354,9 +363,7 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let parted = argument.is_dir() && !parts::folders(argument).is_empty();
     let records = if parted { read_any(argument)? } else { latest(of_file(&path)?) };
     let folder = folder_of(argument);
-    let sessions = manifest::read(&folder);
-    let instances: Vec<_> = sessions.into_iter().flat_map(|session| session.instances).collect();
-    let (all, records) = (records.len(), current(records, &instances));
+    let (all, records) = (records.len(), up_to_date(&folder, records));
     if records.is_empty() && !batches::path_in(&folder).is_file() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
@@ -368,6 +375,12 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
         output::info(&format!("{}: {left_out} of instances as they were before are left out", path.display()));
     }
     Ok(records)
+}
+
+/// Those of a folder's rows that are about instances as they are now.
+pub fn up_to_date(folder: &Path, records: Vec<Record>) -> Vec<Record> {
+    let instances: Vec<_> = manifest::read(folder).into_iter().flat_map(|session| session.instances).collect();
+    current(records, &instances)
 }
 
 /// Those of some rows that are about an instance as the last run had it, or as the last row has it where it is in no run.

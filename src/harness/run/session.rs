@@ -40,7 +40,7 @@ impl Session {
             solvers: solvers(),
             crates: crates(),
             instances,
-            planned: None,
+            to_come: None,
         }
     }
 }
