@@ -53,14 +53,14 @@ pub fn run(arguments: &Arguments, mut cli: Command) -> Result<(), Failure> {
 /// The folder or the file cannot be written.
 pub fn man(arguments: &ManArguments, cli: Command) -> Result<(), Failure> {
     let ManArguments { folder, page } = arguments;
-    let (path, written) = match (page, folder) {
-        (Some(page), _) => (page, std::fs::write(page, markdown(cli))),
+    match (page, folder) {
+        (Some(page), _) => output::replace_file(page, markdown(cli)),
         (None, Some(folder)) => {
-            (folder, std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(cli, folder)))
+            let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(cli, folder));
+            written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", folder.display())))
         }
-        (None, None) => return Err(Failure::input("name a folder for the pages, or a file with --page")),
-    };
-    written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+        (None, None) => Err(Failure::input("name a folder for the pages, or a file with --page")),
+    }
 }
 
 /// The help of every command that is not hidden, a section each.

@@ -23,6 +23,7 @@ use crate::harness::sweep::{Grants, Sweep, rows_of};
 use crate::views::plot;
 use crate::views::reproduce::catalogue::{Catalogue, Cells, Entry, Part};
 use crate::views::reproduce::cells::{self, Extent, Pass};
+use crate::views::reproduce::outcome::Row;
 use crate::views::reproduce::verdict::Verdict;
 use crate::views::reproduce::{compare, list, outcome};
 
@@ -98,12 +99,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let extent = Extent { pass, most_seconds: arguments.most.map(|most| most.as_secs_f64()) };
     let entries = chosen(&catalogue, arguments)?;
     let stop = interrupts()?;
-    let mut failed = Vec::new();
+    let (mut failed, mut all) = (Vec::new(), Vec::new());
     for entry in entries {
         if !arguments.no_run && perform(&library, entry, extent, &stop)? {
             failed.push(entry.id.as_str());
         }
-        report(&library, entry, extent, arguments.format)?;
+        let rows = report(&library, entry, extent)?;
+        match arguments.format {
+            Format::Csv | Format::Json => all.extend(rows),
+            format if !rows.is_empty() => output::result(&outcome::render(&rows, &entry.agreement, format))?,
+            _ => {}
+        }
+    }
+    // What programs read is one document.
+    if matches!(arguments.format, Format::Csv | Format::Json) {
+        output::result(&outcome::grid(&all, true).render(arguments.format))?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -192,10 +202,10 @@ fn has_work(entry: &Entry) -> bool {
     !entry.runs.is_empty() || !entry.figures.is_empty()
 }
 
-/// Compares, prints, and keeps. Where nothing was run, what an earlier pass found stays.
-fn report(library: &Library, entry: &Entry, extent: Extent, format: Format) -> Result<(), Failure> {
+/// Compares and keeps; returns what is to be printed. Where nothing was run, what an earlier pass found stays.
+fn report(library: &Library, entry: &Entry, extent: Extent) -> Result<Vec<Row>, Failure> {
     let evidence = cells::evidence(library, entry, extent)?;
-    let rows = compare(library, entry, extent, &evidence)?;
+    let mut rows = compare(library, entry, extent, &evidence)?;
     output::info(&format!("{}: {}. {}", entry.id, entry.shows, entry.why));
     if rows.iter().any(|row| row.verdict != Verdict::NotRun) {
         let path = outcome::path_of(library, &entry.id, extent.pass);
@@ -207,16 +217,17 @@ fn report(library: &Library, entry: &Entry, extent: Extent, format: Format) -> R
         } else {
             rows::write(&path, &rows)?;
         }
-        output::result(&outcome::render(&rows, &entry.agreement, format))?;
     } else if !rows.is_empty() {
         let id = &entry.id;
         output::info(&format!("{id}: nothing was run for its figures in this pass; no comparison is written"));
+        rows.clear();
     }
     entry.see.iter().for_each(|path| output::info(&format!("see also {path}")));
     match entry.plot {
-        Some(curves) if !evidence.records.is_empty() => draw(library, entry, curves, extent.pass, &evidence.records),
-        _ => Ok(()),
+        Some(curves) if !evidence.records.is_empty() => draw(library, entry, curves, extent.pass, &evidence.records)?,
+        _ => {}
     }
+    Ok(rows)
 }
 
 /// The curves of an entry, each figure named after the entry and the instance.
@@ -248,7 +259,7 @@ fn splice(library: &Library, catalogue: &Catalogue, path: &Path, check: bool) ->
             "{name}: is not what the catalogue and results/reproduce/ say; run `bench reproduce --splice {name}`"
         )));
     }
-    std::fs::write(path, spliced).map_err(|error| Failure::failed(format!("{name}: cannot write: {error}")))?;
+    output::replace_file(path, spliced)?;
     output::info(&format!("{name}: made anew"));
     Ok(())
 }

@@ -347,8 +347,7 @@ fn keep(
     let material = Material::new(library, rows, folder, Some(suite));
     let digest = material.digest(Format::Md)?;
     let text = material.all(Format::Md)?;
-    std::fs::write(&tables, format!("{digest}\n{text}"))
-        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", tables.display())))?;
+    output::replace_file(&tables, format!("{digest}\n{text}"))?;
     let more = if arguments.details { "" } else { " (--details prints them)" };
     output::info(&format!("tables: {}{more}", tables.display()));
     if arguments.no_plots {

@@ -338,7 +338,7 @@ fn no_smaller_peak(record: &Record, budget: &RunBudget, misses: &Misses) -> Stri
 fn draw(path: &Path, row: &Row) -> Result<(), Failure> {
     let failed = |error: String| Failure::failed(format!("{}: cannot draw: {error}", path.display()));
     match plot::progress_of(&row.record, &row.trace) {
-        Some(svg) => std::fs::write(path, svg.map_err(failed)?).map_err(|error| failed(error.to_string())),
+        Some(svg) => output::replace_file(path, svg.map_err(failed)?),
         None => Err(failed(why_unsolved(&row.record))),
     }
 }

@@ -61,9 +61,27 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
+/// So many decimals, and never a zero below zero.
+pub fn decimals(value: f64, decimals: usize) -> String {
+    let shown = format!("{value:.decimals$}");
+    if shown.bytes().all(|byte| b"-0.".contains(&byte)) { shown.trim_start_matches('-').into() } else { shown }
+}
+
+/// Per cent with two decimals; what is more than nothing is not shown as nothing.
+pub fn percent(value: f64) -> String {
+    let shown = decimals(value, 2);
+    if value > 0.0 && shown == "0.00" { "<0.01".into() } else { shown }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn little_is_not_nothing_and_no_zero_is_below_zero() {
+        assert_eq!([0.0, 0.004, 0.006, -0.004, -0.006].map(percent), ["0.00", "<0.01", "0.01", "0.00", "-0.01"]);
+        assert_eq!([-0.04, -0.06, 10.04].map(|value| decimals(value, 1)), ["0.0", "-0.1", "10.0"]);
+    }
 
     #[test]
     fn three_digits_are_shown_whatever_the_scale() {

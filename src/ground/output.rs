@@ -43,6 +43,15 @@ pub fn write_file(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String
     made.and_then(|()| contents(path))
 }
 
+/// Writes a file beside the old one and then over it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn replace_file(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let failed = |error| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    remat_core::io::replace(path, |out| out.write_all(contents.as_ref())).map_err(failed)
+}
+
 /// Refuses a file that could not be written, before the work that it is for.
 ///
 /// # Errors

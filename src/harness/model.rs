@@ -3,13 +3,14 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::Path;
 
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use remat_core::Instance;
+use remat_core::io::replace;
 use remat_formulations::{Encoding, Format, METHODS, Spec};
 
 use crate::ground::failure::Failure;
@@ -72,14 +73,14 @@ impl<'a> Model<'a> {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, format: Format, called: &str, budget: &str, path: &Path) -> std::io::Result<()> {
-        let mut out = BufWriter::new(File::create(path)?);
-        if !is_compressed(path) {
-            self.write(format, called, budget, &mut out)?;
-            return out.flush();
-        }
-        let mut encoder = GzEncoder::new(&mut out, Compression::best());
-        self.write(format, called, budget, &mut encoder)?;
-        encoder.finish()?.flush()
+        replace(path, |mut out| {
+            if !is_compressed(path) {
+                return self.write(format, called, budget, out);
+            }
+            let mut encoder = GzEncoder::new(&mut out, Compression::best());
+            self.write(format, called, budget, &mut encoder)?;
+            encoder.finish().map(drop)
+        })
     }
 }
 

@@ -212,8 +212,7 @@ pub fn rows_of(runs: &[Run], records: &[Record]) -> Vec<Record> {
 /// # Errors
 /// It cannot be written.
 pub fn write_suite(folder: &Path, text: &str) -> Result<(), Failure> {
-    let path = folder.join("suite.toml");
-    std::fs::write(&path, text).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+    output::replace_file(&folder.join("suite.toml"), text)
 }
 
 fn announce(suite: &Suite, runs: &[Run], missing: &[Run], folder: &Path) {

@@ -27,7 +27,8 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
     let header =
         ["network", "claim", "method", "largest batch", "none from", "overhead %", "peak", "probes", "published"];
     let several = one_question(rows).is_none();
-    let header: Vec<_> = header.into_iter().chain(several.then_some("within")).collect();
+    let seeds = rows.iter().any(|row| row.seed != rows[0].seed);
+    let header: Vec<_> = header.into_iter().chain(several.then_some("within")).chain(seeds.then_some("seed")).collect();
     let mut grid = Grid::new(&header).numeric_from(3);
     let mut previous = "";
     // A resumed suite appends: networks in order of first appearance, methods as in the registry.
@@ -48,14 +49,19 @@ pub fn grid(rows: &[BatchRow], published: &Published, every: bool) -> Grid {
             if first { row.network.clone() } else { String::new() },
             row.claim.to_string(),
             row.label.clone(),
-            if row.note.starts_with("skipped") { "skipped".into() } else { least.to_owned() + &number(row.largest) },
+            match row.largest {
+                None if row.note.starts_with("skipped") => "skipped".into(),
+                None if row.is_error() => "error".into(),
+                largest => least.to_owned() + &number(largest),
+            },
             number(row.refuted),
             overhead.map_or("-".into(), |overhead| format!("{overhead:.1}")),
             row.simulated_peak.map_or("-".into(), |bytes| format::bytes(bytes, MemoryUnit::Bytes)),
             row.probes.to_string(),
             published.value("batch", &row.network, &row.method).to_owned(),
         ];
-        grid.row(cells.into_iter().chain(several.then(|| limits(row))));
+        let seed = seeds.then(|| row.seed.to_string());
+        grid.row(cells.into_iter().chain(several.then(|| limits(row))).chain(seed));
     }
     grid
 }

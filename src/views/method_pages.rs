@@ -8,6 +8,7 @@ use remat_formulations::{BudgetUse, METHODS, Method};
 
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
+use crate::ground::output;
 
 /// Writes `ID.md` for every method and `README.md` with a list of them; returns how many methods.
 ///
@@ -15,7 +16,8 @@ use crate::ground::library::Library;
 /// The sources are not there, a method has no doc comment, or the folder cannot be written.
 pub fn write(library: &Library, folder: &Path) -> Result<usize, Failure> {
     let sources = Sources::read(&library.root.join("formulations/src"))?;
-    std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", folder.display())))?;
     let mut index = String::from(
         "# Methods\n\nMade by `bench methods --pages docs/methods` from the doc comments in `formulations/src/`; do not edit.\n\n",
     );
@@ -24,17 +26,12 @@ pub fn write(library: &Library, folder: &Path) -> Result<usize, Failure> {
         let about = method.about();
         let id = method.id();
         let path = folder.join(format!("{id}.md"));
-        std::fs::write(&path, page(*method, &sources)?).map_err(|error| unwritable(&path, &error))?;
+        output::replace_file(&path, page(*method, &sources)?)?;
         // Writing to a text cannot fail.
         let _ = writeln!(index, "| [{id}]({id}.md) | {} | {} |", method.usual_claim(), cell(about.title));
     }
-    let path = folder.join("README.md");
-    std::fs::write(&path, index).map_err(|error| unwritable(&path, &error))?;
+    output::replace_file(&folder.join("README.md"), index)?;
     Ok(METHODS.len())
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("{}: cannot write: {error}", path.display()))
 }
 
 /// A text as a cell of a Markdown table.

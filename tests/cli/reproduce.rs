@@ -87,6 +87,10 @@ fn printed_figures_stand_beside_ours_and_are_kept() {
 fn a_second_run_goes_on_where_the_first_ended_and_a_full_one_counts_more() {
     let checkout = checkout();
     checkout.ok("reproduce mini-table-1 --quick");
+    // What programs read is one document.
+    let both = checkout.ok("reproduce mini-table-1 mini-figure-1 --no-run --format json").stdout;
+    let both: Vec<serde_json::Value> = serde_json::from_str(&both).unwrap();
+    assert!(both.len() == 4 && both.iter().all(|row| row["entry"] == "mini-table-1"), "{both:?}");
     let again = checkout.ok("reproduce mini-table-2");
     assert!(again.stderr.contains("0 runs for 0 rows"), "{}", again.stderr);
     let list = checkout.ok("reproduce --list").stdout;

@@ -9,6 +9,7 @@ use remat_core::format::MemoryUnit;
 use super::Report;
 use crate::ground::failure::Failure;
 use crate::ground::format;
+use crate::ground::output;
 use crate::ground::text::count;
 use crate::views::plot::addresses::{Colour, Interval, Picture};
 
@@ -64,8 +65,7 @@ impl<'a> Drawing<'a> {
             capacity: report.capacity.map(|capacity| capacity.saturating_sub(report.fixed)),
             colour,
         };
-        std::fs::write(self.path, picture.svg())
-            .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", self.path.display())))
+        output::replace_file(self.path, picture.svg())
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use super::arena::{Arena, Outcome};
 use super::measures::{SHIFT_SECONDS, shifted_geometric_mean};
+use crate::ground::format::decimals;
 use crate::ground::names::braced;
 use crate::ground::text::count;
 
@@ -87,7 +88,7 @@ impl Cell {
     /// As in tables: the overhead in %, with a star where a limit stopped the method.
     pub fn text(self, instances: usize) -> String {
         match self {
-            Self::Mean { ratio, cut } => format!("{:.1}{}", 100.0 * (ratio - 1.0), if cut { "*" } else { "" }),
+            Self::Mean { ratio, cut } => decimals(100.0 * (ratio - 1.0), 1) + if cut { "*" } else { "" },
             Self::Few(count) => format!("({count}/{instances})"),
             Self::Nothing => "-".into(),
         }

@@ -11,6 +11,7 @@ use super::arena::{Arena, Contestant, Outcome};
 use super::digest::{Cell, Digest, Group, Row};
 use super::measures::shifted_geometric_mean;
 use super::seconds;
+use crate::ground::format;
 use crate::harness::baseline::overhead;
 
 /// How near to the best known schedules planning is priced: within these parts of their time.
@@ -81,7 +82,7 @@ fn beside_single(arena: &Arena, at: usize) -> Option<String> {
     if cases == 0 || arena.contestants.iter().all(|who| who.method == TOGETHER) {
         return None;
     }
-    let loss = worst.map(|(loss, whose)| format!("; its worst loss is {:.2} % ({whose})", 100.0 * loss));
+    let loss = worst.map(|(loss, whose)| format!("; its worst loss is {} % ({whose})", format::percent(100.0 * loss)));
     let none = if none > 0 { format!("; in {none} it has no schedule where another has") } else { String::new() };
     let loss = loss.unwrap_or_default();
     Some(format!(

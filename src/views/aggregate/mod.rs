@@ -13,7 +13,7 @@ pub mod planning;
 
 pub use arena::Arena;
 
-use crate::ground::format::Format;
+use crate::ground::format::{self, Format};
 use crate::ground::grid::Grid;
 use crate::ground::output;
 use crate::ground::text::wrap;
@@ -44,7 +44,7 @@ impl Table {
 
 /// A number with so many decimals, or a dash.
 fn number(value: Option<f64>, decimals: usize) -> String {
-    value.map_or("-".into(), |value| format!("{value:.decimals$}"))
+    value.map_or("-".into(), |value| format::decimals(value, decimals))
 }
 
 /// Seconds with three digits, or a dash.
@@ -52,6 +52,6 @@ pub fn seconds(value: Option<f64>) -> String {
     match value {
         None => "-".into(),
         Some(value) if value < 0.1 => format!("{value:.3}"),
-        Some(value) => crate::ground::format::three_digits(value),
+        Some(value) => format::three_digits(value),
     }
 }

@@ -171,10 +171,9 @@ pub fn virtual_best(arena: &Arena) -> Table {
         let there =
             || arena.outcomes.iter().zip(&arena.contestants).filter_map(|(row, who)| Some((row[at].as_ref()?, who)));
         let solved = there().filter(|(outcome, _)| outcome.time.is_some()).count();
-        let winners: Vec<_> = there()
-            .filter(|(outcome, _)| case.best.is_some() && outcome.time == case.best)
-            .map(|(_, who)| &who.label)
-            .collect();
+        let best = there().filter(|(outcome, _)| case.best.is_some() && outcome.time == case.best);
+        let mut winners: Vec<_> = best.map(|(_, who)| (who.rank, &who.label)).collect();
+        winners.sort_unstable();
         let more = if winners.len() > 1 { format!(" and {} more", winners.len() - 1) } else { String::new() };
         let percent = |time: Option<u64>| {
             let time = time.filter(|_| case.store_all > 0);
@@ -195,7 +194,7 @@ pub fn virtual_best(arena: &Arena) -> Table {
             percent(case.best),
             format!("{solved}/{}", there().count()),
             percent(bounds.max()),
-            winners.first().map_or("-".into(), |first| format!("{first}{more}")),
+            winners.first().map_or("-".into(), |(_, first)| format!("{first}{more}")),
         ]);
     }
     Table {
@@ -215,6 +214,13 @@ pub fn ratios(arena: &Arena, contestant: usize) -> Vec<Option<f64>> {
     arena.known(contestant).map(|(_, best, outcome)| outcome.time.map(|time| ratio(time, best))).collect()
 }
 
+/// Whole per cent: 0 is none and 100 is all.
+fn share(part: f64) -> String {
+    let rounded = (100.0 * part).round();
+    let shown = if part > 0.0 && part < 1.0 { rounded.clamp(1.0, 99.0) } else { rounded };
+    format!("{shown:.0}")
+}
+
 /// Performance profiles at round ratios.
 pub fn profiles(arena: &Arena) -> Table {
     let names: Vec<String> = RATIOS.iter().map(|ratio| format!("<= {ratio}")).collect();
@@ -223,7 +229,7 @@ pub fn profiles(arena: &Arena) -> Table {
     for (at, contestant) in arena.contestants.iter().enumerate() {
         let ratios = ratios(arena, at);
         let steps = profile(&ratios);
-        let shares = RATIOS.iter().map(|&ratio| format!("{:.0}", 100.0 * share_at(&steps, ratio)));
+        let shares = RATIOS.iter().map(|&ratio| share(share_at(&steps, ratio)));
         let cells = std::iter::once(ratios.len().to_string()).chain(shares);
         grid.contestant(contestant, cells.collect::<Vec<_>>());
     }
@@ -239,6 +245,11 @@ pub fn profiles(arena: &Arena) -> Table {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn all_but_one_is_not_all() {
+        assert_eq!([0.0, 1.0 / 300.0, 0.5, 299.0 / 300.0, 1.0].map(super::share), ["0", "1", "50", "99", "100"]);
+    }
+
     use super::super::arena::tests::{arena, rows};
     use super::*;
     use crate::ground::format::Format;

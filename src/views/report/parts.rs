@@ -144,7 +144,7 @@ impl Report<'_> {
             section #schedules {
                 h2 { "Schedules, step by step" }
                 @if self.schedules.is_empty() {
-                    p { "No schedule is kept beside these results." }
+                    p { @if left_out.is_empty() { "No schedule is kept beside these results." } @else { "None is shown." (left_out) } }
                 } @else {
                     (viewer_controls(&html! {
                         select #schedule {
@@ -329,7 +329,7 @@ fn breakable(label: &str) -> Markup {
 fn record_row(row: &Record, schedule: Option<usize>, plans: Option<&[Planned]>) -> Markup {
     let percent = |time: Option<u64>| {
         let known = time.filter(|_| row.store_all_time > 0);
-        known.map_or(String::new(), |time| format!("{:.2}", 100.0 * (time as f64 / row.store_all_time as f64 - 1.0)))
+        known.map_or(String::new(), |time| format::decimals(100.0 * (time as f64 / row.store_all_time as f64 - 1.0), 2))
     };
     let planning = row.build_seconds.zip(row.solve_seconds).map(|(build, solve)| build + solve);
     let words = if row.error.is_empty() { &row.note } else { &row.error };

@@ -127,10 +127,11 @@ pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
     format!("{} ({} pass{most})", Counts::of(rows).text(agreement), first.pass.label())
 }
 
-/// The comparison as a grid.
-pub fn grid(rows: &[Row]) -> Grid {
+/// Comparisons as a grid; those of several entries say which one it is.
+pub fn grid(rows: &[Row], of_several: bool) -> Grid {
     let header =
         ["instance", "method", "budget", "quantity", "unit", "printed", "ours", "deviation", "verdict", "note"];
+    let header: Vec<&str> = of_several.then_some("entry").into_iter().chain(header).collect();
     let mut grid = Grid::new(&header);
     let mut previous = "";
     for row in rows {
@@ -139,7 +140,7 @@ pub fn grid(rows: &[Row]) -> Grid {
         }
         previous = &row.source;
         let deviation = row.deviation_percent.map_or(String::new(), signed_percent);
-        grid.row([
+        let cells = [
             row.instance.as_str(),
             &row.method,
             &row.budget,
@@ -150,14 +151,15 @@ pub fn grid(rows: &[Row]) -> Grid {
             &deviation,
             row.verdict.label(),
             &row.note,
-        ]);
+        ];
+        grid.row(of_several.then_some(row.entry.as_str()).into_iter().chain(cells));
     }
     grid
 }
 
-/// The comparison as a table.
+/// The comparison of an entry as a table for people.
 pub fn render(rows: &[Row], agreement: &Agreement, format: Format) -> String {
-    let mut text = grid(rows).render(format);
+    let mut text = grid(rows, false).render(format);
     if format == Format::Text {
         // Writing to a text cannot fail.
         let _ = writeln!(text, "{}", summary(rows, agreement));

@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use crate::ground::format;
 use crate::views::report::parts::{is_long, tools};
 
 /// What the site adds to the look of reports.
@@ -84,9 +85,9 @@ impl Cell {
         Self::Number(Some(number as f64), number.to_string())
     }
 
-    /// Per cent with two decimals.
+    /// Per cent.
     pub fn percent(value: Option<f64>) -> Self {
-        Self::Number(value, value.map_or(String::new(), |value| format!("{value:.2}")))
+        Self::Number(value, value.map_or(String::new(), format::percent))
     }
 
     fn markup(&self) -> Markup {

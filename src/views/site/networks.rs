@@ -215,7 +215,7 @@ fn values(network: &Network<'_>, shown: &[Shown<'_>]) -> Markup {
     ];
     html! {
         (table("values", "What is known", &columns, &rows))
-        p.caption { "Overhead and bound are over the time of store-all; budgets are parts of its peak. Seconds are wall time of the run that found or proved it." }
+        p.caption { "Overhead and bound are over the time of store-all; budgets with an x are parts of its peak. Seconds are wall time of the run that found or proved it." }
     }
 }
 

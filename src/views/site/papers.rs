@@ -63,7 +63,7 @@ fn comparisons(site: &Site<'_>, catalogue: &Catalogue, paper: &Paper) -> Result<
                 p.note { (entry.why) "." }
                 @if !rows.is_empty() && entry.same_as.is_none() {
                     details { summary { "Printed beside ours" }
-                        (grid(&format!("{}-rows", file_name(&entry.id)), &entry.shows, &outcome::grid(&rows))) }
+                        (grid(&format!("{}-rows", file_name(&entry.id)), &entry.shows, &outcome::grid(&rows, false))) }
                 }
             }
         });

@@ -2,7 +2,7 @@
 
 use crate::ground::format::Format;
 use crate::ground::grid::Grid;
-use crate::ground::text::{count, wrap};
+use crate::ground::text::{count, markdown, wrap};
 use crate::views::aggregate::arena::Arena;
 use crate::views::aggregate::digest::{Digest, Group, Row};
 use crate::views::aggregate::findings::{label, sentences};
@@ -127,9 +127,9 @@ pub fn render(arena: &Arena, format: Format, width: usize) -> String {
     match format {
         Format::Text => text(arena, width),
         Format::Md => {
-            let findings = sentences(arena, &Digest::new(arena)).join("\n* ");
-            let list = if findings.is_empty() { String::new() } else { format!("\n* {findings}\n") };
-            table(arena).render(format) + &list
+            let findings = sentences(arena, &Digest::new(arena));
+            let list: Vec<String> = findings.iter().map(|sentence| format!("\n* {}", markdown(sentence))).collect();
+            format!("{}{}{}", table(arena).render(format), list.concat(), if list.is_empty() { "" } else { "\n" })
         }
         _ => table(arena).render(format),
     }
@@ -156,6 +156,13 @@ mod tests {
 
         * Least overhead: checkmate-ilp at 1x (0.0 %).
         ");
+    }
+
+    #[test]
+    fn no_name_is_more_than_a_text_in_the_findings() {
+        let arena = tests::table(&[("<img src=x>", [Some(110); 4]), ("auto", [Some(120); 4])]);
+        let text = render(&arena, Format::Md, 100);
+        assert!(text.contains("\n* Least overhead: &lt;img src=x>") && !text.contains('<'), "{text}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Cell {
             Self::Overhead { overhead, stopped, solved, seeds } => {
                 let star = if stopped { "*" } else { "" };
                 let part = if solved < seeds { format!(" ({solved}/{seeds})") } else { String::new() };
-                format!("{:.1}{star}{part}", 100.0 * overhead)
+                format!("{}{star}{part}", format::decimals(100.0 * overhead, 1))
             }
             Self::Reason(reason) => reason.into(),
             Self::Blank => String::new(),
@@ -211,7 +211,8 @@ pub fn grid(table: &Table) -> Grid {
     grid
 }
 
-/// Like the grid, with numbers as numbers: `"overhead": {"0.5x": 0.123, "0.1x": "infeasible"}`.
+/// Like the grid, with numbers as numbers: `"overhead": {"0.5x": 0.123, "0.1x": "infeasible"}`. At which budgets a limit stopped
+/// the method, and where not all seeds have a schedule how many of them do, stands beside them.
 fn json_rows(table: &Table) -> Vec<Value> {
     let mut rows = Vec::new();
     for instance in &table.instances {
@@ -221,12 +222,46 @@ fn json_rows(table: &Table) -> Vec<Value> {
                 Cell::Reason(reason) => json!(reason),
                 Cell::Blank => Value::Null,
             };
-            let overhead: Map<_, _> = table.budgets.iter().cloned().zip(row.cells.iter().map(cell)).collect();
+            let cells = || table.budgets.iter().cloned().zip(&row.cells);
+            let overhead: Map<_, _> = cells().map(|(budget, one)| (budget, cell(one))).collect();
+            let stopped = cells().filter(|(_, cell)| matches!(cell, Cell::Overhead { stopped: true, .. }));
+            let stopped: Vec<String> = stopped.map(|(budget, _)| budget).collect();
+            let few = |cell: &Cell| match *cell {
+                Cell::Overhead { solved, seeds, .. } if solved < seeds => Some(json!({"solved": solved, "of": seeds})),
+                _ => None,
+            };
+            let seeds: Map<_, _> = cells().filter_map(|(budget, cell)| Some((budget, few(cell)?))).collect();
             rows.push(json!({
                 "instance": instance.name, "claim": row.claim, "method": row.label, "overhead": overhead,
+                "stopped": stopped, "seeds": seeds,
                 "solved": row.solved, "limit": row.limit, "error": row.error,
             }));
         }
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+
+    #[test]
+    fn programs_are_told_of_limits_and_seeds_as_people_are() {
+        let row = |seed: u64, time: Option<u64>| Record {
+            seed,
+            simulated_time: time,
+            overhead: time.map(|time| time as f64 / 1e6 - 1.0),
+            termination: Ending::Ran(if time.is_some() { Termination::TimeLimit } else { Termination::NotFound }),
+            ..example("fastsa", Some(("0.5x", 1 << 29)))
+        };
+        let table = summarise(&[row(1, Some(1_250_000)), row(2, None), row(3, None)]);
+        assert_eq!(table.instances[0].methods[0].cells[0].text(), "25.0* (1/3)");
+        let rows = json_rows(&table);
+        assert_eq!(rows[0]["overhead"], json!({"0.5x": 0.25}));
+        assert_eq!(
+            (&rows[0]["stopped"], &rows[0]["seeds"]),
+            (&json!(["0.5x"]), &json!({"0.5x": {"solved": 1, "of": 3}}))
+        );
+    }
 }

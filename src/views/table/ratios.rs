@@ -12,21 +12,21 @@ use super::{Cell, MethodRow, instance_rows};
 use crate::ground::format::Format;
 use crate::ground::grid::Grid;
 use crate::ground::output;
-use crate::ground::text::wrap;
+use crate::ground::text::{count, wrap};
 use crate::harness::records::select::{by_instance, series_label, written_budgets};
 use crate::harness::records::{Ending, Record};
 use crate::views::published::Published;
 
 const CAPTION: &str = "Geometric mean over budgets of simulated time over the optimum of the class that is named. \
 Where that is not proved: over the least time known in the class (to best known) and over the proved bound (to bound); \
-the ratio to the optimum lies between. A schedule outside of the class has no ratio to the bound. budgets: those at which the method has a schedule, of those at which any has.";
+the ratio to the optimum lies between. A schedule outside of the class has no ratio to the bound. budgets: those at which the method has a schedule, of those at which there is one in the class.";
 
 /// The ratios of one instance.
 struct InstanceRatios {
     name: String,
     /// The class whose optimum times are divided by.
     class: Class,
-    /// Budgets at which there is a schedule.
+    /// Budgets at which there is a schedule in the class.
     budgets: usize,
     /// Those of them at which the optimum is proved.
     proved: usize,
@@ -96,9 +96,9 @@ pub struct Mean {
     pub to_best: f64,
     /// Over the proved bound.
     pub to_bound: Option<f64>,
-    /// Budgets at which the method has a schedule.
+    /// Of the following, those at which the method has a schedule.
     pub solved: usize,
-    /// Budgets at which any has.
+    /// Budgets at which there is a schedule in the class.
     pub budgets: usize,
 }
 
@@ -225,7 +225,8 @@ fn text(instances: &[InstanceRatios], published: &Published) -> String {
             grid.row([claim, row.label.clone()].into_iter().chain(row.cells(instance, published)));
         }
         let InstanceRatios { name, class, budgets, proved, .. } = instance;
-        let heading = format!("{name}: ratios over {budgets} budgets to the optimum of {class}, proved at {proved}");
+        let heading =
+            format!("{name}: ratios over {} to the optimum of {class}, proved at {proved}", count(*budgets, "budget"));
         text.push(format!("{heading}\n{}\n", grid.folded(output::width())));
     }
     text.concat()

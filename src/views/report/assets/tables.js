@@ -1,10 +1,13 @@
 // Sorting by a click on a column's name, and filtering by words. Without this script the tables are as printed.
 "use strict";
 (() => {
-  // A cell's exact value where it has one, else the number that its text begins with.
+  // A cell's exact value where it has one, else the number that its text begins with, in its unit.
+  const UNITS = { KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 };
   const value = (cell) => {
     const exact = cell.dataset.sort;
-    return exact !== undefined ? Number(exact) : parseFloat(cell.textContent.replace(/^[^\d.-]+/, ""));
+    if (exact !== undefined) return Number(exact);
+    const text = cell.textContent.replace(/^[<>=\s]+/, "");
+    return parseFloat(text) * (UNITS[text.split(" ")[1]] ?? 1);
   };
 
   // Cells without a number come last, whichever way the numbers go.
