@@ -73,7 +73,8 @@ instances *suites="resnet resnet-alternatives checkmate kusumoto kusumoto-batche
 
 # Compare the committed instances and algorithms with what the papers print (needs the profiler's venv)
 published:
-    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler compare > results/published/comparison.md
+    PYTHONPATH=profiler "$(scripts/profiler-venv.sh)/bin/python" -m remat_profiler compare > results/published/comparison.md.new
+    mv results/published/comparison.md.new results/published/comparison.md
 
 # Execute the notebooks without a screen, in a virtual environment outside of the checkout
 notebooks *files: release
@@ -100,7 +101,8 @@ bench-slots profile="bench":
     #!/usr/bin/env bash
     set -euo pipefail
     run() { cargo bench -q --profile {{ profile }} -p remat-formulations --bench slots -- "$@"; }
-    { run persistent L100 resnet101 resnet1001; run weak L100 resnet101 | tail -n +2; } > results/slots.csv
+    { run persistent L100 resnet101 resnet1001; run weak L100 resnet101 | tail -n +2; } > results/slots.csv.new
+    mv results/slots.csv.new results/slots.csv
 
 # Draw the figures of results/figures.toml from the tables that it names
 figures:
@@ -122,14 +124,15 @@ bench-checkmate seconds="600":
     #!/usr/bin/env bash
     set -euo pipefail
     mkdir -p results/checkmate
-    run() { cargo bench -q -p remat-formulations --bench checkmate -- "$@"; }
+    # NAME ARGUMENT...: a table, which replaces the old one once it is whole.
+    run() { cargo bench -q -p remat-formulations --bench checkmate -- "${@:2}" > "results/checkmate/$1.new"; mv "results/checkmate/$1.new" "results/checkmate/$1"; }
     graphs=$(ls "${BENCH_REFERENCE_DATA:?names the folder with checkmate/*-train.json}"/checkmate/*-train.json)
     networks=$(ls "$PWD"/instances/checkmate/*.json.zst "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst | grep -v flops)
-    run sizes $graphs "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst > results/checkmate/sizes.csv
+    run sizes.csv sizes $graphs "$PWD"/instances/resnet/resnet{18,50}-224-b32.json.zst
     every=95,90,85,80,75,70,65,60,55,50,45,40,35
-    run solve $every coarse highs {{ seconds }} $graphs > results/checkmate/public-coarse.csv
-    run solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs > results/checkmate/public-strategies.csv
-    run solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks > results/checkmate/networks.csv
+    run public-coarse.csv solve $every coarse highs {{ seconds }} $graphs
+    run public-strategies.csv solve 90,80,70,60,50 plain,reduced,lazy highs,cbc {{ seconds }} $graphs
+    run networks.csv solve 90,80,70,60,50,40,30 coarse highs {{ seconds }} $networks
 
 # Measure small networks on this CPU, execute schedules of them, and write results/replay-cpu/*.csv (a quiet machine, 20 minutes)
 replay-cpu:
@@ -140,4 +143,4 @@ replay-cpu:
 ci:
     .ci/run
 
-import 'profiler/justfile'
+import 'profiler/profiler.just'

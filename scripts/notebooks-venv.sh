@@ -4,7 +4,7 @@
 set -euo pipefail
 venv="${BENCH_NOTEBOOKS_VENV:-${XDG_CACHE_HOME:-$HOME/.cache}/bench/notebooks-venv}"
 if [ "${1:-}" = --install ]; then
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv" >&2
+    "$(dirname "$0")/make-venv.sh" "$venv"
     # Looked for by file, not by import, which takes seconds; pip leaves alone what is there already.
     "$venv/bin/python" -c 'import importlib.util as u, sys
 sys.exit(not all(map(u.find_spec, sys.argv[1:])))' nbclient nbformat ipykernel pandas matplotlib zstandard ||

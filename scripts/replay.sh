@@ -76,15 +76,15 @@ if [ "$device" = cuda ]; then
     pack=$results/pack
     "$bench" replay $results --device cuda --pack $pack > /dev/null
     by_network $pack . > /dev/null
-    "$bench" replay $results --device cuda --from $pack > /dev/null
+    "$bench" replay $results --device cuda --from $pack > /dev/null || failed=1
     # Some of them once more, in one arena each.
     # Plans of the same rows stay: a record is of one plan, and other ones would be executed anew.
     [ $results/plans.csv -nt $results/records.csv ] || "$bench" allocate --results $results --time-limit 1 > /dev/null
     "$bench" replay $results --device cuda --arena --pack $pack-arena > /dev/null
     by_network $pack-arena '/auto' > /dev/null
-    if [ -d $pack-arena/records ]; then "$bench" replay $results --device cuda --arena --from $pack-arena > /dev/null; fi
+    if [ -d $pack-arena/records ]; then "$bench" replay $results --device cuda --arena --from $pack-arena > /dev/null || failed=1; fi
 else
-    "$bench" replay $results --device cpu --repeat 5 > /dev/null
+    "$bench" replay $results --device cpu --repeat 5 > /dev/null || failed=1
 fi
 "$bench" table --show replay --format csv $results > $results/errors.csv
 for network in $instances/*; do

@@ -59,6 +59,7 @@ prebuilt=${XDG_CACHE_HOME:-$HOME/.cache}/bench/highs-1.15.0
 if ! reason=$(scripts/prebuilt.py "$prebuilt" 2>&1); then
     step "no prebuilt HiGHS ($reason); cargo will compile it, which takes eight CPU minutes"
     rm -f .cargo/config.toml
+    command -v c++ >/dev/null || { echo "error: a C++ compiler is not installed (c++); HiGHS cannot be built" >&2; exit 1; }
     if ! command -v cmake >/dev/null; then
         step "cmake, which configures HiGHS' sources"
         apt cmake || { echo "error: cmake is not installed, and apt cannot get it; HiGHS cannot be built" >&2; exit 1; }
@@ -99,7 +100,7 @@ fi
 
 if [ -n "$profiler" ]; then
     venv=$(scripts/profiler-venv.sh)
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    scripts/make-venv.sh "$venv"
     # torch in the range that the profiler's package names; the others as they come.
     torch=$(sed -n 's/^dependencies = \["\(torch[^"]*\)".*/\1/p' profiler/pyproject.toml)
     [ -n "$torch" ] || { echo "error: profiler/pyproject.toml names no range of torch as its first dependency" >&2; exit 1; }
@@ -117,7 +118,7 @@ fi
 
 if [ -n "$ortools" ]; then
     venv=$(scripts/ortools-venv.sh)
-    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    scripts/make-venv.sh "$venv"
     # Only the shared library is used, so none of the package's own needs.
     if [ -z "$(find "$venv" -name 'libortools.*' -print -quit)" ]; then
         step "OR-Tools (30 MB), for CP-SAT, into $venv"
@@ -125,4 +126,4 @@ if [ -n "$ortools" ]; then
     fi
 fi
 
-for loss in "${lost[@]}"; do step "$loss"; done
+for loss in ${lost[@]+"${lost[@]}"}; do step "$loss"; done

@@ -1,4 +1,4 @@
-"""A method whose schedules are files: it answers with FOLDER/INSTANCE@BUDGET.json, the budget as the suite writes it (`net@0.5x.json`).
+"""A method whose schedules are files: it answers with FOLDER/INSTANCE@BUDGET.json, the budget as rows name it (`net@0.5x.json`, not `net@50%.json`).
 
     [[methods]]
     id = "mine"

@@ -16,7 +16,7 @@ use crate::views::table::replay as table;
 /// Arguments of `bench replay`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Runs the profiler's executor (Python with torch; scripts/setup.sh --profiler). Only instances that the profiler traced can be replayed. Records are kept under DIR/replays and not made again; executed.csv is made of them. A machine without this program replays a folder of --pack with profiler/replay.sh; --from brings its records back.\n\nExamples:\n  bench replay results/smoke --device cpu\n  bench replay results/smoke --arena\n  bench replay results/resnet --device cuda --pack replay-out\n  bench replay results/resnet --device cuda --from replay-out"
+    after_help = "Runs the profiler's executor (Python with torch; scripts/setup.sh --profiler). Only instances that the profiler traced can be replayed. Records are kept under DIR/replays and not made again; executed.csv is made of them. The exit code is 1 where an execution failed, or came to other gradients than plain training. A machine without this program replays a folder of --pack with profiler/replay.sh; --from brings its records back.\n\nExamples:\n  bench replay results/replay-cpu --device cpu\n  bench replay results/replay-cpu --arena\n  bench replay results/resnet --device cuda --pack replay-out\n  bench replay results/resnet --device cuda --from replay-out"
 )]
 pub struct Arguments {
     /// Folder of a `bench run`, or its records.csv
@@ -45,19 +45,20 @@ pub struct Arguments {
 /// Replays, packs or collects.
 ///
 /// # Errors
-/// There are no such results, or the executor cannot be run.
+/// There are no such results, the executor cannot be run, or an execution failed or had another outcome than plain training.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let rows = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
     let target = Target { device: arguments.device, arena: arguments.arena };
-    match (&arguments.pack, &arguments.from) {
+    let wrong = match (&arguments.pack, &arguments.from) {
         (Some(to), _) => return pass::pack(&rows, &folder, target, to),
         (_, Some(from)) => {
             pass::bring(&rows, &folder, target, from)?;
-            pass::collect(&rows, &folder, target)?;
+            pass::collect(&rows, &folder, target)?
         }
         _ => pass::replay(&rows, &folder, target, arguments.repeat)?,
-    }
+    };
     let table = table::table(&rows, &replay::read(&folder)?, table::Group::Method);
-    output::result(&table.render(arguments.format))
+    output::result(&table.render(arguments.format))?;
+    wrong.map_or(Ok(()), Err)
 }

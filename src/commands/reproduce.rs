@@ -42,7 +42,7 @@ Examples:
   bench reproduce monet-table-1 --full
   bench reproduce --all --full --most 60
   bench reproduce --all --quick
-  bench reproduce kusumoto-table-1 --no-run --format md
+  bench reproduce kusumoto-table-1 --no-run --format md   (after a run)
   bench reproduce --splice README.md";
 
 /// Arguments of `bench reproduce`.

@@ -303,9 +303,11 @@ fn existing(arguments: &Arguments) -> Existing {
 fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
     let (library, folder, suite) = (sweep.library, &sweep.folder, sweep.suite());
     let all = records::read(folder)?;
-    if let Some(device) = arguments.replay {
-        pass::replay(&all, folder, pass::Target { device, arena: false }, replay::REPEATS)?;
-    }
+    let replayed = arguments.replay.map(|device| {
+        let target = pass::Target { device, arena: false };
+        pass::replay(&all, folder, target, replay::REPEATS)
+    });
+    let wrong = replayed.transpose()?.flatten();
     // All rows are there: tables, plots and page can be made again.
     end_at_once()?;
     let rows = rows_of(runs, &all);
@@ -332,7 +334,7 @@ fn report(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), 
             rows.len()
         )));
     }
-    Ok(())
+    wrong.map_or(Ok(()), Err)
 }
 
 /// Writes what is looked at later: tables, and unless told otherwise plots and the page.

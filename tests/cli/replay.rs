@@ -58,11 +58,18 @@ fn success(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Executions of `rotor-persistent` fail, which is said at the end.
+fn replayed(output: &std::process::Output) -> String {
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && words.contains(" failed or differ; columns executed_error"), "{words}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 #[test]
 fn a_run_with_replay_fills_executed_csv_once() {
     let checkout = Checkout::new();
     let executor = Executor::new(&checkout);
-    let shown = success(&executor.run(&checkout, "run --suite mini --replay cpu --details"));
+    let shown = replayed(&executor.run(&checkout, "run --suite mini --replay cpu --details"));
     assert!(shown.contains("Simulated against executed"), "{shown}");
     let solved = rows(&checkout.path("results/mini/records.csv"));
     let solved = solved.iter().filter(|row| !row["simulated_time"].is_empty()).count();
@@ -80,7 +87,7 @@ fn a_run_with_replay_fills_executed_csv_once() {
     assert_eq!((&*measured["executed_over_store_all"], &*measured["simulated_over_store_all"]), ("1.5", "1.25"));
     assert_eq!(executor.runs(), executed.len());
 
-    success(&executor.run(&checkout, "replay results/mini --device cpu"));
+    replayed(&executor.run(&checkout, "replay results/mini --device cpu"));
     assert_eq!(executor.runs(), executed.len(), "what is there is not run again");
     let table = success(&executor.run(&checkout, "table results/mini --show replay --format csv"));
     assert!(table.starts_with("device,method,executions,equal,") && table.contains("cpu,rotor-persistent,"), "{table}");
@@ -116,7 +123,7 @@ fn a_network_made_anew_under_its_name_is_executed_anew() {
     let checkout = Checkout::new();
     let executor = Executor::new(&checkout);
     let run = |more: &str| checkout.ok(&format!("run --suite mini --instances counter --no-plots {more}"));
-    let replay = || success(&executor.run(&checkout, "replay results/mini"));
+    let replay = || replayed(&executor.run(&checkout, "replay results/mini"));
     run("");
     replay();
     let once = executor.runs();
@@ -165,13 +172,13 @@ fn with_arena_every_schedule_goes_with_its_plan_and_has_rows_of_its_own() {
     let checkout = Checkout::new();
     let executor = Executor::new(&checkout);
     success(&executor.run(&checkout, "run --suite mini"));
-    success(&executor.run(&checkout, "replay results/mini"));
+    replayed(&executor.run(&checkout, "replay results/mini"));
     let refused = executor.run(&checkout, "replay results/mini --arena");
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(words.contains("is not there; make the plans with `bench allocate --results "), "{words}");
     success(&executor.run(&checkout, "allocate --results results/mini --threads 1"));
     let before = executor.runs();
-    success(&executor.run(&checkout, "replay results/mini --arena"));
+    replayed(&executor.run(&checkout, "replay results/mini --arena"));
     let executed = rows(&checkout.path("results/mini/executed.csv"));
     let (arena, plain): (Vec<_>, Vec<_>) = executed.iter().partition(|row| row["device"] == "cpu-arena");
     assert_eq!(arena.len(), rows(&checkout.path("results/mini/plans.csv")).len());

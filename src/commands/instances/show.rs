@@ -19,7 +19,7 @@ const SHOWN_STAGES: usize = 4;
 /// Arguments of `bench instances show`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  bench instances show resnet50-224-b32\n  bench instances show instances/small/figure4.json --stages"
+    after_help = "Examples:\n  bench instances show resnet50-224-b32\n  bench instances show rotor-toms-figure4-n10 --stages"
 )]
 pub struct Arguments {
     /// Instance file, or a name under instances/

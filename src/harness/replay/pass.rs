@@ -54,11 +54,12 @@ struct Task {
     row: Execution,
 }
 
-/// Replays every schedule of a folder on a device of this machine, and in an arena each where that is asked for.
+/// Replays every schedule of a folder on a device of this machine, and in an arena each where that is asked for. Returns what is
+/// wrong with executions of it, if anything is.
 ///
 /// # Errors
 /// The executor cannot be run, or files not be read or written.
-pub fn replay(rows: &[Record], folder: &Path, target: Target, repeat: usize) -> Result<(), Failure> {
+pub fn replay(rows: &[Record], folder: &Path, target: Target, repeat: usize) -> Result<Option<Failure>, Failure> {
     let library = Library::locate();
     let folder = std::path::absolute(folder).map_err(Failure::failed)?;
     let records = replays(&folder, target);
@@ -108,11 +109,12 @@ pub fn pack(rows: &[Record], folder: &Path, target: Target, to: &Path) -> Result
     Ok(())
 }
 
-/// Makes `executed.csv` of the records that are there; rows of other devices stay, and another pass waits.
+/// Makes `executed.csv` of the records that are there; rows of other devices stay, and another pass waits. Returns what is wrong
+/// with executions on this device, if anything is.
 ///
 /// # Errors
 /// A record is none, or files cannot be read or written.
-pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Failure> {
+pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<Option<Failure>, Failure> {
     let _held = output::hold(folder)?;
     let mut all = read(folder)?;
     all.retain(|row| row.device != target.name());
@@ -139,8 +141,15 @@ pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<(), Fai
     let bad =
         all[there..].iter().filter(|row| row.executed_equal == Some(false) || !row.executed_error.is_empty()).count();
     let (made, path) = (count(all.len() - there, "execution"), super::path_in(folder));
-    output::info(&format!("{made} on {} in {}; {bad} failed or differ", target.name(), path.display()));
-    write(folder, &all)
+    let (name, path) = (target.name(), path.display());
+    output::info(&format!("{made} on {name} in {path}; {bad} failed or differ"));
+    write(folder, &all)?;
+    let words = || {
+        format!(
+            "{bad} of {made} on {name} failed or differ; columns executed_error and executed_equal of {path} say how"
+        )
+    };
+    Ok((bad > 0).then(|| Failure::failed(words())))
 }
 
 /// Takes the records of a packed folder over, as far as they are of the schedules that the rows have now.

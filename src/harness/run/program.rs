@@ -34,7 +34,7 @@ struct Question<'a> {
     instance: InstanceDocument,
     /// Budgets in the instance's unit of memory, fixed bytes included; null: unlimited.
     budgets: &'a [Option<u64>],
-    /// The same as the suite writes them, such as `0.5x`.
+    /// The same as rows name them, such as `0.5x`.
     written: &'a [String],
     /// What the program may use.
     limits: QuestionLimits,
