@@ -50,6 +50,16 @@ pub enum PlanError {
         /// Where its last buffer ends.
         end: u64,
     },
+    /// The arena is allocated as a whole.
+    #[error("an arena of {height} and {fixed} fixed bytes are more than {capacity}")]
+    Capacity {
+        /// The arena's height.
+        height: u64,
+        /// Bytes outside of it.
+        fixed: u64,
+        /// The capacity.
+        capacity: u64,
+    },
     /// The buffers make no problem.
     #[error(transparent)]
     Problem(#[from] ProblemError),
@@ -120,8 +130,8 @@ impl Violations {
 }
 
 impl PlanDocument {
-    /// Checks that no two buffers share an address at a moment, that offsets and sizes are aligned, and that all end below
-    /// the plan's height and, with the fixed bytes, below a capacity.
+    /// Checks that no two buffers share an address at a moment, that offsets and sizes are aligned, that all end below
+    /// the plan's height, and that this is with the fixed bytes within a capacity.
     ///
     /// # Errors
     /// The first rule that is broken.
@@ -209,13 +219,11 @@ impl PlanDocument {
         if bound > end && found.count == before {
             found.add(PlanError::Bound { bound, end });
         }
-        if let Some(capacity) = capacity.map(|capacity| capacity.saturating_sub(self.fixed_bytes)) {
-            // What is not aligned, or shares an address, is so with any capacity.
-            check::violations(&problem, &offsets, Some(capacity), |overlap| {
-                if matches!(overlap, Overlap::Capacity { .. }) {
-                    found.add(overlap.into());
-                }
-            });
+        let fixed = self.fixed_bytes;
+        if let Some(capacity) =
+            capacity.filter(|&capacity| u128::from(fixed) + u128::from(height) > u128::from(capacity))
+        {
+            found.add(PlanError::Capacity { height, fixed, capacity });
         }
     }
 

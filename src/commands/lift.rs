@@ -85,6 +85,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(budget) = head.budget.filter(|&budget| peak > budget) {
         return Err(Failure::failed(format!("{file}: the budget is {budget}, but the simulated peak is {peak}")));
     }
+    let claimed = &decoded.claimed;
+    for (what, claimed, simulated) in [("time", claimed.time, time), ("peak", claimed.peak_bytes, peak)] {
+        if simulated > claimed {
+            return Err(Failure::failed(format!(
+                "{file}: the model counts a {what} of {claimed}, but the simulator says {simulated}"
+            )));
+        }
+    }
     let Some(path) = &arguments.output else { return Ok(()) };
     let document = ScheduleDocument {
         method: Some(setting),
@@ -100,6 +108,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn model(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(path) = &arguments.model {
         return Ok(path.clone());
+    }
+    let uncompressed = PathBuf::from(arguments.solution.to_string_lossy().trim_end_matches(".gz"));
+    let is_model = |format: &Format| uncompressed.extension().is_some_and(|ending| ending == format.ending());
+    if Format::ALL.iter().any(is_model) {
+        let file = arguments.solution.display();
+        return Err(Failure::input(format!(
+            "{file}: is named as a model; expected the file of a solution, such as model.sol"
+        )));
     }
     let plain = Format::ALL.map(|format| arguments.solution.with_extension(format.ending()));
     let compressed = plain.clone().map(|path| PathBuf::from(format!("{}.{COMPRESSED}", path.display())));

@@ -238,13 +238,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn on_slurm(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<(), Failure> {
     let (folder, suite) = (&sweep.folder, sweep.suite());
     let turn = submit::turn(folder)?;
-    submit::prepare(folder, sweep.existing)?;
-    write_suite(folder, &sweep.file.text)?;
     let asked = arguments.threads.or(suite.limits.threads);
     let (request, chunk) = arguments.slurm.request(suite.slurm.as_ref(), asked);
     let local = sweep.conditions();
     let threads = asked.unwrap_or(request.cpus_per_task);
     let conditions = Conditions { limits: Limits { threads, ..local.limits }, ..local };
+    submit::same_limits(runs, folder, &conditions)?;
+    submit::prepare(folder, sweep.existing)?;
+    write_suite(folder, &sweep.file.text)?;
     Session::new(runs, &conditions).append(folder)?;
     output::info(&format!("{}: {}", suite.name, suite.title));
     let campaign = sweep.campaign()?;

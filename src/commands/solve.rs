@@ -222,6 +222,8 @@ fn solve_with_addresses(
     let mut cpu_used = Duration::ZERO;
     let mut asked = budget.clone();
     let (mut cut, mut misses) = (0, Misses::default());
+    // Peaks below which nothing was found, and that were too large with addresses.
+    let (mut floor, mut ceiling) = (0, u64::MAX);
     let mut first = None;
     let mut over = "the tries ran out";
     let mut tries = PACKINGS;
@@ -246,6 +248,15 @@ fn solve_with_addresses(
                 tries = 1;
                 continue;
             }
+            let nothing = [Termination::Infeasible, Termination::NotFound].map(Ending::Ran);
+            if misses.all() > 0 && tries > 0 && nothing.contains(&row.record.termination) {
+                floor = asked.bytes.unwrap_or_default();
+                if let Some(next) = between(floor, ceiling) {
+                    output::info(&format!("no schedule within {floor}; asking for {next}"));
+                    asked = RunBudget { text: next.to_string(), bytes: Some(next) };
+                    continue;
+                }
+            }
             let ran_out = (misses.all() > 0).then(|| no_smaller_peak(&row.record, budget, &misses));
             answers(&mut row, budget, first, None, whole);
             return Ok(WithAddresses { row, plan: None, ran_out });
@@ -262,11 +273,12 @@ fn solve_with_addresses(
         };
         let (needed, peak) = (misses.add(&arena, bytes), arena.lifetimes.simulation.peak_bytes);
         cut = (needed - bytes).max(2 * cut);
-        let next = peak.saturating_sub(cut);
-        if next == 0 {
+        ceiling = ceiling.min(peak);
+        let next = if floor == 0 { peak.checked_sub(cut).filter(|&next| next > 0) } else { between(floor, ceiling) };
+        let Some(next) = next else {
             over = "there is no smaller peak to ask for";
             break;
-        }
+        };
         if stop.load(Ordering::Relaxed) {
             over = "it was interrupted";
             break;
@@ -275,6 +287,12 @@ fn solve_with_addresses(
         asked = RunBudget { text: next.to_string(), bytes: Some(next) };
     }
     Err(Failure::failed(tries_ran_out(budget, &misses, over)))
+}
+
+/// The middle between two numbers, if there is a number between them.
+fn between(low: u64, high: u64) -> Option<u64> {
+    let next = low.midpoint(high);
+    (low < next && next < high).then_some(next)
 }
 
 /// Makes a row of a smaller budget one of the budget that was asked for. Its schedule is one there too, but what it proves holds

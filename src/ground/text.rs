@@ -68,6 +68,12 @@ pub fn latex(text: &str) -> String {
     escaped
 }
 
+/// For a command line: one word of a shell.
+pub fn shell(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=@:,+".contains(c);
+    if !text.is_empty() && text.chars().all(plain) { text.into() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 /// `1 row`, `2 rows`.
 pub fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
@@ -116,6 +122,11 @@ mod tests {
     fn no_cell_of_markdown_or_latex_leaves_its_place() {
         assert_eq!(markdown("a|b\\|c\n<b>[x](y)"), "a\\|b\\\\\\|c &lt;b>[x]\\(y)");
         assert_eq!(latex("\\input{x}"), "\\textbackslash{}input\\{x\\}");
+    }
+
+    #[test]
+    fn paths_are_one_word_to_a_shell() {
+        assert_eq!(["/a/b.json", "/a b/it's", ""].map(shell), ["/a/b.json", r"'/a b/it'\''s'", "''"]);
     }
 
     #[test]

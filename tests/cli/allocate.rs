@@ -56,8 +56,11 @@ fn a_plan_is_refused_where_buffers_meet_are_missing_or_end_above_the_budget() {
         assert_eq!(done.code, Some(1), "{}", done.stderr);
         assert!(done.stderr.starts_with("error: plan.json: ") && done.stderr.contains(words), "{}", done.stderr);
     };
-    refused("above the capacity 1", "verify --plan plan.json --budget 1");
+    refused("fixed bytes are more than 1", "verify --plan plan.json --budget 1");
     let text = std::fs::read(checkout.path("plan.json")).unwrap();
+    // An arena is allocated as a whole, however little of it is used.
+    edit(&checkout, |plan| plan["height"] = 1000.into());
+    refused("an arena of 1000 and", "verify --plan plan.json --budget 999");
     let set = |change: &dyn Fn(&mut Vec<serde_json::Value>)| {
         std::fs::write(checkout.path("plan.json"), &text).unwrap();
         edit(&checkout, |plan| change(plan["buffers"].as_array_mut().unwrap()));

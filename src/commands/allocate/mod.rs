@@ -310,10 +310,9 @@ fn finish(
         ReportFormat::Text => text(report),
     };
     let shown = output::result(&text);
-    if let Some(path) = &arguments.export {
-        export(path, problem, answer)?;
-    }
+    let exported = arguments.export.as_ref().map_or(Ok(()), |path| export(path, problem, answer));
     if let Some(capacity) = report.capacity.filter(|&capacity| report.memory > capacity) {
+        exported?;
         let words = match report.fits {
             Some(_) => format!("no addresses need less than {}, proved", report.bound),
             None => format!("the addresses found need {}; more --time-limit may find better ones", report.memory),
@@ -325,7 +324,7 @@ fn finish(
         (Some(path), _) => write_text(path, |out| problem.write(out, Some(&answer.offsets)).map_err(io::Error::from)),
         (None, _) => Ok(()),
     };
-    written.and(shown)
+    written.and(exported).and(shown)
 }
 
 /// The form of a model that a file's name says.

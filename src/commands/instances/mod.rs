@@ -25,7 +25,7 @@ pub enum Command {
     Validate(validate::Arguments),
     /// Write or check the index of the instances, from which `list` answers
     Index(index::Arguments),
-    /// Turn a chain file (fweight, bweight, cweight, cbweight, ftmp, btmp) into an instance
+    /// Turn a chain file (fweight, bweight, cweight, cbweight, ftmp, btmp), or a graph in node-link form, into an instance
     Import(import::Arguments),
     /// Turn a profile of MONeT's authors into an instance
     ImportMonet(import_monet::Arguments),

@@ -120,6 +120,7 @@ impl Violation {
             PlanError::OtherInstance { .. } => plain("instance"),
             PlanError::Fixed { .. } => plain("fixed-bytes"),
             PlanError::Bound { .. } => plain("bound"),
+            PlanError::Capacity { .. } => plain("capacity"),
             PlanError::Several(id) => buffer("content", id),
             PlanError::Problem(ProblemError::Lifetime { id, .. }) => buffer("lifetime", id),
             PlanError::Problem(ProblemError::Twice(id)) => buffer("id", id),

@@ -1,5 +1,5 @@
 //! A batch: what is submitted at once, as a file that its tasks read. It is written before anything is
-//! submitted and never again, so that a kill at any moment leaves no job that nobody knows of.
+//! submitted, so that a kill at any moment leaves no job that nobody knows of, and again only where arrays were refused.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
+use crate::ground::text::count;
 use crate::harness::max_batch::campaign::Search;
-use crate::harness::records::Key;
+use crate::harness::records::{Key, limits};
 use crate::harness::run::Run;
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
 use crate::harness::run::program;
@@ -23,6 +24,9 @@ use crate::harness::run::program;
 pub struct Batch {
     /// 1, 2, ... within its run directory.
     pub number: usize,
+    /// When it was made, UTC.
+    #[serde(default)]
+    pub made: String,
     /// Name of the suite.
     pub suite: String,
     /// Folder that holds `instances/`.
@@ -167,6 +171,28 @@ impl Batch {
         let array =
             self.arrays.iter().find(|array| task.checked_sub(array.first).is_some_and(|at| at < array.count))?;
         Some((&array.name, task - array.first))
+    }
+
+    /// Keeps the first arrays alone, and nothing where there are none: the others were refused.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep(&mut self, arrays: usize, results: &Path) -> Result<(), Failure> {
+        self.arrays.truncate(arrays);
+        self.tasks.truncate(self.arrays.iter().map(|array| array.count).sum());
+        if arrays > 0 {
+            return self.write(results);
+        }
+        let folder = folder(results, self.number);
+        std::fs::remove_dir_all(&folder)
+            .map_err(|error| Failure::failed(format!("{}: cannot remove: {error}", folder.display())))
+    }
+
+    /// The limits of its rows, as the command line has them, and their threads.
+    pub fn limits(&self) -> String {
+        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
+        let limits = limits(seconds(self.limits.time), seconds(self.cpu_limit), self.memory_limit_bytes);
+        format!("{limits} and {}", count(self.limits.threads, "thread"))
     }
 
     /// Writes the plan.

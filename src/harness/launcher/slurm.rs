@@ -8,6 +8,7 @@ use std::process::Command;
 use super::batch::{self, Array, Batch};
 use crate::ground::failure::Failure;
 use crate::ground::size::Size;
+use crate::ground::text::shell;
 
 /// What an array's tasks ask of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,14 +85,13 @@ pub fn most_per_array() -> Result<usize, Failure> {
     })
 }
 
-/// Submits every array of a batch; returns the jobs' numbers.
+/// Submits every array of a batch; adds the jobs' numbers.
 ///
 /// # Errors
 /// Slurm refuses; arrays that were submitted before stay.
-pub fn submit(results: &Path, batch: &Batch, request: &Request) -> Result<Vec<String>, Failure> {
+pub fn submit(results: &Path, batch: &Batch, request: &Request, jobs: &mut Vec<String>) -> Result<(), Failure> {
     let script = write_script(results, batch)?;
     let logs = pattern(&script)?;
-    let mut jobs = Vec::new();
     for array in &batch.arrays {
         let most = request.most_at_once.map_or(String::new(), |most| format!("%{most}"));
         let mut command = Command::new("sbatch");
@@ -108,7 +108,7 @@ pub fn submit(results: &Path, batch: &Batch, request: &Request) -> Result<Vec<St
         // `number`, or `number;cluster`.
         jobs.push(answer.trim().split(';').next().unwrap_or_default().to_owned());
     }
-    Ok(jobs)
+    Ok(())
 }
 
 /// The script that every task runs, with the first task of its array as its argument.
@@ -119,8 +119,8 @@ fn write_script(results: &Path, batch: &Batch) -> Result<std::path::PathBuf, Fai
     let plan = absolute(&batch::plan_path(results, batch.number))?;
     let text = format!(
         "#!/bin/sh\nexec {} task {} \"$((SLURM_ARRAY_TASK_ID + $1))\"\n",
-        quoted(&program.to_string_lossy()),
-        quoted(&plan.to_string_lossy()),
+        shell(&program.to_string_lossy()),
+        shell(&plan.to_string_lossy()),
     );
     let written = std::fs::write(&path, text);
     written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))?;
@@ -137,11 +137,6 @@ fn pattern(script: &Path) -> Result<String, Failure> {
         )));
     }
     Ok(format!("{}/%A_%a.out", folder.replace('%', "%%")))
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 /// Runs a command of Slurm's and returns what it prints.
@@ -178,10 +173,5 @@ mod tests {
         let pattern = |path: &str| pattern(Path::new(path)).ok();
         assert_eq!(pattern("/a %j/%%/task.sh").as_deref(), Some("/a %%j/%%%%/%A_%a.out"));
         assert_eq!(pattern("/a\\b/task.sh"), None);
-    }
-
-    #[test]
-    fn paths_are_one_word_to_a_shell() {
-        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
     }
 }

@@ -1,7 +1,7 @@
 //! From runs to job arrays: what is missing and not already on its way is cut into tasks, written down as
 //! a batch, and submitted.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,9 @@ use super::batch::{self, Array, Batch, Item, Work};
 use super::slurm::{self, Request, State};
 use super::status::{self, Status};
 use crate::ground::failure::Failure;
+use crate::ground::host::timestamp;
 use crate::ground::size::Size;
+use crate::ground::text::count;
 use crate::harness::max_batch::campaign::{Campaign, Search};
 use crate::harness::pool;
 use crate::harness::records::{self, Existing, Key, Record, Writer, parts};
@@ -100,6 +102,33 @@ pub fn turn(results: &Path) -> Result<Turn, Failure> {
     Ok(Turn { _lock: lock })
 }
 
+/// Holds the tasks that are on their way to some rows against other limits: their rows would pass for rows under these.
+///
+/// # Errors
+/// A task has others, or Slurm cannot be asked.
+pub fn same_limits(runs: &[Run], results: &Path, conditions: &Conditions) -> Result<(), Failure> {
+    let batches = batch::all(results)?;
+    let states = states(&batches)?;
+    let wanted: HashSet<Key> = runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
+    let mine = format!("{} and {}", conditions.limits_in_words(), count(conditions.limits.threads, "thread"));
+    for batch in batches.iter().filter(|batch| batch.limits() != mine) {
+        let mut coming = Coming::default();
+        coming.add(batch, &states);
+        if coming.rows.is_disjoint(&wanted) {
+            continue;
+        }
+        let names: Vec<&str> = batch.arrays.iter().map(|array| array.name.as_str()).collect();
+        return Err(Failure::input(format!(
+            "{}: tasks that are queued or running have {}, and this run has {mine}; wait for them, give the same limits, or \
+             cancel them first (scancel --name={})",
+            results.display(),
+            batch.limits(),
+            names.join(",")
+        )));
+    }
+    Ok(())
+}
+
 /// Submits what is missing.
 ///
 /// # Errors
@@ -120,8 +149,9 @@ pub fn submit(mut order: Order<'_>) -> Result<Submitted, Failure> {
         return Ok(submitted);
     }
     let root = if order.root.as_os_str().is_empty() { Path::new(".") } else { order.root };
-    let batch = Batch {
+    let mut batch = Batch {
         number,
+        made: timestamp(),
         suite: order.suite.into(),
         root: std::path::absolute(root).map_err(Failure::failed)?,
         limits: order.conditions.limits,
@@ -136,8 +166,13 @@ pub fn submit(mut order: Order<'_>) -> Result<Submitted, Failure> {
     let memory = order.conditions.memory_limit_bytes.map(|bytes| Size(bytes.saturating_add(SLACK_BYTES)));
     let Request { minutes, memory: asked, .. } = order.request;
     let request = Request { minutes: minutes.or(known), memory: asked.or(memory), ..order.request };
-    submitted.jobs = slurm::submit(order.results, &batch, &request)?;
-    Ok(submitted)
+    let Err(refused) = slurm::submit(order.results, &batch, &request, &mut submitted.jobs) else {
+        return Ok(submitted);
+    };
+    let jobs = &submitted.jobs;
+    batch.keep(jobs.len(), order.results)?;
+    let before = format!("; {} before it: {}", count(jobs.len(), "job"), jobs.join(", "));
+    Err(Failure::failed(format!("{refused}{}", if jobs.is_empty() { "" } else { &before })))
 }
 
 /// What is neither there nor on its way.
@@ -193,6 +228,7 @@ pub fn wait(results: &Path, stop: &AtomicBool) -> Result<Status, Failure> {
 }
 
 /// What tasks that are queued or running will bring.
+#[derive(Default)]
 struct Coming {
     rows: HashSet<Key>,
     /// Network and label of each search.
@@ -201,23 +237,30 @@ struct Coming {
 
 impl Coming {
     fn of(batches: &[Batch]) -> Result<Self, Failure> {
-        let arrays: Vec<_> = batches.iter().flat_map(|batch| &batch.arrays).collect();
-        let states = slurm::states(&arrays)?;
-        let mut coming = Self { rows: HashSet::new(), searches: HashSet::new() };
+        let states = states(batches)?;
+        let mut coming = Self::default();
         for batch in batches {
-            for (task, work) in batch.tasks.iter().enumerate() {
-                let place = batch.place(task).map(|(name, index)| (name.to_owned(), index));
-                let state = place.and_then(|place| states.get(&place));
-                if !matches!(state, Some(State::Queued | State::Running)) {
-                    continue;
-                }
-                for work in work {
-                    work.add_to(&mut coming.rows, &mut coming.searches);
-                }
-            }
+            coming.add(batch, &states);
         }
         Ok(coming)
     }
+
+    fn add(&mut self, batch: &Batch, states: &HashMap<(String, usize), State>) {
+        for (task, work) in batch.tasks.iter().enumerate() {
+            let place = batch.place(task).map(|(name, index)| (name.to_owned(), index));
+            let state = place.and_then(|place| states.get(&place));
+            if matches!(state, Some(State::Queued | State::Running)) {
+                for work in work {
+                    work.add_to(&mut self.rows, &mut self.searches);
+                }
+            }
+        }
+    }
+}
+
+/// What Slurm says of the tasks of some batches.
+fn states(batches: &[Batch]) -> Result<HashMap<(String, usize), State>, Failure> {
+    slurm::states(&batches.iter().flat_map(|batch| &batch.arrays).collect::<Vec<_>>())
 }
 
 /// Identities of the rows that are there, in the main file and in parts.

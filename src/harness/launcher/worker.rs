@@ -94,6 +94,11 @@ impl Task<'_> {
         for part in parts {
             keys.extend(parts::rows_of(&part)?.iter().map(records::Record::key));
         }
+        // Parts may have been absorbed since; what is older than the batch is there to be made again.
+        let made = &self.batch.made;
+        let absorbed =
+            records::read_any(&self.results)?.into_iter().filter(|row| !made.is_empty() && row.timestamp >= *made);
+        keys.extend(absorbed.map(|row| row.key()));
         Ok(keys)
     }
 

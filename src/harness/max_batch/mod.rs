@@ -230,10 +230,8 @@ impl Search<'_> {
         }
         let only = record.budget_size.is_none() && !record.termination.is_limit();
         let infeasible = record.termination == Ending::Ran(Termination::Infeasible);
-        // The best there is, and it takes too long.
-        let optimal = record.termination == Ending::Ran(Termination::Optimal);
-        let bounded = record.lower_bound.is_some_and(|bound| bound > limit);
-        if only || infeasible || optimal || bounded { Verdict::Refuted } else { Verdict::Unknown }
+        let bounded = record.proved_bound().is_some_and(|bound| bound > limit);
+        if only || infeasible || bounded { Verdict::Refuted } else { Verdict::Unknown }
     }
 
     fn row(self, found: Found) -> Result<(BatchRow, Option<ScheduleDocument>), Failure> {

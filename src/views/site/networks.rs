@@ -13,6 +13,7 @@ use super::home::status;
 use super::{Network, Output, Site};
 use crate::ground::failure::Failure;
 use crate::ground::format;
+use crate::ground::text::shell;
 use crate::harness::best::Entry;
 use crate::harness::model::{COMPRESSED, Model};
 use crate::harness::run;
@@ -140,11 +141,12 @@ fn program(site: &Site<'_>, network: &Network<'_>, output: &Output<'_>) -> Resul
     let called = network.called(library);
     let budget = &hardest.budget;
     if network.instance.operators().len() > programs {
-        let command = format!("bench export {called} --method {METHOD} --budget {budget} -o model.mps");
+        let command = format!("bench export {} --method {METHOD} --budget {budget} -o model.mps", shell(&called));
         return Ok(html! { li { "Checkmate's program at " (budget) " for another solver: " code { (command) } } });
     }
     let spec = METHOD.parse().map_err(Failure::failed)?;
-    let model = Model::new(&network.instance, &spec, Some(hardest.budget_size))?;
+    // Where one operator alone needs more, there is no model.
+    let Ok(model) = Model::new(&network.instance, &spec, Some(hardest.budget_size)) else { return Ok(html! {}) };
     let download = format!("{0}/{0}-{budget}.mps.{COMPRESSED}", network.file);
     output.write(&format!("network/{download}"), |path| model.save(Format::Mps, &called, budget, path))?;
     Ok(html! {
