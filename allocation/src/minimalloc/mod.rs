@@ -63,7 +63,7 @@ impl Method for MiniMalloc {
         let bound = problem.bound();
         let (mut height, mut offsets) = (u64::MAX, vec![]);
         for order in [Order::Size, Order::Lifetime, Order::Start] {
-            let fit = best_fit(problem, &order.of(problem.buffers()));
+            let fit = best_fit(problem, &order.of(problem.buffers()), limits);
             (height, offsets) = (height, offsets).min((problem.height(&fit), fit));
             if limits.is_decided(height, bound) {
                 return Answer::packed(problem, offsets, bound, Stop::Done);
