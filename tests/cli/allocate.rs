@@ -227,6 +227,16 @@ fn solving_with_an_arena_asks_for_a_smaller_peak_where_rounded_sizes_do_not_fit(
 }
 
 #[test]
+fn between_a_peak_that_is_too_large_and_one_that_is_infeasible_others_are_asked_for() {
+    let checkout = Checkout::new();
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/data/between.json");
+    let done = checkout
+        .ok(&format!("solve {network} --method monet --budget 1x --arena plan.json -o schedule.json --threads 1"));
+    assert!(done.stderr.contains("no schedule within 16284; asking for "), "{}", done.stderr);
+    checkout.ok(&format!("verify {network} schedule.json --plan plan.json --budget 1x"));
+}
+
+#[test]
 fn where_no_arena_fits_one_sentence_says_what_ran_out() {
     let checkout = Checkout::new();
     let table2 = concat!(env!("CARGO_MANIFEST_DIR"), "/instances/small/rotor-toms-table2.json");
