@@ -52,9 +52,9 @@ use crate::{settings, staged};
 ///   simulator counts it, where the paper bounds what is local from above (Appendix B, L-bar and L-dot); s for each tensor,
 ///   where the paper keeps or drops the outputs of an operator together; any operator that may runs again.
 ///   docs/findings/monet.md says what each of these brings.
-/// * `rules=as-released` is the authors' program in its own units, KiB and 0.01 ms, each number rounded up: an implementation
+/// * `rules=as-released` is the authors' program in its own units, KiB and 0.01 ms, each number rounded up. An implementation
 ///   that saves something extra (a mask) is a node that runs with its parent, and the parent's inputs are not counted beside
-///   it; what the backward operator needs is counted beside the local set (L-bar), too; the loss counts as a gradient. A
+///   it. What the backward operator needs is counted beside the local set (L-bar), too. The loss counts as a gradient. A
 ///   schedule of it may need more than its budget, which the simulator says, and it is not returned.
 /// * Dominated implementations are left out; `strategy=lazy` adds memory rows when they are violated; `strategy=coarse`
 ///   begins with a relaxation over blocks of stages, which is not in the paper, and with the starts of `checkmate-ilp`, or,

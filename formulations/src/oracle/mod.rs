@@ -42,8 +42,8 @@ use search::{Bounds, End, Search, search};
 ///
 /// # Size
 /// Up to 2^tensors states. Tensors are dropped only to make room, and then no more of them than must
-/// be; a state is left out when another with the same progress holds a superset at no greater time;
-/// and the search is led by a consistent bound, the least times of the operators that still have to
+/// be. A state is left out when another with the same progress holds a superset at no greater time.
+/// The search is led by a consistent bound, the least times of the operators that still have to
 /// run: those that must, and the makers of what they read and is not there. A dozen operators take
 /// milliseconds to seconds, depending on the budget and on how many implementations there are.
 ///

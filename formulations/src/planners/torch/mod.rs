@@ -40,11 +40,15 @@ use graph::Graph;
 /// pass, at least 1 and at most 100; twice that where every reader can be fused with v.
 ///
 /// # Constraints
-/// Inputs are never recomputed. Neither is an operator that (`operators`) is not on PyTorch's list of recomputable
-/// ones, that the backward pass reads with one that it does not fuse with, or whose result has less than a quarter of the
-/// bytes that it reads; that is fusible with a value, but reads it after one on the way that is not; and the end of a
-/// chain of fusible operators that is longer than 100 positions. Views are excepted. Of several minimum cuts the one
-/// nearest the backward pass is taken.
+/// Inputs are never recomputed. Views aside, neither is an operator
+///
+/// * that is not on PyTorch's list of recomputable ones (`operators`);
+/// * that the backward pass reads with one that it does not fuse with;
+/// * whose result has less than a quarter of the bytes that it reads;
+/// * that is fusible with a value, but reads it after one on the way that is not;
+/// * at the end of a chain of fusible operators that is longer than 100 positions.
+///
+/// Of several minimum cuts the one nearest the backward pass is taken.
 ///
 /// # Size
 /// One maximum flow on two vertices per value.
