@@ -39,16 +39,16 @@ impl Series {
     pub fn of(method: &str, label: String, joined: Joined) -> Self {
         Self { method: method.into(), ..Self::new(label, rank(method), style::of(method), joined) }
     }
+
+    /// Its place in the legend. The shorter label is the one with fewer parameters that are not at their defaults.
+    fn place(&self) -> (usize, &str, bool, usize) {
+        (self.order, &self.method, self.secondary, self.label.len())
+    }
 }
 
 /// Series in the order of the legend, the settings of a method together. The first setting has the full look.
 pub fn arranged(mut series: Vec<Series>) -> Vec<Series> {
-    // The shorter label is the one with fewer parameters that are not at their defaults.
-    series.sort_by(|a, b| {
-        let place = |series: &Series| (series.order, series.secondary, series.label.len());
-        let (here, there) = (place(a), place(b));
-        (here.0, &a.method).cmp(&(there.0, &b.method)).then((here.1, here.2).cmp(&(there.1, there.2)))
-    });
+    series.sort_by(|a, b| a.place().cmp(&b.place()));
     let mut looks = Vec::new();
     for settings in series.chunk_by_mut(|a, b| a.method == b.method) {
         let look = style::apart(&settings[0].method, &looks);

@@ -25,7 +25,7 @@ const MARKED_POINTS: usize = 60;
 /// What the backend says.
 pub fn draw_series<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &Series, scale: u32) -> Drawn<B> {
     if let Joined::Bars { width } = series.joined {
-        return draw_bars(chart, series, width);
+        return draw_bars(chart, series, width, scale);
     }
     let thin = series.style.colour.stroke_width(scale + scale / 2);
     if !series.bound.is_empty() {
@@ -55,7 +55,12 @@ pub fn draw_series<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, ser
 }
 
 /// Bars from zero; those of a secondary series are pale, and one without length is a line.
-fn draw_bars<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &Series, width: f64) -> Drawn<B> {
+fn draw_bars<B: DrawingBackend>(
+    chart: &mut ChartContext<'_, B, Axes>,
+    series: &Series,
+    width: f64,
+    scale: u32,
+) -> Drawn<B> {
     let colour = series.style.colour;
     let half = width * 0.46;
     for &(x, y) in &series.points {
@@ -67,7 +72,7 @@ fn draw_bars<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &
         let [from, to] = corners.map(|corner| chart.backend_coord(&corner).0);
         if from == to {
             let end = [(x, y - half), (x, y + half)];
-            chart.draw_series([PathElement::new(end, colour.stroke_width(1))])?;
+            chart.draw_series([PathElement::new(end, colour.stroke_width(2 * scale))])?;
         }
     }
     Ok(())
