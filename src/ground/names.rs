@@ -18,7 +18,7 @@ pub fn file_name(text: &str) -> String {
 
 /// A text as the name of a figure of an instance: as [`file_name`], but never that of another kind of figure.
 pub fn figure_name(text: &str) -> String {
-    let others = ["performance-profile", "quality-against-planning-time", "progress"];
+    let others = ["overhead-against-budget", "performance-profile", "quality-against-planning-time", "progress"];
     if others.contains(&text) || text.contains('@') || text.contains("-executed-") {
         return changed(text);
     }
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn no_instance_takes_the_name_of_another_kind_of_figure() {
-        for text in ["performance-profile", "progress", "overhead@0.5x", "net-executed-cpu"] {
+        for text in ["overhead-against-budget", "performance-profile", "progress", "overhead@0.5x", "net-executed-cpu"]
+        {
             assert_ne!(figure_name(text), text);
         }
         assert_eq!(figure_name("resnet50-224-b32"), "resnet50-224-b32");

@@ -45,6 +45,7 @@ fn hostile_names() -> Vec<String> {
         "net  b",
         "..",
         ".hidden",
+        "overhead-against-budget",
         "performance-profile",
         "progress",
         "overhead@0.6x",

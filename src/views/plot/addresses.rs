@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use remat_core::format::MemoryUnit;
 
-use super::axis::tick;
+use super::axis::{memory_unit, tick};
 use super::figure::{FONT, GREY, GRID, INK, width_of};
 use super::style;
 use crate::ground::format::bytes;
@@ -151,11 +151,12 @@ impl Picture {
 
     fn grid(&self) -> Markup {
         let (right, bottom) = (SIZE.0 - RIGHT, SIZE.1 - BOTTOM);
-        let scales = [1u64 << 30, 1 << 20, 1 << 10];
-        let real = self.unit == MemoryUnit::Bytes;
-        let unit = scales.into_iter().find(|&scale| real && self.high() >= scale as f64).unwrap_or(1);
-        let address = |value: f64| if real { binary(value, unit) } else { tick(value) };
-        let (up, along) = (ticks(self.high(), 8.0, unit as f64), ticks(self.end() as f64, 10.0, 1.0));
+        let (unit, name) = memory_unit(self.unit, self.height);
+        let address = |value: f64| match self.unit {
+            MemoryUnit::Bytes => format!("{} {name}", tick(value / unit)),
+            MemoryUnit::Abstract => tick(value),
+        };
+        let (up, along) = (ticks(self.high(), 8.0, unit), ticks(self.end() as f64, 10.0, 1.0));
         let middle = format!("rotate(-90 18 {})", f64::midpoint(TOP, bottom));
         html! {
             @for value in up {
@@ -294,17 +295,6 @@ fn words(x: f64, y: f64, anchor: &str, size: f64, colour: &str, text: &str) -> M
 /// A kind of operator in the legend: what it is called without the library's prefix.
 fn shortened(kind: &str) -> String {
     ["aten::", "aten."].iter().find_map(|prefix| kind.strip_prefix(prefix)).unwrap_or(kind).to_owned()
-}
-
-/// An address in a binary unit.
-fn binary(value: f64, unit: u64) -> String {
-    let name = match unit {
-        0x4000_0000 => " GiB",
-        0x10_0000 => " MiB",
-        0x400 => " KiB",
-        _ => " B",
-    };
-    format!("{}{name}", tick(value / unit as f64))
 }
 
 /// Round numbers up to `high`, about so many: at most two and a half times as many.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
+use remat_core::format::MemoryUnit;
 
 /// What equal distances along an axis stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +29,21 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From zero to a little above the largest value: for what is compared by ratio.
+    /// From zero to a little beyond the values, above and below: for what is compared by ratio.
     pub fn from_zero(label: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
-        let (_, high) = extremes(values);
-        Self {
-            label: label.into(),
-            range: 0.0..(high * 1.06).max(f64::MIN_POSITIVE),
-            scale: Scale::Linear,
-            names: vec![],
-        }
+        let (low, high) = extremes(values);
+        let (low, high) = (low.min(0.0), high.max(0.0));
+        let high = if low < high { high } else { 1.0 };
+        let margin = (high - low) * 0.06;
+        let floor = if low < 0.0 { low - margin } else { 0.0 };
+        Self { label: label.into(), range: floor..high + margin, scale: Scale::Linear, names: vec![] }
     }
 
     /// Around the values, not down to zero: for what is compared by difference.
     pub fn around(label: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = extremes(values);
-        let margin = ((high - low) * 0.08).max(high.abs() * 0.01).max(f64::MIN_POSITIVE);
+        let margin = ((high - low) * 0.08).max(high.abs() * 0.01);
+        let margin = if margin > 0.0 { margin } else { 1.0 };
         // A point at zero is not to be cut in half by the axis.
         let floor = if low > 0.0 { 0.0 } else { f64::NEG_INFINITY };
         Self {
@@ -67,12 +68,43 @@ impl Axis {
     /// What stands at a tick.
     pub fn text_at(&self, value: f64) -> String {
         let name = self.names.iter().zip(0_u32..).find(|&(_, at)| (value + f64::from(at)).abs() < 0.25);
-        if self.names.is_empty() { tick(value) } else { name.map_or(String::new(), |(name, _)| name.clone()) }
+        match self.scale {
+            _ if !self.names.is_empty() => name.map_or(String::new(), |(name, _)| name.clone()),
+            Scale::Linear => tick(value / 10f64.powi(self.power())),
+            Scale::Logarithmic if value >= LARGE => power_text(value),
+            Scale::Logarithmic => tick(value),
+        }
+    }
+
+    /// The label, with the power of ten that ticks leave out in front of the unit.
+    pub fn described(&self) -> String {
+        let power = self.power();
+        match self.label.rsplit_once('(') {
+            _ if power == 0 => self.label.clone(),
+            Some((what, unit)) => format!("{what}(10^{power} {unit}"),
+            None => format!("{} (10^{power})", self.label),
+        }
+    }
+
+    /// The power of ten, a multiple of three, that ticks of large numbers leave out.
+    fn power(&self) -> i32 {
+        let largest = self.range.start.abs().max(self.range.end.abs());
+        if self.scale == Scale::Linear && largest >= LARGE { exponent(largest).div_euclid(3) * 3 } else { 0 }
     }
 
     /// How the drawing library places values on the axis.
     pub fn coordinate(&self) -> Coordinate {
         Coordinate { range: self.range.clone(), scale: self.scale, named: !self.names.is_empty() }
+    }
+}
+
+/// What memory is counted in where the largest is so much: units of the instance for one, and their name.
+pub fn memory_unit(unit: MemoryUnit, largest: u64) -> (f64, &'static str) {
+    let scales = [(1u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")];
+    match scales.into_iter().find(|&(scale, _)| largest >= scale) {
+        _ if unit == MemoryUnit::Abstract => (1.0, "units of the instance"),
+        Some((scale, name)) => (scale as f64, name),
+        None => (1.0, "B"),
     }
 }
 
@@ -153,11 +185,24 @@ fn exponent(value: f64) -> i32 {
     value.max(f64::MIN_POSITIVE).log10().floor() as i32
 }
 
+/// Ticks from here on are powers of ten, or leave one out.
+const LARGE: f64 = 1e6;
+
+/// A large tick: `10^9`, or `2·10^9`.
+fn power_text(value: f64) -> String {
+    let power = exponent(value * (1.0 + 1e-9));
+    match tick(value / 10f64.powi(power)).as_str() {
+        "1" => format!("10^{power}"),
+        digits => format!("{digits}·10^{power}"),
+    }
+}
+
 /// A tick as short as it can be.
 pub fn tick(value: f64) -> String {
     let decimals = if value != 0.0 && value.abs() < 0.01 { 6 } else { 3 };
     let text = format!("{value:.decimals$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    if short == "-0" { "0" } else { short }.to_owned()
 }
 
 #[cfg(test)]
@@ -182,7 +227,43 @@ mod tests {
     }
 
     #[test]
+    fn an_axis_from_zero_reaches_below_it_where_values_do() {
+        let range = |values: &[f64]| {
+            let range = Axis::from_zero("y", values.iter().copied()).range;
+            [range.start, range.end].map(tick)
+        };
+        assert_eq!(range(&[2.0, 1.0]), ["0", "2.12"]);
+        assert_eq!(range(&[-3.0, 0.0]), ["-3.18", "0.18"]);
+        assert_eq!(range(&[-1.0, 1.0]), ["-1.12", "1.12"]);
+        assert_eq!(range(&[0.0]), ["0", "1.06"]);
+        assert_eq!(range(&[]), ["0", "1.06"]);
+    }
+
+    #[test]
+    fn large_numbers_leave_a_power_of_ten_to_the_label() {
+        let axis = Axis::from_zero("Time (abstract units)", [2e13]);
+        assert_eq!((axis.described(), axis.text_at(5e12)), ("Time (10^12 abstract units)".into(), "5".into()));
+        let axis = Axis::from_zero("Mutations", [9e5]);
+        assert_eq!((axis.described(), axis.text_at(9e5)), ("Mutations".into(), "900000".into()));
+        assert_eq!(Axis::from_zero("Mutations", [1e7]).described(), "Mutations (10^6)");
+        let axis = Axis::fixed("Slots", 1.0..1e9, Scale::Logarithmic);
+        assert_eq!([1.0, 1e5, 1e6, 2e8].map(|value| axis.text_at(value)), ["1", "100000", "10^6", "2·10^8"]);
+    }
+
+    #[test]
+    fn memory_is_counted_in_the_unit_that_fits() {
+        assert_eq!(
+            [3u64 << 40, 5 << 20, 40 << 10, 40, 0].map(|size| memory_unit(MemoryUnit::Bytes, size).1),
+            ["GiB", "MiB", "KiB", "B", "B"]
+        );
+        assert_eq!(memory_unit(MemoryUnit::Abstract, 1 << 40), (1.0, "units of the instance"));
+    }
+
+    #[test]
     fn numbers_are_as_short_as_they_can_be() {
         assert_eq!([0.0, 0.5, 1.0, 0.001, 12.25, 100.0].map(tick), ["0", "0.5", "1", "0.001", "12.25", "100"]);
+        assert_eq!([-0.0, -1e-9, -0.5].map(tick), ["0", "0", "-0.5"]);
+        let flat = Axis::around("y", [0.0, 0.0]).range;
+        assert_eq!([flat.start, flat.end].map(tick), ["-1", "1"]);
     }
 }

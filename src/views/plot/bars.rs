@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 
 use super::axis::Axis;
-use super::figure::{Figure, Joined, Series};
-use super::{Named, medians, set_apart, style};
+use super::figure::{Figure, Joined};
+use super::gather::{Gathered, as_bars, at_budget, by_series, points_of};
+use super::{Named, OVERHEAD, percent_over};
 use crate::ground::names::file_name;
 use crate::harness::records::Record;
-use crate::harness::records::select::{by_instance, rank, series_label};
+use crate::harness::records::select::by_instance;
 
 /// What a bar is as long as.
 #[derive(Clone, Copy)]
@@ -25,67 +26,59 @@ impl Length {
         }
     }
 
+    fn title(self) -> &'static str {
+        match self {
+            Self::Overhead => "Overhead",
+            Self::Memory => "Peak memory",
+        }
+    }
+
     fn label(self) -> &'static str {
         match self {
-            Self::Overhead => "Overhead over store-all (%)",
+            Self::Overhead => OVERHEAD,
             Self::Memory => "Peak memory (% of store-all's)",
         }
     }
 
     fn value(self, row: &Record) -> Option<f64> {
-        let (ours, of_store_all) = match self {
-            Self::Overhead => (row.simulated_time?, row.store_all_time),
-            Self::Memory => (row.simulated_peak?, row.store_all_peak),
-        };
-        let beyond = if matches!(self, Self::Overhead) { 1.0 } else { 0.0 };
-        Some(100.0 * (ours as f64 / of_store_all as f64 - beyond)).filter(|value| value.is_finite())
+        match self {
+            Self::Overhead => percent_over(row.store_all_time, row.simulated_time?),
+            Self::Memory => percent_over(row.store_all_peak, row.simulated_peak?).map(|beyond| beyond + 100.0),
+        }
     }
 }
-
-/// The rows of each instance that have a schedule.
-type OfInstances<'a> = [(String, Vec<&'a Record>)];
 
 /// Two figures for each budget at which some method has a schedule.
 pub fn figures(records: &[Record]) -> Vec<Named> {
-    let mut all = by_instance(records);
-    for (_, rows) in &mut all {
-        rows.retain(|row| row.simulated_time.is_some() && !row.budget.is_empty());
-    }
-    let budgets: BTreeSet<&str> = all.iter().flat_map(|(_, rows)| rows.iter().map(|row| row.budget.as_str())).collect();
-    let at = |budget| [Length::Overhead, Length::Memory].map(|length| figure(&all, budget, length));
+    let instances = by_instance(records);
+    let solved = records.iter().filter(|row| row.is_solved() && !row.budget.is_empty());
+    let budgets: BTreeSet<&str> = solved.map(|row| row.budget.as_str()).collect();
+    let at = |budget| [Length::Overhead, Length::Memory].map(|length| figure(&instances, budget, length));
     budgets.into_iter().flat_map(at).collect()
 }
 
-fn at_budget<'a>(rows: &[&'a Record], budget: &str) -> Vec<&'a Record> {
-    medians(&rows.iter().copied().filter(|row| row.budget == budget).collect::<Vec<_>>())
-}
-
-fn figure(all: &OfInstances<'_>, budget: &str, length: Length) -> Named {
-    let rows: Vec<&Record> = all.iter().flat_map(|(_, rows)| at_budget(rows, budget)).collect();
-    let with_row = |name: &String| rows.iter().any(|row| row.instance == *name);
-    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).filter(with_row).collect();
-    let labels: BTreeSet<(usize, String)> = rows.iter().map(|row| (rank(&row.method), series_label(row))).collect();
-    let width = 0.84 / labels.len().max(1) as f64;
-    let mut series: Vec<Series> = Vec::new();
-    for (order, label) in labels {
-        let of: Vec<&Record> = rows.iter().copied().filter(|row| series_label(row) == label).collect();
-        let Some(first) = of.first() else { continue };
-        let style = style::of(&first.method, series.len());
-        let up = 0.42 - width * (series.len() as f64 + 0.5);
-        let place = |row: &Record| names.iter().position(|name| *name == row.instance).map(|at| up - at as f64);
-        let points = of.iter().filter_map(|&row| Some((length.value(row)?, place(row)?))).collect();
-        series.push(Series { points, ..Series::new(label, order, style, Joined::Bars { width }) });
+fn figure(instances: &[(String, Vec<&Record>)], budget: &str, length: Length) -> Named {
+    let (mut names, mut gathered) = (Vec::new(), Gathered::default());
+    for (name, rows) in instances {
+        let series = by_series(rows);
+        let found = series.iter().filter_map(|(label, rows)| Some((label, at_budget(rows, budget)?)));
+        let found: Vec<_> = found.filter_map(|(label, row)| Some((label, row, length.value(row)?))).collect();
+        for (label, row, value) in &found {
+            let series = gathered.of(&row.method, (*label).clone(), Joined::No);
+            series.points.push((*value, -(names.len() as f64)));
+        }
+        names.extend((!found.is_empty()).then(|| name.clone()));
     }
-    set_apart(&mut series);
-    let values = series.iter().flat_map(|series| series.points.iter().map(|point| point.0));
-    let horizontal = Axis::from_zero(length.label(), values);
+    let series = as_bars(gathered.finish());
     Named {
         instance: String::new(),
         file: file_name(&format!("{}@{budget}", length.name())),
         figure: Figure {
-            title: format!("Budget {budget}"),
-            subtitle: "a bar is missing where the method has no schedule; of several seeds the median".into(),
-            horizontal,
+            title: format!("{} at budget {budget}", length.title()),
+            subtitle:
+                "a bar is missing where the method has no schedule within the budget; of several seeds the median"
+                    .into(),
+            horizontal: Axis::from_zero(length.label(), points_of(&series).map(|point| point.0)),
             vertical: Axis::of_names(names),
             device: None,
             series,
@@ -100,6 +93,27 @@ mod tests {
 
     fn row(instance: &str, method: &str, budget: (&'static str, u64), time: Option<u64>) -> Record {
         Record { instance: instance.into(), simulated_time: time, store_all_time: 100, ..example(method, Some(budget)) }
+    }
+
+    #[test]
+    fn a_method_that_ignores_budgets_has_the_bar_of_its_fastest_schedule_within_them() {
+        let point = |parameters: &str, time, peak| {
+            let row = row("a", "sequential", ("", 0), Some(time));
+            let (budget, budget_size) = (String::new(), None);
+            let (store_all_peak, simulated_peak) = (100, Some(peak));
+            Record { parameters: parameters.into(), budget, budget_size, store_all_peak, simulated_peak, ..row }
+        };
+        let rows = [
+            point("segments=1", 120, 50),
+            point("segments=2", 150, 30),
+            point("segments=3", 105, 90),
+            row("a", "revolve", ("0.5x", 50), Some(130)),
+        ];
+        let figures = figures(&rows);
+        let bars: Vec<_> = figures[0].figure.series.iter().map(|s| (s.label.as_str(), s.points[0].0.round())).collect();
+        assert_eq!(bars, [("sequential", 20.0), ("revolve", 30.0)]);
+        let titles: Vec<_> = figures.iter().map(|named| named.figure.title.as_str()).collect();
+        assert_eq!(titles, ["Overhead at budget 0.5x", "Peak memory at budget 0.5x"]);
     }
 
     #[test]

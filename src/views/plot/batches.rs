@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 
 use remat_core::format::TimeUnit;
 
+use super::Named;
 use super::axis::Axis;
-use super::figure::{Figure, Joined, Series};
-use super::{Named, medians, points_of, set_apart, style};
-use crate::ground::names::file_name;
+use super::figure::{Figure, Joined};
+use super::gather::{Gathered, at_budget, by_series, merge_equal, points_of};
+use crate::ground::names::{figure_name, file_name};
 use crate::harness::records::Record;
-use crate::harness::records::select::{by_instance, rank, series_label};
+use crate::harness::records::select::{self, AtBudget, by_instance};
 
-/// The rows of one network, at all its batches.
+/// The rows of one network, by batch.
 struct Network<'a> {
     name: String,
-    rows: Vec<&'a Record>,
+    batches: Vec<Vec<&'a Record>>,
 }
 
 /// A figure for each network and budget at which some method has a schedule.
@@ -23,10 +24,9 @@ pub fn figures(records: &[Record]) -> Vec<Named> {
     let mut networks: Vec<Network<'_>> = Vec::new();
     for (instance, rows) in by_instance(records) {
         let name = network(&instance);
-        let rows = medians(&rows).into_iter().filter(|row| row.simulated_time.is_some() && row.batch_size.is_some());
         match networks.iter_mut().find(|network| network.name == name) {
-            Some(network) => network.rows.extend(rows),
-            None => networks.push(Network { name: name.into(), rows: rows.collect() }),
+            Some(network) => network.batches.push(rows),
+            None => networks.push(Network { name: name.into(), batches: vec![rows] }),
         }
     }
     networks.iter().flat_map(of_network).collect()
@@ -41,40 +41,48 @@ fn network(instance: &str) -> &str {
 }
 
 fn of_network(network: &Network<'_>) -> Vec<Named> {
-    let budgets: BTreeSet<(&str, u64)> =
-        network.rows.iter().filter_map(|row| Some((row.budget.as_str(), row.budget_size?))).collect();
-    let several = budgets.len() > 1;
-    budgets.into_iter().map(|budget| at_budget(network, budget, several)).collect()
+    let solved = network.batches.iter().flatten().filter(|row| row.is_solved() && row.batch_size.is_some());
+    let budgets: BTreeSet<&str> = solved.map(|row| row.budget.as_str()).filter(|budget| !budget.is_empty()).collect();
+    // An instance of the same name has the plain file.
+    let several = budgets.len() > 1 || network.batches.iter().flatten().any(|row| row.instance == network.name);
+    budgets.into_iter().map(|budget| figure(network, budget, several)).collect()
 }
 
-fn at_budget(network: &Network<'_>, (budget, bytes): (&str, u64), several: bool) -> Named {
-    let mut series: Vec<Series> = Vec::new();
-    let in_seconds = network.rows.iter().all(|row| row.time_unit == TimeUnit::Ns);
-    let (unit, name_of_unit) = if in_seconds { (1e9, "s") } else { (1.0, "abstract units") };
-    for row in network.rows.iter().filter(|row| row.budget_size.is_none_or(|other| other == bytes)) {
-        let (Some(time), Some(batch)) = (row.simulated_time, row.batch_size) else { continue };
-        // A method that knows no budget shows how long it would take if there were more.
-        let beyond = row.simulated_peak.is_some_and(|peak| peak > bytes);
-        let label = series_label(row) + if beyond { ", more memory" } else { "" };
-        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
-            let style = style::of(&row.method, series.len());
-            let order = rank(&row.method);
-            series.push(Series { secondary: beyond, ..Series::new(label, order, style, Joined::Lines) });
-            series.len() - 1
-        });
-        series[at].points.push((batch as f64, time as f64 / unit));
+/// The time of a series at a batch, and whether it needs more memory than there is: a method that knows no budget shows
+/// how long it would take if there were more.
+fn time_of(rows: &[&Record], budget: &str) -> Option<(u64, bool)> {
+    if let Some(row) = at_budget(rows, budget) {
+        return Some((row.simulated_time?, false));
     }
+    let AtBudget::Points { all, .. } = select::at_budget(rows, budget)? else { return None };
+    let solved = all.into_iter().filter(|row| row.is_solved());
+    Some((solved.filter_map(|row| row.simulated_time).min()?, true))
+}
+
+fn figure(network: &Network<'_>, budget: &str, several: bool) -> Named {
+    let in_seconds = network.batches.iter().flatten().all(|row| row.time_unit == TimeUnit::Ns);
+    let (unit, name_of_unit) = if in_seconds { (1e9, "s") } else { (1.0, "abstract units") };
+    let mut gathered = Gathered::default();
+    for (label, rows) in network.batches.iter().flat_map(|rows| by_series(rows)) {
+        let (method, Some(batch)) = (&rows[0].method, rows[0].batch_size) else { continue };
+        let batch = batch as f64;
+        let Some((time, beyond)) = time_of(&rows, budget) else {
+            gathered.of(method, label, Joined::Lines).gaps.push(batch);
+            continue;
+        };
+        let series = gathered.of(method, label + if beyond { ", more memory" } else { "" }, Joined::Lines);
+        series.secondary = beyond;
+        series.points.push((batch, time as f64 / unit));
+    }
+    let mut series = gathered.finish();
     for series in &mut series {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
-    series.sort_by_key(|series| (series.order, series.secondary, series.label.len()));
-    set_apart(&mut series);
+    let series = merge_equal(series);
     let name = &network.name;
-    // An instance of the same name has the plain file.
-    let several = several || network.rows.iter().any(|row| row.instance == *name);
     Named {
         instance: String::new(),
-        file: file_name(&if several { format!("{name}@{budget}") } else { name.clone() }),
+        file: if several { file_name(&format!("{name}@{budget}")) } else { figure_name(name) },
         figure: Figure {
             title: name.clone(),
             subtitle: format!("within {budget}; what needs more memory has a curve of its own"),
@@ -128,5 +136,45 @@ mod tests {
         );
         assert_eq!(network("unet-416x608-b11"), "unet-416x608");
         assert_eq!(network("layered-n250"), "layered-n250");
+    }
+
+    #[test]
+    fn a_fraction_of_store_alls_peak_is_another_size_at_each_batch() {
+        let rows: Vec<_> = [8, 16, 32]
+            .into_iter()
+            .flat_map(|batch| {
+                let store_all_peak = 10 * batch;
+                let own = row(batch, "revolve", Some(("0.5x", 5 * batch)), 3_000_000_000, 5 * batch);
+                let same = Record { method: "monet".into(), ..own.clone() };
+                let mut failed = Record { method: "fastsa".into(), ..own.clone() };
+                failed.simulated_time = failed.simulated_time.filter(|_| batch != 16);
+                let ignorant = row(batch, "store-all", None, 1_000_000_000, if batch == 8 { 40 } else { 10 * batch });
+                [own, same, failed, ignorant].map(|row| Record { store_all_peak, ..row })
+            })
+            .collect();
+        let figures = figures(&rows);
+        assert_eq!(figures.iter().map(|named| named.file.as_str()).collect::<Vec<_>>(), ["net-224"]);
+        let series = &figures[0].figure.series;
+        let curves: Vec<_> = series.iter().map(|s| (s.label.as_str(), s.points.len(), s.also.clone())).collect();
+        let also = vec!["monet".to_owned()];
+        assert_eq!(
+            curves,
+            [
+                ("store-all", 1, vec![]),
+                ("store-all, more memory", 2, vec![]),
+                ("revolve", 3, also),
+                ("fastsa", 2, vec![])
+            ]
+        );
+        assert_eq!(series[3].pieces().count(), 2, "no line leads across a batch without a schedule");
+    }
+
+    #[test]
+    fn no_network_takes_the_name_of_another_kind_of_figure() {
+        let rows = [8, 16].map(|batch| Record {
+            instance: format!("performance-profile-b{batch}"),
+            ..row(batch, "revolve", Some(("10B", 10)), 1, 5)
+        });
+        assert_ne!(figures(&rows)[0].file, "performance-profile");
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
+use super::gather::{as_bars, points_of};
 use super::style;
 use crate::ground::failure::Failure;
 
@@ -179,39 +180,81 @@ fn key(row: &Row, columns: &[String]) -> Result<String, String> {
 }
 
 impl Values {
+    /// Refuses what no axis can show.
+    fn check(&self) -> Result<(), String> {
+        if !self.divisor.is_finite() || self.divisor == 0.0 {
+            return Err(format!(
+                "column {:?}: divisor = {} divides nothing; write another number",
+                self.column, self.divisor
+            ));
+        }
+        let logarithmic = self.scale == AxisScale::Logarithmic;
+        match self.least {
+            Some(least) if !least.is_finite() || (logarithmic && least <= 0.0) => {
+                let above = if logarithmic { " above zero" } else { "" };
+                Err(format!(
+                    "column {:?}: least = {least} is on no such axis; write a finite number{above}",
+                    self.column
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The number of a row as it is in the file; none where the cell is empty, or has the dash of `bench table`.
     fn raw(&self, row: &Row) -> Result<Option<f64>, String> {
         let text = text(row, &self.column)?;
         if ["", "-"].contains(&text) {
             return Ok(None);
         }
-        text.parse().map(Some).map_err(|_| format!("column {:?}: {text:?} is no number", self.column))
+        let number = text.parse().map_err(|_| format!("column {:?}: {text:?} is no number", self.column))?;
+        self.finite(number, || format!("{text:?} is no finite number; leave the cell empty where there is none"))
+            .map(Some)
+    }
+
+    fn finite(&self, number: f64, words: impl Fn() -> String) -> Result<f64, String> {
+        if number.is_finite() { Ok(number) } else { Err(format!("column {:?}: {}", self.column, words())) }
     }
 
     /// The number as it is drawn; `all` are the rows among which a base is looked for.
     fn value(&self, row: &Row, all: &[Row]) -> Result<Option<f64>, String> {
         let Some(raw) = self.raw(row)? else { return Ok(None) };
         let value = match &self.above {
-            None => Some(raw),
-            Some(Base::Number(base)) => Some(100.0 * (raw / base - 1.0)),
-            Some(Base::Rows { only, per }) => {
-                let mine = key(row, per)?;
-                let mut base: Option<f64> = None;
-                for other in all {
-                    if is_of(other, only)? && key(other, per)? == mine {
-                        base = base.into_iter().chain(self.raw(other)?).reduce(f64::min);
-                    }
-                }
-                base.map(|base| 100.0 * (raw / base - 1.0))
+            None => raw,
+            Some(above) => {
+                let Some(base) = self.base(above, row, all)? else { return Ok(None) };
+                self.finite(100.0 * (raw / base - 1.0), || {
+                    format!("nothing is a part above {base}; choose another base")
+                })?
             }
         };
-        Ok(value.map(|value| (value / self.divisor).max(self.least.unwrap_or(f64::NEG_INFINITY))))
+        let value = (value / self.divisor).max(self.least.unwrap_or(f64::NEG_INFINITY));
+        if self.scale == AxisScale::Logarithmic && value <= 0.0 {
+            let words = "is on no logarithmic axis; leave the row out, or say with `least` where it is drawn";
+            return Err(format!("column {:?}: {value} {words}", self.column));
+        }
+        self.finite(value, || format!("{raw} divided by {} is too large to be drawn", self.divisor)).map(Some)
     }
 
-    fn axis(&self, values: impl Iterator<Item = f64> + Clone) -> Axis {
+    /// What the value of a row is compared with.
+    fn base(&self, above: &Base, row: &Row, all: &[Row]) -> Result<Option<f64>, String> {
+        let (only, per) = match above {
+            Base::Number(base) => return Ok(Some(*base)),
+            Base::Rows { only, per } => (only, per),
+        };
+        let mine = key(row, per)?;
+        let mut base: Option<f64> = None;
+        for other in all {
+            if is_of(other, only)? && key(other, per)? == mine {
+                base = base.into_iter().chain(self.raw(other)?).reduce(f64::min);
+            }
+        }
+        Ok(base)
+    }
+
+    fn axis(&self, values: impl Iterator<Item = f64>) -> Axis {
         if self.scale == AxisScale::Linear {
-            let low = values.clone().fold(f64::INFINITY, f64::min);
-            return if low < 0.0 { Axis::around(&self.label, values) } else { Axis::from_zero(&self.label, values) };
+            return Axis::from_zero(&self.label, values);
         }
         let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         Axis::fixed(&self.label, low / 1.3..high * 1.3, Scale::Logarithmic)
@@ -220,6 +263,11 @@ impl Values {
 
 impl Drawing {
     fn figure(&self, all: &[Row]) -> Result<Figure, String> {
+        self.horizontal.check()?;
+        self.vertical.check()?;
+        if self.horizontal.scale == AxisScale::Names {
+            return Err("horizontal: names stand along the vertical axis; give it scale = \"names\"".into());
+        }
         let mut rows = Vec::new();
         for row in all {
             if is_of(row, &self.only)? {
@@ -238,25 +286,27 @@ impl Drawing {
                 }
                 let up = if bars {
                     let place = names.iter().position(|name| Ok(name.as_str()) == text(row, &self.vertical.column));
-                    place.map(|at| bar_place(order, lines.len()) - at as f64)
+                    place.map(|at| -(at as f64))
                 } else {
                     self.vertical.value(row, all)?
                 };
-                points.extend(self.horizontal.value(row, all)?.zip(up));
+                // What is level has no place of its own.
+                let along = if line.level && !bars { Some(0.0) } else { self.horizontal.value(row, all)? };
+                points.extend(along.zip(up));
             }
             if points.is_empty() {
                 return Err(format!("no row is of the series {:?}", line.is));
             }
-            let joined = if bars { Joined::Bars { width: 0.84 / lines.len() as f64 } } else { Joined::Lines };
             let label = line.label.clone().unwrap_or_else(|| line.is.clone());
-            let look = line.like.as_deref().map_or_else(|| style::turn(order), |method| style::of(method, order));
+            let look = line.like.as_deref().map_or_else(|| style::turn(order), style::of);
             let points = merged(points, bars);
-            series.push(Series { points, secondary: line.dashed, ..Series::new(label, order, look, joined) });
+            series.push(Series { points, secondary: line.dashed, ..Series::new(label, order, look, Joined::Lines) });
         }
-        level(&lines, &mut series);
-        let points = || series.iter().flat_map(|series| &series.points);
-        let horizontal = self.horizontal.axis(points().map(|point| point.0));
-        let vertical = if bars { Axis::of_names(names) } else { self.vertical.axis(points().map(|point| point.1)) };
+        level(&lines, &mut series)?;
+        let series = if bars { as_bars(series) } else { series };
+        let horizontal = self.horizontal.axis(points_of(&series).map(|point| point.0));
+        let vertical =
+            if bars { Axis::of_names(names) } else { self.vertical.axis(points_of(&series).map(|point| point.1)) };
         let (title, subtitle) = (self.title.clone(), self.subtitle.clone());
         Ok(Figure { title, subtitle, horizontal, vertical, device: None, series })
     }
@@ -289,19 +339,19 @@ impl Drawing {
 }
 
 /// Draws what holds everywhere from the first to the last point of the others.
-fn level(lines: &[Line], series: &mut [Series]) {
+fn level(lines: &[Line], series: &mut [Series]) -> Result<(), String> {
     let others = lines.iter().zip(series.iter()).filter(|(line, _)| !line.level);
-    let places: Vec<f64> = others.flat_map(|(_, series)| series.points.iter().map(|point| point.0)).collect();
-    let (low, high) = places.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &x| (low.min(x), high.max(x)));
+    let places = others.flat_map(|(_, series)| series.points.iter().map(|point| (point.0, point.0)));
+    let Some((low, high)) = places.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))) else {
+        return Err(
+            "every series is level; a figure needs one without `level = true`, along which they are drawn".into()
+        );
+    };
     for (_, series) in lines.iter().zip(series).filter(|(line, _)| line.level) {
         let value = series.points[0].1;
         series.points = vec![(low, value), (high, value)];
     }
-}
-
-/// Where the bars of a series stand about the place of their name.
-fn bar_place(order: usize, all: usize) -> f64 {
-    0.42 - 0.84 / all as f64 * (order as f64 + 0.5)
+    Ok(())
 }
 
 /// One point for each place, the median of those there, sorted.
@@ -408,5 +458,72 @@ mod tests {
         write("f.toml", &drawing("50").replace("'time'", "'tim'"));
         let refused = figures(&folder.path().join("f.toml")).unwrap_err().to_string();
         assert!(refused.ends_with("f.toml: f.svg: there is no column \"tim\""), "{refused}");
+    }
+
+    #[test]
+    fn what_no_axis_can_show_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.toml");
+        std::fs::write(folder.path().join("t.csv"), "m,x,y,z\na,1,nan,0\na,2,3,-1\n").unwrap();
+        let refused = |horizontal: &str, vertical: &str, more: &str| {
+            let head = "[[figure]]\nfile = 'f.svg'\nsource = 't.csv'\ntitle = 't'\nby = ['m']\n";
+            let axes =
+                format!("horizontal = {{ label = 'a', {horizontal} }}\nvertical = {{ label = 'b', {vertical} }}\n");
+            std::fs::write(&path, format!("{head}{axes}{more}")).unwrap();
+            let error = figures(&path).map(|_| ()).unwrap_err().to_string();
+            error.rsplit_once("f.toml: f.svg: ").unwrap().1.to_owned()
+        };
+        let (x, z) = ("column = 'x'", "column = 'z'");
+        for (horizontal, vertical, more, words) in [
+            (
+                x,
+                "column = 'y'",
+                "",
+                "column \"y\": \"nan\" is no finite number; leave the cell empty where there is none",
+            ),
+            ("column = 'x', divisor = 0", z, "", "column \"x\": divisor = 0 divides nothing; write another number"),
+            ("column = 'x', divisor = nan", z, "", "column \"x\": divisor = NaN divides nothing; write another number"),
+            (x, "column = 'z', above = 0", "", "column \"z\": nothing is a part above 0; choose another base"),
+            (
+                x,
+                "column = 'z', scale = 'logarithmic'",
+                "",
+                "column \"z\": 0 is on no logarithmic axis; leave the row out, or say with `least` where it is drawn",
+            ),
+            (
+                x,
+                "column = 'z', scale = 'logarithmic', least = 0",
+                "",
+                "column \"z\": least = 0 is on no such axis; write a finite number above zero",
+            ),
+            ("column = 'x', divisor = 1e-320", z, "", "column \"x\": 1 divided by 0.00000000000000000000"),
+            (
+                "column = 'x', scale = 'names'",
+                z,
+                "",
+                "horizontal: names stand along the vertical axis; give it scale = \"names\"",
+            ),
+            (
+                x,
+                z,
+                "[[figure.series]]\nis = 'a'\nlevel = true\n",
+                "every series is level; a figure needs one without `level = true`, along which they are drawn",
+            ),
+        ] {
+            let found = refused(horizontal, vertical, more);
+            assert!(found.starts_with(words), "{found}");
+        }
+    }
+
+    #[test]
+    fn levels_reach_from_the_first_to_the_last_place_and_below_zero() {
+        let line = |level: bool| Line { is: "a".into(), label: None, like: None, dashed: false, level };
+        let series = |points: &[(f64, f64)]| Series {
+            points: points.to_vec(),
+            ..Series::new("a".into(), 0, style::turn(0), Joined::Lines)
+        };
+        let mut all = [series(&[(-5.0, -1.0), (-2.0, -3.0)]), series(&[(0.0, -2.0)])];
+        level(&[line(false), line(true)], &mut all).unwrap();
+        assert_eq!(all[1].points, [(-5.0, -2.0), (-2.0, -2.0)]);
     }
 }

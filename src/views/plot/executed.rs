@@ -7,10 +7,10 @@ use std::path::Path;
 
 use remat_core::format::MemoryUnit;
 
-use super::axis::Axis;
+use super::axis::{Axis, memory_unit};
 use super::figure::{Figure, Joined, Series};
+use super::gather::points_of;
 use super::style::{self, Marker, Style};
-use super::{GIB, points_of};
 use crate::ground::failure::Failure;
 use crate::ground::names::file_name;
 use crate::harness::records::Record;
@@ -49,11 +49,10 @@ struct Triple {
 
 fn figure_of(name: &str, rows: &[&Record], executed: &[Execution], device: &str) -> Option<Figure> {
     let first = rows.first()?;
-    let (scale, unit) = match first.memory_unit {
-        MemoryUnit::Bytes if first.store_all_peak >= GIB => (GIB as f64, "GiB"),
-        MemoryUnit::Bytes => ((1u64 << 20) as f64, "MiB"),
-        MemoryUnit::Abstract => return None,
-    };
+    if first.memory_unit == MemoryUnit::Abstract {
+        return None;
+    }
+    let (scale, unit) = memory_unit(first.memory_unit, first.store_all_peak);
     let here: Vec<&Execution> = executed.iter().filter(|execution| execution.device == device).collect();
     let find = |row: &Record| here.iter().find(|execution| execution.is_of(row)).copied();
     let store_all = rows.iter().filter(|row| row.method == "store-all").find_map(|row| find(row)?.executed_time_ns)?;
@@ -80,7 +79,7 @@ fn triple(row: &Record, execution: &Execution, store_all: u64, scale: f64) -> Op
     Some(Triple {
         label: series_label(row),
         order: rank(&row.method),
-        style: style::of(&row.method, 0),
+        style: style::of(&row.method),
         joined: if row.budget_size.is_some() { Joined::Lines } else { Joined::No },
         claimed: claimed.map(|(peak, time)| (bytes(peak), simulated_time(time))),
         simulated: (bytes(row.simulated_peak?), simulated_time(row.simulated_time?)),
@@ -112,8 +111,7 @@ fn series(triples: &[Triple]) -> Vec<Series> {
             points.dedup();
             if !points.is_empty() {
                 let label = format!("{}{words}", first.label);
-                let (also, bound, order) = (vec![], vec![], first.order);
-                all.push(Series { label, also, order, style, secondary, joined, points, bound });
+                all.push(Series { secondary, points, ..Series::new(label, first.order, style, joined) });
             }
         }
     }

@@ -1,14 +1,14 @@
 //! A figure: axes with units, lines and points, and a legend beside the axes, as SVG and PNG. Knows no record.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
+use remat_core::io::replace;
 
-use super::axis::{Axis, tick};
+use super::axis::Axis;
 use super::legend;
 use super::marks::{Area, Axes, Drawn, draw_series};
 use super::style::Style;
@@ -71,6 +71,8 @@ pub enum Joined {
     Lines,
     /// Each value holds until the next; the last point says how far it is known.
     Steps,
+    /// Each value holds back to the one before; the first point says from where on it is known.
+    StepsBack,
     /// Each is a horizontal bar from zero.
     Bars {
         /// In units of the vertical axis.
@@ -80,6 +82,8 @@ pub enum Joined {
 
 /// The points of one method.
 pub struct Series {
+    /// Id of the method; empty where it is none.
+    pub method: String,
     /// Name in the legend.
     pub label: String,
     /// Labels of series with the very same points.
@@ -94,6 +98,8 @@ pub struct Series {
     pub joined: Joined,
     /// Horizontal and vertical values, sorted.
     pub points: Vec<(f64, f64)>,
+    /// Horizontal values at which there is nothing: no line leads across.
+    pub gaps: Vec<f64>,
     /// Steps of a proved bound on the vertical value, drawn dotted.
     pub bound: Vec<(f64, f64)>,
 }
@@ -101,13 +107,25 @@ pub struct Series {
 impl Series {
     /// A series without points, in its full look.
     pub fn new(label: String, order: usize, style: Style, joined: Joined) -> Self {
-        Self { label, also: vec![], order, style, secondary: false, joined, points: vec![], bound: vec![] }
+        let (method, also, points, gaps, bound) = (String::new(), vec![], vec![], vec![], vec![]);
+        Self { method, label, also, order, style, secondary: false, joined, points, gaps, bound }
+    }
+
+    /// The points between which lines are drawn, cut at the gaps.
+    pub fn pieces(&self) -> impl Iterator<Item = &[(f64, f64)]> {
+        self.points.chunk_by(|a, b| !self.gaps.iter().any(|&gap| a.0 < gap && gap < b.0))
+    }
+
+    /// Whether it would be drawn onto another one.
+    pub fn looks_like(&self, other: &Self) -> bool {
+        let rest = (self.joined, &self.bound) == (other.joined, &other.bound);
+        rest && !self.points.is_empty() && self.pieces().eq(other.pieces())
     }
 }
 
-/// Red, green and blue of every pixel, row by row, as a file.
-fn write_png(path: &Path, (width, height): (u32, u32), pixels: &[u8]) -> Result<(), png::EncodingError> {
-    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), width, height);
+/// Red, green and blue of every pixel, row by row, as PNG.
+fn write_png(out: &mut dyn Write, (width, height): (u32, u32), pixels: &[u8]) -> Result<(), png::EncodingError> {
+    let mut encoder = png::Encoder::new(out, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_compression(png::Compression::Fast);
     encoder.set_adaptive_filter(png::AdaptiveFilterType::Adaptive);
@@ -117,7 +135,7 @@ fn write_png(path: &Path, (width, height): (u32, u32), pixels: &[u8]) -> Result<
 }
 
 impl Figure {
-    /// Writes `base.svg` and `base.png`.
+    /// Writes `base.svg` and `base.png`, each whole or not at all.
     ///
     /// # Errors
     /// What the operating system or the drawing library says.
@@ -128,14 +146,16 @@ impl Figure {
             path.push(ending);
             PathBuf::from(path)
         };
-        std::fs::write(with(".svg"), self.svg()?).map_err(|error| error.to_string())?;
+        let svg = self.svg()?;
+        replace(&with(".svg"), |out| out.write_all(svg.as_bytes())).map_err(|error| error.to_string())?;
         let (width, height) = self.size();
         let size = (width * PNG_SCALE, height * PNG_SCALE);
         let mut pixels = vec![0; (size.0 * size.1 * 3) as usize];
         let canvas = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
         self.draw(&canvas, PNG_SCALE).map_err(|error| error.to_string())?;
         drop(canvas);
-        write_png(&with(".png"), size, &pixels).map_err(|error| error.to_string())
+        let written = replace(&with(".png"), |out| write_png(out, size, &pixels).map_err(io::Error::from));
+        written.map_err(|error| error.to_string())
     }
 
     /// The text of the SVG.
@@ -174,7 +194,8 @@ impl Figure {
         let names = &mut self.vertical.names.iter().map(|name| fitting(name, size * scale, (NAMES_WIDTH - 12) * scale));
         let labels = least(names, size);
         let axes_width = SIZE.0 - LEGEND_WIDTH - NUMBERS_WIDTH - 24;
-        let rooms = [(&self.horizontal.label, axes_width), (&self.vertical.label, SIZE.1 - TITLE_HEIGHT - 66)];
+        let labels_of_axes = [self.horizontal.described(), self.vertical.described()];
+        let rooms = [(&labels_of_axes[0], axes_width), (&labels_of_axes[1], SIZE.1 - TITLE_HEIGHT - 66)];
         let described = least(&mut rooms.into_iter().map(|(words, room)| fitting(words, 16 * scale, room * scale)), 16);
         let mut chart = ChartBuilder::on(&axes)
             .x_label_area_size(52 * scale)
@@ -193,9 +214,9 @@ impl Figure {
             .axis_style(GREY)
             .label_style((FONT, labels).into_font().color(&INK))
             .axis_desc_style((FONT, described).into_font().color(&INK))
-            .x_desc(&self.horizontal.label)
-            .y_desc(&self.vertical.label)
-            .x_label_formatter(&|value| tick(*value))
+            .x_desc(&labels_of_axes[0])
+            .y_desc(&labels_of_axes[1])
+            .x_label_formatter(&|value| self.horizontal.text_at(*value))
             .y_label_formatter(&|value| self.vertical.text_at(*value))
             .draw()?;
         self.draw_device(&mut chart, scale)?;

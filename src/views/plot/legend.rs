@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_bound_is_in_the_legend_where_its_line_has_a_length() {
-        let mut series = Series::new("m".into(), 0, style::of("m", 0), Joined::Steps);
+        let mut series = Series::new("m".into(), 0, style::of("m"), Joined::Steps);
         assert!(!has_bounds(std::slice::from_ref(&series)));
         series.bound = vec![(2.0, 1.0), (2.0, 1.0)];
         assert!(!has_bounds(std::slice::from_ref(&series)));

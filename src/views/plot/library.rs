@@ -1,38 +1,47 @@
 //! Figures of the library: best-known times and bounds of a network, how much is proved, and how wide the gaps are.
 
-use remat_core::format::MemoryUnit;
-
-use super::axis::{Axis, Scale};
+use super::axis::{Axis, Scale, memory_unit};
 use super::figure::{Figure, Joined, Series};
-use super::{GIB, Named, merge_equal, points_of, style};
+use super::gather::{merge_equal, points_of};
+use super::{Named, OVERHEAD, percent_over, style};
 use crate::ground::names::figure_name;
 use crate::ground::size::Budget;
-use crate::harness::baseline::{Baseline, overhead};
+use crate::harness::baseline::Baseline;
 use crate::harness::best::{CLASSES, Entry, Status};
 
-/// Overhead against memory of one network: the best-known schedules of each class, and below them the bounds.
+/// Overhead against memory of one network: the best-known schedules of each class, and below them the bounds. Both are
+/// steps: a schedule holds at larger budgets, a bound at smaller ones, and nothing is known in between.
 pub fn network(entries: &[&Entry], baseline: &Baseline) -> Option<Named> {
     let first = entries.first()?;
-    let (scale, unit) = match first.memory_unit {
-        MemoryUnit::Abstract => (1.0, "unit of the instance"),
-        MemoryUnit::Bytes if baseline.peak_bytes < GIB => ((1u64 << 20) as f64, "MiB"),
-        MemoryUnit::Bytes => (GIB as f64, "GiB"),
-    };
+    let (scale, unit) = memory_unit(first.memory_unit, baseline.peak_bytes);
+    let place = |entry: &&Entry| entry.budget_size as f64 / scale;
+    let feasible = entries.iter().filter(|entry| entry.status != Status::Infeasible);
+    let least = feasible.map(place).fold(f64::INFINITY, f64::min);
+    let largest = entries.iter().map(place).fold(0.0, f64::max);
     let mut series = Vec::new();
     for (order, (name, class)) in CLASSES.into_iter().enumerate() {
         let points = |value: fn(&Entry) -> Option<u64>| {
             let of_class = entries.iter().filter(|entry| entry.class == class);
-            let point = |entry: &&Entry| {
-                let part = overhead(value(entry)?, baseline.time)?;
-                Some((entry.budget_size as f64 / scale, 100.0 * part))
-            };
-            of_class.filter_map(point).collect::<Vec<_>>()
+            let point = |entry: &&Entry| Some((place(entry), percent_over(baseline.time, value(entry)?)?));
+            let mut points: Vec<_> = of_class.filter_map(point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points
         };
+        let mut best = points(|entry| entry.time);
+        best.extend(best.last().map(|last| (largest, last.1)));
+        for at in 1..best.len() {
+            best[at].1 = best[at].1.min(best[at - 1].1);
+        }
+        let mut bound = points(|entry| entry.bound);
+        bound.splice(0..0, bound.first().map(|first| (least, first.1)));
+        for at in (1..bound.len()).rev() {
+            bound[at - 1].1 = bound[at - 1].1.max(bound[at].1);
+        }
         let look = style::turn(order);
-        let best = Series::new(name.into(), 2 * order, look, Joined::Lines);
-        let bound = Series::new(format!("{name}, bound"), 2 * order + 1, look, Joined::Lines);
-        series.push(Series { points: points(|entry| entry.time), ..best });
-        series.push(Series { points: points(|entry| entry.bound), secondary: true, ..bound });
+        let schedules = Series::new(name.into(), 2 * order, look, Joined::Steps);
+        let bounds = Series::new(format!("{name}, bound"), 2 * order + 1, look, Joined::StepsBack);
+        series.push(Series { points: best, ..schedules });
+        series.push(Series { points: bound, secondary: true, ..bounds });
     }
     series.retain(|series| !series.points.is_empty());
     let series = merge_equal(series);
@@ -46,7 +55,7 @@ pub fn network(entries: &[&Entry], baseline: &Baseline) -> Option<Named> {
             title: first.instance.clone(),
             subtitle: "best-known schedules, and bounds below which there is none".into(),
             horizontal: Axis::from_zero(format!("Memory budget ({unit})"), points_of(&series).map(|point| point.0)),
-            vertical: Axis::around("Overhead over store-all (%)", points_of(&series).map(|point| point.1)),
+            vertical: Axis::around(OVERHEAD, points_of(&series).map(|point| point.1)),
             device: None,
             series,
         },
@@ -150,5 +159,23 @@ mod tests {
         let third = 100.0 / 3.0;
         assert_eq!(points(true), [(0.01, third), (2.0, 2.0 * third), (100.0, 2.0 * third)]);
         assert!(gaps(&entries[2..], true).is_none(), "nothing has a gap");
+    }
+
+    #[test]
+    fn schedules_hold_at_larger_budgets_and_bounds_at_smaller_ones() {
+        let at = |budget_size: u64, time: Option<u64>, bound: Option<u64>| Entry {
+            budget_size,
+            time,
+            bound,
+            ..entry(CLASSES[0].1, budget_size)
+        };
+        let entries = [at(20, Some(130), Some(105)), at(10, Some(120), None), at(30, None, Some(100))];
+        let entries: Vec<&Entry> = entries.iter().collect();
+        let baseline = Baseline { time: 100, peak_bytes: 40, default_time: 100, default_peak_bytes: 40 };
+        let series = network(&entries, &baseline).unwrap().figure.series;
+        let rounded = |at: usize| series[at].points.iter().map(|point| (point.0, point.1.round())).collect::<Vec<_>>();
+        assert_eq!(rounded(0), [(10.0, 20.0), (20.0, 20.0), (30.0, 20.0)]);
+        assert_eq!(rounded(1), [(10.0, 5.0), (20.0, 5.0), (30.0, 0.0)]);
+        assert_eq!((series[0].joined, series[1].joined), (Joined::Steps, Joined::StepsBack));
     }
 }

@@ -25,22 +25,25 @@ const MARKED_POINTS: usize = 60;
 /// What the backend says.
 pub fn draw_series<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &Series, scale: u32) -> Drawn<B> {
     if let Joined::Bars { width } = series.joined {
-        return draw_bars(chart, series, width);
+        return draw_bars(chart, series, width, scale);
     }
     let thin = series.style.colour.stroke_width(scale + scale / 2);
     if !series.bound.is_empty() {
-        chart.draw_series(DashedLineSeries::new(steps(&series.bound), 2 * scale, 4 * scale, thin))?;
+        chart.draw_series(DashedLineSeries::new(steps(series.bound.iter().copied()), 2 * scale, 4 * scale, thin))?;
     }
-    let points = match series.joined {
-        Joined::No | Joined::Bars { .. } => vec![],
-        Joined::Lines => series.points.clone(),
-        Joined::Steps => steps(&series.points),
-    };
     let stroke = series.style.colour.stroke_width(2 * scale);
-    if series.secondary {
-        chart.draw_series(DashedLineSeries::new(points, 8 * scale, 6 * scale, stroke))?;
-    } else {
-        chart.draw_series(LineSeries::new(points, stroke))?;
+    for piece in series.pieces() {
+        let line = match series.joined {
+            Joined::No | Joined::Bars { .. } => vec![],
+            Joined::Lines => piece.to_vec(),
+            Joined::Steps => steps(piece.iter().copied()),
+            Joined::StepsBack => steps(piece.iter().rev().copied()),
+        };
+        if series.secondary {
+            chart.draw_series(DashedLineSeries::new(line, 8 * scale, 6 * scale, stroke))?;
+        } else {
+            chart.draw_series(LineSeries::new(line, stroke))?;
+        }
     }
     let area = chart.plotting_area().strip_coord_spec();
     let (x0, y0) = area.get_base_pixel();
@@ -51,8 +54,13 @@ pub fn draw_series<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, ser
     Ok(())
 }
 
-/// Bars from zero; those of a secondary series are pale.
-fn draw_bars<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &Series, width: f64) -> Drawn<B> {
+/// Bars from zero; those of a secondary series are pale, and one without length is a line.
+fn draw_bars<B: DrawingBackend>(
+    chart: &mut ChartContext<'_, B, Axes>,
+    series: &Series,
+    width: f64,
+    scale: u32,
+) -> Drawn<B> {
     let colour = series.style.colour;
     let half = width * 0.46;
     for &(x, y) in &series.points {
@@ -61,6 +69,11 @@ fn draw_bars<B: DrawingBackend>(chart: &mut ChartContext<'_, B, Axes>, series: &
             Rectangle::new(corners, bar_fill(series)),
             Rectangle::new(corners, colour.stroke_width(1)),
         ])?;
+        let [from, to] = corners.map(|corner| chart.backend_coord(&corner).0);
+        if from == to {
+            let end = [(x, y - half), (x, y + half)];
+            chart.draw_series([PathElement::new(end, colour.stroke_width(2 * scale))])?;
+        }
     }
     Ok(())
 }
@@ -77,19 +90,24 @@ fn marked(series: &Series) -> Vec<&(f64, f64)> {
     if series.joined == Joined::Lines && points.len() > MARKED_POINTS {
         return points.iter().step_by(points.len().div_ceil(MARKED_STEPS)).collect();
     }
-    if series.joined != Joined::Steps {
-        return points.iter().collect();
-    }
-    // The last point of a line of steps only says how far it is known.
+    // The last point of a line of steps, or the first, only says how far it is known.
     let jumps = points.len().saturating_sub(1).max(1).min(points.len());
     let stride = jumps.div_ceil(MARKED_STEPS).max(1);
-    points[..jumps].iter().rev().step_by(stride).collect()
+    match series.joined {
+        Joined::Steps => points[..jumps].iter().rev().step_by(stride).collect(),
+        Joined::StepsBack => points[points.len() - jumps..].iter().step_by(stride).collect(),
+        Joined::No | Joined::Lines | Joined::Bars { .. } => points.iter().collect(),
+    }
 }
 
 /// The corners of a line that keeps each value until the next.
-fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let corners = points.windows(2).flat_map(|pair| [(pair[1].0, pair[0].1), pair[1]]);
-    points.first().copied().into_iter().chain(corners).collect()
+fn steps(points: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut corners: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        corners.extend(corners.last().map(|before| (point.0, before.1)));
+        corners.push(point);
+    }
+    corners
 }
 
 /// Draws a marker around a pixel.
@@ -138,8 +156,11 @@ mod tests {
 
     #[test]
     fn steps_keep_each_value_until_the_next() {
-        let corners = steps(&[(0.0, 3.0), (1.0, 2.0), (4.0, 2.0)]);
+        let points = [(0.0, 3.0), (1.0, 2.0), (4.0, 2.0)];
+        let corners = steps(points.into_iter());
         assert_eq!(corners, [(0.0, 3.0), (1.0, 3.0), (1.0, 2.0), (4.0, 2.0), (4.0, 2.0)]);
-        assert!(steps(&[]).is_empty());
+        let back = steps(points.into_iter().rev());
+        assert_eq!(back, [(4.0, 2.0), (1.0, 2.0), (1.0, 2.0), (0.0, 2.0), (0.0, 3.0)]);
+        assert!(steps(std::iter::empty()).is_empty());
     }
 }

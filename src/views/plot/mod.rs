@@ -9,6 +9,7 @@ mod batches;
 pub mod drawn;
 pub mod executed;
 mod figure;
+mod gather;
 mod legend;
 pub mod library;
 mod marks;
@@ -23,15 +24,17 @@ use remat_core::format::{MemoryUnit, TimeUnit};
 
 use crate::ground::failure::Failure;
 use crate::ground::names::figure_name;
+use crate::harness::baseline::overhead;
 use crate::harness::records::Record;
-use crate::harness::records::select::{by_instance, median, rank, series_label};
+use crate::harness::records::select::{by_instance, median, series_label};
 use crate::harness::run::job::Point;
 use crate::harness::suite::{Curves, Suite, SuiteDevice};
 use crate::views::aggregate::Arena;
 use crate::views::trajectory;
-use axis::Axis;
 pub use axis::tick;
+use axis::{Axis, memory_unit};
 use figure::{Device, Figure, Joined, Series};
+use gather::{Gathered, merge_equal, points_of};
 
 /// A figure and where it belongs.
 pub struct Named {
@@ -125,57 +128,62 @@ const SLOW: f64 = 3.0;
 /// The same of throughputs, where slow schedules take little of the axis.
 const SLOW_THROUGHPUT: f64 = 2.0;
 
+/// Label of an axis of [`percent_over`].
+const OVERHEAD: &str = "Overhead over store-all (%)";
+
+/// The part by which something exceeds store-all's, in per cent.
+fn percent_over(store_all: u64, ours: u64) -> Option<f64> {
+    overhead(ours, store_all).map(|part| 100.0 * part)
+}
+
 /// What one unit of the vertical axis is.
 #[derive(Clone, Copy, PartialEq)]
 enum Vertical {
     /// Images per second.
     Throughput(f64),
     /// Time over store-all's.
-    RelativeTime(f64),
+    RelativeTime(u64),
     /// Time beyond store-all's, in per cent of it.
-    Overhead(f64),
+    Overhead(u64),
 }
 
 impl Vertical {
     fn of(row: &Record, curves: Curves) -> Self {
         if curves != Curves::ThroughputAgainstPeak {
-            return Self::Overhead(row.store_all_time as f64);
+            return Self::Overhead(row.store_all_time);
         }
         match (row.batch_size, row.time_unit) {
             (Some(batch), TimeUnit::Ns) => Self::Throughput(batch as f64 * 1e9),
-            _ => Self::RelativeTime(row.store_all_time as f64),
+            _ => Self::RelativeTime(row.store_all_time),
         }
     }
     fn value(self, time: u64) -> Option<f64> {
-        let time = time as f64;
-        let value = match self {
-            Self::Throughput(images) => images / time,
-            Self::RelativeTime(reference) => time / reference,
-            Self::Overhead(reference) => 100.0 * (time / reference - 1.0),
-        };
-        value.is_finite().then_some(value)
+        match self {
+            Self::Throughput(images) => Some(images / time as f64).filter(|value| value.is_finite()),
+            Self::RelativeTime(reference) => (reference > 0).then(|| time as f64 / reference as f64),
+            Self::Overhead(reference) => percent_over(reference, time),
+        }
     }
     /// Drops points so slow that the differences between all others would be lost; returns how many.
     fn hide_outliers(self, series: &mut [Series]) -> usize {
-        let values = series.iter().flat_map(|series| &series.points).map(|point| point.1);
-        let (low, high) = values.fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
+        let (low, high) = points_of(series)
+            .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), point| (low.min(point.1), high.max(point.1)));
         let too_slow = |value: f64| match self {
             Self::Throughput(_) => value * SLOW_THROUGHPUT < high,
             Self::RelativeTime(_) => value > low * SLOW,
-            Self::Overhead(_) => value > 100.0 * (SLOW - 1.0),
+            Self::Overhead(_) => value + 100.0 > (low + 100.0) * SLOW,
         };
-        let count = |series: &[Series]| series.iter().map(|series| series.points.len()).sum::<usize>();
-        let before = count(series);
+        let before = points_of(series).count();
         for series in series.iter_mut() {
             series.points.retain(|point| !too_slow(point.1));
         }
-        before - count(series)
+        before - points_of(series).count()
     }
     fn label(self) -> &'static str {
         match self {
             Self::Throughput(_) => "Throughput (images/s)",
             Self::RelativeTime(_) => "Time (relative to store-all)",
-            Self::Overhead(_) => "Overhead over store-all (%)",
+            Self::Overhead(_) => OVERHEAD,
         }
     }
 }
@@ -183,26 +191,19 @@ impl Vertical {
 fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&SuiteDevice>) -> Option<Figure> {
     let first = rows.first()?;
     let vertical = Vertical::of(first, curves);
-    let (scale, unit) = match first.memory_unit {
-        MemoryUnit::Abstract => (1.0, "unit of the instance"),
-        MemoryUnit::Bytes if first.store_all_peak < GIB => ((1u64 << 20) as f64, "MiB"),
-        MemoryUnit::Bytes => (GIB as f64, "GiB"),
-    };
+    let (scale, unit) = memory_unit(first.memory_unit, first.store_all_peak);
     // A device says nothing about abstract bytes.
     let device = device.filter(|_| first.memory_unit == MemoryUnit::Bytes);
     let fits =
-        |row: &Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak <= Some(d.memory.0));
-    let points: Vec<&Record> = medians(rows).into_iter().filter(|row| fits(row)).collect();
-    let mut series = curves_of(&points, curves, vertical, scale);
-    let hidden = vertical.hide_outliers(&mut series);
-    for series in &mut series {
+        |row: &&Record| row.method != "store-all" || device.is_none_or(|d| row.simulated_peak <= Some(d.memory.0));
+    let rows: Vec<&Record> = rows.iter().copied().filter(fits).collect();
+    let mut gathered = curves_of(&rows, curves, vertical, scale);
+    let hidden = vertical.hide_outliers(gathered.series());
+    for series in gathered.series() {
         series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
         series.points.dedup();
     }
-    // The shorter label is the one with fewer parameters that are not at their defaults.
-    series.sort_by_key(|series| (series.order, series.label.len()));
-    set_apart(&mut series);
-    let series = merge_equal(series);
+    let series = merge_equal(gathered.finish());
     if series.is_empty() {
         return None;
     }
@@ -221,64 +222,26 @@ fn figure_of(name: &str, rows: &[&Record], curves: Curves, device: Option<&Suite
     })
 }
 
-/// The points of each setting, in the units of the axes.
-fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -> Vec<Series> {
-    let mut series: Vec<Series> = Vec::new();
-    for row in rows {
-        let memory = row.budget_size.filter(|_| curves != Curves::ThroughputAgainstPeak).or(row.simulated_peak);
-        let (Some(time), Some(memory)) = (row.simulated_time, memory) else { continue };
-        let Some(value) = vertical.value(time) else { continue };
-        let label = series_label(row);
-        let at = series.iter().position(|series| series.label == label).unwrap_or_else(|| {
-            let style = style::of(&row.method, series.len());
-            // A method that ignores budgets is a set of points.
-            let joined = if row.budget_size.is_some() { Joined::Lines } else { Joined::No };
-            series.push(Series::new(label, rank(&row.method), style, joined));
-            series.len() - 1
-        });
-        series[at].points.push((memory as f64 / scale, value));
-    }
-    series
-}
-
-/// Of the settings of one method, which stand together, the first has the full look.
-fn set_apart(series: &mut [Series]) {
-    let mut others = 0;
-    for index in 1..series.len() {
-        let same = series[index].order == series[index - 1].order;
-        others = if same { others + 1 } else { 0 };
-        series[index].secondary |= same;
-        series[index].style = series[index].style.of_setting(others);
-    }
-}
-
-fn points_of(series: &[Series]) -> impl Iterator<Item = (f64, f64)> {
-    series.iter().flat_map(|series| series.points.iter().copied())
-}
-
-/// Series with the very same points become one, for the last drawn would hide the others.
-fn merge_equal(series: Vec<Series>) -> Vec<Series> {
-    let mut merged: Vec<Series> = Vec::with_capacity(series.len());
-    for one in series {
-        match merged.iter_mut().find(|other| same_points(other, &one)) {
-            Some(equal) => equal.also.push(one.label),
-            None => merged.push(one),
-        }
-    }
-    merged
-}
-
-fn same_points(one: &Series, other: &Series) -> bool {
-    !one.points.is_empty() && (&one.points, one.joined) == (&other.points, other.joined)
-}
-
-/// One row per setting and budget that has a schedule: of several seeds the median.
-fn medians<'a>(rows: &[&'a Record]) -> Vec<&'a Record> {
+/// The points of each setting in the units of the axes, of several seeds the median, and the budgets at which it has none.
+fn curves_of(rows: &[&Record], curves: Curves, vertical: Vertical, scale: f64) -> Gathered {
     let mut settings: BTreeMap<_, Vec<&Record>> = BTreeMap::new();
     for row in rows {
         settings.entry((&row.method, &row.parameters, &row.budget)).or_default().push(row);
     }
-    settings.values().filter_map(|rows| median(rows)).collect()
+    let mut gathered = Gathered::default();
+    for rows in settings.into_values() {
+        let middle = median(&rows);
+        let row = middle.unwrap_or(rows[0]);
+        // A method that ignores budgets is a set of points.
+        let joined = if row.budget_size.is_some() { Joined::Lines } else { Joined::No };
+        let series = gathered.of(&row.method, series_label(row), joined);
+        let memory = row.budget_size.filter(|_| curves != Curves::ThroughputAgainstPeak).or(row.simulated_peak);
+        match middle.and_then(|row| vertical.value(row.simulated_time?)).zip(memory) {
+            Some((value, memory)) => series.points.push((memory as f64 / scale, value)),
+            None => series.gaps.extend(row.budget_size.map(|size| size as f64 / scale)),
+        }
+    }
+    gathered
 }
 
 /// What the reader must know about store-all.
@@ -294,5 +257,54 @@ fn subtitle(row: &Record, device: Option<&SuiteDevice>, hidden: usize) -> String
             format!("{} times; store-all needs {peak}: too much for the {}, not drawn{hidden}", row.times, device.name)
         }
         _ => format!("{} times; store-all needs {peak}{hidden}", row.times),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::harness::records::tests::example;
+
+    fn row(method: &str, budget: (&'static str, u64), time: Option<u64>) -> Record {
+        let record = example(method, Some(budget));
+        Record { simulated_time: time, store_all_time: 1000, simulated_peak: Some(budget.1), ..record }
+    }
+
+    fn drawn(rows: &[Record]) -> Figure {
+        let rows: Vec<&Record> = rows.iter().collect();
+        figure_of("net", &rows, Curves::OverheadAgainstBudget, None).unwrap()
+    }
+
+    #[test]
+    fn slow_points_are_left_out_beside_fast_ones_but_never_all() {
+        let slow = [row("revolve", ("0.1x", 1), Some(4000)), row("fastsa", ("0.1x", 1), Some(3500))];
+        let figure = drawn(&slow);
+        assert_eq!(figure.series.len(), 2);
+        assert!(figure.vertical.range.contains(&300.0) && !figure.subtitle.contains("scale"), "{}", figure.subtitle);
+        let [one, other] = slow;
+        let figure = drawn(&[one, other, row("monet", ("0.5x", 5), Some(1100))]);
+        assert_eq!(figure.series.iter().map(|series| series.label.as_str()).collect::<Vec<_>>(), ["monet"]);
+        assert!(figure.subtitle.ends_with("; 2 points are off the scale"), "{}", figure.subtitle);
+    }
+
+    #[test]
+    fn a_line_is_broken_at_a_budget_without_a_schedule() {
+        let budgets = [("0.4x", 4), ("0.5x", 5), ("0.6x", 6), ("0.7x", 7)];
+        let rows = budgets.map(|budget| row("revolve", budget, (budget.1 != 6).then_some(1200)));
+        let pieces: Vec<usize> = drawn(&rows).series[0].pieces().map(<[_]>::len).collect();
+        assert_eq!(pieces, [2, 1]);
+    }
+
+    #[test]
+    fn figures_replace_files_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("net.svg"), "old").unwrap();
+        let old = std::fs::File::open(folder.path().join("net.svg")).unwrap();
+        drawn(&[row("revolve", ("0.5x", 5), Some(1200))]).write(&folder.path().join("net")).unwrap();
+        // Whoever reads the old file still has it.
+        assert_eq!(std::io::read_to_string(old).unwrap(), "old");
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.count(), 2);
     }
 }

@@ -2,8 +2,9 @@
 
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
+use super::gather::{Gathered, merge_equal, points_of};
 use super::progress::FIRST_SECOND;
-use super::{Named, points_of, set_apart, style};
+use super::{Named, OVERHEAD};
 use crate::ground::size::Budget;
 use crate::views::aggregate::Arena;
 use crate::views::aggregate::digest::{Cell, Digest};
@@ -25,18 +26,21 @@ pub fn figures(arena: &Arena) -> Vec<Named> {
     overhead.into_iter().chain(profile).chain(quality).collect()
 }
 
-/// A series of each contestant for which there is a line.
-fn series(arena: &Arena, line: impl Fn(usize) -> Option<Vec<(f64, f64)>>) -> Option<Vec<Series>> {
-    let mut series = Vec::new();
+/// A series of each contestant for which there is a line, broken where one of the places is left out.
+fn series(
+    arena: &Arena,
+    joined: Joined,
+    places: &[f64],
+    line: impl Fn(usize) -> Option<Vec<(f64, f64)>>,
+) -> Option<Vec<Series>> {
+    let mut gathered = Gathered::default();
     for (at, contestant) in arena.contestants.iter().enumerate() {
-        let Some(points) = line(at) else { continue };
-        let style = style::of(&contestant.method, series.len());
-        let blank = Series::new(contestant.label.clone(), contestant.rank, style, Joined::Steps);
-        series.push(Series { points, ..blank });
+        let series = gathered.of(&contestant.method, contestant.label.clone(), joined);
+        series.points = line(at).unwrap_or_default();
+        let is_there = |place: f64| series.points.iter().any(|point| point.0.total_cmp(&place).is_eq());
+        series.gaps = places.iter().copied().filter(|&place| !is_there(place)).collect();
     }
-    series.sort_by_key(|series| (series.order, series.label.len()));
-    set_apart(&mut series);
-    (series.len() > 1).then(|| super::merge_equal(series))
+    Some(gathered.finish()).filter(|series| series.len() > 1).map(merge_equal)
 }
 
 fn cases(arena: &Arena) -> String {
@@ -56,10 +60,9 @@ fn overhead_figure(arena: &Arena) -> Option<Figure> {
     let line = |at: usize| {
         let row = group.rows.iter().find(|row| row.contestant == at)?;
         let point = |(&budget, cell): (&f64, &Cell)| Some((budget, 100.0 * (cell.ratio()? - 1.0)));
-        let points: Vec<_> = budgets.iter().zip(&row.cells).filter_map(point).collect();
-        (!points.is_empty()).then_some(points)
+        Some(budgets.iter().zip(&row.cells).filter_map(point).collect())
     };
-    let series = joined(series(arena, line)?, Joined::Lines);
+    let series = series(arena, Joined::Lines, &budgets, line)?;
     let counted: Vec<String> = group.counted.iter().map(|cases| cases.len().to_string()).collect();
     let (low, high) = (budgets[0], budgets[budgets.len() - 1]);
     let margin = 0.04 * (high - low);
@@ -67,14 +70,10 @@ fn overhead_figure(arena: &Arena) -> Option<Figure> {
         title: "Overhead against memory".into(),
         subtitle: format!("geometric mean over {} of {}", counted.join(", "), group.names()),
         horizontal: Axis::fixed("Memory budget (% of store-all's peak)", low - margin..high + margin, Scale::Linear),
-        vertical: Axis::from_zero("Overhead over store-all (%)", points_of(&series).map(|point| point.1)),
+        vertical: Axis::from_zero(OVERHEAD, points_of(&series).map(|point| point.1)),
         device: None,
         series,
     })
-}
-
-fn joined(series: Vec<Series>, joined: Joined) -> Vec<Series> {
-    series.into_iter().map(|series| Series { joined, ..series }).collect()
 }
 
 /// Dolan and Moré's performance profile of simulated times.
@@ -83,7 +82,7 @@ fn profile_figure(arena: &Arena) -> Option<Figure> {
     let steps = |at: usize| Some(profile(&ratios(arena, at))).filter(|steps| steps.iter().any(|step| step.1 > 0.0));
     let all = (0..arena.contestants.len()).filter_map(steps);
     let end = all.map(|steps| farthest(&steps)).fold(1.0, f64::max).clamp(1.05, FARTHEST) * 1.03;
-    let series = series(arena, |at| {
+    let series = series(arena, Joined::Steps, &[], |at| {
         let inside: Vec<_> = steps(at)?.into_iter().filter(|step| step.0 <= end).collect();
         let last = inside.last()?.1;
         Some(inside.into_iter().chain([(end, last)]).map(|(ratio, share)| (ratio, 100.0 * share)).collect())
@@ -103,7 +102,7 @@ fn quality_figure(arena: &Arena) -> Option<Figure> {
     let ends = arena.outcomes.iter().flatten().flatten().map(|outcome| outcome.trajectory.end);
     let (first, last) = (FIRST_SECOND, ends.fold(10.0 * FIRST_SECOND, f64::max) * 1.25);
     let moment = |index: u32| first * (last / first).powf(f64::from(index) / f64::from(MOMENTS));
-    let series = series(arena, |at| {
+    let series = series(arena, Joined::Steps, &[], |at| {
         let gaps = (0..=MOMENTS).map(|index| Some((moment(index), 100.0 * gap_at(arena, at, moment(index))?)));
         let gaps: Vec<_> = gaps.collect::<Option<_>>()?;
         gaps.iter().any(|gap| gap.1 < 100.0).then(|| changes(&gaps))
@@ -129,7 +128,10 @@ fn changes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::harness::records::Record;
+    use crate::harness::records::tests::example;
     use crate::views::aggregate::arena::tests::arena;
+    use crate::views::trajectory::Trajectory;
 
     #[test]
     fn profiles_begin_at_the_share_of_wins_and_end_at_the_edge() {
@@ -147,5 +149,21 @@ mod tests {
         let last = figure.series.iter().find(|series| series.label == "revolve").unwrap().points.last().unwrap().1;
         // Nothing to gain at one budget, a fifth of its own time at the other.
         assert!((last - 10.0).abs() < 1e-9, "{last}");
+    }
+
+    #[test]
+    fn no_line_leads_across_a_budget_at_which_a_method_has_nothing() {
+        let row = |method: &str, budget: (&'static str, u64), solved: bool| Record {
+            simulated_time: solved.then_some(1_200_000),
+            ..example(method, Some(budget))
+        };
+        let budgets = [("0.4x", 4), ("0.5x", 5), ("0.6x", 6)];
+        let rows: Vec<_> = budgets
+            .into_iter()
+            .flat_map(|budget| [row("revolve", budget, true), row("fastsa", budget, budget.1 != 5)])
+            .collect();
+        let figure = overhead_figure(&Arena::new(&rows, &vec![Trajectory::default(); rows.len()])).unwrap();
+        let pieces: Vec<usize> = figure.series.iter().map(|series| series.pieces().count()).collect();
+        assert_eq!(pieces, [1, 2], "{:?}", figure.series.iter().map(|series| &series.points).collect::<Vec<_>>());
     }
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
-use super::{Named, SLOW, set_apart, style};
+use super::gather::{Gathered, arranged};
+use super::{Named, OVERHEAD, SLOW, percent_over};
 use crate::ground::names::file_name;
 use crate::harness::records::Record;
 use crate::harness::records::select::{median, rank, series_label};
@@ -38,22 +39,19 @@ pub fn figures(name: &str, rows: &[(&Record, &Trajectory)]) -> Vec<Named> {
 pub fn of_run(row: &Record, trajectory: &Trajectory, trace: &[Point]) -> Option<Figure> {
     let mut figure = drawn(&row.instance, &row.budget, &[(row, trajectory)])?;
     let heights = figure.vertical.range.clone();
-    let mut finders: Vec<Series> = Vec::new();
+    let mut finders = Gathered::default();
     let mut best = u64::MAX;
     for point in trace {
         let (Some(finder), Some(time)) = (&point.found_by, point.claimed_time) else { continue };
-        let height = percent_over(row.store_all_time)(time);
+        let height = percent_over(row.store_all_time, time)?;
         if time >= best || !heights.contains(&height) {
             continue;
         }
         best = time;
-        let at = finders.iter().position(|series| series.label == *finder).unwrap_or_else(|| {
-            finders.push(Series::new(finder.clone(), rank(finder), style::of(finder, finders.len()), Joined::No));
-            finders.len() - 1
-        });
-        finders[at].points.push((point.seconds.max(FIRST_SECOND), height));
+        let series = finders.of(finder, finder.clone(), Joined::No);
+        series.points.push((point.seconds.max(FIRST_SECOND), height));
     }
-    figure.series.extend(finders);
+    figure.series.extend(finders.finish());
     Some(figure)
 }
 
@@ -75,7 +73,7 @@ fn drawn(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Fi
         title: if budget.is_empty() { name.into() } else { format!("{name} at {budget}") },
         subtitle: format!("{} times; {bytes}incumbents as claimed, the last as simulated", first.times),
         horizontal: Axis::fixed("Planning time (s)", begin..end, Scale::Logarithmic),
-        vertical: Axis::fixed("Overhead over store-all (%)", low..high, Scale::Linear),
+        vertical: Axis::fixed(OVERHEAD, low..high, Scale::Linear),
         device: None,
         series,
     })
@@ -88,23 +86,16 @@ fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
         settings.entry((rank(&row.method), series_label(row))).or_default().push((row, trajectory));
     }
     let mut series = Vec::new();
-    for ((order, label), rows) in settings {
+    for ((_, label), rows) in settings {
         let records: Vec<_> = rows.iter().map(|(row, _)| *row).collect();
         let middle = median(&records).map_or(rows[0].0, |row| row);
         let chosen = rows.iter().find(|(row, _)| std::ptr::eq(*row, middle)).map_or(rows[0].1, |(_, t)| *t);
         if chosen.incumbents.is_empty() && chosen.bounds.is_empty() {
             continue;
         }
-        let style = style::of(&middle.method, series.len());
-        series.push((Series::new(label, order, style, Joined::Steps), chosen.clone()));
+        series.push((Series::of(&middle.method, label, Joined::Steps), chosen.clone()));
     }
-    series.sort_by_key(|(series, _)| (series.order, series.label.len()));
     series
-}
-
-/// A time in per cent above store-all's.
-fn percent_over(store_all: u64) -> impl Fn(u64) -> f64 + Copy {
-    move |time: u64| 100.0 * (time as f64 / store_all as f64 - 1.0)
 }
 
 /// The series in per cent above store-all, cut to a range that shows their differences, and that range.
@@ -112,7 +103,7 @@ fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Seri
     if store_all == 0 {
         return None;
     }
-    let percent = percent_over(store_all);
+    let percent = |time: u64| percent_over(store_all, time).unwrap_or_default();
     let all = |pick: fn(&Trajectory) -> &[Step]| {
         series.iter().flat_map(move |(_, t)| pick(t)).map(|step| percent(step.1)).collect::<Vec<_>>()
     };
@@ -129,14 +120,12 @@ fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Seri
     let (low, high) = (bottom - margin, top + margin);
     let line = |steps: &[Step], end: f64| thinned(cut(steps, percent, (low, high), end));
     let drawn = series.iter().map(|(series, t)| Series {
-        label: series.label.clone(),
-        also: vec![],
         points: line(&t.incumbents, t.end),
         bound: line(&t.bounds, t.end),
-        ..*series
+        ..Series::of(&series.method, series.label.clone(), series.joined)
     });
-    let mut drawn: Vec<_> = drawn.filter(|series| !(series.points.is_empty() && series.bound.is_empty())).collect();
-    set_apart(&mut drawn);
+    let drawn = drawn.filter(|series| !(series.points.is_empty() && series.bound.is_empty()));
+    let drawn = arranged(drawn.collect());
     Some((drawn, low, high))
 }
 

@@ -305,7 +305,7 @@ pub fn is_long(cell: &str) -> bool {
 pub fn method(label: &str) -> Markup {
     let id = label.split(['[', ' ']).next().unwrap_or(label);
     let known = crate::harness::records::select::rank(id) != usize::MAX;
-    let colour = style::of(id, 0).colour;
+    let colour = style::of(id).colour;
     let colour = match (colour.0, colour.1, colour.2) {
         (0, 0, 0) => "var(--black)".to_owned(),
         (red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
