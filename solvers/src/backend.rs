@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::model::{Model, RowBlock};
-use crate::outcome::{Outcome, StartVerdict};
+use crate::outcome::Outcome;
 use crate::request::Request;
 
 /// A solver.
@@ -192,20 +192,7 @@ pub fn backend(id: &str) -> Result<&'static dyn Backend, SolverError> {
     Ok(backend)
 }
 
-/// Checks a start: no solver is handed one that breaks the model, since each does something else with it.
-pub(crate) fn check_start(model: &Model, request: &Request<'_>) -> StartVerdict {
-    let Some(values) = request.start else { return StartVerdict::None };
-    let violation = model.violation(values);
-    if violation.max() <= request.tolerance {
-        return StartVerdict::Accepted { objective: model.objective(values) };
-    }
-    let reason = if values.len() == model.columns() {
-        format!(
-            "violates bounds by {}, rows by {}, integrality by {}; {} is allowed",
-            violation.bound, violation.row, violation.integrality, request.tolerance
-        )
-    } else {
-        format!("has {} values for {} columns", values.len(), model.columns())
-    };
-    StartVerdict::Rejected { reason }
+/// The start, where it satisfies the model: no solver is handed another, since each does something else with it.
+pub(crate) fn usable_start<'a>(model: &Model, request: &Request<'a>) -> Option<&'a [f64]> {
+    request.start.filter(|values| model.violation(values).max() <= request.tolerance)
 }

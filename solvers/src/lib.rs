@@ -31,6 +31,6 @@ pub mod solution;
 pub use backend::{BACKENDS, Backend, Capability, Session, SolverError, Unsupported, backend};
 pub use counting::Counting;
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
-pub use outcome::{Linear, Outcome, StartVerdict, Stop};
+pub use outcome::{Linear, Outcome, Stop};
 pub use request::{Progress, Request};
 pub use safe_bound::safe_bound;

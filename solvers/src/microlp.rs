@@ -5,12 +5,12 @@
 
 use std::time::Instant;
 
-use good_lp::solvers::{SolutionStatus, WithInitialSolution, WithMipGap, WithTimeLimit};
+use good_lp::solvers::{SolutionStatus, WithInitialSolution, WithTimeLimit};
 use good_lp::{Expression, ResolutionError, Solution, SolverModel, Variable, variable, variables};
 
-use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, Capability, SolverError, Unsupported, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 
 /// `microlp` through `good_lp`.
@@ -45,14 +45,12 @@ impl Backend for Microlp {
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        let start = check_start(model, request);
-        let mut outcome = blank(self, model, request, start);
+        let mut outcome = blank(self, model);
         if let Some(row) = impossible_row(model) {
             outcome.stop = Stop::Infeasible;
             outcome.raw_status = format!("row {row} has no terms and cannot hold; not asked");
             return Ok(outcome);
         }
-        let began = Instant::now();
         let mut declared = variables!();
         let columns: Vec<Variable> =
             (0..model.columns()).map(|c| declared.add(definition(model, request, c))).collect();
@@ -65,15 +63,9 @@ impl Backend for Microlp {
         if let Some(time) = request.time {
             problem = problem.with_time_limit(time.as_secs_f64());
         }
-        if request.relative_gap > 0.0 {
-            #[expect(clippy::cast_possible_truncation, reason = "good_lp takes the gap as f32")]
-            let gap = request.relative_gap as f32;
-            problem = problem.with_mip_gap(gap).map_err(|error| refused(format!("a gap of {gap} ({error})")))?;
-        }
-        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &outcome.start) {
+        if let Some(values) = usable_start(model, request) {
             problem = problem.with_initial_solution(columns.iter().copied().zip(values.iter().copied()));
         }
-        outcome.build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         match problem.solve() {
             Ok(solution) => read(&mut outcome, model, &solution, &columns),
@@ -84,11 +76,7 @@ impl Backend for Microlp {
     }
 }
 
-fn refused(what: String) -> SolverError {
-    SolverError::Rejected { solver: ID, what, status: -1 }
-}
-
-fn blank(backend: &dyn Backend, model: &Model, request: &Request<'_>, start: StartVerdict) -> Outcome {
+fn blank(backend: &dyn Backend, model: &Model) -> Outcome {
     Outcome {
         linear: None,
         stop: Stop::Error,
@@ -97,16 +85,11 @@ fn blank(backend: &dyn Backend, model: &Model, request: &Request<'_>, start: Sta
         dual_bound: None,
         raw_status: String::new(),
         nodes: None,
-        build_seconds: 0.0,
         presolve_seconds: None,
         solve_seconds: 0.0,
         size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
         presolved: None,
-        start,
         solver: backend.version(),
-        tolerance: request.tolerance,
-        threads: 1,
-        seed: None,
     }
 }
 

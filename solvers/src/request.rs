@@ -10,9 +10,7 @@ pub struct Request<'a> {
     pub time: Option<Duration>,
     /// Branch-and-bound nodes.
     pub nodes: Option<u64>,
-    /// Relative gap at which to stop: (objective - bound) / |objective|.
-    pub relative_gap: f64,
-    /// Absolute gap at which to stop.
+    /// Absolute gap at which to stop; no relative one does.
     pub absolute_gap: f64,
     /// Largest violation of a row or bound.
     pub tolerance: f64,
@@ -61,7 +59,6 @@ impl Default for Request<'_> {
         Self {
             time: None,
             nodes: None,
-            relative_gap: 0.0,
             absolute_gap: 1e-6,
             tolerance: 1e-6,
             threads: 1,
@@ -95,7 +92,6 @@ impl Request<'_> {
             interrupt: self.interrupt,
             time: self.time,
             nodes: self.nodes,
-            relative_gap: self.relative_gap,
             absolute_gap: self.absolute_gap,
             tolerance: self.tolerance,
             threads: self.threads,

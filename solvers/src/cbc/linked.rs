@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use coin_cbc::raw::{self, SecondaryStatus, Status};
 
 use super::opinion;
-use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, Capability, SolverError, Unsupported, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 
 /// CBC, the library.
@@ -52,15 +52,12 @@ impl Backend for Linked {
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        let start = check_start(model, request);
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = Instant::now();
         let mut cbc = load(model, request, request.time);
-        let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));
+        let given = usable_start(model, request);
         if let Some(values) = given {
             cbc.set_initial_solution(values);
         }
-        let build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         cbc.solve();
         let beyond_the_start = given.is_some() && cbc.is_proven_infeasible();
@@ -93,16 +90,11 @@ impl Backend for Linked {
             dual_bound: bound,
             raw_status,
             nodes: None,
-            build_seconds,
             presolve_seconds: None,
             solve_seconds,
             size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
             presolved: None,
-            start,
             solver: self.version(),
-            tolerance: request.tolerance,
-            threads: request.threads,
-            seed: Some(request.seed & 0x7fff_ffff),
         })
     }
 }
@@ -145,7 +137,7 @@ fn load(model: &Model, request: &Request<'_>, time: Option<Duration>) -> raw::Mo
     if let Some(nodes) = request.nodes {
         set(&mut cbc, "maxNodes", &nodes.min(2_147_483_647).to_string());
     }
-    set(&mut cbc, "ratioGap", &request.relative_gap.to_string());
+    set(&mut cbc, "ratioGap", "0");
     set(&mut cbc, "allowableGap", &request.absolute_gap.to_string());
     set(&mut cbc, "primalTolerance", &request.tolerance.to_string());
     set(&mut cbc, "integerTolerance", &request.integrality().to_string());

@@ -15,9 +15,9 @@ mod said;
 
 use std::time::Instant;
 
-use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, Capability, SolverError, Unsupported, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 use program::{Ended, Program};
 use said::Said;
@@ -60,13 +60,10 @@ impl Backend for Cbc {
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
         let failed = |what: String| SolverError::Rejected { solver: ID, what, status: -1 };
         let program = Program::get().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
-        let start = check_start(model, request);
-        let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));
-        let began = Instant::now();
+        let given = usable_start(model, request);
         // The constant is added here: readers disagree on its sign.
         let bare = Model { offset: 0.0, ..relaxed(model, request) };
         let call = program.prepare(&bare, given).map_err(|error| failed(format!("the model ({error})")))?;
-        let build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let left = |began: Instant| request.time.map(|time| time.saturating_sub(began.elapsed()));
         let ended = call.run(&options(request), left(began), request.interrupt);
@@ -81,9 +78,7 @@ impl Backend for Cbc {
             Stop::Infeasible | Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error | Stop::MemoryLimit => None,
             Stop::Optimal if !mixed => objective,
             // Within these it stops.
-            Stop::Optimal => {
-                objective.map(|value| value - request.absolute_gap.max(request.relative_gap * value.abs()))
-            }
+            Stop::Optimal => objective.map(|value| value - request.absolute_gap),
             _ if mixed => said.bound.map(|bound| bound + model.offset),
             _ => None,
         };
@@ -100,16 +95,11 @@ impl Backend for Cbc {
             dual_bound,
             raw_status,
             nodes: said.nodes.filter(|_| mixed),
-            build_seconds,
             presolve_seconds: None,
             solve_seconds: began.elapsed().as_secs_f64(),
             size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
             presolved: None,
-            start,
             solver: self.version(),
-            tolerance: request.tolerance,
-            threads: request.threads,
-            seed: Some(request.seed & 0x7fff_ffff),
         })
     }
 }
@@ -122,7 +112,7 @@ fn relaxed(model: &Model, request: &Request<'_>) -> Model {
 
 fn options(request: &Request<'_>) -> Vec<(&'static str, String)> {
     let mut options = vec![
-        ("ratioGap", request.relative_gap.to_string()),
+        ("ratioGap", "0".into()),
         ("allowableGap", request.absolute_gap.to_string()),
         ("primalTolerance", request.tolerance.to_string()),
         ("integerTolerance", request.integrality().to_string()),

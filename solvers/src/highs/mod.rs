@@ -12,9 +12,9 @@ use std::time::Instant;
 
 use highs_sys as ffi;
 
-use crate::backend::{Backend, Capability, Session, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, Capability, Session, SolverError, Unsupported, usable_start};
 use crate::model::{Kind, Model, RowBlock};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 use callback::Hooks;
 use raw::{Handle, ID};
@@ -36,11 +36,7 @@ impl Backend for Highs {
     }
 
     fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        let began = Instant::now();
-        let mut session = HighsSession::new(model)?;
-        let build_seconds = began.elapsed().as_secs_f64();
-        let outcome = session.solve(request)?;
-        Ok(Outcome { build_seconds, ..outcome })
+        HighsSession::new(model)?.solve(request)
     }
 
     fn session<'a>(&self, model: &Model) -> Result<Box<dyn Session + 'a>, SolverError> {
@@ -80,7 +76,7 @@ impl HighsSession {
         let handle = &mut self.handle;
         handle.set_double("time_limit", request.time.map_or(f64::INFINITY, |time| time.as_secs_f64()))?;
         handle.set_int("mip_max_nodes", request.nodes.unwrap_or(u64::MAX))?;
-        handle.set_double("mip_rel_gap", request.relative_gap)?;
+        handle.set_double("mip_rel_gap", 0.0)?;
         handle.set_double("mip_abs_gap", request.absolute_gap)?;
         handle.set_double("primal_feasibility_tolerance", request.tolerance)?;
         handle.set_double("mip_feasibility_tolerance", request.integrality())?;
@@ -174,14 +170,13 @@ impl Session for HighsSession {
 
     fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
         self.set_options(request)?;
-        let start = check_start(&self.model, request);
         let (presolve_seconds, presolved) = self.presolve(request)?;
         if self.mixed(request) {
             // HiGHS would complete the vector of the last solve in a run of its own, with what is whole
             // fixed, and report the bounds of that run as if they were those of the model.
             self.handle.forget()?;
         }
-        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
+        if let Some(values) = usable_start(&self.model, request) {
             self.handle.set_start(values)?;
         }
         let began = Instant::now();
@@ -233,16 +228,11 @@ impl Session for HighsSession {
             dual_bound,
             raw_status,
             nodes: self.handle.nodes().filter(|_| mixed),
-            build_seconds: 0.0,
             presolve_seconds,
             solve_seconds,
             size: self.handle.size(),
             presolved,
-            start,
             solver: raw::version(),
-            tolerance: request.tolerance,
-            threads: request.threads,
-            seed: Some(request.seed & 0x7fff_ffff),
         })
     }
 }

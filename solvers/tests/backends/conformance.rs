@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, setrlimit};
-use remat_solvers::outcome::StartVerdict;
 use remat_solvers::{BACKENDS, Backend, Capability, Column, Kind, Model, Outcome, Progress, Request, Stop};
 
 /// Knapsack: of values 10, 13, 7, 8 and weights 3, 4, 2, 3 at most 6: the best is 20 (13 + 7).
@@ -333,7 +332,6 @@ fn a_feasible_start_is_accepted_and_never_lost() {
     for backend in backends().filter(|backend| backend.supports(Capability::Start).is_ok()) {
         let time = Some(Duration::from_secs(1));
         let outcome = solve(backend, &model, Request { start: Some(&start), time, ..Request::default() });
-        assert_eq!(outcome.start, StartVerdict::Accepted { objective: worth }, "{}", backend.id());
         assert!(outcome.objective.is_some_and(|objective| objective <= worth + 1e-6), "{}", backend.id());
     }
 }
@@ -359,12 +357,12 @@ fn a_cutoff_is_kept_where_there_are_any() {
 }
 
 #[test]
-fn a_start_that_breaks_the_model_is_rejected_with_the_reason() {
+fn a_start_that_breaks_the_model_is_passed_over() {
     for backend in backends() {
         for start in [vec![1.0; 4], vec![0.5, 0.0, 0.0, 0.0], vec![0.0; 3], vec![f64::NAN; 4]] {
             let outcome = solve(backend, &knapsack(), Request { start: Some(&start), ..Request::default() });
-            assert!(matches!(outcome.start, StartVerdict::Rejected { .. }), "{}: {:?}", backend.id(), outcome.start);
             assert_eq!(outcome.stop, Stop::Optimal, "{}", backend.id());
+            assert!(close(outcome.objective, 80.0), "{}: {outcome:?}", backend.id());
         }
     }
 }
