@@ -1,14 +1,14 @@
 //! `microlp`, in pure Rust, through `good_lp`: the bridge to every other solver that `good_lp` supports.
 //!
-//! `good_lp` merges limits into one status and keeps neither bound, node count nor progress; what is
-//! lost is named by [`Backend::supports`]. For small models.
+//! `good_lp` merges limits into one status and passes on neither bounds, node counts, node limits, cutoffs nor progress.
+//! Nothing but its time limit stops it. For small models.
 
 use std::time::Instant;
 
 use good_lp::solvers::{SolutionStatus, WithInitialSolution, WithTimeLimit};
 use good_lp::{Expression, ResolutionError, Solution, SolverModel, Variable, variable, variables};
 
-use crate::backend::{Backend, Capability, SolverError, Unsupported, usable_start};
+use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
@@ -27,24 +27,7 @@ impl Backend for Microlp {
         "microlp 0.6 through good_lp 1.15".into()
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        let reason = match capability {
-            Capability::OutOfMemory | Capability::Start | Capability::ToldApart => {
-                return Ok(());
-            }
-            Capability::DualBound => "good_lp passes no bound on; only an optimal objective is one",
-            Capability::NodeLimit => "good_lp passes no node limit on; it is ignored",
-            Capability::Interrupt => "good_lp cannot be stopped from outside; it runs on to its time limit",
-            Capability::Progress => "good_lp has no callbacks",
-            Capability::PresolvedSize => "it has no presolve to report on",
-            Capability::Cutoff => "good_lp passes none on; it is ignored",
-            Capability::Sessions => "good_lp models are used up by solving",
-            Capability::InteriorPoint => "it has the simplex method only; it is ignored",
-        };
-        Err(Unsupported { solver: ID, capability, reason })
-    }
-
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
         let mut outcome = blank(self, model);
         if let Some(row) = impossible_row(model) {
             outcome.stop = Stop::Infeasible;

@@ -6,6 +6,9 @@
 //! limit without an incumbent still leaves a fractional vector behind; it forgets a start when a
 //! limit comes early, so the start is kept here; and it may call a model infeasible that has nothing better than its
 //! start, so then it is asked again without. It prints a few words even when silent, so standard output is not safe from it.
+//!
+//! Beyond what the program lacks: it cannot be stopped from outside, it tells an unbounded linear program only by elimination,
+//! and out of memory its C++ exception ends the process.
 
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +17,7 @@ use std::time::{Duration, Instant};
 use coin_cbc::raw::{self, SecondaryStatus, Status};
 
 use super::opinion;
-use crate::backend::{Backend, Capability, SolverError, Unsupported, usable_start};
+use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
@@ -36,22 +39,7 @@ impl Backend for Linked {
         format!("CBC {}, linked", raw::Model::version())
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        let reason = match capability {
-            Capability::DualBound | Capability::NodeLimit | Capability::Start => return Ok(()),
-            Capability::OutOfMemory => "its C++ exception ends the process as any other would",
-            Capability::ToldApart => "it tells an unbounded linear program only by elimination",
-            Capability::Interrupt => "its C interface cannot be stopped from outside; it runs on to its limits",
-            Capability::Progress => "its Rust interface has no callbacks",
-            Capability::PresolvedSize => "its C interface does not say",
-            Capability::Cutoff => "it is not handed over; it is ignored",
-            Capability::Sessions => "its C interface adds no rows",
-            Capability::InteriorPoint => "its C interface does not let one choose; it is ignored",
-        };
-        Err(Unsupported { solver: ID, capability, reason })
-    }
-
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cbc = load(model, request, request.time);
         let given = usable_start(model, request);

@@ -5,6 +5,9 @@
 //! feasible models infeasible, so its word for that is not taken (`opinion.rs`). The program rather than the library: it
 //! can be killed, it ends alone where it crashes, and its library is not safe to use from two threads.
 //!
+//! It ignores a cutoff and the wish for an interior-point method, and tells nothing while it runs: its log has numbers, but no
+//! vectors. What presolve leaves is not read.
+//!
 //! Model, start and solution travel through memory that the system shares (memfd), so nothing is left on a disk.
 
 #[cfg(feature = "cbc")]
@@ -15,7 +18,7 @@ mod said;
 
 use std::time::Instant;
 
-use crate::backend::{Backend, Capability, SolverError, Unsupported, usable_start};
+use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
 use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
@@ -40,24 +43,7 @@ impl Backend for Cbc {
         Program::get().map_or_else(|_| "CBC, not installed".into(), |program| program.version.clone())
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        let reason = match capability {
-            Capability::DualBound
-            | Capability::NodeLimit
-            | Capability::ToldApart
-            | Capability::Interrupt
-            | Capability::Start
-            | Capability::OutOfMemory => return Ok(()),
-            Capability::Progress => "its log has numbers, but no vectors",
-            Capability::PresolvedSize => "its log says it in words that differ from version to version",
-            Capability::Cutoff => "it is not handed over; it is ignored",
-            Capability::Sessions => "every solve is a process of its own",
-            Capability::InteriorPoint => "the wish is not handed over; it is ignored",
-        };
-        Err(Unsupported { solver: ID, capability, reason })
-    }
-
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
         let failed = |what: String| SolverError::Rejected { solver: ID, what, status: -1 };
         let program = Program::get().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
         let given = usable_start(model, request);

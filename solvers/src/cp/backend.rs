@@ -14,37 +14,18 @@ pub trait CpBackend: Sync {
     ///
     /// # Errors
     /// Why not.
-    fn available(&self) -> Result<(), String>;
-    /// Whether it can do something, and if not, what it does instead.
-    ///
-    /// # Errors
-    /// What it does instead.
-    fn supports(&self, capability: CpCapability) -> Result<(), &'static str>;
+    fn available(&self) -> Result<(), String> {
+        Ok(())
+    }
+    /// Whether it keeps to [`CpRequest::emphasis`].
+    fn has_emphasis(&self) -> bool {
+        false
+    }
     /// Solves a model.
     ///
     /// # Errors
     /// The solver could not be asked at all; running out of time or patience is an outcome.
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError>;
-}
-
-/// Something that not every constraint solver can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CpCapability {
-    /// Intervals, cumulative and reservoir of any size; without it they are spelled out pair by pair.
-    Scheduling,
-    /// Tries hints that are no full solution.
-    PartialHints,
-    /// Stops when asked from outside.
-    Interrupt,
-    /// Tells how incumbent and bound moved.
-    Trace,
-    /// Lets one choose what to spend effort on.
-    Emphasis,
-}
-
-impl CpCapability {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Scheduling, Self::PartialHints, Self::Interrupt, Self::Trace, Self::Emphasis];
 }
 
 /// Every constraint solver.

@@ -1,12 +1,12 @@
 //! Constraint programs by mixed-integer programming: every rule spelled out in rows, for any backend of
-//! that layer. Exact for clauses and linear rules; conditions become big-M rows over the domains' ranges,
+//! that layer. A hint counts where it is a whole solution. Exact for clauses and linear rules; conditions become big-M rows over the domains' ranges,
 //! cumulative and reservoir a row per moment with a binary per pair of intervals or events, which is
 //! right and small only for small models.
 
 use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, SolverError};
-use crate::cp::backend::{CpBackend, CpCapability, judge_hint};
+use crate::cp::backend::{CpBackend, judge_hint};
 use crate::cp::model::{CpModel, Event, Interval, Literal, Rule, Variable};
 use crate::cp::request::{CpOutcome, CpRequest, HintVerdict};
 use crate::model::{Column, Kind, Model, RowBlock};
@@ -26,22 +26,6 @@ impl CpBackend for ByMip {
         self.id
     }
 
-    fn available(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn supports(&self, capability: CpCapability) -> Result<(), &'static str> {
-        match capability {
-            CpCapability::Scheduling => Err("cumulative and reservoir become a binary per pair: small models only"),
-            CpCapability::PartialHints => Err("a start must be a whole solution; any other hint is ignored"),
-            CpCapability::Trace => Err("the last incumbent and bound only"),
-            CpCapability::Emphasis => Err("ignored"),
-            CpCapability::Interrupt => {
-                self.solver.supports(crate::backend::Capability::Interrupt).map_err(|unsupported| unsupported.reason)
-            }
-        }
-    }
-
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
         let began = Instant::now();
         let (hint, verdict) = judge_hint(model, request);
@@ -51,7 +35,7 @@ impl CpBackend for ByMip {
             .then(|| hint.iter().flatten().map(|&value| value as f64).collect())
             .filter(|start: &Vec<f64>| start.len() == rows.model.columns());
         loop {
-            let mut asked = Request {
+            let asked = Request {
                 time: request.time.map(|time| time.saturating_sub(began.elapsed()).max(Duration::from_millis(1))),
                 threads: request.threads,
                 seed: request.seed,
@@ -60,7 +44,7 @@ impl CpBackend for ByMip {
                 absolute_gap: 0.5 * rows.unit.min(1.0),
                 ..Request::default()
             };
-            let outcome = self.solver.solve(&rows.model, &mut asked)?;
+            let outcome = self.solver.solve(&rows.model, &asked)?;
             let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
             let covers = outcome.incumbent.as_ref().filter(|_| solved).map(|point| rows.broken(point));
             match covers.filter(|covers| !covers.is_empty()) {

@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use highs_sys as ffi;
 
-use crate::backend::{Backend, Capability, Session, SolverError, Unsupported, usable_start};
+use crate::backend::{Backend, Session, SolverError, usable_start};
 use crate::model::{Kind, Model, RowBlock};
 use crate::outcome::{Outcome, Size, Stop};
-use crate::request::Request;
+use crate::request::{Observer, Request};
 use callback::Hooks;
 use raw::{Handle, ID};
 
@@ -31,16 +31,16 @@ impl Backend for Highs {
         raw::version()
     }
 
-    fn supports(&self, _: Capability) -> Result<(), Unsupported> {
-        Ok(())
+    fn cuts_off(&self) -> bool {
+        true
     }
 
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        HighsSession::new(model)?.solve(request)
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
+        HighsSession::new(model)?.solve(request, None)
     }
 
-    fn session<'a>(&self, model: &Model) -> Result<Box<dyn Session + 'a>, SolverError> {
-        Ok(Box::new(HighsSession::new(model)?))
+    fn session(&self, model: &Model) -> Result<Option<Box<dyn Session>>, SolverError> {
+        Ok(Some(Box::new(HighsSession::new(model)?)))
     }
 }
 
@@ -168,7 +168,7 @@ impl Session for HighsSession {
         self.handle.add_rows(rows)
     }
 
-    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&mut self, request: &Request<'_>, mut observer: Option<Observer<'_>>) -> Result<Outcome, SolverError> {
         self.set_options(request)?;
         let (presolve_seconds, presolved) = self.presolve(request)?;
         if self.mixed(request) {
@@ -182,7 +182,7 @@ impl Session for HighsSession {
         let began = Instant::now();
         let mixed = self.mixed(request);
         let cutoff = self.cutoff(request).unwrap_or(f64::INFINITY);
-        let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
+        let (observer, interrupt) = (observer.as_mut(), request.interrupt);
         let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, told: f64::NEG_INFINITY, began };
         let mut returned = self.handle.run(&mut hooks);
         if !mixed && !request.interior_point && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use remat_solvers::Stop;
 use remat_solvers::cp::model::{Event, IntervalParts};
 use remat_solvers::cp::{
-    CP_BACKENDS, CpBackend, CpCapability, CpModel, CpOutcome, CpRequest, Emphasis, HintVerdict, Literal, Rule, Variable,
+    CP_BACKENDS, CpBackend, CpModel, CpOutcome, CpRequest, Emphasis, HintVerdict, Literal, Rule, Variable,
 };
 
 /// The solvers that are there.
@@ -87,14 +87,7 @@ impl Random {
 }
 
 #[test]
-fn every_backend_names_what_it_does_otherwise() {
-    for backend in CP_BACKENDS {
-        for capability in CpCapability::ALL {
-            if let Err(reason) = backend.supports(capability) {
-                assert!(reason.len() > 5, "{}: {capability:?}", backend.id());
-            }
-        }
-    }
+fn a_backend_that_is_not_listed_is_refused() {
     assert!(remat_solvers::cp::cp_backend("none").is_err());
 }
 
@@ -163,7 +156,8 @@ fn without_time_there_are_no_values_but_a_full_hint_is_kept() {
 #[test]
 fn an_interrupt_stops_the_search() {
     let model = market_split(6, 60);
-    for backend in backends().filter(|backend| backend.supports(CpCapability::Interrupt).is_ok()) {
+    // microlp runs on to its time limit.
+    for backend in backends().filter(|backend| backend.id() != "microlp") {
         let flag = AtomicBool::new(false);
         let began = Instant::now();
         let outcome = std::thread::scope(|scope| {
@@ -182,7 +176,7 @@ fn an_interrupt_stops_the_search() {
 
 #[test]
 fn a_trace_rises_and_falls() {
-    for backend in backends().filter(|backend| backend.supports(CpCapability::Trace).is_ok()) {
+    for backend in backends().filter(|backend| backend.id() == "cp-sat") {
         let time = Some(Duration::from_secs(2));
         let trace = solve(backend, &market_split(4, 30), &CpRequest { time, ..CpRequest::default() }).trace;
         assert!(trace.iter().any(|moment| moment.objective.is_some()), "{}", backend.id());

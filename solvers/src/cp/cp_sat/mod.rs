@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use quick_protobuf::BytesReader;
 
 use crate::backend::SolverError;
-use crate::cp::backend::{CpBackend, CpCapability, judge_hint};
+use crate::cp::backend::{CpBackend, judge_hint};
 use crate::cp::model::CpModel;
 use crate::cp::proto::{Message, Value, model_message};
 use crate::cp::request::{CpOutcome, CpRequest, Emphasis, HintVerdict};
@@ -35,8 +35,8 @@ impl CpBackend for CpSat {
         Library::get().map(|_| ()).map_err(Clone::clone)
     }
 
-    fn supports(&self, _: CpCapability) -> Result<(), &'static str> {
-        Ok(())
+    fn has_emphasis(&self) -> bool {
+        true
     }
 
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
