@@ -4,7 +4,7 @@ use crate::backend::SolverError;
 use crate::cp::by_mip::ByMip;
 use crate::cp::cp_sat::CpSat;
 use crate::cp::model::CpModel;
-use crate::cp::request::{CpOutcome, CpRequest, HintVerdict};
+use crate::cp::request::{CpOutcome, CpRequest};
 
 /// A constraint solver.
 pub trait CpBackend: Sync {
@@ -45,17 +45,12 @@ pub fn cp_backend(id: &str) -> Result<&'static dyn CpBackend, SolverError> {
     found.ok_or_else(|| SolverError::Unknown { name: id.into(), known: known() })
 }
 
-/// The values of a hint by variable, and what it is worth.
-pub(crate) fn judge_hint(model: &CpModel, request: &CpRequest<'_>) -> (Vec<Option<i64>>, HintVerdict) {
+/// The solution that a hint says, where it names every variable and breaks nothing.
+pub(crate) fn hinted(model: &CpModel, request: &CpRequest<'_>) -> Option<Vec<i64>> {
     let mut values = vec![None; model.domains.len()];
     for &(variable, value) in request.hint {
         values[variable.index()] = Some(value);
     }
-    let full: Option<Vec<i64>> = values.iter().copied().collect();
-    let verdict = match full {
-        _ if request.hint.is_empty() => HintVerdict::None,
-        Some(full) if model.broken(&full).is_none() => HintVerdict::Solution { objective: model.objective_of(&full) },
-        _ => HintVerdict::Partial,
-    };
-    (values, verdict)
+    let full: Vec<i64> = values.into_iter().collect::<Option<_>>()?;
+    (!request.hint.is_empty() && model.broken(&full).is_none()).then_some(full)
 }

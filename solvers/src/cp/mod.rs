@@ -18,4 +18,4 @@ pub mod request;
 
 pub use backend::{CP_BACKENDS, CpBackend, cp_backend};
 pub use model::{Constraint, CpModel, Interval, Literal, Rule, Variable};
-pub use request::{CpOutcome, CpRequest, Emphasis, HintVerdict};
+pub use request::{CpOutcome, CpRequest, Emphasis};
