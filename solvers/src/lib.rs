@@ -9,7 +9,7 @@
 //! * [`Counting`]: sessions that count columns that are alike, so that repeated layers are not told apart in vain;
 //! * [`fn@safe_bound`]: a lower bound that holds in exact arithmetic, from any multipliers;
 //! * [`log`]: whether solvers write their own logs;
-//! * [`export`] and [`solution`]: MPS and LP text for every other solver, and what such a solver answers.
+//! * [`export`] and [`solution`]: models as text for every other solver, and what such a solver answers.
 //!
 //! Nothing here has ever heard of tensors.
 

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Stop {
     /// Optimal within the solver's tolerances (and the absolute gap).
     Optimal,
-    /// The relative gap asked for is reached, and the absolute one is not.
+    /// Stopped at a gap, and more than the absolute one asked for is left.
     GapReached,
     /// Proved infeasible.
     Infeasible,
