@@ -1,12 +1,10 @@
 //! The problem as a model, for solvers that are not built in: linear and as a constraint program.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use remat_solvers::cp::Literal;
 use remat_solvers::cp::model::{CpModel, IntervalParts, Rule};
-use remat_solvers::cp::proto::model_message;
-use remat_solvers::export::{write_lp, write_mps};
+use remat_solvers::export::{Format, Metadata, write_cp_model, write_lp, write_mps};
 use remat_solvers::{Column, Kind, Model, Names, Row};
 
 use crate::problem::Problem;
@@ -127,41 +125,15 @@ pub fn constraint_model(problem: &Problem, top: u64) -> CpModel {
     model
 }
 
-/// Forms in which the model is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Free MPS.
-    Mps,
-    /// LP, the dialect of CPLEX.
-    Lp,
-    /// CP-SAT's `CpModelProto` as text.
-    CpModel,
-}
-
-impl Form {
-    /// The form that the ending of a file name says: `.mps`, `.lp` or `.cp-model`.
-    pub fn of(path: &Path) -> Option<Self> {
-        match path.extension()?.to_str()? {
-            "mps" => Some(Self::Mps),
-            "lp" => Some(Self::Lp),
-            "cp-model" => Some(Self::CpModel),
-            _ => None,
-        }
-    }
-}
-
 /// Writes the model of packings of at most the height `top`, behind a head of comments.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write(problem: &Problem, top: u64, form: Form, out: &mut dyn Write, head: &[(&str, String)]) -> io::Result<()> {
-    if form == Form::CpModel {
-        for (key, value) in head {
-            writeln!(out, "# {key}: {}", value.replace(['\n', '\r'], " "))?;
-        }
-        return out.write_all(model_message(&constraint_model(problem, top), &[]).text().as_bytes());
+pub fn write(problem: &Problem, top: u64, form: Format, out: &mut dyn Write, head: &Metadata<'_>) -> io::Result<()> {
+    if form == Format::CpModel {
+        return write_cp_model(out, &constraint_model(problem, top), head);
     }
     let linear = LinearModel::new(problem, top);
-    let write = if form == Form::Mps { write_mps } else { write_lp };
+    let write = if form == Format::Mps { write_mps } else { write_lp };
     write(out, &linear.model, &linear, head)
 }

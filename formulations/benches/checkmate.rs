@@ -99,9 +99,9 @@ fn report(name: &str, what: &str, build: impl Fn() -> Model) {
     let seconds = cpu_seconds() - began;
     let (columns, rows, terms) = (model.columns(), model.rows.len(), model.nonzeros());
     let limit = Some(Duration::from_millis(1));
-    let mut request = Request { measure_presolve: true, time: limit, ..Request::default() };
+    let request = Request { measure_presolve: true, time: limit, ..Request::default() };
     let began = Instant::now();
-    let outcome = backend("highs").unwrap().solve(&model, &mut request).unwrap();
+    let outcome = backend("highs").unwrap().solve(&model, &request).unwrap();
     let presolved = outcome.presolved.unwrap_or_default();
     let presolve = outcome.presolve_seconds.unwrap_or(began.elapsed().as_secs_f64());
     println!(

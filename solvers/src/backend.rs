@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use crate::model::{Model, RowBlock};
-use crate::outcome::{Outcome, StartVerdict};
-use crate::request::Request;
+use crate::outcome::Outcome;
+use crate::request::{Observer, Request};
 
 /// A solver.
 pub trait Backend: Sync {
@@ -19,23 +19,21 @@ pub trait Backend: Sync {
     }
     /// Solver and version.
     fn version(&self) -> String;
-    /// Whether it can do something, and if not, why.
-    ///
-    /// # Errors
-    /// What it does instead.
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported>;
+    /// Whether it keeps to [`Request::cutoff`].
+    fn cuts_off(&self) -> bool {
+        false
+    }
     /// Solves a model.
     ///
     /// # Errors
     /// The solver could not be asked at all; running out of time, memory or patience is an outcome.
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError>;
-    /// Opens a session: rows may be added between solves, each of which starts where the last ended.
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError>;
+    /// A session of its own, where it has any: each solve starts where the last ended. Callers use [`session()`].
     ///
     /// # Errors
-    /// The backend has no sessions, or does not take the model.
-    fn session<'a>(&self, _model: &Model) -> Result<Box<dyn Session + 'a>, SolverError> {
-        self.supports(Capability::Sessions)?;
-        Err(SolverError::Rejected { solver: self.id(), what: "a session".into(), status: -1 })
+    /// The backend does not take the model.
+    fn session(&self, _model: &Model) -> Result<Option<Box<dyn Session>>, SolverError> {
+        Ok(None)
     }
 }
 
@@ -46,11 +44,11 @@ pub trait Session {
     /// # Errors
     /// The solver does not take them.
     fn add_rows(&mut self, rows: &RowBlock) -> Result<(), SolverError>;
-    /// Solves the model as it stands.
+    /// Solves the model as it stands. An observer hears nothing where every solve starts anew.
     ///
     /// # Errors
     /// The solver could not be asked at all.
-    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError>;
+    fn solve(&mut self, request: &Request<'_>, observer: Option<Observer<'_>>) -> Result<Outcome, SolverError>;
 }
 
 /// A session for solvers that have none: every solve starts anew.
@@ -65,76 +63,17 @@ impl Session for Anew {
         Ok(())
     }
 
-    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&mut self, request: &Request<'_>, _: Option<Observer<'_>>) -> Result<Outcome, SolverError> {
         self.backend.solve(&self.model, request)
     }
 }
 
-/// A session, of a backend that has none too.
+/// A session: rows may be added between solves. With a backend that has none every solve starts anew.
 ///
 /// # Errors
 /// The backend does not take the model.
 pub fn session(backend: &'static dyn Backend, model: &Model) -> Result<Box<dyn Session>, SolverError> {
-    match backend.supports(Capability::Sessions) {
-        Ok(()) => backend.session(model),
-        Err(_) => Ok(Box::new(Anew { backend, model: model.clone() })),
-    }
-}
-
-/// Something that not every solver can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Capability {
-    /// Reports a proved bound, also when it stops early.
-    DualBound,
-    /// Stops after a number of nodes.
-    NodeLimit,
-    /// Tells unbounded from infeasible.
-    ToldApart,
-    /// Stops when asked from outside.
-    Interrupt,
-    /// Reports incumbents and bounds while it runs.
-    Progress,
-    /// Starts from a given vector.
-    Start,
-    /// Leaves out what is beyond a cutoff.
-    Cutoff,
-    /// Says that memory ran out, or ends the process with words that do.
-    OutOfMemory,
-    /// Reports time and sizes of presolve.
-    PresolvedSize,
-    /// Takes rows between solves.
-    Sessions,
-    /// Solves linear programs by an interior-point method alone.
-    InteriorPoint,
-}
-
-impl Capability {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::DualBound,
-        Self::NodeLimit,
-        Self::ToldApart,
-        Self::Interrupt,
-        Self::Progress,
-        Self::Start,
-        Self::Cutoff,
-        Self::OutOfMemory,
-        Self::PresolvedSize,
-        Self::Sessions,
-        Self::InteriorPoint,
-    ];
-}
-
-/// Something that a backend cannot do.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{solver} has no {capability:?}: {reason}")]
-pub struct Unsupported {
-    /// Id of the backend.
-    pub solver: &'static str,
-    /// What was asked.
-    pub capability: Capability,
-    /// Why not, and what happens instead.
-    pub reason: &'static str,
+    Ok(backend.session(model)?.unwrap_or_else(|| Box::new(Anew { backend, model: model.clone() })))
 }
 
 /// A solver could not be asked.
@@ -150,9 +89,6 @@ pub enum SolverError {
         /// Its return code.
         status: i32,
     },
-    /// The backend cannot do this.
-    #[error(transparent)]
-    Unsupported(#[from] Unsupported),
     /// It is not installed.
     #[error("{why}")]
     Missing {
@@ -192,20 +128,7 @@ pub fn backend(id: &str) -> Result<&'static dyn Backend, SolverError> {
     Ok(backend)
 }
 
-/// Checks a start: no solver is handed one that breaks the model, since each does something else with it.
-pub(crate) fn check_start(model: &Model, request: &Request<'_>) -> StartVerdict {
-    let Some(values) = request.start else { return StartVerdict::None };
-    let violation = model.violation(values);
-    if violation.max() <= request.tolerance {
-        return StartVerdict::Accepted { objective: model.objective(values) };
-    }
-    let reason = if values.len() == model.columns() {
-        format!(
-            "violates bounds by {}, rows by {}, integrality by {}; {} is allowed",
-            violation.bound, violation.row, violation.integrality, request.tolerance
-        )
-    } else {
-        format!("has {} values for {} columns", values.len(), model.columns())
-    };
-    StartVerdict::Rejected { reason }
+/// The start, where it satisfies the model: no solver is handed another, since each does something else with it.
+pub(crate) fn usable_start<'a>(model: &Model, request: &Request<'a>) -> Option<&'a [f64]> {
+    request.start.filter(|values| model.violation(values).max() <= request.tolerance)
 }

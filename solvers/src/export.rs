@@ -1,22 +1,74 @@
-//! MPS and LP text, with a header of metadata in comments, for every solver that is not built in.
+//! Models as text, with a header of metadata in comments, for every solver that is not built in.
 //!
 //! Columns and rows are named by whoever built the model, so that a solution can be read back by name
 //! (`solution.rs`).
 
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
+use crate::cp::CpModel;
+use crate::cp::proto::model_message;
 use crate::model::{Column, Kind, Model, Names, Row};
+
+/// Forms of text in which a model can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Free MPS.
+    Mps,
+    /// LP (the dialect of CPLEX).
+    Lp,
+    /// CP-SAT's `CpModelProto` as text.
+    CpModel,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Mps, Self::Lp, Self::CpModel];
+
+    /// The one that a file's name ends in.
+    pub fn of(path: &Path) -> Option<Self> {
+        let ending = path.extension()?;
+        Self::ALL.into_iter().find(|format| ending == format.ending())
+    }
+    /// The ending of its files, which is also what it is called.
+    pub fn ending(self) -> &'static str {
+        match self {
+            Self::Mps => "mps",
+            Self::Lp => "lp",
+            Self::CpModel => "cp-model",
+        }
+    }
+    /// What stands before a comment.
+    pub fn comment(self) -> &'static str {
+        match self {
+            Self::Mps => "*",
+            Self::Lp => "\\",
+            Self::CpModel => "#",
+        }
+    }
+}
 
 /// What the head of an exported file says: pairs of a key and a value.
 pub type Metadata<'a> = [(&'a str, String)];
 
-fn header(out: &mut dyn Write, comment: &str, model: &Model, metadata: &Metadata<'_>) -> io::Result<()> {
+fn header(out: &mut dyn Write, format: Format, model: Option<&Model>, metadata: &Metadata<'_>) -> io::Result<()> {
+    let comment = format.comment();
     for (key, value) in metadata {
         writeln!(out, "{comment} {key}: {}", value.replace(['\n', '\r'], " "))?;
     }
+    let Some(model) = model else { return Ok(()) };
     let (columns, rows, terms) = (model.columns(), model.rows.len(), model.nonzeros());
     writeln!(out, "{comment} size: {columns} columns, {rows} rows, {terms} nonzeros")
+}
+
+/// Writes a constraint program as CP-SAT's `CpModelProto` in text form.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_cp_model(out: &mut dyn Write, model: &CpModel, metadata: &Metadata<'_>) -> io::Result<()> {
+    header(out, Format::CpModel, None, metadata)?;
+    out.write_all(model_message(model, &[]).text().as_bytes())
 }
 
 /// A number in at most 24 characters: CBC takes none of 26 or more.
@@ -55,7 +107,7 @@ fn sides(model: &Model, row: usize) -> Sides {
 /// # Errors
 /// Those of `out`.
 pub fn write_lp(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata: &Metadata<'_>) -> io::Result<()> {
-    header(out, "\\", model, metadata)?;
+    header(out, Format::Lp, Some(model), metadata)?;
     writeln!(out, "Minimize\n obj:")?;
     let costs = model.costs.iter().enumerate().filter(|(_, cost)| **cost != 0.0);
     terms(out, names, costs.map(|(column, &cost)| (Column::from_index(column), cost)))?;
@@ -136,7 +188,7 @@ fn lp_bounds(out: &mut dyn Write, model: &Model, names: &dyn Names) -> io::Resul
 /// # Errors
 /// Those of `out`.
 pub fn write_mps(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata: &Metadata<'_>) -> io::Result<()> {
-    header(out, "*", model, metadata)?;
+    header(out, Format::Mps, Some(model), metadata)?;
     // CBC 2.10 takes lines for those of the fixed format unless it is told.
     writeln!(out, "NAME model FREE\nROWS\n N obj")?;
     let row_names: Vec<String> = (0..model.rows.len()).map(|row| names.row(Row::from_index(row))).collect();

@@ -1,16 +1,16 @@
 //! `microlp`, in pure Rust, through `good_lp`: the bridge to every other solver that `good_lp` supports.
 //!
-//! `good_lp` merges limits into one status and keeps neither bound, node count nor progress; what is
-//! lost is named by [`Backend::supports`]. For small models.
+//! `good_lp` merges limits into one status and passes on neither bounds, node counts, node limits, cutoffs nor progress.
+//! Nothing but its time limit stops it. For small models.
 
 use std::time::Instant;
 
-use good_lp::solvers::{SolutionStatus, WithInitialSolution, WithMipGap, WithTimeLimit};
+use good_lp::solvers::{SolutionStatus, WithInitialSolution, WithTimeLimit};
 use good_lp::{Expression, ResolutionError, Solution, SolverModel, Variable, variable, variables};
 
-use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 
 /// `microlp` through `good_lp`.
@@ -27,32 +27,13 @@ impl Backend for Microlp {
         "microlp 0.6 through good_lp 1.15".into()
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        let reason = match capability {
-            Capability::OutOfMemory | Capability::Start | Capability::ToldApart => {
-                return Ok(());
-            }
-            Capability::DualBound => "good_lp passes no bound on; only an optimal objective is one",
-            Capability::NodeLimit => "good_lp passes no node limit on; it is ignored",
-            Capability::Interrupt => "good_lp cannot be stopped from outside; it runs on to its time limit",
-            Capability::Progress => "good_lp has no callbacks",
-            Capability::PresolvedSize => "it has no presolve to report on",
-            Capability::Cutoff => "good_lp passes none on; it is ignored",
-            Capability::Sessions => "good_lp models are used up by solving",
-            Capability::InteriorPoint => "it has the simplex method only; it is ignored",
-        };
-        Err(Unsupported { solver: ID, capability, reason })
-    }
-
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        let start = check_start(model, request);
-        let mut outcome = blank(self, model, request, start);
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
+        let mut outcome = blank(self, model);
         if let Some(row) = impossible_row(model) {
             outcome.stop = Stop::Infeasible;
             outcome.raw_status = format!("row {row} has no terms and cannot hold; not asked");
             return Ok(outcome);
         }
-        let began = Instant::now();
         let mut declared = variables!();
         let columns: Vec<Variable> =
             (0..model.columns()).map(|c| declared.add(definition(model, request, c))).collect();
@@ -65,15 +46,9 @@ impl Backend for Microlp {
         if let Some(time) = request.time {
             problem = problem.with_time_limit(time.as_secs_f64());
         }
-        if request.relative_gap > 0.0 {
-            #[expect(clippy::cast_possible_truncation, reason = "good_lp takes the gap as f32")]
-            let gap = request.relative_gap as f32;
-            problem = problem.with_mip_gap(gap).map_err(|error| refused(format!("a gap of {gap} ({error})")))?;
-        }
-        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &outcome.start) {
+        if let Some(values) = usable_start(model, request) {
             problem = problem.with_initial_solution(columns.iter().copied().zip(values.iter().copied()));
         }
-        outcome.build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         match problem.solve() {
             Ok(solution) => read(&mut outcome, model, &solution, &columns),
@@ -84,11 +59,7 @@ impl Backend for Microlp {
     }
 }
 
-fn refused(what: String) -> SolverError {
-    SolverError::Rejected { solver: ID, what, status: -1 }
-}
-
-fn blank(backend: &dyn Backend, model: &Model, request: &Request<'_>, start: StartVerdict) -> Outcome {
+fn blank(backend: &dyn Backend, model: &Model) -> Outcome {
     Outcome {
         linear: None,
         stop: Stop::Error,
@@ -97,16 +68,11 @@ fn blank(backend: &dyn Backend, model: &Model, request: &Request<'_>, start: Sta
         dual_bound: None,
         raw_status: String::new(),
         nodes: None,
-        build_seconds: 0.0,
         presolve_seconds: None,
         solve_seconds: 0.0,
         size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
         presolved: None,
-        start,
         solver: backend.version(),
-        tolerance: request.tolerance,
-        threads: 1,
-        seed: None,
     }
 }
 

@@ -2,15 +2,12 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 /// Why a solver stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stop {
     /// Optimal within the solver's tolerances (and the absolute gap).
     Optimal,
-    /// The relative gap asked for is reached, and the absolute one is not.
+    /// Stopped at a gap, and more than the absolute one asked for is left.
     GapReached,
     /// Proved infeasible.
     Infeasible,
@@ -32,26 +29,8 @@ pub enum Stop {
     Error,
 }
 
-/// What became of a start.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartVerdict {
-    /// There was none.
-    None,
-    /// Feasible, and handed to the solver.
-    Accepted {
-        /// Its objective.
-        objective: f64,
-    },
-    /// Not handed to the solver.
-    Rejected {
-        /// Why.
-        reason: String,
-    },
-}
-
 /// Rows, columns and nonzeros.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
     /// Rows.
     pub rows: usize,
@@ -68,7 +47,7 @@ impl fmt::Display for Size {
 }
 
 /// Where a linear program was left: what the vectors are worth is for [`crate::safe_bound`] to say.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Linear {
     /// Value of each column; it may miss rows and bounds by more than the tolerance.
     pub values: Vec<f64>,
@@ -77,7 +56,7 @@ pub struct Linear {
 }
 
 /// What became of a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Why the solver stopped.
     pub stop: Stop,
@@ -93,26 +72,16 @@ pub struct Outcome {
     pub raw_status: String,
     /// Branch-and-bound nodes, where the solver counts them.
     pub nodes: Option<u64>,
-    /// Seconds for handing the model over.
-    pub build_seconds: f64,
     /// Seconds for presolve, where they were asked for and can be told.
     pub presolve_seconds: Option<f64>,
-    /// Seconds for the rest.
+    /// Seconds for the search.
     pub solve_seconds: f64,
     /// Size of the model.
     pub size: Size,
     /// Size after presolve, where it was asked for and can be told.
     pub presolved: Option<Size>,
-    /// What became of the start.
-    pub start: StartVerdict,
     /// Solver and version.
     pub solver: String,
-    /// Largest violation of a row, bound or integrality that was allowed.
-    pub tolerance: f64,
-    /// Threads that were used.
-    pub threads: usize,
-    /// Seed that was used; none where the solver takes none.
-    pub seed: Option<u64>,
 }
 
 impl Outcome {

@@ -5,14 +5,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What a solver is asked and what it may use.
+#[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Wall time.
     pub time: Option<Duration>,
     /// Branch-and-bound nodes.
     pub nodes: Option<u64>,
-    /// Relative gap at which to stop: (objective - bound) / |objective|.
-    pub relative_gap: f64,
-    /// Absolute gap at which to stop.
+    /// Absolute gap at which to stop; no relative one does.
     pub absolute_gap: f64,
     /// Largest violation of a row or bound.
     pub tolerance: f64,
@@ -23,22 +22,20 @@ pub struct Request<'a> {
     /// Whether to ignore integrality.
     pub relaxation: bool,
     /// Whether a linear program is solved by an interior-point method alone, whose solution stays as approximate as it is
-    /// ([`crate::Outcome::linear`]). Counts where the solver has [`crate::Capability::InteriorPoint`].
+    /// ([`crate::Outcome::linear`]). Counts with HiGHS only.
     pub interior_point: bool,
     /// Points with a larger objective do not matter, and bounds need say no more than this. Counts with integrality only, and
-    /// where the solver has [`crate::Capability::Cutoff`].
+    /// where [`crate::Backend::cuts_off`] says so.
     pub cutoff: Option<f64>,
     /// A value for every column, to start from. Checked before any solver sees it.
     pub start: Option<&'a [f64]>,
     /// Set from outside to stop the solver.
     pub interrupt: Option<&'a AtomicBool>,
-    /// Hears of incumbents and bounds as they come; `Break` stops the solver.
-    pub observer: Option<Observer<'a>>,
     /// Whether to presolve once more beforehand, only to report time and sizes.
     pub measure_presolve: bool,
 }
 
-/// Hears of progress; `Break` stops the solver.
+/// Hears of incumbents and bounds as they come; `Break` stops the solver.
 pub type Observer<'a> = &'a mut dyn FnMut(&Progress<'_>) -> ControlFlow<()>;
 
 /// A moment of a search.
@@ -61,7 +58,6 @@ impl Default for Request<'_> {
         Self {
             time: None,
             nodes: None,
-            relative_gap: 0.0,
             absolute_gap: 1e-6,
             tolerance: 1e-6,
             threads: 1,
@@ -71,7 +67,6 @@ impl Default for Request<'_> {
             cutoff: None,
             start: None,
             interrupt: None,
-            observer: None,
             measure_presolve: false,
         }
     }
@@ -82,28 +77,5 @@ impl Request<'_> {
     /// also where they are no solution once they are whole: models must not tell sums apart that differ by so little.
     pub fn integrality(&self) -> f64 {
         self.tolerance.min(1e-9)
-    }
-
-    /// The same with another start and another observer.
-    pub fn but_for<'b>(&self, start: Option<&'b [f64]>, observer: Option<Observer<'b>>) -> Request<'b>
-    where
-        Self: 'b,
-    {
-        Request {
-            start,
-            observer,
-            interrupt: self.interrupt,
-            time: self.time,
-            nodes: self.nodes,
-            relative_gap: self.relative_gap,
-            absolute_gap: self.absolute_gap,
-            tolerance: self.tolerance,
-            threads: self.threads,
-            seed: self.seed,
-            relaxation: self.relaxation,
-            interior_point: self.interior_point,
-            cutoff: self.cutoff,
-            measure_presolve: self.measure_presolve,
-        }
     }
 }

@@ -109,9 +109,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// Refuses a file whose name says another format.
 fn agree(path: &Path, format: Format) -> Result<(), Failure> {
     let plain = if is_compressed(path) { path.with_extension("") } else { path.to_owned() };
-    let ending = plain.extension().unwrap_or_default();
-    match Format::ALL.iter().find(|named| ending == named.ending()) {
-        Some(named) if *named != format => Err(Failure::input(format!(
+    match Format::of(&plain) {
+        Some(named) if named != format => Err(Failure::input(format!(
             "{}: the model is written as {}; give --format {}, or another name",
             path.display(),
             format.ending(),

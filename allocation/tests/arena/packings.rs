@@ -90,7 +90,7 @@ proptest! {
         let least = least_height(&problem, &mut vec![None; problem.buffers().len()]);
         let top = problem.buffers().iter().map(|buffer| buffer.size).sum();
         let linear = LinearModel::new(&problem, top);
-        let outcome = remat_solvers::backend("highs").unwrap().solve(&linear.model, &mut Request::default()).unwrap();
+        let outcome = remat_solvers::backend("highs").unwrap().solve(&linear.model, &Request::default()).unwrap();
         let offsets = linear.offsets(&outcome.incumbent.unwrap());
         check(&problem, &offsets, Some(least)).unwrap();
         prop_assert_eq!(problem.height(&offsets), least);

@@ -129,7 +129,7 @@ pub(super) fn relax<'t>(
         Relaxed::Published => Linear::Plain(Plain::new(&task.joint, task.budget)),
         Relaxed::Reduced => Linear::Staged(task.whole()),
     };
-    let mut request = Request { relaxation: true, ..solving.request(&clock) };
-    let outcome = solving.solver.solve(linear.model(), &mut request)?;
+    let request = Request { relaxation: true, ..solving.request(&clock) };
+    let outcome = solving.solver.solve(linear.model(), &request)?;
     Ok((linear, outcome))
 }

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 
 use remat_core::{Instance, Schedule};
+pub use remat_solvers::export::Format;
 use remat_solvers::export::{write_lp, write_mps};
 use remat_solvers::solution::{SolutionError, parse};
 use remat_solvers::{Kind, Model, Names};
@@ -20,39 +21,6 @@ use crate::method::{Claimed, MethodError};
 /// # Errors
 /// There is no model: the budget is impossible, or the parameters ask for none.
 pub type Encode = for<'a> fn(&'a Instance, &Parameters, Option<u64>) -> Result<Box<dyn Encoding + 'a>, MethodError>;
-
-/// Forms of text in which a model can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// Free MPS.
-    Mps,
-    /// LP (the dialect of CPLEX).
-    Lp,
-    /// CP-SAT's `CpModelProto` as text.
-    CpModel,
-}
-
-impl Format {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Mps, Self::Lp, Self::CpModel];
-
-    /// The ending of its files, which is also what it is called.
-    pub fn ending(self) -> &'static str {
-        match self {
-            Self::Mps => "mps",
-            Self::Lp => "lp",
-            Self::CpModel => "cp-model",
-        }
-    }
-    /// What stands before a comment.
-    pub fn comment(self) -> &'static str {
-        match self {
-            Self::Mps => "*",
-            Self::Lp => "\\",
-            Self::CpModel => "#",
-        }
-    }
-}
 
 /// One model, and what its solutions mean.
 pub trait Encoding {

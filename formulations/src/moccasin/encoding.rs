@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use remat_core::Instance;
-use remat_solvers::cp::proto::model_message;
+use remat_solvers::export::write_cp_model;
 
 use crate::checkmate::joint;
 use crate::method::MethodError;
@@ -82,10 +82,7 @@ impl Encoding for Exchange<'_> {
     }
 
     fn write(&self, _format: Format, out: &mut dyn Write, head: &[(&str, String)]) -> io::Result<()> {
-        for (key, value) in head {
-            writeln!(out, "# {key}: {}", value.replace(['\n', '\r'], " "))?;
-        }
-        out.write_all(model_message(&self.model().model, &[]).text().as_bytes())
+        write_cp_model(out, &self.model().model, head)
     }
 
     fn decode(&self, text: &str) -> Result<Decoded, DecodeError> {

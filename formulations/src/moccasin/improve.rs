@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use remat_solvers::Stop;
-use remat_solvers::cp::{CpBackend, CpCapability, CpOutcome, CpRequest, Emphasis};
+use remat_solvers::cp::{CpBackend, CpOutcome, CpRequest, Emphasis};
 
 use crate::method::MethodError;
 use crate::moccasin::blocks::{Blocks, Rows};
@@ -91,7 +91,7 @@ pub fn search(
 impl Search<'_, '_> {
     fn run(mut self) -> Result<Ended, MethodError> {
         // With a choice of strategies each gets its turn.
-        let choice = self.constraints.supports(CpCapability::Emphasis).is_ok();
+        let choice = self.constraints.has_emphasis();
         let turns: &[Emphasis] = if choice { &[Emphasis::Relaxation, Emphasis::Cores] } else { &[Emphasis::Default] };
         // What it does not prove soon, Checkmate's relaxation may; and of a short time most is left to what finds schedules.
         let mut slice = self.clock.left().map_or(FIRST, |left| FIRST.min(left / 5));

@@ -30,8 +30,8 @@ pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: C
     loop {
         rounds += 1;
         let interior_point = linear.model().nonzeros() > LARGE;
-        let mut request = Request { relaxation: true, interior_point, ..solving.request(&clock) };
-        let outcome = solving.solver.solve(linear.model(), &mut request)?;
+        let request = Request { relaxation: true, interior_point, ..solving.request(&clock) };
+        let outcome = solving.solver.solve(linear.model(), &request)?;
         let note =
             format!("{}: {}; relaxation in {rounds} rounds; {}", outcome.solver, outcome.raw_status, outcome.size);
         let (Some(point), false) = (outcome.linear, outcome.stop == Stop::Infeasible) else {

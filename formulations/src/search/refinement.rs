@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use remat_solvers::{Capability, Outcome, Progress, Stop};
+use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::MethodError;
 use crate::search::blocks::{Block, split};
@@ -302,7 +302,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
 
     /// Whether bounds are raised by cutoffs: where other threads search schedules meanwhile.
     fn refutes(&self) -> bool {
-        self.explorers > 0 && self.solving.solver.supports(Capability::Cutoff).is_ok()
+        self.explorers > 0 && self.solving.solver.cuts_off()
     }
 
     /// Raises the bound of a relaxation that was cut short, of whose points one is known: as long as the solver shows in the

@@ -172,18 +172,17 @@ pub fn separate<R: Relaxation>(
             Pass::Relaxed => ControlFlow::Continue(()),
             Pass::Whole => follower.hear(now, event),
         };
-        let mut request = Request {
+        let request = Request {
             relaxation: pass == Pass::Relaxed,
             cutoff,
             start: start.as_deref().filter(|start| !start.is_empty()),
-            observer: Some(&mut observer),
             interrupt: terms.interrupt,
             absolute_gap: gap,
             nodes: terms.nodes,
             ..solving.request(&terms.clock)
         };
         let granted = request.time.unwrap_or(Duration::MAX);
-        let outcome = session.solve(&mut request)?;
+        let outcome = session.solve(&request, Some(&mut observer))?;
         spent += Duration::from_secs_f64(outcome.solve_seconds).min(granted);
         let ended = |outcome| Ok(Separated { outcome, solves, solving: spent });
         if outcome.stop == Stop::Infeasible {

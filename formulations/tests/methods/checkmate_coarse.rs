@@ -252,7 +252,7 @@ fn solved(task: &Task<'_>, linear: &mut Linear<'_>, around: &Stages) -> Stages {
         if linear.model().columns() == 0 {
             return around.clone();
         }
-        let outcome = solver.solve(linear.model(), &mut Request::default()).expect("solved");
+        let outcome = solver.solve(linear.model(), &Request::default()).expect("solved");
         let point = outcome.incumbent.expect("what is around it is a solution");
         if linear.separate(&point, Pass::Whole).is_empty() {
             return task.expand(linear, &point).expect("stages");

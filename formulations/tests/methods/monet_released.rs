@@ -175,7 +175,7 @@ fn solve_within(problem: &Problem, capacity: i64, open: &Neighbourhood<'_>) -> (
     let mut formulation = Linear::within(problem, capacity, open);
     formulation.add_all();
     let outcome =
-        backend("highs").expect("built in").solve(&formulation.layout.model, &mut Request::default()).expect("solved");
+        backend("highs").expect("built in").solve(&formulation.layout.model, &Request::default()).expect("solved");
     // Solvers have no vector of a model without columns.
     let vector = if formulation.layout.model.columns() == 0 { Some(vec![]) } else { outcome.incumbent };
     let kept = formulation.kept(&vector.expect("what is around it is a solution"), 0.5);

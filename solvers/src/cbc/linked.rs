@@ -6,6 +6,9 @@
 //! limit without an incumbent still leaves a fractional vector behind; it forgets a start when a
 //! limit comes early, so the start is kept here; and it may call a model infeasible that has nothing better than its
 //! start, so then it is asked again without. It prints a few words even when silent, so standard output is not safe from it.
+//!
+//! Beyond what the program lacks: it cannot be stopped from outside, it tells an unbounded linear program only by elimination,
+//! and out of memory its C++ exception ends the process.
 
 use std::ffi::{CString, c_int};
 use std::sync::{Mutex, PoisonError};
@@ -14,9 +17,9 @@ use std::time::{Duration, Instant};
 use coin_cbc::raw::{self, SecondaryStatus, Status};
 
 use super::opinion;
-use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 
 /// CBC, the library.
@@ -36,31 +39,13 @@ impl Backend for Linked {
         format!("CBC {}, linked", raw::Model::version())
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        let reason = match capability {
-            Capability::DualBound | Capability::NodeLimit | Capability::Start => return Ok(()),
-            Capability::OutOfMemory => "its C++ exception ends the process as any other would",
-            Capability::ToldApart => "it tells an unbounded linear program only by elimination",
-            Capability::Interrupt => "its C interface cannot be stopped from outside; it runs on to its limits",
-            Capability::Progress => "its Rust interface has no callbacks",
-            Capability::PresolvedSize => "its C interface does not say",
-            Capability::Cutoff => "it is not handed over; it is ignored",
-            Capability::Sessions => "its C interface adds no rows",
-            Capability::InteriorPoint => "its C interface does not let one choose; it is ignored",
-        };
-        Err(Unsupported { solver: ID, capability, reason })
-    }
-
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        let start = check_start(model, request);
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let began = Instant::now();
         let mut cbc = load(model, request, request.time);
-        let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));
+        let given = usable_start(model, request);
         if let Some(values) = given {
             cbc.set_initial_solution(values);
         }
-        let build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         cbc.solve();
         let beyond_the_start = given.is_some() && cbc.is_proven_infeasible();
@@ -93,16 +78,11 @@ impl Backend for Linked {
             dual_bound: bound,
             raw_status,
             nodes: None,
-            build_seconds,
             presolve_seconds: None,
             solve_seconds,
             size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
             presolved: None,
-            start,
             solver: self.version(),
-            tolerance: request.tolerance,
-            threads: request.threads,
-            seed: Some(request.seed & 0x7fff_ffff),
         })
     }
 }
@@ -145,7 +125,7 @@ fn load(model: &Model, request: &Request<'_>, time: Option<Duration>) -> raw::Mo
     if let Some(nodes) = request.nodes {
         set(&mut cbc, "maxNodes", &nodes.min(2_147_483_647).to_string());
     }
-    set(&mut cbc, "ratioGap", &request.relative_gap.to_string());
+    set(&mut cbc, "ratioGap", "0");
     set(&mut cbc, "allowableGap", &request.absolute_gap.to_string());
     set(&mut cbc, "primalTolerance", &request.tolerance.to_string());
     set(&mut cbc, "integerTolerance", &request.integrality().to_string());

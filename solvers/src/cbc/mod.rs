@@ -5,6 +5,9 @@
 //! feasible models infeasible, so its word for that is not taken (`opinion.rs`). The program rather than the library: it
 //! can be killed, it ends alone where it crashes, and its library is not safe to use from two threads.
 //!
+//! It ignores a cutoff and the wish for an interior-point method, and tells nothing while it runs: its log has numbers, but no
+//! vectors. What presolve leaves is not read.
+//!
 //! Model, start and solution travel through memory that the system shares (memfd), so nothing is left on a disk.
 
 #[cfg(feature = "cbc")]
@@ -15,9 +18,9 @@ mod said;
 
 use std::time::Instant;
 
-use crate::backend::{Backend, Capability, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
+use crate::outcome::{Outcome, Size, Stop};
 use crate::request::Request;
 use program::{Ended, Program};
 use said::Said;
@@ -40,33 +43,13 @@ impl Backend for Cbc {
         Program::get().map_or_else(|_| "CBC, not installed".into(), |program| program.version.clone())
     }
 
-    fn supports(&self, capability: Capability) -> Result<(), Unsupported> {
-        let reason = match capability {
-            Capability::DualBound
-            | Capability::NodeLimit
-            | Capability::ToldApart
-            | Capability::Interrupt
-            | Capability::Start
-            | Capability::OutOfMemory => return Ok(()),
-            Capability::Progress => "its log has numbers, but no vectors",
-            Capability::PresolvedSize => "its log says it in words that differ from version to version",
-            Capability::Cutoff => "it is not handed over; it is ignored",
-            Capability::Sessions => "every solve is a process of its own",
-            Capability::InteriorPoint => "the wish is not handed over; it is ignored",
-        };
-        Err(Unsupported { solver: ID, capability, reason })
-    }
-
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
         let failed = |what: String| SolverError::Rejected { solver: ID, what, status: -1 };
         let program = Program::get().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
-        let start = check_start(model, request);
-        let given = request.start.filter(|_| matches!(start, StartVerdict::Accepted { .. }));
-        let began = Instant::now();
+        let given = usable_start(model, request);
         // The constant is added here: readers disagree on its sign.
         let bare = Model { offset: 0.0, ..relaxed(model, request) };
         let call = program.prepare(&bare, given).map_err(|error| failed(format!("the model ({error})")))?;
-        let build_seconds = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let left = |began: Instant| request.time.map(|time| time.saturating_sub(began.elapsed()));
         let ended = call.run(&options(request), left(began), request.interrupt);
@@ -81,9 +64,7 @@ impl Backend for Cbc {
             Stop::Infeasible | Stop::Unbounded | Stop::InfeasibleOrUnbounded | Stop::Error | Stop::MemoryLimit => None,
             Stop::Optimal if !mixed => objective,
             // Within these it stops.
-            Stop::Optimal => {
-                objective.map(|value| value - request.absolute_gap.max(request.relative_gap * value.abs()))
-            }
+            Stop::Optimal => objective.map(|value| value - request.absolute_gap),
             _ if mixed => said.bound.map(|bound| bound + model.offset),
             _ => None,
         };
@@ -100,16 +81,11 @@ impl Backend for Cbc {
             dual_bound,
             raw_status,
             nodes: said.nodes.filter(|_| mixed),
-            build_seconds,
             presolve_seconds: None,
             solve_seconds: began.elapsed().as_secs_f64(),
             size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
             presolved: None,
-            start,
             solver: self.version(),
-            tolerance: request.tolerance,
-            threads: request.threads,
-            seed: Some(request.seed & 0x7fff_ffff),
         })
     }
 }
@@ -122,7 +98,7 @@ fn relaxed(model: &Model, request: &Request<'_>) -> Model {
 
 fn options(request: &Request<'_>) -> Vec<(&'static str, String)> {
     let mut options = vec![
-        ("ratioGap", request.relative_gap.to_string()),
+        ("ratioGap", "0".into()),
         ("allowableGap", request.absolute_gap.to_string()),
         ("primalTolerance", request.tolerance.to_string()),
         ("integerTolerance", request.integrality().to_string()),

@@ -52,7 +52,7 @@ fn ask(model: &Model, request: &Request<'_>, time: Option<Duration>) -> Opinion 
         return Opinion::Open(Stop::TimeLimit);
     }
     let any = Model { costs: vec![0.0; model.columns()], ..model.clone() };
-    let mut question = Request {
+    let question = Request {
         time,
         tolerance: request.tolerance,
         threads: request.threads,
@@ -61,7 +61,7 @@ fn ask(model: &Model, request: &Request<'_>, time: Option<Duration>) -> Opinion 
         interrupt: request.interrupt,
         ..Request::default()
     };
-    let Ok(outcome) = Highs.solve(&any, &mut question) else { return Opinion::Open(Stop::Error) };
+    let Ok(outcome) = Highs.solve(&any, &question) else { return Opinion::Open(Stop::Error) };
     match (outcome.stop, outcome.incumbent) {
         (_, Some(_)) => Opinion::Feasible,
         (Stop::Infeasible, None) => Opinion::Infeasible,

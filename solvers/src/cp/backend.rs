@@ -4,7 +4,7 @@ use crate::backend::SolverError;
 use crate::cp::by_mip::ByMip;
 use crate::cp::cp_sat::CpSat;
 use crate::cp::model::CpModel;
-use crate::cp::request::{CpOutcome, CpRequest, HintVerdict};
+use crate::cp::request::{CpOutcome, CpRequest};
 
 /// A constraint solver.
 pub trait CpBackend: Sync {
@@ -14,37 +14,18 @@ pub trait CpBackend: Sync {
     ///
     /// # Errors
     /// Why not.
-    fn available(&self) -> Result<(), String>;
-    /// Whether it can do something, and if not, what it does instead.
-    ///
-    /// # Errors
-    /// What it does instead.
-    fn supports(&self, capability: CpCapability) -> Result<(), &'static str>;
+    fn available(&self) -> Result<(), String> {
+        Ok(())
+    }
+    /// Whether it keeps to [`CpRequest::emphasis`].
+    fn has_emphasis(&self) -> bool {
+        false
+    }
     /// Solves a model.
     ///
     /// # Errors
     /// The solver could not be asked at all; running out of time or patience is an outcome.
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError>;
-}
-
-/// Something that not every constraint solver can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CpCapability {
-    /// Intervals, cumulative and reservoir of any size; without it they are spelled out pair by pair.
-    Scheduling,
-    /// Tries hints that are no full solution.
-    PartialHints,
-    /// Stops when asked from outside.
-    Interrupt,
-    /// Tells how incumbent and bound moved.
-    Trace,
-    /// Lets one choose what to spend effort on.
-    Emphasis,
-}
-
-impl CpCapability {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Scheduling, Self::PartialHints, Self::Interrupt, Self::Trace, Self::Emphasis];
 }
 
 /// Every constraint solver.
@@ -64,17 +45,12 @@ pub fn cp_backend(id: &str) -> Result<&'static dyn CpBackend, SolverError> {
     found.ok_or_else(|| SolverError::Unknown { name: id.into(), known: known() })
 }
 
-/// The values of a hint by variable, and what it is worth.
-pub(crate) fn judge_hint(model: &CpModel, request: &CpRequest<'_>) -> (Vec<Option<i64>>, HintVerdict) {
+/// The solution that a hint says, where it names every variable and breaks nothing.
+pub(crate) fn hinted(model: &CpModel, request: &CpRequest<'_>) -> Option<Vec<i64>> {
     let mut values = vec![None; model.domains.len()];
     for &(variable, value) in request.hint {
         values[variable.index()] = Some(value);
     }
-    let full: Option<Vec<i64>> = values.iter().copied().collect();
-    let verdict = match full {
-        _ if request.hint.is_empty() => HintVerdict::None,
-        Some(full) if model.broken(&full).is_none() => HintVerdict::Solution { objective: model.objective_of(&full) },
-        _ => HintVerdict::Partial,
-    };
-    (values, verdict)
+    let full: Vec<i64> = values.into_iter().collect::<Option<_>>()?;
+    (!request.hint.is_empty() && model.broken(&full).is_none()).then_some(full)
 }

@@ -1,14 +1,14 @@
 //! Constraint programs by mixed-integer programming: every rule spelled out in rows, for any backend of
-//! that layer. Exact for clauses and linear rules; conditions become big-M rows over the domains' ranges,
+//! that layer. A hint counts where it is a whole solution. Exact for clauses and linear rules; conditions become big-M rows over the domains' ranges,
 //! cumulative and reservoir a row per moment with a binary per pair of intervals or events, which is
 //! right and small only for small models.
 
 use std::time::{Duration, Instant};
 
 use crate::backend::{Backend, SolverError};
-use crate::cp::backend::{CpBackend, CpCapability, judge_hint};
+use crate::cp::backend::{CpBackend, hinted};
 use crate::cp::model::{CpModel, Event, Interval, Literal, Rule, Variable};
-use crate::cp::request::{CpOutcome, CpRequest, HintVerdict};
+use crate::cp::request::{CpOutcome, CpRequest};
 use crate::model::{Column, Kind, Model, RowBlock};
 use crate::outcome::{Outcome, Stop};
 use crate::request::Request;
@@ -26,32 +26,15 @@ impl CpBackend for ByMip {
         self.id
     }
 
-    fn available(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn supports(&self, capability: CpCapability) -> Result<(), &'static str> {
-        match capability {
-            CpCapability::Scheduling => Err("cumulative and reservoir become a binary per pair: small models only"),
-            CpCapability::PartialHints => Err("a start must be a whole solution; any other hint is ignored"),
-            CpCapability::Trace => Err("the last incumbent and bound only"),
-            CpCapability::Emphasis => Err("ignored"),
-            CpCapability::Interrupt => {
-                self.solver.supports(crate::backend::Capability::Interrupt).map_err(|unsupported| unsupported.reason)
-            }
-        }
-    }
-
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
         let began = Instant::now();
-        let (hint, verdict) = judge_hint(model, request);
+        let hint = hinted(model, request);
         let mut rows = Rows::of(model);
         // Columns beyond the model's own have no value in a hint: only models without them can start.
-        let start: Option<Vec<f64>> = matches!(verdict, HintVerdict::Solution { .. })
-            .then(|| hint.iter().flatten().map(|&value| value as f64).collect())
-            .filter(|start: &Vec<f64>| start.len() == rows.model.columns());
+        let whole = hint.as_ref().filter(|values| values.len() == rows.model.columns());
+        let start: Option<Vec<f64>> = whole.map(|values| values.iter().map(|&value| value as f64).collect());
         loop {
-            let mut asked = Request {
+            let asked = Request {
                 time: request.time.map(|time| time.saturating_sub(began.elapsed()).max(Duration::from_millis(1))),
                 threads: request.threads,
                 seed: request.seed,
@@ -60,25 +43,18 @@ impl CpBackend for ByMip {
                 absolute_gap: 0.5 * rows.unit.min(1.0),
                 ..Request::default()
             };
-            let outcome = self.solver.solve(&rows.model, &mut asked)?;
+            let outcome = self.solver.solve(&rows.model, &asked)?;
             let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
             let covers = outcome.incumbent.as_ref().filter(|_| solved).map(|point| rows.broken(point));
             match covers.filter(|covers| !covers.is_empty()) {
                 Some(covers) => rows.model.rows.append(&covers),
-                None => return Ok(translate(model, &rows, hint, verdict, outcome, began.elapsed())),
+                None => return Ok(translate(model, &rows, hint, outcome, began.elapsed())),
             }
         }
     }
 }
 
-fn translate(
-    model: &CpModel,
-    rows: &Rows<'_>,
-    hint: Vec<Option<i64>>,
-    verdict: HintVerdict,
-    outcome: Outcome,
-    took: Duration,
-) -> CpOutcome {
+fn translate(model: &CpModel, rows: &Rows<'_>, hint: Option<Vec<i64>>, outcome: Outcome, took: Duration) -> CpOutcome {
     let whole = |values: &Vec<f64>| -> Vec<i64> {
         #[expect(clippy::cast_possible_truncation, reason = "integer columns within finite domains")]
         let value = |value: &f64| value.round() as i64;
@@ -95,12 +71,8 @@ fn translate(
         stop = if stop == Stop::Optimal { Stop::GapReached } else { stop };
     }
     let worth = values.as_ref().map_or(i64::MAX, |values| model.objective_of(values));
-    if let HintVerdict::Solution { objective } = verdict
-        && objective < worth
-        && !matches!(stop, Stop::Infeasible)
-    {
-        values = hint.into_iter().collect();
-    }
+    let better = hint.filter(|hint| stop != Stop::Infeasible && model.objective_of(hint) < worth);
+    values = better.or(values);
     let objective = values.as_ref().map(|values| model.objective_of(values));
     #[expect(clippy::cast_possible_truncation, reason = "bounds lie within the objective's range of whole numbers")]
     let proved = |bound: f64| {
@@ -121,8 +93,6 @@ fn translate(
         raw_status,
         seconds: took.as_secs_f64(),
         conflicts: outcome.nodes,
-        trace: Vec::new(),
-        hint: verdict,
         solver: outcome.solver,
     }
 }

@@ -16,6 +16,6 @@ pub mod model;
 pub mod proto;
 pub mod request;
 
-pub use backend::{CP_BACKENDS, CpBackend, CpCapability, cp_backend};
+pub use backend::{CP_BACKENDS, CpBackend, cp_backend};
 pub use model::{Constraint, CpModel, Interval, Literal, Rule, Variable};
-pub use request::{CpOutcome, CpRequest, Emphasis, HintVerdict};
+pub use request::{CpOutcome, CpRequest, Emphasis};

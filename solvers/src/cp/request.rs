@@ -16,8 +16,6 @@ pub enum Emphasis {
     Cores,
     /// Linear relaxation as strong as the solver can make it: proves optima that sum up many small costs.
     Relaxation,
-    /// Find better solutions: several strategies and neighbourhoods in turn.
-    Solutions,
 }
 
 /// What a solver is asked and what it may use.
@@ -43,31 +41,6 @@ impl Default for CpRequest<'_> {
     }
 }
 
-/// What a hint was worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HintVerdict {
-    /// There was none.
-    None,
-    /// It names some variables, or breaks something: the solver may do with it what it likes.
-    Partial,
-    /// It is a solution, with this objective.
-    Solution {
-        /// The objective.
-        objective: i64,
-    },
-}
-
-/// A moment of a search: what was known then.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Moment {
-    /// Seconds since the solver started.
-    pub seconds: f64,
-    /// Objective of the best solution.
-    pub objective: Option<f64>,
-    /// Proved lower bound.
-    pub bound: Option<f64>,
-}
-
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpOutcome {
@@ -85,10 +58,6 @@ pub struct CpOutcome {
     pub seconds: f64,
     /// Conflicts or nodes, where the solver counts them.
     pub conflicts: Option<u64>,
-    /// How incumbent and bound moved, where the solver says so.
-    pub trace: Vec<Moment>,
-    /// What the hint was worth.
-    pub hint: HintVerdict,
     /// Solver and version.
     pub solver: String,
 }

@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use highs_sys as ffi;
 
-use crate::backend::{Backend, Capability, Session, SolverError, Unsupported, check_start};
+use crate::backend::{Backend, Session, SolverError, usable_start};
 use crate::model::{Kind, Model, RowBlock};
-use crate::outcome::{Outcome, Size, StartVerdict, Stop};
-use crate::request::Request;
+use crate::outcome::{Outcome, Size, Stop};
+use crate::request::{Observer, Request};
 use callback::Hooks;
 use raw::{Handle, ID};
 
@@ -31,20 +31,16 @@ impl Backend for Highs {
         raw::version()
     }
 
-    fn supports(&self, _: Capability) -> Result<(), Unsupported> {
-        Ok(())
+    fn cuts_off(&self) -> bool {
+        true
     }
 
-    fn solve(&self, model: &Model, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
-        let began = Instant::now();
-        let mut session = HighsSession::new(model)?;
-        let build_seconds = began.elapsed().as_secs_f64();
-        let outcome = session.solve(request)?;
-        Ok(Outcome { build_seconds, ..outcome })
+    fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
+        HighsSession::new(model)?.solve(request, None)
     }
 
-    fn session<'a>(&self, model: &Model) -> Result<Box<dyn Session + 'a>, SolverError> {
-        Ok(Box::new(HighsSession::new(model)?))
+    fn session(&self, model: &Model) -> Result<Option<Box<dyn Session>>, SolverError> {
+        Ok(Some(Box::new(HighsSession::new(model)?)))
     }
 }
 
@@ -80,7 +76,7 @@ impl HighsSession {
         let handle = &mut self.handle;
         handle.set_double("time_limit", request.time.map_or(f64::INFINITY, |time| time.as_secs_f64()))?;
         handle.set_int("mip_max_nodes", request.nodes.unwrap_or(u64::MAX))?;
-        handle.set_double("mip_rel_gap", request.relative_gap)?;
+        handle.set_double("mip_rel_gap", 0.0)?;
         handle.set_double("mip_abs_gap", request.absolute_gap)?;
         handle.set_double("primal_feasibility_tolerance", request.tolerance)?;
         handle.set_double("mip_feasibility_tolerance", request.integrality())?;
@@ -172,22 +168,21 @@ impl Session for HighsSession {
         self.handle.add_rows(rows)
     }
 
-    fn solve(&mut self, request: &mut Request<'_>) -> Result<Outcome, SolverError> {
+    fn solve(&mut self, request: &Request<'_>, mut observer: Option<Observer<'_>>) -> Result<Outcome, SolverError> {
         self.set_options(request)?;
-        let start = check_start(&self.model, request);
         let (presolve_seconds, presolved) = self.presolve(request)?;
         if self.mixed(request) {
             // HiGHS would complete the vector of the last solve in a run of its own, with what is whole
             // fixed, and report the bounds of that run as if they were those of the model.
             self.handle.forget()?;
         }
-        if let (Some(values), StartVerdict::Accepted { .. }) = (request.start, &start) {
+        if let Some(values) = usable_start(&self.model, request) {
             self.handle.set_start(values)?;
         }
         let began = Instant::now();
         let mixed = self.mixed(request);
         let cutoff = self.cutoff(request).unwrap_or(f64::INFINITY);
-        let (observer, interrupt) = (request.observer.as_mut(), request.interrupt);
+        let (observer, interrupt) = (observer.as_mut(), request.interrupt);
         let mut hooks = Hooks { observer, interrupt, stop: false, cutoff, told: f64::NEG_INFINITY, began };
         let mut returned = self.handle.run(&mut hooks);
         if !mixed && !request.interior_point && self.handle.model_status() == ffi::MODEL_STATUS_UNKNOWN {
@@ -233,16 +228,11 @@ impl Session for HighsSession {
             dual_bound,
             raw_status,
             nodes: self.handle.nodes().filter(|_| mixed),
-            build_seconds: 0.0,
             presolve_seconds,
             solve_seconds,
             size: self.handle.size(),
             presolved,
-            start,
             solver: raw::version(),
-            tolerance: request.tolerance,
-            threads: request.threads,
-            seed: Some(request.seed & 0x7fff_ffff),
         })
     }
 }

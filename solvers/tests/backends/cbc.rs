@@ -33,9 +33,8 @@ fn child_that_asks_a_program() {
     let Ok(part) = std::env::var(PART) else { return };
     let time = Some(Duration::from_secs(1));
     let began = Instant::now();
-    let asked = |model: &Model, time| {
-        backend("cbc").and_then(|cbc| cbc.solve(model, &mut Request { time, ..Request::default() }))
-    };
+    let asked =
+        |model: &Model, time| backend("cbc").and_then(|cbc| cbc.solve(model, &Request { time, ..Request::default() }));
     match part.as_str() {
         "hangs" => {
             let outcome = asked(&model(), time).unwrap();

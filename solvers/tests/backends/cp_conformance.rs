@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use remat_solvers::Stop;
 use remat_solvers::cp::model::{Event, IntervalParts};
-use remat_solvers::cp::{
-    CP_BACKENDS, CpBackend, CpCapability, CpModel, CpOutcome, CpRequest, Emphasis, HintVerdict, Literal, Rule, Variable,
-};
+use remat_solvers::cp::{CP_BACKENDS, CpBackend, CpModel, CpOutcome, CpRequest, Emphasis, Literal, Rule, Variable};
 
 /// The solvers that are there.
 fn backends() -> impl Iterator<Item = &'static dyn CpBackend> {
@@ -87,21 +85,14 @@ impl Random {
 }
 
 #[test]
-fn every_backend_names_what_it_does_otherwise() {
-    for backend in CP_BACKENDS {
-        for capability in CpCapability::ALL {
-            if let Err(reason) = backend.supports(capability) {
-                assert!(reason.len() > 5, "{}: {capability:?}", backend.id());
-            }
-        }
-    }
+fn a_backend_that_is_not_listed_is_refused() {
     assert!(remat_solvers::cp::cp_backend("none").is_err());
 }
 
 #[test]
 fn optimal_is_told_with_every_emphasis() {
     for backend in backends() {
-        for emphasis in [Emphasis::Default, Emphasis::Cores, Emphasis::Relaxation, Emphasis::Solutions] {
+        for emphasis in [Emphasis::Default, Emphasis::Cores, Emphasis::Relaxation] {
             for seed in 0..3 {
                 let outcome = solve(backend, &knapsack(), &CpRequest { emphasis, seed, ..CpRequest::default() });
                 assert_eq!(outcome.stop, Stop::Optimal, "{}: {}", backend.id(), outcome.raw_status);
@@ -151,19 +142,19 @@ fn without_time_there_are_no_values_but_a_full_hint_is_kept() {
     for backend in backends() {
         let time = Some(Duration::from_millis(1));
         let bare = solve(backend, &model, &CpRequest { time, ..CpRequest::default() });
-        assert_eq!((bare.stop, bare.hint), (Stop::TimeLimit, HintVerdict::None), "{}", backend.id());
+        assert_eq!(bare.stop, Stop::TimeLimit, "{}", backend.id());
         let hinted = solve(backend, &model, &CpRequest { time, hint: &hint, ..CpRequest::default() });
-        assert_eq!(hinted.hint, HintVerdict::Solution { objective }, "{}", backend.id());
         assert!(hinted.objective.is_some_and(|found| found <= objective), "{}: {}", backend.id(), hinted.raw_status);
         let partial = solve(backend, &knapsack(), &CpRequest { hint: &hint[..2], ..CpRequest::default() });
-        assert_eq!((partial.hint, partial.objective), (HintVerdict::Partial, Some(-20)), "{}", backend.id());
+        assert_eq!(partial.objective, Some(-20), "{}", backend.id());
     }
 }
 
 #[test]
 fn an_interrupt_stops_the_search() {
     let model = market_split(6, 60);
-    for backend in backends().filter(|backend| backend.supports(CpCapability::Interrupt).is_ok()) {
+    // microlp runs on to its time limit.
+    for backend in backends().filter(|backend| backend.id() != "microlp") {
         let flag = AtomicBool::new(false);
         let began = Instant::now();
         let outcome = std::thread::scope(|scope| {
@@ -177,17 +168,6 @@ fn an_interrupt_stops_the_search() {
         });
         assert_eq!(outcome.stop, Stop::Interrupted, "{}: {}", backend.id(), outcome.raw_status);
         assert!(began.elapsed() < Duration::from_secs(50), "{}", backend.id());
-    }
-}
-
-#[test]
-fn a_trace_rises_and_falls() {
-    for backend in backends().filter(|backend| backend.supports(CpCapability::Trace).is_ok()) {
-        let time = Some(Duration::from_secs(2));
-        let trace = solve(backend, &market_split(4, 30), &CpRequest { time, ..CpRequest::default() }).trace;
-        assert!(trace.iter().any(|moment| moment.objective.is_some()), "{}", backend.id());
-        let objectives: Vec<f64> = trace.iter().filter_map(|moment| moment.objective).collect();
-        assert!(objectives.windows(2).all(|pair| pair[1] <= pair[0]), "{objectives:?}");
     }
 }
 

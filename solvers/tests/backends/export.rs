@@ -41,7 +41,7 @@ fn mps_text_shows_every_kind_of_row_and_bound() {
 
 #[test]
 fn every_backend_solves_every_kind_of_row_and_bound_alike() {
-    let solve = |backend: &dyn Backend| backend.solve(&zoo(), &mut Request::default()).expect("solves").objective;
+    let solve = |backend: &dyn Backend| backend.solve(&zoo(), &Request::default()).expect("solves").objective;
     let expected = solve(BACKENDS[0]).expect("feasible");
     for backend in BACKENDS.iter().filter(|backend| backend.available().is_ok()) {
         let found = solve(*backend);
@@ -56,7 +56,7 @@ fn every_backend_reads_numbers_of_many_digits() {
     let y = model.binary(-0.000_012_345_678_901_234_567);
     model.at_least(1.0, [(x, 1.0), (y, -1.0)]);
     for backend in BACKENDS.iter().filter(|backend| backend.available().is_ok()) {
-        let outcome = backend.solve(&model, &mut Request::default()).expect("solves");
+        let outcome = backend.solve(&model, &Request::default()).expect("solves");
         assert!(outcome.incumbent.is_some(), "{}: {}", backend.id(), outcome.raw_status);
     }
 }
@@ -64,7 +64,7 @@ fn every_backend_reads_numbers_of_many_digits() {
 #[test]
 fn highs_reads_back_the_optimum_from_both_formats() {
     let model = zoo();
-    let expected = BACKENDS[0].solve(&model, &mut Request::default()).expect("solves").objective.expect("feasible");
+    let expected = BACKENDS[0].solve(&model, &Request::default()).expect("solves").objective.expect("feasible");
     let texts = [
         ("lp", written(|out| write_lp(out, &model, &Numbered, &[]))),
         ("mps", written(|out| write_mps(out, &model, &Numbered, &[]))),

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use remat_allocation::model::{Form, write};
+use remat_allocation::model::write;
 use remat_allocation::plan::PlanDocument;
 use remat_allocation::{Answer, METHODS, Method, Problem, find};
 use remat_core::format::MemoryUnit;
 use remat_core::io::{could_write_json, read_instance, read_schedule, read_text, replace, write_json};
+use remat_formulations::Format;
 use serde::Serialize;
 
 use picture::Drawing;
@@ -328,14 +329,14 @@ fn finish(
 }
 
 /// The form of a model that a file's name says.
-fn form(path: &Path) -> Result<Form, Failure> {
+fn form(path: &Path) -> Result<Format, Failure> {
     let unknown = || format!("{}: unknown form of a model; end the name in .mps, .lp or .cp-model", path.display());
-    Form::of(path).ok_or_else(|| Failure::input(unknown()))
+    Format::of(path).ok_or_else(|| Failure::input(unknown()))
 }
 
 fn export(path: &Path, problem: &Problem, answer: &Answer) -> Result<(), Failure> {
     let form = form(path)?;
-    if form != Form::CpModel && answer.height >= EXACT {
+    if form != Format::CpModel && answer.height >= EXACT {
         return Err(Failure::failed(format!(
             "{}: addresses of 2^53 or more are not exact in such a file; write a .cp-model",
             path.display()

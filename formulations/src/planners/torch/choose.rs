@@ -148,8 +148,8 @@ fn whole(items: &[Item], capacity: f64, solving: &Solving) -> Result<Vec<bool>, 
     let most = items.iter().map(|item| item.runtime).fold(1.0, f64::max);
     let columns: Vec<_> = items.iter().map(|item| model.binary(-item.runtime / most)).collect();
     model.at_most(capacity, columns.iter().copied().zip(items.iter().map(|item| item.memory)));
-    let mut request = Request { threads: solving.threads, seed: solving.seed, ..Request::default() };
-    let outcome = solving.solver.solve(&model, &mut request)?;
+    let request = Request { threads: solving.threads, seed: solving.seed, ..Request::default() };
+    let outcome = solving.solver.solve(&model, &request)?;
     let point =
         outcome.incumbent.ok_or_else(|| MethodError::Internal(format!("the knapsack: {}", outcome.raw_status)))?;
     Ok(point.into_iter().map(|value| value > 0.5).collect())

@@ -2,11 +2,10 @@
 //!
 //! [`library`] finds and loads it; without it this backend says so and nothing else changes. Seen in
 //! 9.15: values are garbage while the status is Unknown; large models overrun their limit in presolve;
-//! there is no callback, so incumbents and bounds are read from the log afterwards ([`log`]); invalid
-//! bytes abort the process, hence models are built by [`crate::cp::proto`] alone.
+//! there is no callback, so nothing is heard before the end; invalid bytes abort the process, hence models
+//! are built by [`crate::cp::proto`] alone.
 
 pub mod library;
-pub mod log;
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,10 +13,10 @@ use std::time::{Duration, Instant};
 use quick_protobuf::BytesReader;
 
 use crate::backend::SolverError;
-use crate::cp::backend::{CpBackend, CpCapability, judge_hint};
+use crate::cp::backend::{CpBackend, hinted};
 use crate::cp::model::CpModel;
 use crate::cp::proto::{Message, Value, model_message};
-use crate::cp::request::{CpOutcome, CpRequest, Emphasis, HintVerdict};
+use crate::cp::request::{CpOutcome, CpRequest, Emphasis};
 use crate::outcome::Stop;
 use library::Library;
 
@@ -35,14 +34,13 @@ impl CpBackend for CpSat {
         Library::get().map(|_| ()).map_err(Clone::clone)
     }
 
-    fn supports(&self, _: CpCapability) -> Result<(), &'static str> {
-        Ok(())
+    fn has_emphasis(&self) -> bool {
+        true
     }
 
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
         let library =
             Library::get().map_err(|why| SolverError::Rejected { solver: ID, what: why.clone(), status: -1 })?;
-        let (_, verdict) = judge_hint(model, request);
         let began = Instant::now();
         let bytes = model_message(model, request.hint).bytes();
         let left = request.time.map(|time| time.saturating_sub(began.elapsed()));
@@ -53,7 +51,7 @@ impl CpBackend for CpSat {
             what: format!("to answer in the expected form: {error}"),
             status: -1,
         })?;
-        Ok(outcome(model, request, verdict, response, stopped(), began.elapsed()))
+        Ok(outcome(model, request, response, stopped(), began.elapsed()))
     }
 }
 
@@ -80,8 +78,6 @@ fn parameters(request: &CpRequest<'_>, time: Option<Duration>) -> Message {
             message.with("optimize_with_core", 83, Value::Bool(true)).with("linearization_level", 90, Value::Integer(0))
         }
         Emphasis::Relaxation => message.with("linearization_level", 90, Value::Integer(2)),
-        // Strategies and neighbourhoods take turns, also on one thread.
-        Emphasis::Solutions => message.with("interleave_search", 136, Value::Bool(true)),
     }
 }
 
@@ -117,7 +113,6 @@ impl Response {
 fn outcome(
     model: &CpModel,
     request: &CpRequest<'_>,
-    hint: HintVerdict,
     mut response: Response,
     stopped: bool,
     took: Duration,
@@ -139,12 +134,10 @@ fn outcome(
     let mut raw_status = broken.map_or_else(|| name.to_owned(), |what| format!("{name}, but {what}"));
     let stop = if raw_status == name { stop } else { Stop::Error };
     // A hint that solves the model is a solution, also where the search had no time to look at it.
-    let worth = |values: &Option<Vec<i64>>| values.as_ref().map_or(i64::MAX, |values| model.objective_of(values));
-    if let HintVerdict::Solution { objective } = hint
-        && objective < worth(&values)
-        && !matches!(stop, Stop::Infeasible | Stop::Error)
-    {
-        values = judge_hint(model, request).0.into_iter().collect();
+    let worth = values.as_ref().map_or(i64::MAX, |values| model.objective_of(values));
+    let better = hinted(model, request).filter(|hint| model.objective_of(hint) < worth);
+    if better.is_some() && !matches!(stop, Stop::Infeasible | Stop::Error) {
+        values = better;
         raw_status.push_str(", hint kept");
     }
     let objective = values.as_ref().map(|values| model.objective_of(values));
@@ -161,10 +154,14 @@ fn outcome(
         raw_status,
         seconds: took.as_secs_f64(),
         conflicts: Some(response.conflicts),
-        trace: log::moments(&response.log),
-        hint,
-        solver: log::version(&response.log).unwrap_or_else(|| "CP-SAT".into()),
+        solver: version(&response.log).unwrap_or_else(|| "CP-SAT".into()),
     }
+}
+
+/// What the head of its log says, as `CP-SAT 9.15.6755`.
+fn version(log: &str) -> Option<String> {
+    let version = log.lines().find_map(|line| line.strip_prefix("Starting CP-SAT solver v"))?;
+    Some(format!("CP-SAT {}", version.trim()))
 }
 
 /// The whole number that a bound in floating point proves. It is no bound at all before the solver has
@@ -184,4 +181,13 @@ fn safe_bound(model: &CpModel, bound: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "checked to be below 2^53")]
     let proved = (bound - 1e-6).ceil() as i64;
     Some(proved.max(least))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_version_is_read_from_the_log() {
+        let log = "\nStarting CP-SAT solver v9.15.6755\nParameters: num_workers: 1\n";
+        assert_eq!(super::version(log).as_deref(), Some("CP-SAT 9.15.6755"));
+    }
 }
