@@ -112,9 +112,14 @@ pub fn constraint_model(problem: &Problem, top: u64) -> CpModel {
             model.enforced(vec![literal], rule);
         }
     }
+    // By rank: CP-SAT takes no numbers as large as moments may be.
+    let mut moments: Vec<u64> = buffers.iter().flat_map(|buffer| [buffer.lower, buffer.upper]).collect();
+    moments.sort_unstable();
+    moments.dedup();
+    let rank = |moment: u64| whole(moments.partition_point(|&other| other < moment) as u64);
     let mut demands = vec![];
     for buffer in buffers {
-        let (lower, upper) = (whole(buffer.lower), whole(buffer.upper));
+        let (lower, upper) = (rank(buffer.lower), rank(buffer.upper));
         let (start, end) = (model.variable(lower, lower), model.variable(upper, upper));
         let size = model.variable(upper - lower, upper - lower);
         demands.push((model.interval(IntervalParts { start, size, end, present: None }), whole(buffer.size)));

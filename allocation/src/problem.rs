@@ -9,8 +9,8 @@ use std::io::{Read, Write};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Largest sum of all sizes, so that no sum of offsets and sizes overflows.
-pub const LARGEST_SUM: u64 = 1 << 62;
+/// Largest sum of all sizes: CP-SAT takes no larger numbers, and no sum of offsets and sizes overflows.
+pub const LARGEST_SUM: u64 = (1 << 62) - 1;
 
 /// One buffer: it occupies `size` consecutive addresses at every moment in `lower..upper`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub enum ProblemError {
     #[error("two buffers have the id {0:?}; ids must be unique")]
     Twice(String),
     /// The sizes are too large.
-    #[error("the sizes sum to more than 2^62; use a larger unit")]
+    #[error("the sizes sum to 2^62 or more; use a larger unit")]
     Overflow,
     /// The alignment is zero.
     #[error("the alignment is 0; it must be at least 1")]

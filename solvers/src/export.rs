@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::cp::CpModel;
-use crate::cp::proto::model_message;
+use crate::cp::proto::{Message, fields};
 use crate::model::{Column, Kind, Model, Names, Row};
 
 /// Forms of text in which a model can be written.
@@ -31,6 +31,7 @@ impl Format {
         let ending = path.extension()?;
         Self::ALL.into_iter().find(|format| ending == format.ending())
     }
+
     /// The ending of its files, which is also what it is called.
     pub fn ending(self) -> &'static str {
         match self {
@@ -39,6 +40,7 @@ impl Format {
             Self::CpModel => "cp-model",
         }
     }
+
     /// What stands before a comment.
     pub fn comment(self) -> &'static str {
         match self {
@@ -68,7 +70,7 @@ fn header(out: &mut dyn Write, format: Format, model: Option<&Model>, metadata: 
 /// Those of `out`.
 pub fn write_cp_model(out: &mut dyn Write, model: &CpModel, metadata: &Metadata<'_>) -> io::Result<()> {
     header(out, Format::CpModel, None, metadata)?;
-    out.write_all(model_message(model, &[]).text().as_bytes())
+    fields(model, &[]).try_for_each(|field| out.write_all(Message(vec![field]).text().as_bytes()))
 }
 
 /// A number in at most 24 characters: CBC takes none of 26 or more.

@@ -78,6 +78,8 @@ impl Encoding for Exchange<'_> {
                 "form",
                 "operations_research.sat.CpModelProto as text; `bench lift` reads CpSolverResponse as text".into(),
             ),
+            ("time of one unit of the objective", self.model().time_unit().to_string()),
+            ("time not in the objective (each operator's first run)", self.task.joint.least_time().to_string()),
         ]
     }
 

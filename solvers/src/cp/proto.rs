@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use quick_protobuf::Writer;
 
-use crate::cp::model::{Constraint, CpModel, Event, Literal, Rule, Variable};
+use crate::cp::model::{Constraint, CpModel, Event, IntervalParts, Literal, Rule, Variable};
 
 /// A message.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,38 +115,39 @@ impl Field {
 
 /// `CpModelProto` of a model, with a hint.
 pub fn model_message(model: &CpModel, hint: &[(Variable, i64)]) -> Message {
-    let mut message = Message::default();
+    Message(fields(model, hint).collect())
+}
+
+/// The fields of the same, made one by one.
+pub fn fields<'a>(model: &'a CpModel, hint: &'a [(Variable, i64)]) -> impl Iterator<Item = Field> + 'a {
+    let field = |name, number, message| Field { name, number, value: Value::Message(message) };
     let reservoirs = model.constraints.iter().any(|constraint| matches!(constraint.rule, Rule::Reservoir { .. }));
-    for &(lower, upper) in model.domains.iter().chain(reservoirs.then_some(&(1, 1))) {
-        let variable = Message::default().with("domain", 2, Value::Integers(vec![lower, upper]));
-        message = message.with("variables", 2, Value::Message(variable));
-    }
+    let variable = move |&(lower, upper): &(i64, i64)| {
+        field("variables", 2, Message::default().with("domain", 2, Value::Integers(vec![lower, upper])))
+    };
+    let variables = model.domains.iter().chain(reservoirs.then_some(&(1, 1))).map(variable);
     // Intervals are constraints there, named by their position; they come first.
-    for parts in &model.intervals {
+    let interval = move |parts: &IntervalParts| {
         let present: Vec<i64> = parts.present.into_iter().map(reference).collect();
         let interval = Message::default()
             .with("start", 4, expression(Some(parts.start), 0))
             .with("end", 5, expression(Some(parts.end), 0))
             .with("size", 6, expression(Some(parts.size), 0));
-        let constraint = enforced(&present).with("interval", 19, Value::Message(interval));
-        message = message.with("constraints", 3, Value::Message(constraint));
-    }
-    for constraint in &model.constraints {
-        message = message.with("constraints", 3, Value::Message(constraint_message(model, constraint)));
-    }
-    if !model.objective.is_empty() {
+        field("constraints", 3, enforced(&present).with("interval", 19, Value::Message(interval)))
+    };
+    let intervals = model.intervals.iter().map(interval);
+    let constraint = move |constraint| field("constraints", 3, constraint_message(model, constraint));
+    let objective = (!model.objective.is_empty()).then(|| {
         let (variables, factors) = split(&model.objective);
-        let objective =
-            Message::default().with("vars", 1, Value::Integers(variables)).with("coeffs", 4, Value::Integers(factors));
-        message = message.with("objective", 4, Value::Message(objective));
-    }
-    if !hint.is_empty() {
+        let objective = Message::default().with("vars", 1, Value::Integers(variables));
+        field("objective", 4, objective.with("coeffs", 4, Value::Integers(factors)))
+    });
+    let hint = (!hint.is_empty()).then(|| {
         let (variables, values) = split(hint);
-        let hint =
-            Message::default().with("vars", 1, Value::Integers(variables)).with("values", 2, Value::Integers(values));
-        message = message.with("solution_hint", 6, Value::Message(hint));
-    }
-    message
+        let hint = Message::default().with("vars", 1, Value::Integers(variables));
+        field("solution_hint", 6, hint.with("values", 2, Value::Integers(values)))
+    });
+    variables.chain(intervals).chain(model.constraints.iter().map(constraint)).chain(objective).chain(hint)
 }
 
 fn constraint_message(model: &CpModel, constraint: &Constraint) -> Message {
