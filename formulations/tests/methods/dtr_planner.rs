@@ -271,7 +271,8 @@ fn an_operator_without_results_runs_and_what_cannot_be_made_again_stays_for_who_
 #[test]
 fn what_is_no_log_is_refused_with_its_line() {
     for (text, line, what) in [
-        ("", 0, "no annotation START"),
+        ("", 1, "\"START\"} until here"),
+        ("[\"CALL\"]", 1, "expected an object"),
         ("no json", 1, "expected"),
         ("{\"INSTRUCTION\":\"ANNOTATE\",\"ANNOTATION\":\"START\"}\n{\"INSTRUCTION\":\"JUMP\"}", 2, "JUMP"),
         (
