@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
-use remat_formulations::chain::kernel::{Cost, Vectors};
 use remat_formulations::chain::persistent::table::Table;
 use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
@@ -19,6 +18,7 @@ use remat_formulations::chain::slots::{Account, SlottedChain};
 use remat_formulations::chain::storage::Execution;
 use remat_formulations::chain::trace::Sequenced;
 use remat_formulations::chain::weak::table::WeakTable;
+use remat_formulations::vectors::{Cost, Vectors};
 use serde_json::Value;
 
 /// Whole units keep sizes as they stand; times of the toy example are in hundredths.
