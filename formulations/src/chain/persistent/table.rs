@@ -56,11 +56,6 @@ impl<'a, C: Cost> Table<'a, C> {
         }
         Ok(Self { frame, storage })
     }
-
-    /// C(s, t, m), if finite and below the cost type's infinity.
-    pub fn get(&self, s: usize, t: usize, m: usize) -> Option<u64> {
-        Some(self.entry((s, s, t), m, 0)? - self.frame.before[s].get()?)
-    }
 }
 
 impl<C: Cost> Sequenced for Table<'_, C> {

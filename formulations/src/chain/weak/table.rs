@@ -50,11 +50,6 @@ fn pitch<C>(slots: usize) -> usize {
     ((MAX_TILE + slots + line).div_ceil(line) | 1) * line
 }
 
-/// Cells of the table of a chain: states that are kept, times numbers of slots.
-pub fn cells(chain: &SlottedChain, capacity: usize) -> usize {
-    States::weak(chain).touched() * (capacity + 1)
-}
-
 /// Min-plus operations for a slot of the table of a chain.
 pub fn operations(states: &States) -> u64 {
     let cuts = |t: usize| ((states.stages() - t) as u64).pow(2) / 2;
