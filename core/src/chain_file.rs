@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::chain::{Chain, Saving, Stage};
 use crate::format::{
     FixedBytes, ImplementationDocument, InstanceDocument, MemoryUnit, OperatorDocument, Origin, Phase, Provenance,
-    TensorDocument, TensorKind, TimeUnit, Units,
+    TensorKind, TimeUnit, Units,
 };
 use crate::object;
 
@@ -317,42 +317,59 @@ fn integers(
 /// backward. Where a stage saves less than its own output (rounding in a published table), the saved
 /// bytes are raised to the output's, and a note says so.
 pub fn instance_of(name: &str, chain: &Chain, units: Units, origin: &Origin) -> InstanceDocument {
-    let mut builder = Builder::default();
-    let input = builder.tensor("a0".into(), chain.input_bytes, TensorKind::Input);
-    let mut gradients = vec![builder.tensor("delta0".into(), chain.input_gradient_bytes, TensorKind::Gradient)];
+    let fixed_bytes = FixedBytes { workspace: chain.fixed_bytes, ..FixedBytes::default() };
+    let document = InstanceDocument::new(name, units, Provenance::new(name, origin));
+    let mut document = InstanceDocument { fixed_bytes, ..document };
+    let mut outputs = vec![document.add_tensor("a0", chain.input_bytes, TensorKind::Input)];
+    let mut gradients = vec![document.add_tensor("delta0", chain.input_gradient_bytes, TensorKind::Gradient)];
     let last = chain.len();
-    let mut outputs = vec![input];
     let mut rests = Vec::new();
     for (index, stage) in chain.stages.iter().enumerate() {
         let l = index + 1;
         let saved = stage.savings[0].saved_bytes;
         if saved < stage.activation_bytes {
-            builder.notes.push(format!(
+            document.provenance.notes.push(format!(
                 "stage {l} saves {saved} but makes {}: raised to the latter, since what it saves includes its output",
                 stage.activation_bytes
             ));
         }
         let kind = if l == last { TensorKind::Output } else { TensorKind::Activation };
-        outputs.push(builder.tensor(format!("a{l}"), stage.activation_bytes, kind));
-        rests.push(builder.tensor(format!("rest{l}"), saved.saturating_sub(stage.activation_bytes), TensorKind::Saved));
+        outputs.push(document.add_tensor(format!("a{l}"), stage.activation_bytes, kind));
+        let rest = saved.saturating_sub(stage.activation_bytes);
+        rests.push(document.add_tensor(format!("rest{l}"), rest, TensorKind::Saved));
         if l < last {
-            gradients.push(builder.tensor(format!("delta{l}"), stage.gradient_bytes, TensorKind::Gradient));
+            gradients.push(document.add_tensor(format!("delta{l}"), stage.gradient_bytes, TensorKind::Gradient));
         }
-        builder.forward(stage, index, outputs[index], outputs[l], rests[index], l == last);
+        let saving = &stage.savings[0];
+        let saving = implementation("saving", saving.forward_time, saving.forward_overhead);
+        let saving = ImplementationDocument { saves: vec![rests[index]], ..saving };
+        let passing = implementation("passing", stage.forward_time, stage.passing_overhead);
+        let phase = if l == last { Phase::Loss } else { Phase::Forward };
+        document.add_operator(OperatorDocument {
+            inputs: vec![outputs[index]],
+            outputs: vec![outputs[l]],
+            implementations: vec![saving, passing],
+            ..OperatorDocument::new(number(index), format!("F{l}"), "stage.forward", phase)
+        });
     }
     for (index, stage) in chain.stages.iter().enumerate().rev() {
-        let mut reads = vec![outputs[index], outputs[index + 1], rests[index]];
-        reads.extend(gradients.get(index + 1));
-        builder.backward(stage, index, reads, gradients[index]);
+        let mut inputs = vec![outputs[index], outputs[index + 1], rests[index]];
+        inputs.extend(gradients.get(index + 1));
+        let saving = &stage.savings[0];
+        let (id, name) = (number(document.operators.len()), format!("B{}", index + 1));
+        document.add_operator(OperatorDocument {
+            differentiates: Some(number(index)),
+            inputs,
+            outputs: vec![gradients[index]],
+            implementations: vec![implementation("default", saving.backward_time, saving.backward_overhead)],
+            ..OperatorDocument::new(id, name, "stage.backward", Phase::Backward)
+        });
     }
-    let order = (0..builder.operators.len()).map(|id| u32::try_from(id).expect("a chain is short")).collect();
-    InstanceDocument {
-        fixed_bytes: FixedBytes { workspace: chain.fixed_bytes, ..FixedBytes::default() },
-        tensors: builder.tensors,
-        operators: builder.operators,
-        order,
-        ..InstanceDocument::new(name, units, Provenance { notes: builder.notes, ..Provenance::new(name, origin) })
-    }
+    document
+}
+
+fn number(operator: usize) -> u32 {
+    u32::try_from(operator).expect("a chain is short")
 }
 
 /// Units of an instance made with a scale: what was not scaled stays abstract.
@@ -360,56 +377,6 @@ pub fn units_of(scale: Scale) -> Units {
     Units {
         time: if scale.time.is_some() { TimeUnit::Ns } else { TimeUnit::Abstract },
         memory: if scale.memory.is_some() { MemoryUnit::Bytes } else { MemoryUnit::Abstract },
-    }
-}
-
-#[derive(Default)]
-struct Builder {
-    tensors: Vec<TensorDocument>,
-    operators: Vec<OperatorDocument>,
-    notes: Vec<String>,
-}
-
-impl Builder {
-    fn tensor(&mut self, name: String, bytes: u64, kind: TensorKind) -> u32 {
-        let id = u32::try_from(self.tensors.len()).expect("a chain is short");
-        self.tensors.push(TensorDocument::new(id, name, bytes, kind));
-        id
-    }
-
-    fn operator(
-        &mut self,
-        phase: Phase,
-        name: String,
-        inputs: Vec<u32>,
-        outputs: Vec<u32>,
-        ways: Vec<ImplementationDocument>,
-    ) {
-        let id = u32::try_from(self.operators.len()).expect("a chain is short");
-        let op_type = if phase == Phase::Backward { "stage.backward" } else { "stage.forward" };
-        let operator = OperatorDocument::new(id, name, op_type, phase);
-        self.operators.push(OperatorDocument { inputs, outputs, implementations: ways, ..operator });
-    }
-
-    fn forward(&mut self, stage: &Stage, index: usize, input: u32, output: u32, rest: u32, loss: bool) {
-        let saving = &stage.savings[0];
-        let phase = if loss { Phase::Loss } else { Phase::Forward };
-        let saving = ImplementationDocument {
-            saves: vec![rest],
-            ..implementation("saving", saving.forward_time, saving.forward_overhead)
-        };
-        let passing = implementation("passing", stage.forward_time, stage.passing_overhead);
-        self.operator(phase, format!("F{}", index + 1), vec![input], vec![output], vec![saving, passing]);
-    }
-
-    fn backward(&mut self, stage: &Stage, index: usize, reads: Vec<u32>, gradient: u32) {
-        let saving = &stage.savings[0];
-        let way = implementation("default", saving.backward_time, saving.backward_overhead);
-        self.operator(Phase::Backward, format!("B{}", index + 1), reads, vec![gradient], vec![way]);
-        let forward = u32::try_from(index).expect("a chain is short");
-        if let Some(operator) = self.operators.last_mut() {
-            operator.differentiates = Some(forward);
-        }
     }
 }
 

@@ -69,6 +69,19 @@ impl InstanceDocument {
             order: vec![],
         }
     }
+
+    /// Adds a tensor whose id is how many there were; returns it.
+    pub(crate) fn add_tensor(&mut self, name: impl Into<String>, bytes: u64, kind: TensorKind) -> u32 {
+        let id = u32::try_from(self.tensors.len()).expect("no file has 2^32 tensors");
+        self.tensors.push(TensorDocument::new(id, name, bytes, kind));
+        id
+    }
+
+    /// Adds an operator, the last one in the order.
+    pub(crate) fn add_operator(&mut self, operator: OperatorDocument) {
+        self.order.push(operator.id);
+        self.operators.push(operator);
+    }
 }
 
 /// Units of the numbers in an instance.

@@ -17,6 +17,7 @@ use remat_formulations::chain::persistent::table::{self, Table};
 use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
 use remat_formulations::chain::slots::SlottedChain;
+use remat_formulations::chain::states::States;
 use remat_formulations::chain::storage::Execution;
 use remat_formulations::chain::weak::table::{self as weak, WeakTable};
 
@@ -96,7 +97,7 @@ fn measure(program: &'static str, chain: &Chain, slots: u64, rule: Rule) -> Row 
     let capacity = slotted.slot_of_budget(budget - chain.fixed_bytes).expect("room for the input");
     let stages = chain.len();
     let (bytes, cells) = match rule {
-        Rule::Weak => (weak::bytes::<u32>(&slotted, capacity), weak::cells(&slotted, capacity)),
+        Rule::Weak => (weak::bytes::<u32>(&slotted, capacity), States::weak(&slotted).touched() * (capacity + 1)),
         Rule::Persistent | Rule::SaveLast => {
             (table::bytes::<u32>(stages, capacity), stages * (stages + 1) / 2 * (capacity + 1))
         }

@@ -7,6 +7,7 @@ pub mod contradiction;
 pub mod method;
 pub mod random;
 mod registry;
+pub mod vectors;
 
 pub mod auto;
 pub mod chain;

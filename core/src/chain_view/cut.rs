@@ -218,13 +218,8 @@ impl Levels {
             stage_of_level.push(count - 1);
             given_up = given_up.max(to);
         }
-        let mut stages = vec![StageOperators::default(); count];
-        for &id in instance.order() {
-            let stage = &mut stages[stage_of_level[self.of[id.index()]]];
-            let forward = instance.operator(id).phase.is_forward();
-            if forward { stage.forward.push(id) } else { stage.backward.push(id) }
-        }
-        stages
+        let stage_of: Vec<usize> = self.of.iter().map(|&level| stage_of_level[level]).collect();
+        StageOperators::of_groups(instance, &stage_of, count)
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use thiserror::Error;
 
 use crate::format::{
-    Device, FixedBytes, ImplementationDocument, InPlaceDocument, InstanceDocument, OperatorDocument, Origin, Phase,
-    Provenance, TensorDocument, TensorKind, Units,
+    Device, ImplementationDocument, InPlaceDocument, InstanceDocument, OperatorDocument, Origin, Phase, Provenance,
+    TensorKind, Units,
 };
 use crate::monet_file::file::{MonetFile, Node};
 
@@ -102,7 +102,8 @@ pub enum MonetError {
 /// # Errors
 /// What is wrong with the profile.
 pub fn instance_of(name: &str, file: &MonetFile, origin: &Origin) -> Result<InstanceDocument, MonetError> {
-    let mut converter = Converter::new(file)?;
+    let document = InstanceDocument::new(name, Units::default(), provenance(file, origin));
+    let mut converter = Converter::new(file, document)?;
     for node in &file.nodes {
         converter.tensors_of(node);
     }
@@ -113,21 +114,15 @@ pub fn instance_of(name: &str, file: &MonetFile, origin: &Origin) -> Result<Inst
             _ => converter.forward(node)?,
         }
     }
-    let parameters = converter.parameters();
-    let provenance = provenance(file, origin, &converter.notes());
-    Ok(InstanceDocument {
-        fixed_bytes: FixedBytes { parameters, ..FixedBytes::default() },
-        order: converter.operators.iter().map(|operator| operator.id).collect(),
-        tensors: converter.tensors,
-        operators: converter.operators,
-        ..InstanceDocument::new(name, Units::default(), provenance)
-    })
+    converter.fixed();
+    let notes = converter.notes();
+    converter.document.provenance.notes.extend(notes);
+    Ok(converter.document)
 }
 
 struct Converter<'a> {
     file: &'a MonetFile,
-    tensors: Vec<TensorDocument>,
-    operators: Vec<OperatorDocument>,
+    document: InstanceDocument,
     /// Nodes whose algorithm is chosen.
     chosen: HashSet<u32>,
     /// Of each node that may work in place, the first input that it may overwrite.
@@ -143,7 +138,7 @@ struct Converter<'a> {
 }
 
 impl<'a> Converter<'a> {
-    fn new(file: &'a MonetFile) -> Result<Self, MonetError> {
+    fn new(file: &'a MonetFile, document: InstanceDocument) -> Result<Self, MonetError> {
         let last = file.nodes.len().checked_sub(1).ok_or(MonetError::Empty)?;
         if file.loss as usize > last {
             return Err(MonetError::Loss { loss: file.loss, last });
@@ -179,18 +174,11 @@ impl<'a> Converter<'a> {
         }
         let chosen = file.conv_list.iter().copied().collect();
         let (value, gradients, readers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let (tensors, operators) = (Vec::new(), Vec::new());
-        Ok(Self { file, tensors, operators, chosen, overwrites, value, gradients, readers, failed: 0, clamped: vec![] })
+        Ok(Self { file, document, chosen, overwrites, value, gradients, readers, failed: 0, clamped: vec![] })
     }
 
     fn node(&self, id: u32) -> &'a Node {
         &self.file.nodes[id as usize]
-    }
-
-    fn tensor(&mut self, name: String, bytes: u64, kind: TensorKind) -> u32 {
-        let id = u32::try_from(self.tensors.len()).expect("files have fewer than 2^32 nodes");
-        self.tensors.push(TensorDocument::new(id, name, bytes, kind));
-        id
     }
 
     fn tensors_of(&mut self, node: &Node) {
@@ -198,11 +186,11 @@ impl<'a> Converter<'a> {
         match node.kind.as_str() {
             "backward" => self.gradients_of(node, &name),
             "intermediate" => {
-                let id = self.tensor(name, node.mem_bytes, TensorKind::Saved);
+                let id = self.document.add_tensor(name, node.mem_bytes, TensorKind::Saved);
                 self.value.insert(node.id, id);
             }
             _ => {
-                let id = self.tensor(format!("{name}.out"), node.mem_bytes, TensorKind::Activation);
+                let id = self.document.add_tensor(format!("{name}.out"), node.mem_bytes, TensorKind::Activation);
                 self.value.insert(node.id, id);
             }
         }
@@ -218,16 +206,17 @@ impl<'a> Converter<'a> {
         let mut written = Vec::new();
         if split {
             for (size, &about) in sizes.into_iter().flatten().zip(inbound) {
-                let id = self.tensor(format!("{name}.grad{}", written.len()), size, TensorKind::Gradient);
+                let id = self.document.add_tensor(format!("{name}.grad{}", written.len()), size, TensorKind::Gradient);
                 written.push((Some(about), id));
             }
         } else if node.mem_bytes > 0 {
-            written.push((None, self.tensor(format!("{name}.grad"), node.mem_bytes, TensorKind::Gradient)));
+            written
+                .push((None, self.document.add_tensor(format!("{name}.grad"), node.mem_bytes, TensorKind::Gradient)));
         }
         self.gradients.insert(node.id, written);
         if node.stored_param_grad_bytes > 0 {
             let bytes = node.stored_param_grad_bytes;
-            let id = self.tensor(format!("{name}.param_grad"), bytes, TensorKind::ParamGradient);
+            let id = self.document.add_tensor(format!("{name}.param_grad"), bytes, TensorKind::ParamGradient);
             self.value.insert(node.id, id);
         }
         for read in self.incoming(node, 0) {
@@ -270,7 +259,7 @@ impl<'a> Converter<'a> {
         let phase = if node.kind == "loss" { Phase::Loss } else { Phase::Forward };
         let ways = ways.into_iter().map(|(_, way)| way).collect();
         let operator = OperatorDocument { updates_state: again, ..operator(node, phase, inputs, vec![output], ways) };
-        self.operators.push(operator);
+        self.document.add_operator(operator);
         Ok(())
     }
 
@@ -295,7 +284,7 @@ impl<'a> Converter<'a> {
         way: &ImplementationDocument,
         in_place: InPlaceDocument,
     ) -> Result<(usize, ImplementationDocument), MonetError> {
-        let saved: i128 = way.saves.iter().map(|&id| i128::from(self.tensors[id as usize].bytes)).sum();
+        let saved: i128 = way.saves.iter().map(|&id| i128::from(self.document.tensors[id as usize].bytes)).sum();
         let beside = workspace_bytes(node, variant, "ip_ws_mib", &node.ip_ws_mib)?;
         let workspace = beside + i128::from(node.mem_bytes) - saved;
         let over = ImplementationDocument {
@@ -325,7 +314,7 @@ impl<'a> Converter<'a> {
         let inputs = self.reads(node, 0);
         let differentiates = node.fwd_node;
         let operator = operator(node, Phase::Backward, inputs, outputs, ways);
-        self.operators.push(OperatorDocument { differentiates, ..operator });
+        self.document.add_operator(OperatorDocument { differentiates, ..operator });
         Ok(())
     }
 
@@ -338,8 +327,8 @@ impl<'a> Converter<'a> {
     ) -> Result<Option<ImplementationDocument>, MonetError> {
         let workspace = workspace_bytes(node, variant, "ws_mib", &node.ws_mib)?;
         let Some(&(_, output)) = self.gradients[&node.id].first().filter(|_| workspace < 0) else { return Ok(None) };
-        let size = self.tensors[output as usize].bytes;
-        let same = |id: &u32| self.tensors[*id as usize].bytes == size && self.readers.get(id) == Some(&1);
+        let size = self.document.tensors[output as usize].bytes;
+        let same = |id: &u32| self.document.tensors[*id as usize].bytes == size && self.readers.get(id) == Some(&1);
         let found = self.incoming(node, variant).into_iter().find(same);
         Ok(found.map(|input| ImplementationDocument {
             name: format!("{}:in-place", way.name),
@@ -397,14 +386,14 @@ impl<'a> Converter<'a> {
     }
 
     /// Parameters; what else is fixed, the network's input in the first place, becomes an input tensor.
-    fn parameters(&mut self) -> u64 {
+    fn fixed(&mut self) {
         let fixed = self.node(self.file.loss).fixed_mem_bytes;
         let gradients = self.file.nodes.iter().map(|node| node.stored_param_grad_bytes);
         let parameters = fixed.min(gradients.fold(0, u64::saturating_add));
         if fixed > parameters {
-            self.tensor("network input".into(), fixed - parameters, TensorKind::Input);
+            self.document.add_tensor("network input", fixed - parameters, TensorKind::Input);
         }
-        parameters
+        self.document.fixed_bytes.parameters = parameters;
     }
 
     fn notes(&self) -> Vec<String> {
@@ -547,16 +536,14 @@ fn operator(
     }
 }
 
-fn provenance(file: &MonetFile, origin: &Origin, notes: &[String]) -> Provenance {
+fn provenance(file: &MonetFile, origin: &Origin) -> Provenance {
     let measured = Origin::Measured { samples: 20, statistic: "mean".into() };
-    let mut all = vec![format!("profile of mode {}; {}", file.mode, file.source)];
-    all.extend_from_slice(notes);
     Provenance {
         batch_size: Some(file.batch),
         dtype: Some("float32".into()),
         device: Some(Device { name: "Tesla P100".into(), memory_bytes: None, driver: None, cuda: None, cudnn: None }),
         sizes: origin.clone(),
-        notes: all,
+        notes: vec![format!("profile of mode {}; {}", file.mode, file.source)],
         ..Provenance::new(&file.model, &measured)
     }
 }

@@ -2,7 +2,6 @@
 
 use remat_core::chain::{Chain, ChainStep};
 
-use super::kernel::Cost;
 use super::persistent::table::{self as persistent, Table};
 use super::ranges::Ranges;
 use super::rule::Rule;
@@ -11,6 +10,7 @@ use super::storage::{Execution, TableError};
 use super::trace::Sequenced;
 use super::weak::table::WeakTable;
 use crate::setting;
+use crate::vectors::Cost;
 
 /// Answer for one budget.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use memmap2::MmapMut;
 use thiserror::Error;
 
-use super::kernel::{Cost, Vectors};
 use super::slots::SlottedChain;
 use crate::search::clock::Clock;
+use crate::vectors::{Cost, Vectors};
 
 /// Why there is no table.
 #[derive(Debug, Error)]

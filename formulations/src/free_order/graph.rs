@@ -4,21 +4,14 @@
 use remat_core::Instance;
 use remat_core::format::Phase;
 
-use crate::staged::graph::{ascending, undominated};
+use crate::search::paths::common;
+use crate::staged::graph::{Way as BasicWay, ascending, undominated, way as basic_way};
 
 /// One implementation of an operator.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Its number among the operator's.
-    pub implementation: usize,
-    /// Duration.
-    pub time: u64,
-    /// Tensors read, inputs of the iteration left out; ascending.
-    pub reads: Vec<usize>,
-    /// Tensors made; ascending.
-    pub makes: Vec<usize>,
-    /// The tensor whose buffer is taken over.
-    pub overwrites: Option<usize>,
+    /// How long it takes, and which tensors it reads, makes and takes the buffer of; all that are made count.
+    pub basic: BasicWay,
     /// Bytes during a run: what is read and made, what shares a buffer once, and the workspace.
     pub touched_bytes: u64,
     /// Of these what is beyond the tensors themselves: the workspace, less what shares a buffer.
@@ -30,17 +23,18 @@ pub struct Way {
 impl Way {
     /// Whether both read and make the same, at the same times.
     fn is_like(&self, other: &Self) -> bool {
-        (&self.reads, &self.makes, self.recompute) == (&other.reads, &other.makes, other.recompute)
+        let (one, two) = (&self.basic, &other.basic);
+        (&one.reads, &one.makes, self.recompute) == (&two.reads, &two.makes, other.recompute)
     }
 
     /// Whether it does what another way does, with buffers of its own.
     pub fn is_like_out_of_place(&self, other: &Self) -> bool {
-        self.overwrites.is_none() && self.is_like(other)
+        self.basic.over.is_none() && self.is_like(other)
     }
 
     /// Whether a run reads or makes a tensor.
     pub fn touches(&self, tensor: usize) -> bool {
-        self.reads.binary_search(&tensor).is_ok() || self.makes.contains(&tensor)
+        self.basic.reads(tensor) || self.basic.makes(tensor)
     }
 }
 
@@ -68,7 +62,7 @@ pub struct Node {
 impl Node {
     /// Duration of the fastest implementation that a first run may use.
     pub fn least_time(&self) -> u64 {
-        self.ways.iter().filter(|way| !way.recompute).map(|way| way.time).min().unwrap_or(0)
+        self.ways.iter().filter(|way| !way.recompute).map(|way| way.basic.time).min().unwrap_or(0)
     }
 }
 
@@ -125,31 +119,30 @@ impl Graph {
                 .filter(|&at| !operator.implementations[at].recompute || operator.updates_state && !once)
                 .map(|at| {
                     let way = &operator.implementations[at];
-                    let reads = ascending(way.reads.iter().filter_map(|id| number[id.index()]));
-                    let mut makes: Vec<usize> = operator.makes(at).filter_map(|id| number[id.index()]).collect();
-                    makes.sort_unstable();
+                    let basic = basic_way(instance, &number, *id, at);
                     let shared = way.in_place.map_or(0, |pair| instance.tensor(pair.output).bytes);
-                    let touched = reads.iter().chain(makes.iter().filter(|made| !reads.contains(made)));
-                    let bytes: u64 = touched.map(|&at| graph.tensors[at].bytes).sum();
+                    let made = basic.makes.iter().filter(|&&made| !basic.reads(made));
+                    let bytes: u64 = basic.reads.iter().chain(made).map(|&at| graph.tensors[at].bytes).sum();
                     Way {
-                        implementation: at,
-                        time: way.time,
-                        overwrites: way.in_place.and_then(|pair| number[pair.input.index()]),
                         touched_bytes: bytes - shared + way.workspace_bytes,
                         beside: i128::from(way.workspace_bytes) - i128::from(shared),
                         recompute: way.recompute,
-                        reads,
-                        makes,
+                        basic,
                     }
                 });
-            let alike = |one: &Way, other: &Way| one.overwrites == other.overwrites && one.is_like(other);
-            let mut ways = undominated(ways.collect(), |way| (way.time, way.beside, way.implementation), alike);
+            let alike = |one: &Way, other: &Way| one.basic.over == other.basic.over && one.is_like(other);
+            let mut ways =
+                undominated(ways.collect(), |way| (way.basic.time, way.beside, way.basic.implementation), alike);
             // In front those that solvers had better take: what runs in place may take away what others read.
-            ways.sort_unstable_by_key(|way| (way.overwrites.is_some(), way.implementation));
+            ways.sort_unstable_by_key(|way| (way.basic.over.is_some(), way.basic.implementation));
             let must = operator.phase == Phase::Backward || operator.updates_state;
-            let needs = needs(&graph.tensors, &ways);
+            let maker = |&tensor: &usize| graph.tensors[tensor].producer;
+            let makers =
+                ways.iter().filter(|way| !way.recompute).map(|way| ascending(way.basic.reads.iter().map(maker)));
+            let makers: Vec<Vec<usize>> = makers.collect();
+            let needs = common(makers.iter().map(Vec::as_slice));
             let updates_state = operator.updates_state;
-            let reads = ascending(ways.iter().flat_map(|way| &way.reads).copied());
+            let reads = ascending(ways.iter().flat_map(|way| &way.basic.reads).copied());
             graph.nodes.push(Node { ways, once, updates_state, must, reads, needs, after: 0, before: 0 });
         }
         graph.connect();
@@ -217,17 +210,4 @@ impl Graph {
     pub fn least_time(&self) -> u64 {
         self.nodes.iter().filter(|node| node.must).map(Node::least_time).sum()
     }
-}
-
-/// Operators of which every first run needs something.
-fn needs(tensors: &[Made], ways: &[Way]) -> Vec<usize> {
-    let mut common: Option<Vec<usize>> = None;
-    for way in ways.iter().filter(|way| !way.recompute) {
-        let makers = ascending(way.reads.iter().map(|&tensor| tensors[tensor].producer));
-        common = Some(match common {
-            None => makers,
-            Some(common) => common.into_iter().filter(|maker| makers.binary_search(maker).is_ok()).collect(),
-        });
-    }
-    common.unwrap_or_default()
 }

@@ -225,7 +225,7 @@ impl Search<'_, '_> {
         let (instance, budget) = (self.instance, self.incumbent.judge.budget);
         let mut runs: Vec<Chosen> = turns.iter().flatten().map(|turn| turn.run).collect();
         let as_solved = leave_buffers(self.graph, &mut runs);
-        let implementation = |run: &Chosen| self.graph.nodes[run.at].ways[run.way].implementation;
+        let implementation = |run: &Chosen| self.graph.nodes[run.at].ways[run.way].basic.implementation;
         let computes: Vec<Compute> = runs.iter().map(|run| (instance.order()[run.at], implementation(run))).collect();
         let schedule = with_liveness(instance, &computes);
         // In this order a run may lack what it reads.

@@ -51,14 +51,14 @@ pub fn leave_buffers(graph: &Graph, runs: &mut [Chosen]) -> bool {
     let mut wanted: Vec<bool> = graph.tensors.iter().map(|tensor| tensor.result).collect();
     for run in runs.iter_mut().rev() {
         let ways = &graph.nodes[run.at].ways;
-        if ways[run.way].overwrites.is_some_and(|tensor| wanted[tensor]) {
+        if ways[run.way].basic.over.is_some_and(|tensor| wanted[tensor]) {
             let twins = (0..ways.len()).filter(|&way| ways[way].is_like_out_of_place(&ways[run.way]));
-            let twin = twins.min_by_key(|&way| ways[way].time).unwrap_or(run.way);
-            same &= ways[twin].time <= ways[run.way].time;
+            let twin = twins.min_by_key(|&way| ways[way].basic.time).unwrap_or(run.way);
+            same &= ways[twin].basic.time <= ways[run.way].basic.time;
             run.way = twin;
         }
-        ways[run.way].makes.iter().for_each(|&tensor| wanted[tensor] = false);
-        ways[run.way].reads.iter().for_each(|&tensor| wanted[tensor] = true);
+        ways[run.way].basic.makes.iter().for_each(|&tensor| wanted[tensor] = false);
+        ways[run.way].basic.reads.iter().for_each(|&tensor| wanted[tensor] = true);
     }
     same
 }
@@ -127,10 +127,10 @@ fn in_turn(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<Turn> {
         let way = &graph.nodes[operator].ways[way];
         place[at] = match again {
             false => at,
-            true if late[operator] && way.makes.iter().any(|&tensor| (ends.stays)(tensor)) => end,
+            true if late[operator] && way.basic.makes.iter().any(|&tensor| (ends.stays)(tensor)) => end,
             true => places[operator],
         };
-        for &tensor in way.reads.iter().filter(|&&tensor| !(ends.carried)(tensor)) {
+        for &tensor in way.basic.reads.iter().filter(|&&tensor| !(ends.carried)(tensor)) {
             let producer = graph.tensors[tensor].producer;
             let other = places[producer];
             places[producer] = if late[producer] { other.max(place[at]) } else { other.min(place[at]) };
@@ -147,8 +147,8 @@ fn needs(graph: &Graph, runs: &[Chosen], ends: Ends<'_>) -> Vec<i128> {
     let mut touches: Vec<Vec<(usize, bool)>> = vec![Vec::new(); graph.tensors.len()];
     for (at, run) in runs.iter().enumerate() {
         let way = &graph.nodes[run.at].ways[run.way];
-        way.reads.iter().for_each(|&tensor| touches[tensor].push((at, false)));
-        way.makes.iter().for_each(|&tensor| touches[tensor].push((at, true)));
+        way.basic.reads.iter().for_each(|&tensor| touches[tensor].push((at, false)));
+        way.basic.makes.iter().for_each(|&tensor| touches[tensor].push((at, true)));
     }
     let mut changes = vec![0_i128; runs.len() + 1];
     let mut there = |tensor: usize, from: usize, last: usize| {
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(firsts(&mut turns.iter().map(|turn| turn.run)), firsts(&mut runs.iter().copied()));
             let place = |producer: usize| turns.iter().position(|turn| turn.run.at == producer);
             for (at, Turn { run, .. }) in turns.iter().enumerate() {
-                for &tensor in graph.nodes[run.at].ways[0].reads.iter().filter(|&&tensor| !carried[tensor]) {
+                for &tensor in graph.nodes[run.at].ways[0].basic.reads.iter().filter(|&&tensor| !carried[tensor]) {
                     assert!(place(graph.tensors[tensor].producer).is_none_or(|place| place < at), "{seed}: {run:?}");
                 }
             }
@@ -240,8 +240,8 @@ mod tests {
             mended += before.iter().zip(&runs).filter(|(before, run)| before != run).count();
             for (at, run) in runs.iter().enumerate() {
                 let ways = &graph.nodes[run.at].ways;
-                let Some(tensor) = ways[run.way].overwrites else { continue };
-                let reads = |later: &Chosen| graph.nodes[later.at].ways[later.way].reads.contains(&tensor);
+                let Some(tensor) = ways[run.way].basic.over else { continue };
+                let reads = |later: &Chosen| graph.nodes[later.at].ways[later.way].basic.reads.contains(&tensor);
                 let wanted = graph.tensors[tensor].result || runs[at + 1..].iter().any(reads);
                 assert!(!wanted || !ways.iter().any(|way| way.is_like_out_of_place(&ways[run.way])), "{seed}: {run:?}");
                 in_place += 1;

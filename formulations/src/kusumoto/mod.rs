@@ -105,11 +105,6 @@ setting! {
 }
 
 setting! {
-    /// larger: by equation (2), or by what the instance needs where that is more; instance: the latter alone
-    enum Counted("memory") = Larger { Larger = "larger", Instance = "instance" }
-}
-
-setting! {
     /// plan for the budget, or for the least that has a plan, as in the paper
     pub enum PlanFor("budget") = Given { Given = "given", Least = "least" }
 }
@@ -125,7 +120,7 @@ impl Method for Kusumoto {
             id: "kusumoto-2019",
             title: "best sequence of lower sets of the forward graph, each group recomputed once",
             reference: "kusumoto-neurips-2019, equations (1) and (2), Algorithm 1",
-            parameters: settings![Program, Goal, Costs, TimeSteps, Liveness, Counted, PlanFor, LastGroup, MaxLowerSets],
+            parameters: settings![Program, Goal, Costs, TimeSteps, Liveness, Memory, PlanFor, LastGroup, MaxLowerSets],
             budgets: BudgetUse::Used,
         }
     }
@@ -137,9 +132,9 @@ impl Method for Kusumoto {
                 LastGroup::Keep => Kept::LastGroupKept,
                 LastGroup::Recompute => Kept::LowerSets,
             },
-            memory: match parameters.get::<Counted>() {
-                Counted::Instance => claim::Memory::Groups,
-                Counted::Larger => claim::Memory::Equation2,
+            memory: match parameters.get::<Memory>() {
+                Memory::Instance => claim::Memory::Groups,
+                Memory::Larger => claim::Memory::Equation2,
             },
             time: match parameters.get::<Costs>() {
                 Costs::Unit => Time::UnitCosts,
@@ -164,11 +159,7 @@ impl Method for Kusumoto {
         let parameters = context.parameters;
         let times = times(context.instance, &graph, parameters);
         let last_group = parameters.get::<LastGroup>();
-        let memory = match parameters.get::<Counted>() {
-            Counted::Instance => Memory::Instance,
-            Counted::Larger => Memory::Larger,
-        };
-        let settings = (memory, last_group);
+        let settings = (parameters.get::<Memory>(), last_group);
         let plan_for_least = parameters.get::<PlanFor>() == PlanFor::Least;
         let family = Family::new(&graph, parameters, for_family);
         let built = (|| {

@@ -3,7 +3,7 @@
 
 use fixedbitset::FixedBitSet;
 
-use crate::chain::kernel::Vectors;
+use crate::vectors::{Job, Lanes, Vectors};
 
 /// Sets that are looked at together.
 const LANES: usize = 16;
@@ -69,35 +69,27 @@ impl Scan {
 
     /// Adds the positions of the sets that are wanted, ascending.
     pub fn find(&self, wanted: &Wanted<'_>, found: &mut Vec<u32>) {
-        match self.vectors {
-            Vectors::Portable => self.find_with(wanted, found),
-            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
-            #[cfg(target_arch = "x86_64")]
-            Vectors::Avx2 => unsafe { self.find_avx2(wanted, found) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Vectors::Avx512 => unsafe { self.find_avx512(wanted, found) },
-        }
+        self.vectors.run(Find { scan: self, wanted, found });
     }
+}
 
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn find_avx512(&self, wanted: &Wanted<'_>, found: &mut Vec<u32>) {
-        self.find_with(wanted, found);
-    }
+/// [`Scan::find`].
+struct Find<'f> {
+    scan: &'f Scan,
+    wanted: &'f Wanted<'f>,
+    found: &'f mut Vec<u32>,
+}
 
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn find_avx2(&self, wanted: &Wanted<'_>, found: &mut Vec<u32>) {
-        self.find_with(wanted, found);
-    }
+impl Job<i64> for Find<'_> {
+    type Out = ();
 
     #[expect(clippy::needless_bitwise_bool, reason = "no branches, so that lanes become vectors")]
     #[inline(always)]
-    fn find_with(&self, wanted: &Wanted<'_>, found: &mut Vec<u32>) {
+    fn run<V: Lanes<i64>>(self) {
+        let Self { scan, wanted, found } = self;
         let [first_limit, second_limit] = wanted.limits;
         for start in (wanted.first..wanted.end).step_by(LANES) {
-            let [first, second] = [0, 1].map(|which: usize| lanes(&self.terms[which], start));
+            let [first, second] = [0, 1].map(|which: usize| lanes(&scan.terms[which], start));
             let keys = lanes(&wanted.keys.0, start);
             let mut bad = [0_usize; LANES];
             for lane in 0..LANES {
@@ -107,7 +99,7 @@ impl Scan {
             if bad.iter().fold(1, |all, lane| all & lane) == 1 {
                 continue;
             }
-            for word in &self.words {
+            for word in &scan.words {
                 let low = word[wanted.from];
                 let high = lanes(word, start);
                 for lane in 0..LANES {

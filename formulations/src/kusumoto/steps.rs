@@ -13,15 +13,9 @@ use super::scan::{Keys, Scan, Wanted};
 use crate::search::clock::Clock;
 use crate::setting;
 
-/// Which of the terms of [`Steps`] counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Equation (2) with the nodes' sizes, and nothing else.
-    Equation,
-    /// What the instance's own gradients and workspaces need.
-    Instance,
-    /// The larger of the two.
-    Larger,
+setting! {
+    /// larger: by equation (2), or by what the instance needs where that is more; instance: the latter alone
+    pub enum Memory("memory") = Larger { Larger = "larger", Instance = "instance" }
 }
 
 setting! {
@@ -102,8 +96,7 @@ impl<'a> Steps<'a> {
             profiles,
             scan,
             bits,
-            // Equation (2) knows none.
-            workspaces: if memory == Memory::Equation { vec![] } else { workspaces(graph) },
+            workspaces: workspaces(graph),
             weights,
             memory,
             last_group,
@@ -238,7 +231,6 @@ impl<'a> Steps<'a> {
         let equation = 2 * group + high.beyond + always;
         let tensors = group + low.gradients - high.gradients + high.crossing + always;
         match self.memory {
-            Memory::Equation => (equation, 0),
             Memory::Larger => (equation, tensors),
             Memory::Instance => (0, tensors),
         }
@@ -316,7 +308,6 @@ impl Profile {
         let equation = (2 * self.bytes + self.beyond).cast_signed();
         let tensors = (self.bytes + self.crossing).cast_signed() - self.gradients.cast_signed();
         match memory {
-            Memory::Equation => [equation, i64::MIN],
             Memory::Larger => [equation, tensors],
             Memory::Instance => [i64::MIN, tensors],
         }

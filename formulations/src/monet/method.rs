@@ -141,39 +141,46 @@ impl Method for Monet {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let solving = Solving::new(context)?;
-        let modes = modes(context.parameters);
-        if context.parameters.get::<Count>() == Count::AsReleased {
-            let problem = Arc::new(Problem::new(context.instance, modes)?);
-            context.answer_each(|index, budget| {
-                let task = released::task::Task::new(context.instance, &problem, budget);
-                let from = |incumbent: &Incumbent<'_, released::task::Task<'_>>| {
-                    let store_all = task.store_all().filter(|store_all| task.fits(store_all));
-                    store_all.map_or(Ok(false), |store_all| incumbent.offer(store_all)).map(drop)
-                };
-                solve(context, index, budget, &task, solving, from)
-            });
-            return Ok(());
-        }
-        let graph = Graph::new(context.instance, modes);
-        let joint = Joint::new(context.instance).ok().filter(|_| modes.recompute).map(Arc::new);
-        context.answer_each(|index, budget| {
-            if budget.is_some_and(|budget| budget < graph.base_bytes) {
-                return Ok(hopeless(budget, &graph));
-            }
-            let one = joint.as_ref().map(|joint| one(context.instance, joint, budget));
-            let task = Task { instance: context.instance, graph: &graph, budget, one };
-            let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, index, &task, incumbent);
-            solve(context, index, budget, &task, solving, from)
-        });
-        Ok(())
+        answer_each(context, false)
     }
 }
 
-/// The answer to a budget below what is always there.
-fn hopeless(budget: Option<u64>, graph: &Graph) -> Answer {
-    let note = format!("{} is always there; no solver asked", graph.base_bytes);
-    Answer { note, ..Answer::without_schedule(budget, Termination::Infeasible) }
+/// Answers all budgets by the rules that are asked for: with schedules, or from the relaxation alone.
+fn answer_each(context: &Context<'_>, relaxed: bool) -> Result<(), MethodError> {
+    let solving = Solving::new(context)?;
+    let modes = modes(context.parameters);
+    if context.parameters.get::<Count>() == Count::AsReleased {
+        let problem = Arc::new(Problem::new(context.instance, modes)?);
+        context.answer_each(|index, budget| {
+            let task = released::task::Task::new(context.instance, &problem, budget);
+            if relaxed {
+                return bound(context, index, budget, &task, solving);
+            }
+            let from = |incumbent: &Incumbent<'_, released::task::Task<'_>>| {
+                let store_all = task.store_all().filter(|store_all| task.fits(store_all));
+                store_all.map_or(Ok(false), |store_all| incumbent.offer(store_all)).map(drop)
+            };
+            solve(context, index, budget, &task, solving, from)
+        });
+        return Ok(());
+    }
+    let graph = Graph::new(context.instance, modes);
+    let recomputed = (modes.recompute && !relaxed).then(|| Joint::new(context.instance).ok());
+    let joint = recomputed.flatten().map(Arc::new);
+    context.answer_each(|index, budget| {
+        if budget.is_some_and(|budget| budget < graph.base_bytes) {
+            let note = format!("{} is always there; no solver asked", graph.base_bytes);
+            return Ok(Answer { note, ..Answer::without_schedule(budget, Termination::Infeasible) });
+        }
+        let one = joint.as_ref().map(|joint| one(context.instance, joint, budget));
+        let task = Task { instance: context.instance, graph: &graph, budget, one };
+        if relaxed {
+            return bound(context, index, budget, &task, solving);
+        }
+        let from = |incumbent: &Incumbent<'_, Task<'_>>| start(context, index, &task, incumbent);
+        solve(context, index, budget, &task, solving, from)
+    });
+    Ok(())
 }
 
 /// A budget with one implementation per operator.
@@ -281,24 +288,7 @@ impl Method for MonetLp {
     }
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
-        let solving = Solving::new(context)?;
-        let modes = modes(context.parameters);
-        if context.parameters.get::<Count>() == Count::AsReleased {
-            let problem = Arc::new(Problem::new(context.instance, modes)?);
-            context.answer_each(|index, budget| {
-                bound(context, index, budget, &released::task::Task::new(context.instance, &problem, budget), solving)
-            });
-            return Ok(());
-        }
-        let graph = Graph::new(context.instance, modes);
-        context.answer_each(|index, budget| {
-            if budget.is_some_and(|budget| budget < graph.base_bytes) {
-                return Ok(hopeless(budget, &graph));
-            }
-            let task = Task { instance: context.instance, graph: &graph, budget, one: None };
-            bound(context, index, budget, &task, solving)
-        });
-        Ok(())
+        answer_each(context, true)
     }
 }
 

@@ -295,7 +295,8 @@ impl Way {
     }
 }
 
-fn way(instance: &Instance, value_of: &[Option<usize>], id: OperatorId, implementation: usize) -> Way {
+/// An implementation of an operator; `value_of` says by tensor which value it is, none where nobody wants it.
+pub(crate) fn way(instance: &Instance, value_of: &[Option<usize>], id: OperatorId, implementation: usize) -> Way {
     let operator = instance.operator(id);
     let way = &operator.implementations[implementation];
     let sorted = |tensors: &mut dyn Iterator<Item = TensorId>| {

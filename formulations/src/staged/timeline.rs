@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
-use crate::chain::kernel::Vectors;
 use crate::random::Random;
 use crate::staged::joint::Joint;
 use crate::staged::stages::Stages;
+use crate::vectors::{Job, Lanes, Vectors};
 
 /// A moment: stage and position of a run, in the order of time.
 type Moment = u64;
@@ -283,7 +283,7 @@ impl<'a> Timeline<'a> {
         let bytes = signed(self.joint.values[value].bytes);
         let bytes = if is_held { bytes } else { -bytes };
         let places = self.place(from) + 1..self.place(to) + 1;
-        self.excess += raise(self.vectors, &mut self.beyond[places.clone()], bytes);
+        self.excess += self.vectors.run(Raise { sums: &mut self.beyond[places.clone()], bytes });
         self.log.raises.push((places, bytes));
     }
 
@@ -332,39 +332,24 @@ impl<'a> Timeline<'a> {
 }
 
 /// Adds bytes to some sums; by how much that changes the sum of those above 0.
-fn raise(vectors: Vectors, sums: &mut [i64], bytes: i64) -> i64 {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn by_avx512(sums: &mut [i64], bytes: i64) -> i64 {
-        raise_with(sums, bytes)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn by_avx2(sums: &mut [i64], bytes: i64) -> i64 {
-        raise_with(sums, bytes)
-    }
-
-    match vectors {
-        Vectors::Portable => raise_with(sums, bytes),
-        // SAFETY: a value of `Vectors` says that the processor has the instructions.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 => unsafe { by_avx2(sums, bytes) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => unsafe { by_avx512(sums, bytes) },
-    }
+struct Raise<'s> {
+    sums: &'s mut [i64],
+    bytes: i64,
 }
 
-#[inline(always)]
-fn raise_with(sums: &mut [i64], bytes: i64) -> i64 {
-    let mut change = 0;
-    for sum in sums {
-        let before = (*sum).max(0);
-        *sum += bytes;
-        change += (*sum).max(0) - before;
+impl Job<i64> for Raise<'_> {
+    type Out = i64;
+
+    #[inline(always)]
+    fn run<V: Lanes<i64>>(self) -> i64 {
+        let mut change = 0;
+        for sum in self.sums {
+            let before = (*sum).max(0);
+            *sum += self.bytes;
+            change += (*sum).max(0) - before;
+        }
+        change
     }
-    change
 }
 
 fn readers(joint: &Joint, value: usize) -> Vec<Reader> {

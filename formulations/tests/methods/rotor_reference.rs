@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use remat_core::chain::Chain;
 use remat_core::chain_file::{ChainFile, Scale};
-use remat_formulations::chain::kernel::{Cost, Vectors};
 use remat_formulations::chain::persistent::table::Table;
 use remat_formulations::chain::ranges::Ranges;
 use remat_formulations::chain::rule::Rule;
@@ -19,6 +18,7 @@ use remat_formulations::chain::slots::{Account, SlottedChain};
 use remat_formulations::chain::storage::Execution;
 use remat_formulations::chain::trace::Sequenced;
 use remat_formulations::chain::weak::table::WeakTable;
+use remat_formulations::vectors::{Cost, Vectors};
 use serde_json::Value;
 
 /// Whole units keep sizes as they stand; times of the toy example are in hundredths.
@@ -42,7 +42,7 @@ fn makespans<C: Cost>(chain: &Chain, unit: u64, capacity: usize) -> Vec<Option<u
     let ranges = Ranges::new(&slotted, Rule::Persistent, Execution::default()).expect("no deadline");
     let table = Table::<C>::new(&slotted, &ranges, capacity, Execution::default()).expect("times fit");
     let makespan = |m| {
-        let value = table.get(0, chain.len() - 1, m);
+        let value = table.makespan(m);
         assert_eq!(value.is_some(), m >= ranges.least[ranges.root()], "least memory, m = {m}");
         if let Some(value) = value {
             let cost = chain.evaluate(&table.sequence(m).expect("finite")).expect("valid");
@@ -95,7 +95,7 @@ fn the_long_chains_have_the_reference_makespans_in_500_slots() {
             let slotted = SlottedChain::rounded(&chain, unit, Account::BesideInput);
             let ranges = Ranges::new(&slotted, Rule::Persistent, Execution::default()).expect("no deadline");
             let table = Table::<u32>::new(&slotted, &ranges, m, Execution::default()).expect("times fit");
-            assert_eq!(table.get(0, chain.len() - 1, m), expected, "{file}, M = {}", row["M"]);
+            assert_eq!(table.makespan(m), expected, "{file}, M = {}", row["M"]);
         }
     }
 }
@@ -142,11 +142,12 @@ fn every_kind_of_vectors_computes_the_same_table() {
             let execution = Execution { vectors, ..Execution::default() };
             let narrow = Table::<u32>::new(&slotted, &ranges, capacity, execution).expect("times fit");
             let wide = Table::<i64>::new(&slotted, &ranges, capacity, execution).expect("times fit");
-            let entry = |m| [narrow.get(0, last, m), wide.get(0, last, m), narrow.get(7, 23, m), wide.get(7, 23, m)];
+            let tables: [&dyn Sequenced; 2] = [&narrow, &wide];
+            let entry = |m| [(0, 0, last), (7, 7, 23)].map(|state| tables.map(|table| table.entry(state, m, 0)));
             (0..=capacity).map(entry).collect::<Vec<_>>()
         };
         let portable = makespans(Vectors::Portable);
-        assert!(portable.iter().all(|[narrow, wide, ..]| narrow == wide));
+        assert!(portable.iter().flatten().all(|[narrow, wide]| narrow == wide));
         for vectors in Vectors::available() {
             assert_eq!(makespans(vectors), portable, "{vectors:?}");
         }

@@ -13,14 +13,14 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::chain::kernel::{
-    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
-    store, tile_width,
+    Best, Cuts, GROUP, MAX_TILE, Rows, Tile, forbid, infinite, least, load, minimise, shifted, store, tile_width,
 };
 use crate::chain::ranges::Ranges;
 use crate::chain::slots::{SlottedChain, SlottedSaving, down};
 use crate::chain::states::State;
 use crate::chain::storage::{Execution, Storage, TableError, passing_before};
 use crate::chain::trace::Sequenced;
+use crate::vectors::{Cost, Job, Lanes};
 
 /// Bytes of a cache line, and of the widest vector.
 const LINE: usize = 64;
@@ -55,11 +55,6 @@ impl<'a, C: Cost> Table<'a, C> {
             finished += length;
         }
         Ok(Self { frame, storage })
-    }
-
-    /// C(s, t, m), if finite and below the cost type's infinity.
-    pub fn get(&self, s: usize, t: usize, m: usize) -> Option<u64> {
-        Some(self.entry((s, s, t), m, 0)? - self.frame.before[s].get()?)
     }
 }
 
@@ -171,16 +166,7 @@ impl<'a, C: Cost> Frame<'a, C> {
                 row[..MAX_TILE].fill(C::INFINITE);
             }
         }
-        let block = Block { frame: self, done, values, row, column, execution };
-        match execution.vectors {
-            Vectors::Portable => block.compute_with::<[C; 4]>(),
-            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
-            #[cfg(target_arch = "x86_64")]
-            Vectors::Avx2 => unsafe { block.compute_avx2() },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Vectors::Avx512 => unsafe { block.compute_avx512() },
-        }
+        execution.vectors.run(Block { frame: self, done, values, row, column, execution });
     }
 }
 
@@ -194,22 +180,12 @@ struct Block<'t, 'a, C> {
     execution: Execution,
 }
 
-impl<C: Cost> Block<'_, '_, C> {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn compute_avx512(self) {
-        self.compute_with::<C::Wide>();
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn compute_avx2(self) {
-        self.compute_with::<C::Medium>();
-    }
+impl<C: Cost> Job<C> for Block<'_, '_, C> {
+    type Out = ();
 
     /// A tile of slots at a time.
     #[inline(always)]
-    fn compute_with<V: Lanes<C>>(mut self) {
+    fn run<V: Lanes<C>>(mut self) {
         let nothing: Best<V, GROUP> = infinite();
         let layout = self.frame.layout;
         let mut between = vec![nothing; layout.groups().len() << layout.bits];
@@ -229,7 +205,9 @@ impl<C: Cost> Block<'_, '_, C> {
             }
         }
     }
+}
 
+impl<C: Cost> Block<'_, '_, C> {
     /// Where the block's subchains start.
     fn starts(&self) -> Range<usize> {
         let cuts = self.frame.layout.cuts_of(self.row);

@@ -19,14 +19,14 @@
 use rayon::prelude::*;
 
 use crate::chain::kernel::{
-    Best, Cost, Cuts, GROUP, Lanes, MAX_TILE, Rows, Tile, Vectors, forbid, infinite, least, load, minimise, shifted,
-    store, tile_width,
+    Best, Cuts, GROUP, MAX_TILE, Rows, Tile, forbid, infinite, least, load, minimise, shifted, store, tile_width,
 };
 use crate::chain::ranges::Ranges;
 use crate::chain::slots::{SlottedChain, SlottedSaving, down};
 use crate::chain::states::{State, States};
 use crate::chain::storage::{Execution, Storage, TableError, passing_before};
 use crate::chain::trace::Sequenced;
+use crate::vectors::{Cost, Job, Lanes, Vectors};
 
 /// The table of one chain.
 pub struct WeakTable<'a, C> {
@@ -48,11 +48,6 @@ fn pitch<C>(slots: usize) -> usize {
     // An odd number of cache lines: see `persistent/table.rs`. The tail serves accounts that gain a slot.
     let line = 64 / size_of::<C>();
     ((MAX_TILE + slots + line).div_ceil(line) | 1) * line
-}
-
-/// Cells of the table of a chain: states that are kept, times numbers of slots.
-pub fn cells(chain: &SlottedChain, capacity: usize) -> usize {
-    States::weak(chain).touched() * (capacity + 1)
 }
 
 /// Min-plus operations for a slot of the table of a chain.
@@ -113,10 +108,10 @@ impl<'a, C: Cost> WeakTable<'a, C> {
 
     /// All rows (s, t, .).
     fn compute(&mut self, s: usize, t: usize, vectors: Vectors) {
-        let tile = width::<C>(vectors);
+        let tile = vectors.run::<C, _>(Width);
         let work = Work::new(self, s, t);
         let tiles: Vec<usize> = (0..self.slots).step_by(tile).collect();
-        let columns: Vec<Vec<C>> = tiles.par_iter().map(|&first| work.run(first, vectors)).collect();
+        let columns: Vec<Vec<C>> = tiles.par_iter().map(|&first| vectors.run((&work, first))).collect();
         for l in t..self.chain.len() {
             let unlimited = self.unlimited[t * self.chain.len() + l];
             let slots = self.slots;
@@ -179,13 +174,15 @@ fn unlimited<C: Cost>(chain: &SlottedChain, before: &[C]) -> Vec<C> {
     makespans
 }
 
-fn width<C: Cost>(vectors: Vectors) -> usize {
-    match vectors {
-        Vectors::Portable => tile_width::<C, [C; 4]>(),
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 => tile_width::<C, C::Medium>(),
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => tile_width::<C, C::Wide>(),
+/// Slots of a tile.
+struct Width;
+
+impl<C: Cost> Job<C> for Width {
+    type Out = usize;
+
+    #[inline(always)]
+    fn run<V: Lanes<C>>(self) -> usize {
+        tile_width::<C, V>()
     }
 }
 
@@ -200,60 +197,41 @@ struct Work<'t, 'a, C> {
     shifts: Vec<usize>,
 }
 
+/// The tile of all rows (s, t, .) from a slot on, row by row.
+impl<C: Cost> Job<C> for (&Work<'_, '_, C>, usize) {
+    type Out = Vec<C>;
+
+    #[inline(always)]
+    fn run<V: Lanes<C>>(self) -> Vec<C> {
+        let (work, first) = self;
+        let (n, t) = (work.table.chain.len(), work.t);
+        let width = tile_width::<C, V>();
+        let mut rows = vec![C::INFINITE; (n - t) * width];
+        for group in (t..n).step_by(GROUP) {
+            let ends = group..(group + GROUP).min(n);
+            let mut best: Best<V, GROUP> = infinite();
+            if ends.len() == GROUP && ends.clone().any(|l| work.is_open::<V>(l, first)) {
+                work.cuts(&mut best, &rows, t + 1..group + 1, group, first);
+            }
+            for l in ends {
+                let mut tile: Best<V, 1> = [best[l - group]];
+                if work.is_open::<V>(l, first) {
+                    let from = if group + GROUP <= n { group + 1 } else { t + 1 };
+                    work.cuts(&mut tile, &rows, from.max(t + 1)..l + 1, l, first);
+                }
+                store(work.finish(tile[0], l, first), &mut rows[(l - t) * width..]);
+            }
+        }
+        rows
+    }
+}
+
 impl<'t, 'a, C: Cost> Work<'t, 'a, C> {
     fn new(table: &'t WeakTable<'a, C>, s: usize, t: usize) -> Self {
         let chain = table.chain;
         let shift = |t2| chain.cut_shift(s, t2) + 1;
         let shifts = (0..chain.len()).map(|t2| usize::try_from(shift(t2)).expect("offsets differ by less than a slot"));
         Self { table, s, t, next: table.states.next(s, t), shifts: shifts.collect() }
-    }
-
-    /// One tile of all rows, row by row.
-    fn run(&self, first: usize, vectors: Vectors) -> Vec<C> {
-        match vectors {
-            Vectors::Portable => self.run_with::<[C; 4]>(first),
-            // SAFETY: `Vectors::available` has found the instructions that the functions are compiled for.
-            #[cfg(target_arch = "x86_64")]
-            Vectors::Avx2 => unsafe { self.run_avx2(first) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Vectors::Avx512 => unsafe { self.run_avx512(first) },
-        }
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f")]
-    fn run_avx512(&self, first: usize) -> Vec<C> {
-        self.run_with::<C::Wide>(first)
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn run_avx2(&self, first: usize) -> Vec<C> {
-        self.run_with::<C::Medium>(first)
-    }
-
-    #[inline(always)]
-    fn run_with<V: Lanes<C>>(&self, first: usize) -> Vec<C> {
-        let n = self.table.chain.len();
-        let width = tile_width::<C, V>();
-        let mut rows = vec![C::INFINITE; (n - self.t) * width];
-        for group in (self.t..n).step_by(GROUP) {
-            let ends = group..(group + GROUP).min(n);
-            let mut best: Best<V, GROUP> = infinite();
-            if ends.len() == GROUP && ends.clone().any(|l| self.is_open::<V>(l, first)) {
-                self.cuts(&mut best, &rows, self.t + 1..group + 1, group, first);
-            }
-            for l in ends {
-                let mut tile: Best<V, 1> = [best[l - group]];
-                if self.is_open::<V>(l, first) {
-                    let from = if group + GROUP <= n { group + 1 } else { self.t + 1 };
-                    self.cuts(&mut tile, &rows, from.max(self.t + 1)..l + 1, l, first);
-                }
-                store(self.finish(tile[0], l, first), &mut rows[(l - self.t) * width..]);
-            }
-        }
-        rows
     }
 
     /// Whether a tile has slots that neither nothing nor everything fits.

@@ -44,7 +44,7 @@ impl<'g> Intervals<'g> {
             let before = graph.nodes[made.producer].before;
             let certainly = |reader: usize| {
                 let mut ways = self.first_ways(reader).filter(|(way, _)| !way.recompute);
-                self.homes[reader] == Some(interval) && ways.all(|(way, _)| way.reads.binary_search(&tensor).is_ok())
+                self.homes[reader] == Some(interval) && ways.all(|(way, _)| way.basic.reads(tensor))
             };
             let readers = made.readers.iter().copied().filter(|&reader| certainly(reader));
             let read = readers.map(|reader| graph.nodes[reader].after).max().unwrap_or(0);
@@ -112,8 +112,8 @@ impl<'g> Intervals<'g> {
         (0..ways).filter_map(move |index| {
             let (way, run) = self.run(interval, inside, index);
             let run = run.value(values);
-            let makes = way.makes.iter().filter(|made| way.reads.binary_search(made).is_err());
-            let touched: f64 = way.reads.iter().chain(makes).map(|&tensor| there(tensor)).sum();
+            let makes = way.basic.makes.iter().filter(|made| !way.basic.reads(**made));
+            let touched: f64 = way.basic.reads.iter().chain(makes).map(|&tensor| there(tensor)).sum();
             let memory = all - touched + self.scale.bytes(way.touched_bytes) * run;
             (run > NONE && memory > self.room() + self.scale.rounding()).then_some(Over { inside, way: index, memory })
         })

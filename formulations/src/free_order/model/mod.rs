@@ -54,7 +54,7 @@ impl<'g> Intervals<'g> {
     /// The relaxation within so many bytes, with the memory rows of the points; the others come when they are violated.
     pub fn new(graph: &'g Graph, budget: u64, points: Vec<usize>) -> Self {
         let room = budget.saturating_sub(graph.base_bytes);
-        let longest = graph.nodes.iter().flat_map(|node| &node.ways).map(|way| way.time).max();
+        let longest = graph.nodes.iter().flat_map(|node| &node.ways).map(|way| way.basic.time).max();
         let scale = Scale::new(room, longest.unwrap_or(0));
         let spans = spans(graph, &points);
         let mut model = Self {
@@ -112,7 +112,7 @@ impl<'g> Intervals<'g> {
                 let own = node.ways.iter().map(|way| match () {
                     () if way.recompute => Term::Zero,
                     () if alone => Term::One,
-                    () => Term::Column(self.model.binary(self.scale.duration(way.time))),
+                    () => Term::Column(self.model.binary(self.scale.duration(way.basic.time))),
                 });
                 self.own[at] = own.collect();
                 if alone {
@@ -123,7 +123,7 @@ impl<'g> Intervals<'g> {
             let other = |way: &Way| home.is_none() || !node.once && (way.recompute || !node.updates_state);
             let term = |way: &Way| {
                 let may = possible && end != Some(at) && other(way);
-                if may { Term::Column(self.model.binary(self.scale.duration(way.time))) } else { Term::Zero }
+                if may { Term::Column(self.model.binary(self.scale.duration(way.basic.time))) } else { Term::Zero }
             };
             again.push(node.ways.iter().map(term).collect());
         }
@@ -158,7 +158,7 @@ impl<'g> Intervals<'g> {
         let Some(before) = interval.checked_sub(1) else { return sum };
         sum.add(1.0, self.there[before][tensor]);
         for (way, &own) in self.end_of(before).into_iter().flat_map(|end| self.first_ways(end)) {
-            if way.overwrites == Some(tensor) {
+            if way.basic.over == Some(tensor) {
                 sum.add(-1.0, own);
             }
         }
@@ -178,7 +178,7 @@ impl<'g> Intervals<'g> {
     /// Runs other than the first that make a tensor in an interval.
     fn remade(&self, interval: usize, tensor: usize) -> Sum {
         let ways = self.other_ways(interval, self.graph.tensors[tensor].producer);
-        Sum::of(ways.filter(|(way, _)| way.makes.contains(&tensor)).map(|(_, &runs)| (1.0, runs)))
+        Sum::of(ways.filter(|(way, _)| way.basic.makes(tensor)).map(|(_, &runs)| (1.0, runs)))
     }
 
     /// Whether the first run of a tensor's operator is in an interval.
@@ -191,7 +191,7 @@ impl<'g> Intervals<'g> {
         let mut made = self.remade(interval, tensor);
         if self.is_home(interval, tensor) {
             let first = self.first_ways(self.graph.tensors[tensor].producer);
-            first.filter(|(way, _)| way.makes.contains(&tensor)).for_each(|(_, &own)| made.add(1.0, own));
+            first.filter(|(way, _)| way.basic.makes(tensor)).for_each(|(_, &own)| made.add(1.0, own));
         }
         made
     }
@@ -243,7 +243,7 @@ impl<'g> Intervals<'g> {
             let first = self.first_ways(at).filter(move |_| self.homes[at] == Some(interval));
             first.chain(self.other_ways(interval, at))
         });
-        let taken = runs.filter(|(way, run)| way.overwrites == Some(tensor) && **run != Term::Zero);
+        let taken = runs.filter(|(way, run)| way.basic.over == Some(tensor) && **run != Term::Zero);
         taken.map(|(_, &run)| run).collect()
     }
 
@@ -262,7 +262,7 @@ impl<'g> Intervals<'g> {
             }
             for &tensor in &node.reads {
                 let found = [&self.carried(interval, tensor), &self.made(interval, tensor)];
-                for &(_, run) in runs.iter().filter(|(way, _)| way.reads.binary_search(&tensor).is_ok()) {
+                for &(_, run) in runs.iter().filter(|(way, _)| way.basic.reads(tensor)) {
                     self.at_most(Sum::of([(1.0, run)]), &found);
                 }
             }
@@ -274,7 +274,7 @@ impl<'g> Intervals<'g> {
         let Some(end) = self.end_of(interval) else { return };
         let ways: Vec<(&Way, Term)> = self.first_ways(end).map(|(way, &own)| (way, own)).collect();
         for (way, own) in ways.into_iter().filter(|&(_, own)| own != Term::Zero) {
-            for &tensor in way.reads.iter().chain(&way.makes) {
+            for &tensor in way.basic.reads.iter().chain(&way.basic.makes) {
                 let there = self.there[interval][tensor];
                 if there != Term::One {
                     self.at_most(Sum::of([(1.0, own), (-1.0, there)]), &[]);
@@ -418,7 +418,7 @@ fn spans(graph: &Graph, points: &[usize]) -> Vec<Option<(usize, usize)>> {
         let from = interval(node.after);
         spans[at] = (from <= until).then_some((from, until));
         for way in &node.ways {
-            for &tensor in &way.reads {
+            for &tensor in &way.basic.reads {
                 let producer = graph.tensors[tensor].producer;
                 last[producer] = last[producer].max(Some(until));
             }

@@ -13,7 +13,7 @@ impl Intervals<'_> {
         let home = (0..graph.nodes.len()).filter(|&at| self.homes[at] == Some(interval));
         let reads = home.flat_map(|at| graph.nodes[at].reads.iter().map(move |&tensor| (at, tensor)));
         let reads = reads.map(|(at, tensor)| {
-            let ways = self.first_ways(at).filter(|(way, _)| way.reads.binary_search(&tensor).is_ok());
+            let ways = self.first_ways(at).filter(|(way, _)| way.basic.reads(tensor));
             (tensor, Sum::of(ways.map(|(_, &own)| (1.0, own))))
         });
         let made = (0..graph.tensors.len()).map(|tensor| (tensor, self.made(interval, tensor)));
@@ -32,7 +32,7 @@ pub(super) fn paths(graph: &Graph) -> Paths {
     order.sort_by_key(|&tensor| graph.tensors[tensor].producer);
     let reads = |tensor: usize| {
         let ways = graph.nodes[graph.tensors[tensor].producer].ways.iter();
-        common(ways.filter(|way| way.makes.contains(&tensor)).map(|way| &way.reads[..]))
+        common(ways.filter(|way| way.basic.makes(tensor)).map(|way| &way.basic.reads[..]))
     };
     Paths { order, reads: (0..graph.tensors.len()).map(reads).collect() }
 }
