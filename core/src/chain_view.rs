@@ -1,9 +1,10 @@
 //! The chain view: an instance's forward graph cut at every tensor through which all paths pass.
 //!
 //! Cut points are the tensors that dominate the last forward operator, which one pass over the order finds;
-//! a cut is given up where a backward operator needs more than the chain model hands across it. Stage costs come from running each stage by itself, so that
-//! any sequence of the chain expands to a schedule of the instance whose simulated peak is at most
-//! what the chain model claims. Builds on [`crate::plan`]; knows no method.
+//! a cut is given up where a backward operator needs more than the chain model hands across it. Stage costs
+//! come from running each stage by itself, so that any sequence of the chain expands to a schedule of the
+//! instance whose simulated peak is at most what the chain model claims. Builds on [`crate::plan`]; knows no
+//! method.
 
 mod costs;
 mod cut;

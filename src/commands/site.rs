@@ -38,6 +38,11 @@ pub struct Arguments {
 /// # Errors
 /// Files are none of ours, an instance is gone, or the folder cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let place = |path: &PathBuf| std::fs::canonicalize(path).ok();
+    if place(&arguments.output).is_some_and(|output| Some(output) == place(&arguments.results)) {
+        let folder = arguments.output.display();
+        return Err(Failure::input(format!("{folder}: holds the library; choose another folder for the pages")));
+    }
     let written = site::write(&Library::locate(), &arguments.results, &arguments.output, arguments.programs)?;
     output::info(&format!("{} in {}", count(written, "page"), arguments.output.display()));
     Ok(())

@@ -222,11 +222,11 @@ pub fn plan_path(results: &Path, number: usize) -> PathBuf {
 /// # Errors
 /// A plan is none of ours.
 pub fn all(results: &Path) -> Result<Vec<Batch>, Failure> {
-    let mut batches = Vec::new();
-    while plan_path(results, batches.len() + 1).is_file() {
-        batches.push(read(&plan_path(results, batches.len() + 1))?);
-    }
-    Ok(batches)
+    let entries = std::fs::read_dir(results.join("slurm")).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<usize>().ok());
+    let mut plans: Vec<_> = numbers.map(|number| plan_path(results, number)).filter(|path| path.is_file()).collect();
+    plans.sort_unstable();
+    plans.iter().map(|path| read(path)).collect()
 }
 
 /// Reads a plan.

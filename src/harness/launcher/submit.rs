@@ -135,7 +135,7 @@ pub fn same_limits(runs: &[Run], results: &Path, conditions: &Conditions) -> Res
 /// Slurm cannot be asked or refuses, or the plan cannot be written.
 pub fn submit(mut order: Order<'_>) -> Result<Submitted, Failure> {
     let most = slurm::most_per_array()?;
-    let number = batch::all(order.results)?.len() + 1;
+    let number = batch::all(order.results)?.iter().map(|batch| batch.number).max().unwrap_or(0) + 1;
     let Open { runs, searches, there, coming } = open(&mut order)?;
     let mut tasks = Vec::new();
     for runs in runs.chunks(order.chunk) {
