@@ -306,11 +306,8 @@ pub fn method(label: &str) -> Markup {
     let id = label.split(['[', ' ']).next().unwrap_or(label);
     let known = crate::harness::records::select::rank(id) != usize::MAX;
     let colour = style::of(id).colour;
-    let colour = match (colour.0, colour.1, colour.2) {
-        (0, 0, 0) => "var(--black)".to_owned(),
-        (red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
-    };
-    html! { @if known { span.spot style={ "background:" (colour) } {} } (breakable(label)) }
+    let (light, dark) = (svg::hex(colour), svg::hex(style::on_dark(colour)));
+    html! { @if known { span.spot style={ "background:light-dark(#" (light) ",#" (dark) ")" } {} } (breakable(label)) }
 }
 
 /// A label that may be broken where its parameters begin, and behind each.

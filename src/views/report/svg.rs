@@ -52,7 +52,7 @@ fn for_both_papers(text: String) -> (String, String) {
 }
 
 /// A colour as the drawing library writes it, without the sign.
-fn hex(RGBColor(red, green, blue): RGBColor) -> String {
+pub fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("{red:02X}{green:02X}{blue:02X}")
 }
 
