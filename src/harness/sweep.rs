@@ -198,7 +198,7 @@ impl<'a> Sweep<'a> {
 
 /// The identities of the rows of some runs.
 fn keys_of(runs: &[Run]) -> HashSet<Key> {
-    runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect()
+    runs.iter().flat_map(Run::keys).collect()
 }
 
 /// Those of some rows that came of some runs.

@@ -14,8 +14,9 @@ use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
 use crate::ground::text::count;
 use crate::harness::max_batch::campaign::Search;
-use crate::harness::records::{Key, limits};
+use crate::harness::records::Key;
 use crate::harness::run::Run;
+use crate::harness::run::execute::limits_in_words;
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
 use crate::harness::run::program;
 
@@ -190,8 +191,7 @@ impl Batch {
 
     /// The limits of its rows, as the command line has them, and their threads.
     pub fn limits(&self) -> String {
-        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
-        let limits = limits(seconds(self.limits.time), seconds(self.cpu_limit), self.memory_limit_bytes);
+        let limits = limits_in_words(&self.limits, self.cpu_limit, self.memory_limit_bytes);
         format!("{limits} and {}", count(self.limits.threads, "thread"))
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use super::batch::{self, Array, Batch};
+use super::batch::{self, Batch};
 use crate::ground::failure::Failure;
 use crate::ground::size::Size;
 use crate::ground::text::shell;
@@ -51,19 +51,31 @@ impl State {
     }
 }
 
-/// The states of the tasks of some arrays, by name and index; Slurm forgets tasks a while after their end.
+/// The states of tasks, by the name of their array and their index in it.
+#[derive(Default)]
+pub struct States(HashMap<(String, usize), State>);
+
+impl States {
+    /// The state of a task of a batch, where Slurm knows it.
+    pub fn of(&self, batch: &Batch, task: usize) -> Option<&State> {
+        let (name, index) = batch.place(task)?;
+        self.0.get(&(name.to_owned(), index))
+    }
+}
+
+/// The states of the tasks of some batches; Slurm forgets tasks a while after their end.
 ///
 /// # Errors
 /// Slurm cannot be asked.
-pub fn states(arrays: &[&Array]) -> Result<HashMap<(String, usize), State>, Failure> {
-    if arrays.is_empty() {
-        return Ok(HashMap::new());
+pub fn states(batches: &[Batch]) -> Result<States, Failure> {
+    let names: Vec<_> = batches.iter().flat_map(|batch| &batch.arrays).map(|array| array.name.as_str()).collect();
+    if names.is_empty() {
+        return Ok(States::default());
     }
-    let names: Vec<_> = arrays.iter().map(|array| array.name.as_str()).collect();
     let mut command = Command::new("squeue");
     command.args(["--noheader", "--array", "--states=all", "--format=%j|%K|%T"]);
     let text = run(command.arg(format!("--name={}", names.join(","))))?;
-    Ok(text.lines().filter_map(parse_line).collect())
+    Ok(States(text.lines().filter_map(parse_line).collect()))
 }
 
 fn parse_line(line: &str) -> Option<((String, usize), State)> {

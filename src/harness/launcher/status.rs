@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::batch::{self, Batch, Work};
-use super::slurm::{self, State};
+use super::slurm::{self, State, States};
 use crate::ground::failure::Failure;
 use crate::harness::records::select::label;
 use crate::harness::records::{self, Key, Record};
@@ -53,8 +53,10 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     let batches = batch::all(results)?;
     // Asked before the rows are read: a task that ends in between has then left its rows.
     let (states, silence) = ask(&batches);
-    let records = records::up_to_date(results, records::read_any(results)?);
-    let to_come = manifest::to_come(results);
+    let records = records::read_any(results)?;
+    let sessions = manifest::read(results);
+    let records = records::up_to_date(sessions.iter().flat_map(|session| &session.instances), records);
+    let to_come = manifest::to_come(sessions);
     if batches.is_empty() && records.is_empty() && to_come.rows.is_empty() && to_come.searches.is_empty() {
         return Err(Failure::input(format!("{}: holds neither rows nor batches of a bench run", results.display())));
     }
@@ -69,7 +71,7 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     for batch in &batches {
         for (task, work) in batch.tasks.iter().enumerate() {
             let missing: Vec<_> = work.iter().flat_map(|work| missing(work, &there, &searched)).collect();
-            let state = batch.place(task).and_then(|(name, index)| states.get(&(name.to_owned(), index)));
+            let state = states.of(batch, task);
             let fate = match state {
                 Some(State::Queued) => Fate::Queued,
                 Some(State::Running) => Fate::Running,
@@ -100,14 +102,11 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     Ok(status)
 }
 
-type States = HashMap<(String, usize), State>;
-
 /// What Slurm says of all tasks, or why it says nothing.
 fn ask(batches: &[Batch]) -> (States, Option<String>) {
-    let arrays: Vec<_> = batches.iter().flat_map(|batch| &batch.arrays).collect();
-    match slurm::states(&arrays) {
+    match slurm::states(batches) {
         Ok(states) => (states, None),
-        Err(failure) => (States::new(), Some(failure.to_string())),
+        Err(failure) => (States::default(), Some(failure.to_string())),
     }
 }
 
@@ -150,7 +149,7 @@ fn lines(
             if new.is_empty() {
                 continue;
             }
-            let state = batch.place(task).and_then(|(name, index)| states.get(&(name.to_owned(), index)));
+            let state = states.of(batch, task);
             let end = match state {
                 Some(State::Ended(word)) => word.as_str(),
                 _ => "ended, and Slurm remembers nothing of it",

@@ -1,14 +1,14 @@
 //! From runs to job arrays: what is missing and not already on its way is cut into tasks, written down as
 //! a batch, and submitted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::batch::{self, Array, Batch, Item, Work};
-use super::slurm::{self, Request, State};
+use super::slurm::{self, Request, State, States};
 use super::status::{self, Status};
 use crate::ground::failure::Failure;
 use crate::ground::host::timestamp;
@@ -108,8 +108,8 @@ pub fn turn(results: &Path) -> Result<Turn, Failure> {
 /// A task has others, or Slurm cannot be asked.
 pub fn same_limits(runs: &[Run], results: &Path, conditions: &Conditions) -> Result<(), Failure> {
     let batches = batch::all(results)?;
-    let states = states(&batches)?;
-    let wanted: HashSet<Key> = runs.iter().flat_map(|run| run.budgets.iter().map(|budget| run.key(budget))).collect();
+    let states = slurm::states(&batches)?;
+    let wanted: HashSet<Key> = runs.iter().flat_map(Run::keys).collect();
     let mine = format!("{} and {}", conditions.limits_in_words(), count(conditions.limits.threads, "thread"));
     for batch in batches.iter().filter(|batch| batch.limits() != mine) {
         let mut coming = Coming::default();
@@ -237,7 +237,7 @@ struct Coming {
 
 impl Coming {
     fn of(batches: &[Batch]) -> Result<Self, Failure> {
-        let states = states(batches)?;
+        let states = slurm::states(batches)?;
         let mut coming = Self::default();
         for batch in batches {
             coming.add(batch, &states);
@@ -245,22 +245,15 @@ impl Coming {
         Ok(coming)
     }
 
-    fn add(&mut self, batch: &Batch, states: &HashMap<(String, usize), State>) {
+    fn add(&mut self, batch: &Batch, states: &States) {
         for (task, work) in batch.tasks.iter().enumerate() {
-            let place = batch.place(task).map(|(name, index)| (name.to_owned(), index));
-            let state = place.and_then(|place| states.get(&place));
-            if matches!(state, Some(State::Queued | State::Running)) {
+            if matches!(states.of(batch, task), Some(State::Queued | State::Running)) {
                 for work in work {
                     work.add_to(&mut self.rows, &mut self.searches);
                 }
             }
         }
     }
-}
-
-/// What Slurm says of the tasks of some batches.
-fn states(batches: &[Batch]) -> Result<HashMap<(String, usize), State>, Failure> {
-    slurm::states(&batches.iter().flat_map(|batch| &batch.arrays).collect::<Vec<_>>())
 }
 
 /// Identities of the rows that are there, in the main file and in parts.

@@ -96,8 +96,8 @@ impl Task<'_> {
         }
         // Parts may have been absorbed since; what is older than the batch is there to be made again.
         let made = &self.batch.made;
-        let absorbed =
-            records::read_any(&self.results)?.into_iter().filter(|row| !made.is_empty() && row.timestamp >= *made);
+        let absorbed = parts::rows_of(&self.results)?.into_iter();
+        let absorbed = absorbed.filter(|row| !made.is_empty() && row.timestamp >= *made);
         keys.extend(absorbed.map(|row| row.key()));
         Ok(keys)
     }

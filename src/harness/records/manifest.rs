@@ -107,8 +107,7 @@ pub fn read(folder: &Path) -> Vec<Session> {
 
 /// What the runs of a folder were to make since the last one that found nothing there: of the version of bench that ran last, and of
 /// instances as they are now.
-pub fn to_come(folder: &Path) -> ToCome {
-    let mut sessions = read(folder);
+pub fn to_come(mut sessions: Vec<Session>) -> ToCome {
     let entries = sessions.iter().flat_map(|session| session.instances.clone());
     let newest: HashMap<String, String> = entries.map(|entry| (entry.name, entry.hash)).collect();
     let hashes: HashSet<String> = newest.into_values().collect();

@@ -363,7 +363,9 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     let parted = argument.is_dir() && !parts::folders(argument).is_empty();
     let records = if parted { read_any(argument)? } else { latest(of_file(&path)?) };
     let folder = folder_of(argument);
-    let (all, records) = (records.len(), up_to_date(&folder, records));
+    let sessions = manifest::read(&folder);
+    let of_runs = sessions.iter().flat_map(|session| &session.instances);
+    let (all, records) = (records.len(), up_to_date(of_runs, records));
     if records.is_empty() && !batches::path_in(&folder).is_file() {
         return Err(Failure::input(format!(
             "{}: holds no row yet; continue its `bench run` with --resume",
@@ -377,16 +379,10 @@ pub fn read(argument: &Path) -> Result<Vec<Record>, Failure> {
     Ok(records)
 }
 
-/// Those of a folder's rows that are about instances as they are now.
-pub fn up_to_date(folder: &Path, records: Vec<Record>) -> Vec<Record> {
-    let instances: Vec<_> = manifest::read(folder).into_iter().flat_map(|session| session.instances).collect();
-    current(records, &instances)
-}
-
 /// Those of some rows that are about an instance as the last run had it, or as the last row has it where it is in no run.
-fn current(records: Vec<Record>, of_runs: &[InstanceEntry]) -> Vec<Record> {
+pub fn up_to_date<'a>(of_runs: impl IntoIterator<Item = &'a InstanceEntry>, records: Vec<Record>) -> Vec<Record> {
     let rows = records.iter().map(|record| (&record.instance, &record.instance_hash));
-    let runs = of_runs.iter().map(|entry| (&entry.name, &entry.hash));
+    let runs = of_runs.into_iter().map(|entry| (&entry.name, &entry.hash));
     let newest: HashMap<_, _> = rows.chain(runs).collect();
     let is_current: Vec<_> = records.iter().map(|record| newest[&record.instance] == &record.instance_hash).collect();
     records.into_iter().zip(is_current).filter_map(|(record, current)| current.then_some(record)).collect()
@@ -547,10 +543,10 @@ pub mod tests {
         };
         let rows = vec![of("a", "1"), of("b", "2"), of("a", "3")];
         let hashes = |rows: Vec<Record>| rows.into_iter().map(|row| row.instance_hash).collect::<Vec<_>>();
-        assert_eq!(hashes(current(rows.clone(), &[])), ["2", "3"]);
+        assert_eq!(hashes(up_to_date(&[], rows.clone())), ["2", "3"]);
         // The file is as it was at first again, and no row had to be made.
         let run = InstanceEntry { name: "a".into(), path: "a.json".into(), hash: "1".into() };
-        assert_eq!(hashes(current(rows, &[run])), ["1", "2"]);
+        assert_eq!(hashes(up_to_date(&[run], rows)), ["1", "2"]);
     }
 
     #[test]

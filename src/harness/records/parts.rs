@@ -58,7 +58,7 @@ pub fn rows(results: &Path) -> Result<Vec<Record>, Failure> {
     })
 }
 
-/// The rows of one part, likewise.
+/// The rows of one part, or of a run directory without its parts, likewise.
 ///
 /// # Errors
 /// The file cannot be read, or is none of ours.

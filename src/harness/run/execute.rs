@@ -20,7 +20,7 @@ use super::program;
 use crate::ground::host::{Host, SOURCES, VERSION, timestamp};
 use crate::ground::size::Budget;
 use crate::harness::baseline::{Baseline, overhead};
-use crate::harness::records::{Ending, Record, SCHEMA_VERSION, Skipped, limits, one_line};
+use crate::harness::records::{self, Ending, Record, SCHEMA_VERSION, Skipped, one_line};
 
 /// What all runs of a command have in common.
 #[derive(Clone, Debug)]
@@ -39,11 +39,16 @@ pub struct Conditions {
     pub host: Host,
 }
 
+/// Limits as the command line has them.
+pub fn limits_in_words(limits: &Limits, cpu: Option<Duration>, memory: Option<u64>) -> String {
+    let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
+    records::limits(seconds(limits.time), seconds(cpu), memory)
+}
+
 impl Conditions {
     /// The limits of a row, as the command line has them.
     pub fn limits_in_words(&self) -> String {
-        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
-        limits(seconds(self.limits.time), seconds(self.cpu_limit), self.memory_limit_bytes)
+        limits_in_words(&self.limits, self.cpu_limit, self.memory_limit_bytes)
     }
 
     /// Everything that decides a row, as text.

@@ -99,6 +99,11 @@ impl Run {
         if self.seed == 0 { spec.to_string() } else { format!("{spec}, seed {}", self.seed) }
     }
 
+    /// The identities of its rows.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        self.budgets.iter().map(|budget| self.key(budget))
+    }
+
     /// The identity of the row of one budget.
     pub fn key(&self, budget: &RunBudget) -> Key {
         Key {
