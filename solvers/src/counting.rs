@@ -165,12 +165,7 @@ impl Counts {
 fn classes(model: &Model) -> Vec<Vec<usize>> {
     let (columns, rows) = (model.columns(), model.rows.len());
     let is_long: Vec<bool> = (0..rows).map(|row| model.rows.terms(row).count() >= LONG).collect();
-    let mut of_rows: Vec<Vec<(usize, u64)>> = vec![Vec::new(); columns];
-    for row in 0..rows {
-        for (column, value) in model.rows.terms(row) {
-            of_rows[column.index()].push((row, value.to_bits()));
-        }
-    }
+    let by_column = model.rows.by_column(columns);
     let bounds = |lower: f64, upper: f64| (lower.to_bits(), upper.to_bits());
     let of_column = |column: usize| {
         let whole = model.kinds[column] == Kind::Integer;
@@ -189,14 +184,16 @@ fn classes(model: &Model) -> Vec<Vec<usize>> {
             (row_colours[row], seen)
         }));
         column_colours = colours((0..columns).map(|column| {
-            let mut seen: Vec<_> = of_rows[column].iter().map(|&(row, value)| (row_colours[row], value)).collect();
+            let mut seen: Vec<_> =
+                by_column[column].iter().map(|&(row, value)| (row_colours[row], value.to_bits())).collect();
             seen.sort_unstable();
             (column_colours[column], seen)
         }));
     }
     let mut classes: Vec<Vec<usize>> = Vec::new();
-    let useful =
-        |column: &usize| model.kinds[*column] == Kind::Integer && of_rows[*column].iter().any(|&(row, _)| is_long[row]);
+    let useful = |column: &usize| {
+        model.kinds[*column] == Kind::Integer && by_column[*column].iter().any(|&(row, _)| is_long[row])
+    };
     for column in (0..columns).filter(useful) {
         let colour = column_colours[column];
         if classes.len() <= colour {

@@ -59,9 +59,7 @@ fn header(out: &mut dyn Write, format: Format, model: Option<&Model>, metadata: 
     for (key, value) in metadata {
         writeln!(out, "{comment} {key}: {}", value.replace(['\n', '\r'], " "))?;
     }
-    let Some(model) = model else { return Ok(()) };
-    let (columns, rows, terms) = (model.columns(), model.rows.len(), model.nonzeros());
-    writeln!(out, "{comment} size: {columns} columns, {rows} rows, {terms} nonzeros")
+    model.map_or(Ok(()), |model| writeln!(out, "{comment} size: {}", model.size()))
 }
 
 /// Writes a constraint program as CP-SAT's `CpModelProto` in text form.
@@ -226,15 +224,9 @@ pub fn write_mps(out: &mut dyn Write, model: &Model, names: &dyn Names, metadata
 }
 
 fn mps_columns(out: &mut dyn Write, model: &Model, names: &dyn Names, row_names: &[String]) -> io::Result<()> {
-    let mut by_column: Vec<Vec<(usize, f64)>> = vec![vec![]; model.columns()];
-    for row in 0..model.rows.len() {
-        for (column, value) in model.rows.terms(row) {
-            by_column[column.index()].push((row, value));
-        }
-    }
     writeln!(out, "COLUMNS")?;
     let mut marked = false;
-    for (column, entries) in by_column.iter().enumerate() {
+    for (column, entries) in model.rows.by_column(model.columns()).into_iter().enumerate() {
         let whole = model.kinds[column] == Kind::Integer;
         if whole != marked {
             writeln!(out, " marker 'MARKER' {}", if whole { "'INTORG'" } else { "'INTEND'" })?;
@@ -244,7 +236,7 @@ fn mps_columns(out: &mut dyn Write, model: &Model, names: &dyn Names, row_names:
         if model.costs[column] != 0.0 || entries.is_empty() {
             writeln!(out, " {name} obj {}", Number(model.costs[column]))?;
         }
-        for &(row, value) in entries {
+        for (row, value) in entries {
             writeln!(out, " {name} {} {}", row_names[row], Number(value))?;
         }
     }

@@ -28,9 +28,17 @@ pub mod request;
 mod safe_bound;
 pub mod solution;
 
+use std::path::PathBuf;
+
 pub use backend::{BACKENDS, Backend, Session, SolverError, backend};
 pub use counting::Counting;
 pub use model::{Column, Kind, Model, Names, Row, RowBlock};
 pub use outcome::{Linear, Outcome, Stop};
 pub use request::{Progress, Request};
 pub use safe_bound::safe_bound;
+
+/// The user's folder for what can be made again.
+pub fn cache() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))
+}

@@ -10,7 +10,7 @@ use good_lp::{Expression, ResolutionError, Solution, SolverModel, Variable, vari
 
 use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, Stop};
+use crate::outcome::{Outcome, Stop};
 use crate::request::Request;
 
 /// `microlp` through `good_lp`.
@@ -28,7 +28,7 @@ impl Backend for Microlp {
     }
 
     fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
-        let mut outcome = blank(self, model);
+        let mut outcome = Outcome::empty(Stop::Error, model.size(), self.version());
         if let Some(row) = impossible_row(model) {
             outcome.stop = Stop::Infeasible;
             outcome.raw_status = format!("row {row} has no terms and cannot hold; not asked");
@@ -56,23 +56,6 @@ impl Backend for Microlp {
         }
         outcome.solve_seconds = began.elapsed().as_secs_f64();
         Ok(outcome)
-    }
-}
-
-fn blank(backend: &dyn Backend, model: &Model) -> Outcome {
-    Outcome {
-        linear: None,
-        stop: Stop::Error,
-        incumbent: None,
-        objective: None,
-        dual_bound: None,
-        raw_status: String::new(),
-        nodes: None,
-        presolve_seconds: None,
-        solve_seconds: 0.0,
-        size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
-        presolved: None,
-        solver: backend.version(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Filled row by row in O(nonzeros) and handed to a backend as it lies. Carries no names: whoever
 //! built the model can name its parts when somebody asks ([`Names`]).
 
+use crate::outcome::Size;
 use crate::position::position;
 
 /// Position of a column.
@@ -103,6 +104,20 @@ impl RowBlock {
             }
         }
         covers
+    }
+    /// The block by columns: rows and coefficients of the terms of each.
+    pub fn by_column(&self, columns: usize) -> Vec<Vec<(usize, f64)>> {
+        let mut by_column = vec![Vec::new(); columns];
+        for row in 0..self.len() {
+            for (column, value) in self.terms(row) {
+                by_column[column.index()].push((row, value));
+            }
+        }
+        by_column
+    }
+    /// Whether a row without terms asks for less than 0, so that no point satisfies it.
+    pub fn has_hopeless(&self) -> bool {
+        (0..self.len()).any(|row| self.upper[row] < 0.0 && self.starts[row] == self.starts[row + 1])
     }
     /// Appends all rows of another block.
     pub fn append(&mut self, other: &Self) {
@@ -230,6 +245,11 @@ impl Model {
     /// Number of terms in all rows.
     pub fn nonzeros(&self) -> usize {
         self.rows.values.len()
+    }
+
+    /// Numbers of rows, columns and terms.
+    pub fn size(&self) -> Size {
+        Size { rows: self.rows.len(), columns: self.columns(), nonzeros: self.nonzeros() }
     }
 
     /// Whether any column must be whole.

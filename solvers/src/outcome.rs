@@ -85,6 +85,24 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Stopped with nothing found or proved, and without a word.
+    pub(crate) fn empty(stop: Stop, size: Size, solver: String) -> Self {
+        Self {
+            stop,
+            linear: None,
+            incumbent: None,
+            objective: None,
+            dual_bound: None,
+            raw_status: String::new(),
+            nodes: None,
+            presolve_seconds: None,
+            solve_seconds: 0.0,
+            size,
+            presolved: None,
+            solver,
+        }
+    }
+
     /// Optimal or within the gap: which of the two, by the gaps that are left.
     pub fn finished(objective: f64, bound: Option<f64>, absolute_gap: f64) -> Stop {
         // What is left beyond rounding noise of the objective itself.

@@ -19,7 +19,7 @@ use coin_cbc::raw::{self, SecondaryStatus, Status};
 use super::opinion;
 use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, Stop};
+use crate::outcome::{Outcome, Stop};
 use crate::request::Request;
 
 /// CBC, the library.
@@ -71,18 +71,13 @@ impl Backend for Linked {
         };
         let finished = |objective| Outcome::finished(objective, bound, request.absolute_gap);
         Ok(Outcome {
-            linear: None,
             stop: if stop == Stop::Optimal && mixed { objective.map_or(stop, finished) } else { stop },
             objective,
             incumbent,
             dual_bound: bound,
             raw_status,
-            nodes: None,
-            presolve_seconds: None,
             solve_seconds,
-            size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
-            presolved: None,
-            solver: self.version(),
+            ..Outcome::empty(stop, model.size(), self.version())
         })
     }
 }
@@ -122,40 +117,22 @@ fn load(model: &Model, request: &Request<'_>, time: Option<Duration>) -> raw::Mo
     if let Some(time) = time {
         set(&mut cbc, "seconds", &time.as_secs_f64().to_string());
     }
-    if let Some(nodes) = request.nodes {
-        set(&mut cbc, "maxNodes", &nodes.min(2_147_483_647).to_string());
+    for (name, value) in super::options(request) {
+        set(&mut cbc, name, &value);
     }
-    set(&mut cbc, "ratioGap", "0");
-    set(&mut cbc, "allowableGap", &request.absolute_gap.to_string());
-    set(&mut cbc, "primalTolerance", &request.tolerance.to_string());
-    set(&mut cbc, "integerTolerance", &request.integrality().to_string());
-    set(&mut cbc, "threads", &if request.threads > 1 { request.threads } else { 0 }.to_string());
-    set(&mut cbc, "randomCbcSeed", &(request.seed & 0x7fff_ffff).to_string());
     cbc
 }
 
 /// The matrix by columns: where each begins, the row of each term, its coefficient.
 fn by_columns(model: &Model) -> (Vec<c_int>, Vec<c_int>, Vec<f64>) {
-    let count = model.nonzeros();
-    let mut starts = vec![0_usize; model.columns() + 1];
-    for row in 0..model.rows.len() {
-        for (column, _) in model.rows.terms(row) {
-            starts[column.index() + 1] += 1;
-        }
-    }
-    for column in 0..model.columns() {
-        starts[column + 1] += starts[column];
-    }
-    let (mut rows, mut values, mut next) = (vec![0; count], vec![0.0; count], starts.clone());
     let int = |number: usize| c_int::try_from(number).expect("models index in 31 bits");
-    for row in 0..model.rows.len() {
-        for (column, value) in model.rows.terms(row) {
-            let at = &mut next[column.index()];
-            (rows[*at], values[*at]) = (int(row), value);
-            *at += 1;
-        }
+    let (mut starts, mut rows, mut values) = (vec![0], vec![], vec![]);
+    for terms in model.rows.by_column(model.columns()) {
+        rows.extend(terms.iter().map(|&(row, _)| int(row)));
+        values.extend(terms.iter().map(|&(_, value)| value));
+        starts.push(int(rows.len()));
     }
-    (starts.into_iter().map(int).collect(), rows, values)
+    (starts, rows, values)
 }
 
 /// Why it stopped, and its own words.
@@ -206,10 +183,6 @@ fn incumbent(cbc: &raw::Model, model: &Model, request: &Request<'_>, stop: Stop)
     if stopped || cbc.obj_value().abs() > 1e49 {
         return None;
     }
-    let values = cbc.col_solution().to_vec();
-    let violation = model.violation(&values);
-    let integrality = if request.relaxation { 0.0 } else { violation.integrality };
-    // Twice: CBC measures violations of the scaled model.
-    let worst = violation.bound.max(violation.row).max(integrality);
-    (worst <= 2.0 * request.tolerance.max(1e-6)).then_some(values)
+    let values = cbc.col_solution();
+    super::satisfies(values, model, request).then(|| values.to_vec())
 }

@@ -20,9 +20,9 @@ use std::time::Instant;
 
 use crate::backend::{Backend, SolverError, usable_start};
 use crate::model::{Kind, Model};
-use crate::outcome::{Outcome, Size, Stop};
+use crate::outcome::{Outcome, Stop};
 use crate::request::Request;
-use program::{Ended, Program};
+use program::PROGRAM;
 use said::Said;
 
 /// CBC, the program.
@@ -36,16 +36,16 @@ impl Backend for Cbc {
     }
 
     fn available(&self) -> Result<(), String> {
-        Program::get().map(drop).map_err(Clone::clone)
+        PROGRAM.as_ref().map(drop).map_err(Clone::clone)
     }
 
     fn version(&self) -> String {
-        Program::get().map_or_else(|_| "CBC, not installed".into(), |program| program.version.clone())
+        PROGRAM.as_ref().map_or_else(|_| "CBC, not installed".into(), |program| program.version.clone())
     }
 
     fn solve(&self, model: &Model, request: &Request<'_>) -> Result<Outcome, SolverError> {
         let failed = |what: String| SolverError::Rejected { solver: ID, what, status: -1 };
-        let program = Program::get().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
+        let program = PROGRAM.as_ref().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
         let given = usable_start(model, request);
         // The constant is added here: readers disagree on its sign.
         let bare = Model { offset: 0.0, ..relaxed(model, request) };
@@ -56,7 +56,7 @@ impl Backend for Cbc {
         let ended = ended.map_err(|error| failed(format!("to start ({error})")))?;
         let said = Said::of(&ended);
         let (stop, raw_status) = opinion::checked(model, request, left(began), said.stop, &said.words, given.is_some());
-        let found = vector(&ended, model, request).filter(|_| stop != Stop::Infeasible);
+        let found = ended.values.filter(|values| stop != Stop::Infeasible && satisfies(values, model, request));
         let incumbent = better(model, given, found);
         let objective = incumbent.as_deref().map(|values| model.objective(values));
         let mixed = bare.has_integers();
@@ -74,18 +74,13 @@ impl Backend for Cbc {
             (stop, _) => stop,
         };
         Ok(Outcome {
-            linear: None,
-            stop,
             objective,
             incumbent,
             dual_bound,
             raw_status,
             nodes: said.nodes.filter(|_| mixed),
-            presolve_seconds: None,
             solve_seconds: began.elapsed().as_secs_f64(),
-            size: Size { rows: model.rows.len(), columns: model.columns(), nonzeros: model.nonzeros() },
-            presolved: None,
-            solver: self.version(),
+            ..Outcome::empty(stop, model.size(), self.version())
         })
     }
 }
@@ -109,14 +104,13 @@ fn options(request: &Request<'_>) -> Vec<(&'static str, String)> {
     options
 }
 
-/// The vector, if it is one: after a limit CBC leaves a fractional one behind when it has found none.
-fn vector(ended: &Ended, model: &Model, request: &Request<'_>) -> Option<Vec<f64>> {
-    let values = ended.values.as_ref()?;
+/// Whether a vector is one: after a limit CBC leaves a fractional one behind when it has found none.
+fn satisfies(values: &[f64], model: &Model, request: &Request<'_>) -> bool {
     let violation = model.violation(values);
     let integrality = if request.relaxation { 0.0 } else { violation.integrality };
     // Twice: CBC measures violations of the scaled model.
     let worst = violation.bound.max(violation.row).max(integrality);
-    (worst <= 2.0 * request.tolerance.max(1e-6)).then(|| values.clone())
+    worst <= 2.0 * request.tolerance.max(1e-6)
 }
 
 /// The better one of what CBC found and an accepted start.

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::cache;
 use crate::export::write_mps;
 use crate::model::{Column, Model, Names, Numbered};
 
@@ -32,6 +33,9 @@ pub struct Program {
     /// What it calls itself.
     pub version: String,
 }
+
+/// The program, looked for once; or where it was looked for in vain, and what would bring it.
+pub static PROGRAM: LazyLock<Result<Program, String>> = LazyLock::new(Program::find);
 
 /// A model, a start and places for the answers, in shared memory.
 pub struct Call<'a> {
@@ -68,15 +72,6 @@ pub struct Ended {
 }
 
 impl Program {
-    /// The program, looked for once.
-    ///
-    /// # Errors
-    /// Where it was looked for in vain, and what would bring it.
-    pub fn get() -> Result<&'static Self, &'static String> {
-        static PROGRAM: OnceLock<Result<Program, String>> = OnceLock::new();
-        PROGRAM.get_or_init(Self::find).as_ref()
-    }
-
     fn find() -> Result<Self, String> {
         let places = places();
         for path in &places {
@@ -263,7 +258,5 @@ fn places() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os("BENCH_CBC") {
         return vec![named.into()];
     }
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    cache.map(|cache| cache.join(PREBUILT)).into_iter().chain([PathBuf::from("cbc")]).collect()
+    cache().map(|cache| cache.join(PREBUILT)).into_iter().chain([PathBuf::from("cbc")]).collect()
 }

@@ -43,12 +43,16 @@ impl CpBackend for ByMip {
                 absolute_gap: 0.5 * rows.unit.min(1.0),
                 ..Request::default()
             };
-            let outcome = self.solver.solve(&rows.model, &asked)?;
+            let mut outcome = self.solver.solve(&rows.model, &asked)?;
             let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
             let covers = outcome.incumbent.as_ref().filter(|_| solved).map(|point| rows.broken(point));
+            let in_time = request.time.is_none_or(|time| began.elapsed() < time);
             match covers.filter(|covers| !covers.is_empty()) {
-                Some(covers) => rows.model.rows.append(&covers),
-                None => return Ok(translate(model, &rows, hint, outcome, began.elapsed())),
+                Some(covers) if in_time => rows.model.rows.append(&covers),
+                left => {
+                    outcome.stop = if left.is_some() { Stop::TimeLimit } else { outcome.stop };
+                    return Ok(translate(model, &rows, hint, outcome, began.elapsed()));
+                }
             }
         }
     }

@@ -71,25 +71,17 @@ impl Message {
     fn write_text(&self, text: &mut String, depth: usize) {
         for Field { name, value, .. } in &self.0 {
             let indent = "  ".repeat(depth);
-            match value {
+            let _ = match value {
                 Value::Message(message) => {
                     let _ = writeln!(text, "{indent}{name} {{");
                     message.write_text(text, depth + 1);
-                    let _ = writeln!(text, "{indent}}}");
+                    writeln!(text, "{indent}}}")
                 }
-                Value::Integer(number) => {
-                    let _ = writeln!(text, "{indent}{name}: {number}");
-                }
-                Value::Integers(numbers) => {
-                    let _ = writeln!(text, "{indent}{name}: {numbers:?}");
-                }
-                Value::Double(number) => {
-                    let _ = writeln!(text, "{indent}{name}: {number}");
-                }
-                Value::Bool(truth) => {
-                    let _ = writeln!(text, "{indent}{name}: {truth}");
-                }
-            }
+                Value::Integer(number) => writeln!(text, "{indent}{name}: {number}"),
+                Value::Integers(numbers) => writeln!(text, "{indent}{name}: {numbers:?}"),
+                Value::Double(number) => writeln!(text, "{indent}{name}: {number}"),
+                Value::Bool(truth) => writeln!(text, "{indent}{name}: {truth}"),
+            };
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use highs_sys as ffi;
 
 use crate::backend::{Backend, Session, SolverError, usable_start};
-use crate::model::{Kind, Model, RowBlock};
+use crate::model::{Model, RowBlock};
 use crate::outcome::{Outcome, Size, Stop};
 use crate::request::{Observer, Request};
 use callback::Hooks;
@@ -63,7 +63,7 @@ impl HighsSession {
 
     /// Whether this request is about a mixed-integer program.
     fn mixed(&self, request: &Request<'_>) -> bool {
-        !request.relaxation && self.model.kinds.contains(&Kind::Integer)
+        !request.relaxation && self.model.has_integers()
     }
 
     /// The cutoff, where it counts.

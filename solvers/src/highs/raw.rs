@@ -215,11 +215,16 @@ impl Handle {
 
     /// Whether the current vector is feasible.
     pub fn has_feasible_vector(&self) -> bool {
-        let mut status: HighsInt = 0;
-        let name = text("primal_solution_status");
+        self.whole_info("primal_solution_status") == Some(ffi::SOLUTION_STATUS_FEASIBLE)
+    }
+
+    /// A whole number about the run.
+    fn whole_info(&self, name: &str) -> Option<HighsInt> {
+        let mut value: HighsInt = 0;
+        let name = text(name);
         // SAFETY: a live instance, a NUL-terminated string and a place for the value.
-        let known = unsafe { ffi::Highs_getIntInfoValue(self.pointer, name.as_ptr(), &raw mut status) };
-        known == ffi::STATUS_OK && status == ffi::SOLUTION_STATUS_FEASIBLE
+        let known = unsafe { ffi::Highs_getIntInfoValue(self.pointer, name.as_ptr(), &raw mut value) };
+        (known == ffi::STATUS_OK).then_some(value)
     }
 
     /// A real number about the run.
@@ -243,39 +248,24 @@ impl Handle {
     /// The current vector.
     pub fn values(&self) -> Vec<f64> {
         let mut values = vec![0.0; self.columns];
-        // SAFETY: room for one value per column; null where nothing is wanted.
-        unsafe {
-            ffi::Highs_getSolution(
-                self.pointer,
-                values.as_mut_ptr(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-            );
-        }
+        self.solution(&mut values, None);
         values
+    }
+
+    /// Fills in the current vector and, where wanted, the multipliers of the rows.
+    fn solution(&self, values: &mut [f64], multipliers: Option<&mut [f64]>) -> HighsInt {
+        let multipliers = multipliers.map_or(ptr::null_mut(), <[f64]>::as_mut_ptr);
+        // SAFETY: room for one value per column and one per row; null where nothing is wanted.
+        unsafe {
+            ffi::Highs_getSolution(self.pointer, values.as_mut_ptr(), ptr::null_mut(), ptr::null_mut(), multipliers)
+        }
     }
 
     /// The current vector and the multipliers of the rows; none where there are no multipliers.
     pub fn linear(&self) -> Option<Linear> {
-        let mut status: HighsInt = 0;
-        let name = text("dual_solution_status");
-        // SAFETY: a live instance, a NUL-terminated string and a place for the value.
-        let known = unsafe { ffi::Highs_getIntInfoValue(self.pointer, name.as_ptr(), &raw mut status) };
-        if known != ffi::STATUS_OK || status == ffi::SOLUTION_STATUS_NONE {
-            return None;
-        }
+        self.whole_info("dual_solution_status").filter(|&status| status != ffi::SOLUTION_STATUS_NONE)?;
         let (mut values, mut multipliers) = (vec![0.0; self.columns], vec![0.0; self.rows]);
-        // SAFETY: room for one value per column and one per row; null where nothing is wanted.
-        let status = unsafe {
-            ffi::Highs_getSolution(
-                self.pointer,
-                values.as_mut_ptr(),
-                ptr::null_mut(),
-                ptr::null_mut(),
-                multipliers.as_mut_ptr(),
-            )
-        };
+        let status = self.solution(&mut values, Some(&mut multipliers));
         let finite = values.iter().chain(&multipliers).all(|value| value.is_finite());
         (status == ffi::STATUS_OK && finite).then_some(Linear { values, multipliers })
     }

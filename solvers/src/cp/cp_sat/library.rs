@@ -7,8 +7,10 @@
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use crate::cache;
 
 type NewEnvironment = unsafe extern "C" fn() -> *mut c_void;
 type OnEnvironment = unsafe extern "C" fn(*mut c_void);
@@ -24,6 +26,9 @@ pub struct Library {
     /// Last, so that the functions never outlive it.
     _handle: libloading::Library,
 }
+
+/// The library, looked for once; or where it was looked for in vain, and what would bring it.
+pub static LIBRARY: LazyLock<Result<Library, String>> = LazyLock::new(Library::find);
 
 /// An environment of the library, which may be told to stop from another thread.
 struct Environment<'a> {
@@ -46,15 +51,6 @@ unsafe extern "C" {
 }
 
 impl Library {
-    /// The library, looked for once.
-    ///
-    /// # Errors
-    /// Where it was looked for in vain, and what would bring it.
-    pub fn get() -> Result<&'static Self, &'static String> {
-        static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
-        LIBRARY.get_or_init(Self::find).as_ref()
-    }
-
     fn find() -> Result<Self, String> {
         let mut tried = Vec::new();
         for place in places() {
@@ -168,9 +164,7 @@ fn places() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os("BENCH_ORTOOLS") {
         return vec![named.into()];
     }
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let venv = cache.map(|cache| cache.join("remat-ortools/venv"));
+    let venv = cache().map(|cache| cache.join("remat-ortools/venv"));
     venv.into_iter().chain(place_of_python()).collect()
 }
 

@@ -18,7 +18,7 @@ use crate::cp::model::CpModel;
 use crate::cp::proto::{Message, Value, model_message};
 use crate::cp::request::{CpOutcome, CpRequest, Emphasis};
 use crate::outcome::Stop;
-use library::Library;
+use library::LIBRARY;
 
 /// CP-SAT.
 pub struct CpSat;
@@ -31,7 +31,7 @@ impl CpBackend for CpSat {
     }
 
     fn available(&self) -> Result<(), String> {
-        Library::get().map(|_| ()).map_err(Clone::clone)
+        LIBRARY.as_ref().map(drop).map_err(Clone::clone)
     }
 
     fn has_emphasis(&self) -> bool {
@@ -39,8 +39,7 @@ impl CpBackend for CpSat {
     }
 
     fn solve(&self, model: &CpModel, request: &CpRequest<'_>) -> Result<CpOutcome, SolverError> {
-        let library =
-            Library::get().map_err(|why| SolverError::Rejected { solver: ID, what: why.clone(), status: -1 })?;
+        let library = LIBRARY.as_ref().map_err(|why| SolverError::Missing { solver: ID, why: why.clone() })?;
         let began = Instant::now();
         let bytes = model_message(model, request.hint).bytes();
         let left = request.time.map(|time| time.saturating_sub(began.elapsed()));
