@@ -12,6 +12,7 @@ use crate::format::{
     TensorKind, TimeUnit, Units,
 };
 use crate::object;
+use crate::validate;
 
 /// The arrays of a chain of `L` stages and the loss; other fields of the file are ignored.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
@@ -229,7 +230,6 @@ pub enum ChainFileError {
 
 /// A stage of six numbers becomes two operators and five tensors: of more, an instance would be too large to be read.
 const MOST_STAGES: usize = 80_000;
-const MAX_EXACT: f64 = 9_007_199_254_740_992.0; // 2^53
 
 impl ChainFile {
     /// The chain, exactly as the arrays say.
@@ -301,14 +301,11 @@ fn integers(
 ) -> Result<Vec<u64>, ChainFileError> {
     let integer = |(index, &value): (usize, &f64)| {
         let scaled = value * scale.unwrap_or(1.0);
-        if !(0.0..=MAX_EXACT).contains(&scaled) {
-            return Err(ChainFileError::Range { array, index, value });
-        }
+        let whole = validate::whole(scaled).ok_or(ChainFileError::Range { array, index, value })?;
         if scale.is_none() && scaled.fract() != 0.0 {
             return Err(ChainFileError::Fraction { array, index, value, option, unit });
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in 0..=2^53")]
-        Ok(scaled.round() as u64)
+        Ok(whole)
     };
     values.iter().enumerate().map(integer).collect()
 }

@@ -84,7 +84,7 @@ impl RandomKind {
 }
 
 /// The arrays of a random chain: forward times of 1 to 100, backward times of 1 to 200.
-pub fn random_chain_file(stages: u64, seed: u64, kind: RandomKind) -> ChainFile {
+fn random_chain_file(stages: u64, seed: u64, kind: RandomKind) -> ChainFile {
     let [activation, extra, forward_overhead, backward_overhead] = kind.ranges();
     let mut random = Lcg::new(seed);
     let mut file = idle_chain(0, 0);

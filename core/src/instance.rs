@@ -253,6 +253,10 @@ impl Instance {
     pub fn input_bytes(&self) -> u64 {
         self.bytes_of(|tensor| tensor.kind == TensorKind::Input)
     }
+    /// Bytes that are there whatever a schedule does: the fixed ones, and the inputs.
+    pub fn base_bytes(&self) -> u64 {
+        self.fixed_bytes() + self.input_bytes()
+    }
     /// Bytes of the tensors that satisfy a predicate.
     pub fn bytes_of(&self, predicate: impl Fn(&Tensor) -> bool) -> u64 {
         self.tensors.iter().filter(|t| predicate(t)).map(|t| t.bytes).sum()
@@ -310,7 +314,19 @@ impl Phase {
     }
 }
 
+impl Tensor {
+    /// What messages call it: id and name of the file.
+    pub fn label(&self) -> String {
+        format!("tensor {} {:?}", self.file_id, self.name)
+    }
+}
+
 impl Operator {
+    /// What messages call it: id and name of the file.
+    pub fn label(&self) -> String {
+        format!("operator {} {:?}", self.file_id, self.name)
+    }
+
     /// Every tensor that the operator makes with an implementation: its outputs, then the extra saved ones.
     pub fn makes(&self, implementation: usize) -> impl Iterator<Item = TensorId> + '_ {
         self.outputs.iter().chain(&self.implementations[implementation].saves).copied()

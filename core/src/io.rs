@@ -131,9 +131,14 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, FileError> {
         Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
         Compression::Zstd => Box::new(zstd::Decoder::new(file).map_err(io_error(path, "decompress"))?),
     };
-    let bytes = bounded::read(reader, bounded::Limits::of_json()).map_err(io_error(path, "read"))?;
+    // Of what the name says is compressed, the decoder has seen that it is.
+    bounded_bytes(path, reader, bounded::Limits::of_json())
+}
+
+/// The bytes of a file, within limits, unless they are of a kind that can be named.
+fn bounded_bytes(path: &Path, reader: impl Read, limits: bounded::Limits) -> Result<Vec<u8>, FileError> {
+    let bytes = bounded::read(reader, limits).map_err(io_error(path, "read"))?;
     let bytes = bytes.map_err(|excess| FileError::Excess { path: path.to_owned(), excess })?;
-    // Of what the name says is compressed, the decoder has seen to that.
     match Found::in_bytes(&bytes) {
         Some(found) => Err(FileError::Found { path: path.to_owned(), found }),
         None => Ok(bytes),
@@ -173,14 +178,9 @@ pub fn one_line(text: &str) -> String {
 /// The file cannot be read, is too large, or is no UTF-8 text.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     let file = File::open(path).map_err(io_error(path, "open"))?;
-    let bytes = bounded::read(file, bounded::Limits::of_text()).map_err(io_error(path, "read"))?;
-    let bytes = bytes.map_err(|excess| FileError::Excess { path: path.to_owned(), excess })?;
-    let wrong = |found| FileError::Found { path: path.to_owned(), found };
-    if let Some(found) = Found::in_bytes(&bytes) {
-        return Err(wrong(found));
-    }
-    let text = std::str::from_utf8(bounded::without_mark(&bytes)).map_err(|_| wrong(Found::NotText))?;
-    Ok(text.to_owned())
+    let bytes = bounded_bytes(path, file, bounded::Limits::of_text())?;
+    let wrong = |_| FileError::Found { path: path.to_owned(), found: Found::NotText };
+    std::str::from_utf8(bounded::without_mark(&bytes)).map(str::to_owned).map_err(wrong)
 }
 
 /// Writes a value as JSON, replacing the file only once everything is written.

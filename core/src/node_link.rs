@@ -17,6 +17,7 @@ use crate::format::{
     TensorKind, TimeUnit, Units,
 };
 use crate::object;
+use crate::validate;
 
 /// A graph file.
 #[derive(Clone, Debug, Deserialize)]
@@ -221,11 +222,8 @@ fn operator(node: &Node, name: String, inputs: Vec<u32>) -> Result<OperatorDocum
 }
 
 fn whole(node: u32, what: &'static str, value: f64) -> Result<u64, NodeLinkError> {
-    if !(0.0..=9_007_199_254_740_992.0).contains(&value) || value.fract() != 0.0 {
-        return Err(NodeLinkError::Cost { node, what, value });
-    }
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in 0..=2^53")]
-    Ok(value as u64)
+    let exact = validate::whole(value).filter(|_| value.fract() == 0.0);
+    exact.ok_or(NodeLinkError::Cost { node, what, value })
 }
 
 fn order(file: &NodeLinkFile) -> Vec<u32> {

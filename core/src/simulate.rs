@@ -194,19 +194,11 @@ pub fn simulate_observed(
 
 fn action(instance: &Instance, step: Step) -> String {
     match step {
-        Step::Free(tensor) => format!("free {}", tensor_name(instance, tensor)),
-        Step::Offload(tensor) => format!("offload {}", tensor_name(instance, tensor)),
-        Step::Fetch(tensor) => format!("fetch {}", tensor_name(instance, tensor)),
-        Step::Compute { operator, .. } => {
-            let operator = instance.operator(operator);
-            format!("compute operator {} {:?}", operator.file_id, operator.name)
-        }
+        Step::Free(tensor) => format!("free {}", instance.tensor(tensor).label()),
+        Step::Offload(tensor) => format!("offload {}", instance.tensor(tensor).label()),
+        Step::Fetch(tensor) => format!("fetch {}", instance.tensor(tensor).label()),
+        Step::Compute { operator, .. } => format!("compute {}", instance.operator(operator).label()),
     }
-}
-
-fn tensor_name(instance: &Instance, id: TensorId) -> String {
-    let tensor = instance.tensor(id);
-    format!("tensor {} {:?}", tensor.file_id, tensor.name)
 }
 
 /// Memory and the iteration's progress between two steps.
@@ -280,10 +272,10 @@ impl<'a, O: Observer> Machine<'a, O> {
     fn offload(&mut self, id: TensorId) -> Result<During, Violation> {
         let tensor = self.instance.tensor(id);
         if tensor.kind == TensorKind::Input {
-            return Err(Violation::OffloadOfInput(tensor_name(self.instance, id)));
+            return Err(Violation::OffloadOfInput(self.instance.tensor(id).label()));
         }
         if !self.resident[id.index()] {
-            return Err(Violation::OffloadOfAbsent(tensor_name(self.instance, id)));
+            return Err(Violation::OffloadOfAbsent(self.instance.tensor(id).label()));
         }
         let rates = self.rates.ok_or(Violation::NoRates)?;
         self.transfer(rates.offload_time(tensor.bytes))?;
@@ -297,7 +289,7 @@ impl<'a, O: Observer> Machine<'a, O> {
 
     fn fetch(&mut self, id: TensorId) -> Result<During, Violation> {
         if !self.on_host[id.index()] {
-            return Err(Violation::FetchOfAbsent(tensor_name(self.instance, id)));
+            return Err(Violation::FetchOfAbsent(self.instance.tensor(id).label()));
         }
         let rates = self.rates.ok_or(Violation::NoRates)?;
         self.transfer(rates.fetch_time(self.instance.tensor(id).bytes))?;
@@ -318,10 +310,10 @@ impl<'a, O: Observer> Machine<'a, O> {
 
     fn free(&mut self, id: TensorId) -> Result<During, Violation> {
         if self.instance.tensor(id).kind == TensorKind::Input {
-            return Err(Violation::FreeOfInput(tensor_name(self.instance, id)));
+            return Err(Violation::FreeOfInput(self.instance.tensor(id).label()));
         }
         if !self.resident[id.index()] {
-            return Err(Violation::FreeOfAbsent(tensor_name(self.instance, id)));
+            return Err(Violation::FreeOfAbsent(self.instance.tensor(id).label()));
         }
         let during = self.during(0, false);
         self.drop_tensor(id);
@@ -333,7 +325,7 @@ impl<'a, O: Observer> Machine<'a, O> {
         let implementation = &operator.implementations[variant];
         self.may_run(id, variant)?;
         if let Some(&missing) = implementation.reads.iter().find(|read| !self.resident[read.index()]) {
-            return Err(Violation::MissingInput(tensor_name(self.instance, missing)));
+            return Err(Violation::MissingInput(self.instance.tensor(missing).label()));
         }
         if let Some(pair) = implementation.in_place {
             // The output takes the input's buffer over; an older copy of the output is overwritten by it.
@@ -386,7 +378,7 @@ impl<'a, O: Observer> Machine<'a, O> {
         }
         let mut results = self.instance.tensor_ids().filter(|&id| self.instance.is_result(id));
         match results.find(|id| !self.resident[id.index()]) {
-            Some(missing) => Err(Violation::MissingResult(tensor_name(self.instance, missing))),
+            Some(missing) => Err(Violation::MissingResult(self.instance.tensor(missing).label())),
             None => Ok(()),
         }
     }

@@ -16,6 +16,12 @@ use crate::instance::{Implementation, InPlace, Instance, InstanceHash, Operator,
 /// Sizes and times sum to less: doubles hold such sums exactly, and a thousand runs of every operator still fit 63 bits.
 pub const LARGEST_SUM: u64 = 1 << 53;
 
+/// The whole number nearest to a size or time of a file, where that could stand in an instance.
+pub(crate) fn whole(value: f64) -> Option<u64> {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be in 0..=2^53")]
+    (0.0..=LARGEST_SUM as f64).contains(&value).then(|| value.round() as u64)
+}
+
 /// Reads of all implementations together: a list of inputs that many implementations share costs little in a file.
 const MOST_READS: usize = 1 << 25;
 
@@ -239,19 +245,15 @@ impl Names {
         let inputs = self.tensors(&element, "reads", &document.inputs)?;
         let outputs = self.made(&element, &document.outputs)?;
         let made: HashSet<TensorId> = outputs.iter().copied().collect();
-        let differentiates = match document.differentiates {
-            None => None,
-            Some(id) => match self.operators.get(&id) {
-                Some(&operator) => Some(operator),
-                None => {
-                    return broken(
-                        element,
-                        format!("differentiates operator {id}, which does not exist"),
-                        "correct the id or leave \"differentiates\" out",
-                    );
-                }
-            },
-        };
+        let differentiated = document.differentiates.map(|id| match self.operators.get(&id) {
+            Some(&operator) => Ok(operator),
+            None => broken(
+                &element,
+                format!("differentiates operator {id}, which does not exist"),
+                "correct the id or leave \"differentiates\" out",
+            ),
+        });
+        let differentiates = differentiated.transpose()?;
         let mut names = HashSet::new();
         let mut implementations = Vec::with_capacity(document.implementations.len());
         for implementation in &document.implementations {
@@ -295,60 +297,40 @@ impl Names {
                 "\"saves\" lists additional tensors only",
             );
         }
-        let in_place = match document.in_place {
-            None => None,
-            Some(pair) => {
-                let tensor = |id: u32| self.tensors.get(&id).copied();
-                match (tensor(pair.output), tensor(pair.input)) {
-                    (Some(output), Some(input)) => Some(InPlace { output, input }),
-                    _ => {
-                        return broken(
-                            element,
-                            "works in place on a tensor that does not exist",
-                            "correct \"in_place\"",
-                        );
-                    }
-                }
-            }
-        };
+        let tensor = |id: u32| self.tensors.get(&id).copied();
+        let in_place = document.in_place.map(|pair| match (tensor(pair.output), tensor(pair.input)) {
+            (Some(output), Some(input)) => Ok(InPlace { output, input }),
+            _ => broken(element, "works in place on a tensor that does not exist", "correct \"in_place\""),
+        });
         Ok(Implementation {
             name: document.name.clone(),
             time: document.time,
             workspace_bytes: document.workspace_bytes,
             reads,
             saves,
-            in_place,
+            in_place: in_place.transpose()?,
             recompute: document.recompute,
         })
     }
-}
-
-fn element_of(operator: &Operator) -> String {
-    format!("operator {} {:?}", operator.file_id, operator.name)
-}
-
-fn tensor_element(tensor: &Tensor) -> String {
-    format!("tensor {} {:?}", tensor.file_id, tensor.name)
 }
 
 /// Every tensor has one producer, inputs have none.
 fn producers(operators: &[Operator], tensors: &mut [Tensor]) -> Checked<()> {
     for (index, operator) in operators.iter().enumerate() {
         let id = OperatorId::from_index(index);
-        let saved = operator.implementations.iter().flat_map(|v| &v.saves);
-        for &made in operator.outputs.iter().chain(saved) {
+        for made in operator.made() {
             let tensor = &mut tensors[made.index()];
             if tensor.kind == TensorKind::Input {
                 return broken(
-                    element_of(operator),
-                    format!("makes {}, which is an input", tensor_element(tensor)),
+                    operator.label(),
+                    format!("makes {}, which is an input", tensor.label()),
                     "inputs are there before the first step; change its kind",
                 );
             }
             match tensor.producer {
                 Some(other) if other != id => {
                     return broken(
-                        tensor_element(tensor),
+                        tensor.label(),
                         format!("is made by operators {} and {}", operators[other.index()].file_id, operator.file_id),
                         "give each operator a tensor of its own",
                     );
@@ -362,8 +344,8 @@ fn producers(operators: &[Operator], tensors: &mut [Tensor]) -> Checked<()> {
             let tensor = &tensors[saved.index()];
             if tensor.kind != TensorKind::Saved {
                 return broken(
-                    element_of(operator),
-                    format!("saves {}, which is of kind {}", tensor_element(tensor), tensor.kind.name()),
+                    operator.label(),
+                    format!("saves {}, which is of kind {}", tensor.label(), tensor.kind.name()),
                     "tensors under \"saves\" are of kind saved",
                 );
             }
@@ -371,7 +353,7 @@ fn producers(operators: &[Operator], tensors: &mut [Tensor]) -> Checked<()> {
     }
     match tensors.iter().find(|t| t.producer.is_none() && t.kind != TensorKind::Input) {
         Some(orphan) => broken(
-            tensor_element(orphan),
+            orphan.label(),
             "is made by no operator",
             "make it of kind input, or name it among an operator's outputs",
         ),
@@ -384,14 +366,14 @@ fn state(operator: &Operator) -> Checked<()> {
     let any_recompute = operator.implementations.iter().any(|v| v.recompute);
     if any_recompute && !operator.updates_state {
         return broken(
-            element_of(operator),
+            operator.label(),
             "has a recompute implementation but does not update state",
             "set \"updates_state\" or drop \"recompute\"",
         );
     }
     if operator.implementations[0].recompute {
         return broken(
-            element_of(operator),
+            operator.label(),
             "has a recompute implementation as its default",
             "the first implementation is the one that the framework runs first",
         );
@@ -406,26 +388,26 @@ fn in_place(operator: &Operator, tensors: &[Tensor]) -> Checked<()> {
     let outputs: HashSet<TensorId> = operator.outputs.iter().copied().collect();
     for implementation in &operator.implementations {
         let Some(pair) = implementation.in_place else { continue };
-        let element = format!("{}, implementation {:?},", element_of(operator), implementation.name);
+        let element = format!("{}, implementation {:?},", operator.label(), implementation.name);
         let (output, input) = (&tensors[pair.output.index()], &tensors[pair.input.index()]);
         if !outputs.contains(&pair.output) {
             return broken(
                 element,
-                format!("works in place on {}, which is not an output", tensor_element(output)),
+                format!("works in place on {}, which is not an output", output.label()),
                 "\"in_place.output\" is one of the operator's outputs",
             );
         }
         if !implementation.reads.contains(&pair.input) {
             return broken(
                 element,
-                format!("works in place of {}, which it does not read", tensor_element(input)),
+                format!("works in place of {}, which it does not read", input.label()),
                 "\"in_place.input\" is one of its inputs",
             );
         }
         if input.kind == TensorKind::Input {
             return broken(
                 element,
-                format!("overwrites {}, an input of the iteration", tensor_element(input)),
+                format!("overwrites {}, an input of the iteration", input.label()),
                 "inputs stay for the whole iteration",
             );
         }
@@ -446,7 +428,7 @@ fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Ch
     if let Some(target) = operator.differentiates {
         if operator.phase.is_forward() {
             return broken(
-                element_of(operator),
+                operator.label(),
                 "differentiates another one but is not of phase backward",
                 "correct \"phase\" or leave \"differentiates\" out",
             );
@@ -454,15 +436,15 @@ fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Ch
         let target = &operators[target.index()];
         if target.phase == Phase::Backward {
             return broken(
-                element_of(operator),
-                format!("differentiates {}, which is of phase backward", element_of(target)),
+                operator.label(),
+                format!("differentiates {}, which is of phase backward", target.label()),
                 "name the forward operator",
             );
         }
     }
     let is_forward = operator.phase.is_forward();
     let (pass, other) = if is_forward { ("forward", "backward") } else { ("backward", "forward") };
-    for &made in operator.outputs.iter().chain(operator.implementations.iter().flat_map(|v| &v.saves)) {
+    for made in operator.made() {
         let tensor = &tensors[made.index()];
         let of_forward = match tensor.kind {
             TensorKind::Activation | TensorKind::Saved => true,
@@ -471,8 +453,8 @@ fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Ch
         };
         if of_forward != is_forward {
             return broken(
-                element_of(operator),
-                format!("of the {pass} pass makes {}, which is of kind {}", tensor_element(tensor), tensor.kind.name()),
+                operator.label(),
+                format!("of the {pass} pass makes {}, which is of kind {}", tensor.label(), tensor.kind.name()),
                 format!("tensors of that kind are made by the {other} pass; change its kind"),
             );
         }
@@ -480,13 +462,13 @@ fn passes(operator: &Operator, operators: &[Operator], tensors: &[Tensor]) -> Ch
     if !is_forward {
         return Ok(());
     }
-    for &read in operator.implementations.iter().flat_map(|v| &v.reads) {
+    for read in operator.reads() {
         let tensor = &tensors[read.index()];
         let maker = tensor.producer.map(|producer| &operators[producer.index()]);
         if maker.is_some_and(|maker| maker.phase == Phase::Backward) {
             return broken(
-                element_of(operator),
-                format!("reads {}, which the backward pass makes", tensor_element(tensor)),
+                operator.label(),
+                format!("reads {}, which the backward pass makes", tensor.label()),
                 "a forward operator reads forward tensors",
             );
         }
@@ -542,11 +524,7 @@ fn order(
         order.push(operator);
     }
     if let Some(missing) = position.iter().position(Option::is_none) {
-        return broken(
-            "the order",
-            format!("leaves out {}", element_of(&operators[missing])),
-            "name each operator once",
-        );
+        return broken("the order", format!("leaves out {}", operators[missing].label()), "name each operator once");
     }
     for (index, operator) in operators.iter().enumerate() {
         for (producer, tensor) in dependencies(operator, tensors) {
@@ -557,9 +535,9 @@ fn order(
                     "the order",
                     format!(
                         "runs {} before {}, which makes {} for it",
-                        element_of(operator),
-                        element_of(&operators[producer.index()]),
-                        tensor_element(tensor)
+                        operator.label(),
+                        operators[producer.index()].label(),
+                        tensor.label()
                     ),
                     "list producers before readers",
                 );
@@ -570,8 +548,7 @@ fn order(
 }
 
 fn dependencies<'a>(operator: &'a Operator, tensors: &'a [Tensor]) -> impl Iterator<Item = (OperatorId, &'a Tensor)> {
-    let reads = operator.implementations.iter().flat_map(|v| &v.reads);
-    reads.filter_map(|read| {
+    operator.reads().filter_map(|read| {
         let tensor = &tensors[read.index()];
         tensor.producer.map(|producer| (producer, tensor))
     })
@@ -584,8 +561,8 @@ fn acyclic(operators: &[Operator], tensors: &[Tensor]) -> Checked<()> {
         for (producer, tensor) in dependencies(operator, tensors) {
             if producer.index() == index {
                 return broken(
-                    element_of(operator),
-                    format!("reads {}, which it makes itself", tensor_element(tensor)),
+                    operator.label(),
+                    format!("reads {}, which it makes itself", tensor.label()),
                     "split it or drop the input",
                 );
             }

@@ -124,7 +124,7 @@ pub fn threads(seed: u64) -> usize {
 /// Budgets from six tenths of what store-all needs beyond what is always there, to all of it.
 pub fn budgets(instance: &Instance) -> Vec<u64> {
     let store_all = with_liveness(instance, &Plan::fastest(instance).store_all(instance));
-    let least = instance.fixed_bytes() + instance.input_bytes();
+    let least = instance.base_bytes();
     let tensors = || instance.tensors().iter().map(|tensor| tensor.bytes).sum::<u64>() + instance.fixed_bytes();
     let most = simulate(instance, &store_all).map_or_else(|_| tensors(), |simulation| simulation.peak_bytes);
     (6..=10)

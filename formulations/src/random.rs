@@ -39,11 +39,16 @@ impl Random {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// A position in a list of a length, which is above 0 and below 2^32.
+    #[inline]
+    pub fn index(&mut self, length: usize) -> usize {
+        self.below(u32::try_from(length).expect("lists are shorter")) as usize
+    }
+
     /// A random element of a list that is not empty and shorter than 2^32.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "lists are shorter")]
     pub fn pick<T: Copy>(&mut self, list: &[T]) -> T {
-        list[self.below(list.len() as u32) as usize]
+        list[self.index(list.len())]
     }
 
     /// An exponentially distributed number of mean 1.

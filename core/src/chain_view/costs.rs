@@ -228,7 +228,7 @@ impl<'a> Flow<'a> {
         self.time(&runs[0]).max(self.time(&runs[1]))
     }
 
-    pub(super) fn survives_backward(&self, id: TensorId, stage: usize) -> bool {
+    fn survives_backward(&self, id: TensorId, stage: usize) -> bool {
         self.instance.is_result(id) || self.read_back_in[id.index()].is_some_and(|reader| reader < stage)
     }
 

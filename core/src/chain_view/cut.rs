@@ -97,9 +97,8 @@ impl<'a> Paths<'a> {
         let mut furthest = starts.map(|(position, _)| position).next_back().unwrap_or(0);
         for (position, &id) in on_a_path() {
             let operator = self.instance.operator(id);
-            let saves = operator.implementations.iter().flat_map(|v| &v.saves);
-            let mut made: Vec<TensorId> = operator.outputs.iter().chain(saves).copied().collect();
-            made.retain(|tensor| last_reader[tensor.index()].is_some());
+            let mut made: Vec<TensorId> =
+                operator.made().filter(|tensor| last_reader[tensor.index()].is_some()).collect();
             made.sort_unstable();
             made.dedup();
             if let (&[only], true) = (&made[..], furthest <= position) {

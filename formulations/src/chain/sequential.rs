@@ -72,7 +72,7 @@ impl Method for Sequential {
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let mut program = ChainProgram::new(context)?;
         let stages = network_stages(context.instance, &program.view);
-        let segments = usize::try_from(context.parameters.get::<Segments>()).unwrap_or(usize::MAX);
+        let segments = context.parameters.count::<Segments>();
         if segments > stages {
             let message = format!("{segments} segments, but there are {stages} stages below the loss");
             return Err(MethodError::Parameter { name: "segments", message });

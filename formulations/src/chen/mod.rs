@@ -163,7 +163,7 @@ impl Method for Chen {
         }
         let all = rules::thresholds(&problem.candidates, &problem.sizes);
         let count = all.len();
-        let most = usize::try_from(context.parameters.get::<Most>()).unwrap_or(usize::MAX);
+        let most = context.parameters.count::<Most>();
         for (checkpoints, words) in rules::spread(all, most).into_iter().map(greedy) {
             if sweep.is_over() {
                 break;

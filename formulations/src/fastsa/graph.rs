@@ -209,7 +209,7 @@ impl Operators {
         store_all(instance, &plan)?;
         let (mut values, value_of) = values(instance);
         let transfers = rates.map_or(Ok(Vec::new()), |rates| transfers(&mut values, rates))?;
-        let base = instance.fixed_bytes() + instance.input_bytes();
+        let base = instance.base_bytes();
         let mut built =
             Self { graph: Graph::new(values, base), start: Vec::new(), again: Vec::new(), least_peak: base };
         let mut first = Vec::new();

@@ -185,13 +185,10 @@ fn inner_peak(graph: &Graph, group: &Group, variants: &[u32]) -> i64 {
 /// The operators of a sequence of groups, one after another, as variants of the operators' graph.
 pub fn decompose(operators: &Operators, groups: &Graph, sequence: &[u32]) -> Vec<u32> {
     let mut ran = vec![false; operators.graph.nodes.len()];
-    let first: Vec<u32> = {
-        let mut first = vec![0; ran.len()];
-        for &variant in &operators.start {
-            first[operators.graph.variants[variant as usize].node as usize] = variant;
-        }
-        first
-    };
+    let mut first = vec![0; ran.len()];
+    for &variant in &operators.start {
+        first[operators.graph.variants[variant as usize].node as usize] = variant;
+    }
     let mut variants = Vec::new();
     for &group in sequence {
         if let Some(transfer) = groups.transfer(group) {

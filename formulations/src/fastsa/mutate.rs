@@ -174,7 +174,7 @@ impl<P: Profile> State<'_, P> {
 
     /// The rules about overwriting in place, after an edit of the lists.
     #[inline]
-    pub fn still_intact(&self, Mutation { add, remove }: Mutation) -> bool {
+    fn still_intact(&self, Mutation { add, remove }: Mutation) -> bool {
         let graph = self.graph;
         let intact = |value: usize| !graph.values[value].overwritable || self.intact(value);
         [add, remove].into_iter().flatten().all(|Step { variant, .. }| {

@@ -177,17 +177,13 @@ impl<'a, P: Profile> State<'a, P> {
     /// Adds the last edit's change to the tree.
     #[inline]
     pub fn apply(&mut self) {
-        for &Delta { from, to, bytes } in &self.deltas {
-            self.profile.add(from, to, bytes);
-        }
+        self.deltas.iter().for_each(|delta| self.profile.add(delta.from, delta.to, delta.bytes));
     }
 
     /// Takes the last edit's change out of the tree.
     #[inline]
     pub fn unapply(&mut self) {
-        for &Delta { from, to, bytes } in &self.deltas {
-            self.profile.add(from, to, -bytes);
-        }
+        self.deltas.iter().for_each(|delta| self.profile.add(delta.from, delta.to, -delta.bytes));
     }
 
     /// Changes the sequence and its cost; the lists have changed already.

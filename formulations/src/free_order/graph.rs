@@ -106,12 +106,7 @@ impl Graph {
                 tensors.push(Made { bytes: tensor.bytes, producer, result: instance.is_result(id), readers: vec![] });
             }
         }
-        let mut graph = Self {
-            nodes: Vec::new(),
-            tensors,
-            path: Vec::new(),
-            base_bytes: instance.fixed_bytes() + instance.input_bytes(),
-        };
+        let mut graph = Self { nodes: Vec::new(), tensors, path: Vec::new(), base_bytes: instance.base_bytes() };
         for id in instance.order() {
             let operator = instance.operator(*id);
             let once = !operator.recomputable;

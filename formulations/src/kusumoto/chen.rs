@@ -78,7 +78,7 @@ impl Method for KusumotoChen {
             PlanFor::Given => |cost| (cost.time, cost.peak_bytes),
         });
         let graph = Graph::new(instance)?;
-        let most = usize::try_from(parameters.get::<MostSegmentations>()).unwrap_or(usize::MAX);
+        let most = parameters.count::<MostSegmentations>();
         let segmentations = segmentations(&graph, most);
         sweep.end_building();
         let (liveness, last_group) = (parameters.get::<Liveness>(), parameters.get::<LastGroup>());

@@ -11,7 +11,7 @@ use crate::staged::graph::ascending;
 use crate::store_all::out_of_place;
 
 /// Most forward operators: each has a set of others, a bit for each.
-pub const MOST_NODES: usize = 20_000;
+const MOST_NODES: usize = 20_000;
 
 /// A forward operator.
 #[derive(Clone, Debug)]
@@ -147,7 +147,7 @@ impl<'a> Builder<'a> {
             gradients: Vec::new(),
             late: Vec::new(),
             results: Vec::new(),
-            base_bytes: instance.fixed_bytes() + instance.input_bytes(),
+            base_bytes: instance.base_bytes(),
             reaching: Vec::new(),
             plan,
         };

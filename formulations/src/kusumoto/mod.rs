@@ -240,7 +240,7 @@ struct Family {
 
 impl Family {
     fn new(graph: &Graph, parameters: &Parameters, clock: Clock) -> Self {
-        let most = usize::try_from(parameters.get::<MaxLowerSets>()).unwrap_or(usize::MAX);
+        let most = parameters.count::<MaxLowerSets>();
         let pruned = |stop| Self { sets: family::pruned(graph), exact: false, stop };
         if parameters.get::<Program>() == Program::Approximate {
             return pruned(None);

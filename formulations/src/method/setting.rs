@@ -22,6 +22,14 @@ impl Parameters {
     pub fn get<S: Setting>(&self) -> S::Value {
         S::value(self.word(S::SPEC.name))
     }
+
+    /// The value of a setting that is a number, as a count of things in memory.
+    ///
+    /// # Panics
+    /// Likewise.
+    pub fn count<S: Setting<Value = u64>>(&self) -> usize {
+        usize::try_from(self.get::<S>()).unwrap_or(usize::MAX)
+    }
 }
 
 /// A default as people write it and as it is compared: without underscores, or it does not compile.

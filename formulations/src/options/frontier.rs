@@ -96,7 +96,7 @@ impl<'a> Search<'a> {
         let given = [("gap-ppm".to_owned(), gap.to_string())].into();
         let parameters = Parameters::new(method.about().parameters, &given)
             .map_err(|error| MethodError::Internal(error.to_string()))?;
-        let least = block.instance.fixed_bytes() + block.instance.input_bytes();
+        let least = block.instance.base_bytes();
         let mut search = Self {
             block,
             context,
@@ -313,7 +313,7 @@ impl<'a> Search<'a> {
 
 /// Bytes with which every operator can run that finds what it reads and nothing else, inputs included.
 fn largest_operator(instance: &Instance) -> u64 {
-    let base = instance.fixed_bytes() + instance.input_bytes();
+    let base = instance.base_bytes();
     let bytes = |ids: &mut dyn Iterator<Item = remat_core::TensorId>| -> u64 {
         ids.filter(|&id| instance.tensor(id).producer.is_some()).map(|id| instance.tensor(id).bytes).sum()
     };

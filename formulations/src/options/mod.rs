@@ -114,7 +114,7 @@ pub static ROCKMATE: OverOptions = OverOptions {
 };
 
 fn frontier(parameters: &Parameters) -> Goal {
-    let questions = usize::try_from(parameters.get::<Questions>()).unwrap_or(usize::MAX);
+    let questions = parameters.count::<Questions>();
     Goal::Frontier { tolerance: parameters.get::<Tolerance>(), questions }
 }
 

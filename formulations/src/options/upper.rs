@@ -85,8 +85,7 @@ impl<'a> Maker<'a> {
     fn new(instance: &'a Instance, partition: &Partition) -> Self {
         let mut draft = Draft::new(instance, move |id| instance.tensor(id).kind);
         // What is there all the time needs no reader.
-        draft.document.fixed_bytes =
-            FixedBytes { buffers: instance.fixed_bytes() + instance.input_bytes(), ..FixedBytes::default() };
+        draft.document.fixed_bytes = FixedBytes { buffers: instance.base_bytes(), ..FixedBytes::default() };
         Self {
             instance,
             plan: Plan::fastest(instance),

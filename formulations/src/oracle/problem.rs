@@ -12,7 +12,7 @@ use crate::setting;
 pub type Set = u128;
 
 /// Most operators that are searched: beyond, even generous limits are rarely enough.
-pub const MAX_OPERATORS: usize = 26;
+const MAX_OPERATORS: usize = 26;
 /// Most tensors that a [`Set`] holds.
 const MAX_TENSORS: usize = Set::BITS as usize;
 
@@ -149,7 +149,7 @@ impl<'a> Problem<'a> {
             instance,
             rules,
             position,
-            base: instance.fixed_bytes() + instance.input_bytes(),
+            base: instance.base_bytes(),
             bytes: made.iter().map(|&id| instance.tensor(id).bytes).collect(),
             producer: made.iter().filter_map(|&id| instance.tensor(id).producer).map(OperatorId::index).collect(),
             first: Vec::new(),

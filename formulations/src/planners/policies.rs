@@ -8,7 +8,7 @@ use remat_core::{Instance, OperatorId};
 use super::modules::block;
 use super::planner::Planner;
 use super::saved::schedule;
-use super::torch::operators::Kind;
+use super::torch::operators::{Kind, packet};
 use crate::method::claim::Runs;
 use crate::method::parameters::Parameters;
 use crate::method::{About, BudgetUse, Class, Context, MethodError, SkipReason};
@@ -196,9 +196,7 @@ impl Planner for Sac {
         for &id in instance.order() {
             let Some(block) = blocks.block_of[id.index()] else { continue };
             let operator = instance.operator(id);
-            let weighted = ["aten.mm", "aten.addmm"]
-                .iter()
-                .any(|product| operator.op_type.split(".default").next() == Some(*product));
+            let weighted = matches!(packet(&operator.op_type), "aten.mm" | "aten.addmm");
             products[block] += usize::from(weighted);
             let skipped = skips && weighted && products[block].is_multiple_of(2);
             keeps[id.index()] = (Kind::of(&operator.op_type).compute_intensive && !skipped) || operator.random;

@@ -194,7 +194,7 @@ impl<'a, J: Judge> Incumbent<'a, J> {
     }
 
     /// Whether a time is as close to the bound as was asked for.
-    pub fn is_close(&self, time: u64) -> bool {
+    fn is_close(&self, time: u64) -> bool {
         let bound = self.bound();
         proves(bound, time) || time.saturating_sub(bound) as f64 <= self.gap * time as f64
     }

@@ -300,7 +300,7 @@ pub fn draw<P: Staged>(
             window(stage, stages, wanted, count)
         }
         // A half to an eighth of the stages.
-        Shape::Both => window(stage, stages, (stages >> (1 + below(random, 3))).min(most), |_| 1),
+        Shape::Both => window(stage, stages, (stages >> (1 + random.index(3))).min(most), |_| 1),
         _ => window(stage, stages, most, |_| 1),
     };
     let count = |column: usize| rows.clone().filter(|&stage| free(stage, column)).count();
@@ -414,7 +414,7 @@ impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Trial<'_, P> {
 
 /// A stage that takes time and a column that runs again there, half of the time; else any.
 fn place<P: Staged>(problem: &P, repeated: &[(usize, usize, u64)], random: &mut Random) -> (usize, usize) {
-    let (stage, column) = (1 + below(random, problem.stages()), below(random, problem.columns()));
+    let (stage, column) = (1 + random.index(problem.stages()), random.index(problem.columns()));
     let total: u64 = repeated.iter().map(|run| run.2).sum();
     let mut drawn = random.unit() * 2.0 * total as f64;
     for &(stage, column, time) in repeated {
@@ -424,10 +424,6 @@ fn place<P: Staged>(problem: &P, repeated: &[(usize, usize, u64)], random: &mut 
         }
     }
     (stage, column)
-}
-
-fn below(random: &mut Random, bound: usize) -> usize {
-    random.below(u32::try_from(bound).expect("fewer than 2^32 columns and stages")) as usize
 }
 
 /// The least stretch of stages about one that counts so much.

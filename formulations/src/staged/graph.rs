@@ -168,7 +168,7 @@ impl Graph {
             Operator { id, first, again, reads: vec![], makes: vec![] }
         };
         let operators = ways.into_iter().map(operator).collect();
-        Self { operators, values, base_bytes: instance.fixed_bytes() + instance.input_bytes() }
+        Self { operators, values, base_bytes: instance.base_bytes() }
     }
 
     /// What a budget leaves beside what is always there; more than anything needs where it is unlimited.

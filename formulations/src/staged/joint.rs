@@ -3,6 +3,7 @@
 
 use std::ops::Deref;
 
+use remat_core::liveness::Compute;
 use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId};
 
@@ -111,6 +112,11 @@ impl Joint {
     /// How an operator runs, again or not; as it does first where it has no other way.
     pub fn way(&self, position: usize, is_again: bool) -> &Way {
         self.again(position).filter(|_| is_again).unwrap_or_else(|| self.first(position))
+    }
+
+    /// A run of an operator, again or not.
+    pub fn compute(&self, position: usize, is_again: bool) -> Compute {
+        (self.operators[position].id, self.way(position, is_again).implementation)
     }
 
     /// How an operator runs in a stage; none where it cannot.

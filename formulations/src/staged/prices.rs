@@ -249,8 +249,7 @@ impl<'a, 'b> Search<'a, 'b> {
         let count = self.task.joint.len();
         let mut positions: Vec<usize> = (0..count).collect();
         for last in (1..count).rev() {
-            let with = self.random.below(u32::try_from(last + 1).unwrap_or(u32::MAX)) as usize;
-            positions.swap(last, with);
+            positions.swap(last, self.random.index(last + 1));
         }
         for part in positions.chunks(count.div_ceil(PARTS)) {
             if self.effort.is_over() {

@@ -141,8 +141,7 @@ impl<'a> Timeline<'a> {
         if self.excess == 0 {
             return None;
         }
-        let count = u32::try_from(self.beyond.len()).expect("fewer than 2^32 runs");
-        let mut draw = || random.below(count) as usize;
+        let mut draw = || random.index(self.beyond.len());
         let is_over = |&beyond: &i64| beyond > 0;
         let drawn = (0..DRAWS).map(|_| draw()).find(|&at| is_over(&self.beyond[at]));
         drawn.or_else(|| {

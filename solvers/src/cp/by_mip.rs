@@ -348,3 +348,36 @@ impl<'a> Rows<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A solver that takes 0 for the best point, whatever the rows say.
+    struct Stubborn;
+
+    impl Backend for Stubborn {
+        fn id(&self) -> &'static str {
+            "stubborn"
+        }
+
+        fn version(&self) -> String {
+            "stubborn".into()
+        }
+
+        fn solve(&self, model: &Model, _: &Request<'_>) -> Result<Outcome, SolverError> {
+            let incumbent = Some(vec![0.0; model.columns()]);
+            Ok(Outcome { incumbent, ..Outcome::empty(Stop::Optimal, model.size(), self.version()) })
+        }
+    }
+
+    #[test]
+    fn rows_are_added_no_longer_than_there_is_time() {
+        let mut model = CpModel::default();
+        let terms = [1 << 40, 1 << 41].map(|factor| (model.boolean(), -factor));
+        model.at_most(terms.to_vec(), -(1 << 40));
+        let request = CpRequest { time: Some(Duration::from_millis(20)), ..CpRequest::default() };
+        let outcome = ByMip { id: "stubborn", solver: &Stubborn }.solve(&model, &request).expect("asked");
+        assert_eq!((outcome.stop, outcome.values), (Stop::TimeLimit, None));
+    }
+}

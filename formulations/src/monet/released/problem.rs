@@ -420,7 +420,7 @@ impl Builder<'_> {
         backward: &[OperatorId],
         chosen: &BTreeMap<OperatorId, Vec<usize>>,
     ) -> Result<Vec<Stage>, SkipReason> {
-        let base = self.instance.fixed_bytes() + self.instance.input_bytes();
+        let base = self.instance.base_bytes();
         let alive = Gradients::new(self.instance, backward);
         let fixed = units(base);
         let mut stages = vec![Stage { operator: None, before: fixed, during: fixed, variants: vec![] }];

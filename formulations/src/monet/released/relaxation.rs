@@ -106,7 +106,7 @@ impl<'a> Linear<'a> {
     }
 
     /// Adds the rows of the backward operators and of the forward pass.
-    pub fn add_first(&mut self) {
+    fn add_first(&mut self) {
         for stage in 1..self.problem.stages.len() {
             self.add(stage, Place::Backward);
         }
@@ -117,14 +117,14 @@ impl<'a> Linear<'a> {
 
     /// Adds the rows that a vector violates, or would nearly if all ran that may: with less room than a part of the
     /// capacity; how many.
-    pub fn add_near(&mut self, vector: &[f64], part: f64) -> usize {
+    fn add_near(&mut self, vector: &[f64], part: f64) -> usize {
         let most = self.capacity as f64 * (1.0 - part);
         let found = violated(self.problem, &self.layout, vector, |stage| most - self.margin[stage] as f64, Runs::All);
         found.into_iter().filter(|&(stage, place, _)| self.add(stage, place)).count()
     }
 
     /// Adds of the rows that a vector violates the worst of each kind in every block; how many.
-    pub fn add_worst(&mut self, vector: &[f64], alike: usize) -> usize {
+    fn add_worst(&mut self, vector: &[f64], alike: usize) -> usize {
         let mut found = self.violated(vector);
         found.sort_by(|left, right| right.2.total_cmp(&left.2));
         // Rows of one block are much alike: the worst of each kind will do.
@@ -154,12 +154,11 @@ impl<'a> Linear<'a> {
 
     /// Whether some row holds for no values of the columns: nothing is within the capacity.
     pub fn has_hopeless_row(&self) -> bool {
-        let rows = &self.layout.model.rows;
-        (0..rows.len()).any(|row| rows.upper[row] < 0.0 && rows.terms(row).next().is_none())
+        self.layout.model.rows.has_hopeless()
     }
 
     /// The rows from a position on.
-    pub fn rows_from(&self, position: usize) -> RowBlock {
+    fn rows_from(&self, position: usize) -> RowBlock {
         let rows = &self.layout.model.rows;
         let mut block = RowBlock::default();
         for row in position..rows.len() {

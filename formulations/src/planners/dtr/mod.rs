@@ -177,9 +177,9 @@ fn repeatable(joint: &Joint, call: usize) -> bool {
 
 /// The runs of the policy. Each value goes after its last reader, which is no later than when the policy let it go.
 fn computes(joint: &Joint, outcome: &Outcome) -> Vec<Compute> {
-    let compute = |action: &Action| {
-        let &Action::Run(call, first) = action else { return None };
-        Some((joint.operators[call].id, joint.way(call, !first).implementation))
+    let compute = |action: &Action| match *action {
+        Action::Run(call, first) => Some(joint.compute(call, !first)),
+        Action::Drop(_) => None,
     };
     outcome.actions.iter().filter_map(compute).collect()
 }

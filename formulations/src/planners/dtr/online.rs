@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use petgraph::unionfind::UnionFind;
+
 use super::Heuristic;
 use super::arena::{Arena, Holder};
 use super::program::{Event, Program};
@@ -98,8 +100,8 @@ struct Policy<'a> {
     /// Storages that may go, in the order in which they came to.
     pool: BTreeMap<u64, usize>,
     places: u64,
-    /// Union-find over what is gone: parents, and the costs of roots.
-    parents: Vec<usize>,
+    /// Classes of what is gone, and their costs by root.
+    gone: UnionFind<usize>,
     costs: Vec<i128>,
     /// Addresses, where the heuristic asks for them.
     arena: Option<Arena>,
@@ -123,7 +125,7 @@ impl<'a> Policy<'a> {
             readers: vec![Vec::new(); of.tensors.len()],
             pool: BTreeMap::new(),
             places: 0,
-            parents: Vec::new(),
+            gone: UnionFind::new_empty(),
             costs: Vec::new(),
             arena: (heuristic == Heuristic::Coop).then(|| Arena::new(budget.saturating_sub(of.base))),
             actions: Vec::new(),
@@ -445,27 +447,17 @@ impl<'a> Policy<'a> {
         }
     }
 
-    fn root(&mut self, mut class: usize) -> usize {
-        while self.parents[class] != class {
-            self.parents[class] = self.parents[self.parents[class]];
-            class = self.parents[class];
-        }
-        class
-    }
-
     /// Those of some storages that are gone, each with the root of its class.
-    fn roots(&mut self, storages: Vec<usize>) -> Vec<(usize, usize)> {
-        let classes = storages.into_iter().filter_map(|storage| Some((storage, self.storages[storage].class?)));
-        let classes: Vec<(usize, usize)> = classes.collect();
-        classes.into_iter().map(|(storage, class)| (storage, self.root(class))).collect()
+    fn roots(&self, storages: Vec<usize>) -> impl Iterator<Item = (usize, usize)> + '_ {
+        storages.into_iter().filter_map(|storage| Some((storage, self.gone.find(self.storages[storage].class?))))
     }
 
     /// The roots alone, each once.
-    fn classes(&mut self, storages: Vec<usize>) -> BTreeSet<usize> {
-        self.roots(storages).into_iter().map(|(_, root)| root).collect()
+    fn classes(&self, storages: Vec<usize>) -> BTreeSet<usize> {
+        self.roots(storages).map(|(_, root)| root).collect()
     }
 
-    fn classes_around(&mut self, storage: usize) -> i128 {
+    fn classes_around(&self, storage: usize) -> i128 {
         self.classes(self.around(storage)).into_iter().map(|root| self.costs[root]).sum()
     }
 
@@ -483,25 +475,23 @@ impl<'a> Policy<'a> {
     }
 
     /// The costs of the classes of what is gone beside a storage, each as often as it is there and at least its own.
-    fn classes_beside(&mut self, storage: usize) -> u128 {
-        let roots = self.roots(self.beside(storage));
+    fn classes_beside(&self, storage: usize) -> u128 {
         let cost = |(other, root): (usize, usize)| self.costs[root].max(i128::from(self.storages[other].cost));
-        roots.into_iter().map(|gone| cost(gone).unsigned_abs()).sum()
+        self.roots(self.beside(storage)).map(|gone| cost(gone).unsigned_abs()).sum()
     }
 
     /// What goes is joined with what is gone beside it; by `coop` not with what was made from it.
     fn join_classes(&mut self, storage: usize) {
-        let class = self.parents.len();
-        self.parents.push(class);
-        self.costs.push(i128::from(self.storages[storage].cost));
         let coop = self.heuristic == Heuristic::Coop;
         let others = if coop { self.beside(storage) } else { self.around(storage) };
-        for root in self.classes(others) {
-            if root != class {
-                self.parents[root] = class;
-                self.costs[class] += self.costs[root];
-            }
+        let roots = self.classes(others);
+        let cost = roots.iter().map(|&root| self.costs[root]).sum::<i128>() + i128::from(self.storages[storage].cost);
+        let class = self.gone.new_set();
+        for root in roots {
+            self.gone.union(root, class);
         }
+        self.costs.push(0);
+        self.costs[self.gone.find(class)] = cost;
         self.storages[storage].class = Some(class);
     }
 
@@ -510,8 +500,7 @@ impl<'a> Policy<'a> {
         match self.heuristic {
             Heuristic::Eq | Heuristic::Coop => {
                 if let Some(class) = self.storages[storage].class.take() {
-                    let root = self.root(class);
-                    self.costs[root] -= i128::from(self.storages[storage].cost);
+                    self.costs[self.gone.find(class)] -= i128::from(self.storages[storage].cost);
                 }
             }
             Heuristic::Dtr | Heuristic::Msps => self.forget_around(storage),

@@ -8,7 +8,7 @@ mod passes;
 mod recursion;
 
 use remat_core::Instance;
-use remat_core::liveness::with_liveness;
+use remat_core::liveness::{Compute, with_liveness};
 
 use super::planner::Planner;
 use crate::method::claim::Order;
@@ -133,12 +133,8 @@ impl<'a> Operators<'a> {
     }
 
     /// Runs with their implementations.
-    fn computes(&self, sequence: &[usize]) -> Vec<remat_core::liveness::Compute> {
+    fn computes(&self, sequence: &[usize]) -> Vec<Compute> {
         let mut ran = vec![false; self.len()];
-        let compute = |&at: &usize| {
-            let again = std::mem::replace(&mut ran[at], true);
-            (self.joint.operators[at].id, self.joint.way(at, again).implementation)
-        };
-        sequence.iter().map(compute).collect()
+        sequence.iter().map(|&at| self.joint.compute(at, std::mem::replace(&mut ran[at], true))).collect()
     }
 }

@@ -93,7 +93,7 @@ impl Planner for XlaGreedy {
     fn plan(&self, joint: Joint, context: &Context<'_>) -> Result<(), MethodError> {
         let parameters = context.parameters;
         let mode = parameters.get::<Mode>();
-        let block = usize::try_from(parameters.get::<Block>()).unwrap_or(usize::MAX);
+        let block = parameters.count::<Block>();
         let library_calls = parameters.get::<LibraryCalls>();
         Sweep::told(context, |bytes, clock| {
             let mut pass = Pass::new(context.instance, &joint, library_calls);

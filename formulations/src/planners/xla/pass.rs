@@ -115,7 +115,7 @@ impl<'a> Pass<'a> {
     /// What runs, in sequence.
     pub fn computes(&self) -> Vec<Compute> {
         let items = self.order.iter().map(|&item| &self.items[item]).filter(|item| !item.gone);
-        items.map(|item| (self.joint.operators[item.operator].id, self.way(item).implementation)).collect()
+        items.map(|item| self.joint.compute(item.operator, !item.first)).collect()
     }
 
     fn always(&mut self, limit: u64, block: usize, clock: Clock) -> Result<(), &'static str> {

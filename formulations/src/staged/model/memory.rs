@@ -262,9 +262,7 @@ impl Linear<'_> {
         let over = |block| {
             self.memory_values(block, &nothing).iter().any(|place| place.1 > self.capacity() + self.scale.rounding())
         };
-        let rows = &self.model.rows;
-        (0..rows.len()).any(|row| rows.upper[row] < 0.0 && rows.terms(row).next().is_none())
-            || self.open_stages().into_iter().any(over)
+        self.model.rows.has_hopeless() || self.open_stages().into_iter().any(over)
     }
 
     /// Adds every memory row of blocks of one stage: a column for each step, stated as that of the step before and what
