@@ -1,13 +1,10 @@
 //! The coarse relaxation is one: every schedule in stages is a solution of it that costs no more, over
 //! any blocks. And with it the answer is that of the exact model alone.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::networks::{Random, instance, part, some_of};
+use crate::networks::{self, ONE, Random, alone, instance, part, shipped, some_of};
 use remat_core::format::{Origin, Phase};
-use remat_core::io::read_instance;
 use remat_core::node_link::{Attributes, Link, Node, NodeLinkFile, instance_of};
 use remat_core::{Instance, simulate};
 use remat_formulations::checkmate::relaxation::Linear;
@@ -20,7 +17,7 @@ use remat_formulations::search::separation::{Pass, Relaxation};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
 use remat_formulations::staged::task::Task;
-use remat_formulations::{Context, Limits, Parameters, Termination, find};
+use remat_formulations::{NoStarts, Termination};
 use remat_solvers::{Request, backend};
 
 /// A random training graph: a forward chain with skips, and a backward pass that reads it in reverse.
@@ -120,12 +117,8 @@ fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
         let joint = Joint::new(&instance).expect("supported");
         let (least, most) = (joint.least_peak(), Stages::store_all(&joint).claim(&joint).peak_bytes);
         let budgets: Vec<_> = (0..4).map(|at| Some(least + (most - least) * at / 4)).collect();
-        let method = find("checkmate-ilp").expect("registered");
         let solve = |strategy: &str| {
-            let given: BTreeMap<_, _> = [("strategy".to_owned(), strategy.to_owned())].into();
-            let parameters = Parameters::new(method.about().parameters, &given).expect("its parameters");
-            let limits = Limits { time: None, threads: 1, seed: 0 };
-            method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves")
+            networks::answers("checkmate-ilp", &instance, &budgets, &[("strategy", strategy)], &NoStarts, ONE)
         };
         for (coarse, exact) in solve("coarse").iter().zip(solve("lazy")) {
             let context = format!("seed {seed}, budget {:?}: {}", coarse.budget, coarse.note);
@@ -145,17 +138,12 @@ fn the_coarse_strategy_finds_the_optimum_of_the_exact_one_on_training_graphs() {
 /// In unit costs the first relaxation may leave a gap of one. It is solved again, and better: the exact model would take hours.
 #[test]
 fn a_relaxation_that_is_short_of_a_proof_by_one_unit_is_solved_again() {
-    let file = "../instances/fastsa/electra-small-discriminator-512-b128-unit.json.zst";
-    let instance = read_instance(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect("shipped");
+    let instance = shipped("fastsa/electra-small-discriminator-512-b128-unit.json.zst");
     let joint = Joint::new(&instance).expect("supported");
     let store_all = Stages::store_all(&joint).claim(&joint);
-    let method = find("checkmate-ilp").expect("registered");
-    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let budgets = [Some(store_all.peak_bytes * 7 / 10)];
-    let answers = method.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("solves");
-    assert_eq!(answers[0].termination, Termination::Optimal, "{}", answers[0].note);
-    assert_eq!(answers[0].claimed.map(|claim| claim.time), Some(771));
+    let answer = alone("checkmate-ilp", &instance, Some(store_all.peak_bytes * 7 / 10), &[]);
+    assert_eq!(answer.termination, Termination::Optimal, "{}", answer.note);
+    assert_eq!(answer.claimed.map(|claim| claim.time), Some(771));
 }
 
 /// The first schedule that a search without a solver offers.
@@ -189,8 +177,6 @@ fn what_is_annealed_from_store_all_fits_the_budget_and_runs_no_faster() {
 #[test]
 fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is_open() {
     let (mut compared, mut better) = (0, 0);
-    let method = find("checkmate-ilp").expect("registered");
-    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
     // From 1: neighbourhoods of every fifth graph from 0 lead to nothing better.
     for seed in some_of(1..41) {
         let instance = graph(seed);
@@ -199,9 +185,8 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
         let budget = u64::midpoint(joint.least_peak(), store_all.claim(&joint).peak_bytes);
         let task = task(&instance, &joint, budget);
         let Some(around) = first_found(&task, &store_all) else { continue };
-        let limits = Limits { time: None, threads: 1, seed: 0 };
-        let answer = method.answers(&Context::new(&instance, &parameters, &[Some(budget)], limits)).expect("solves");
-        let optimum = answer[0].claimed.expect("there is a schedule").time;
+        let answer = alone("checkmate-ilp", &instance, Some(budget), &[]);
+        let optimum = answer.claimed.expect("there is a schedule").time;
         let mut random = SplitMix::new(seed);
         let guide = store_all.kept(&joint);
         let shapes = [Shape::Stages, Shape::Columns, Shape::Both, Shape::Pair, Shape::Near, Shape::Towards];
@@ -230,8 +215,7 @@ fn a_neighbourhood_holds_what_is_around_it_and_leads_to_the_optimum_where_all_is
 
 #[test]
 fn a_neighbourhood_in_thousands_of_operators_leaves_most_stages_settled() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances/large/m2m100-1.2b-512-b32.json.zst");
-    let instance = read_instance(&path).expect("shipped instances are valid");
+    let instance = shipped("large/m2m100-1.2b-512-b32.json.zst");
     let joint = Arc::new(Joint::new(&instance).expect("supported"));
     let store_all = Stages::store_all(&joint);
     let task = task(&instance, &joint, store_all.claim(&joint).peak_bytes);

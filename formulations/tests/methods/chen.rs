@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{dice, empty, network, operator, tensor};
-use crate::networks::Early;
+use crate::networks::{self, Early, ONE};
 use proptest::prelude::*;
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, Simulation, simulate};
@@ -11,18 +11,12 @@ use remat_formulations::chen::candidates::{Candidates, ForwardGraph};
 use remat_formulations::chen::segments::Segments;
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Parameters, Registered, Termination, find};
+use remat_formulations::{Answer, Context, Parameters, Registered, Termination, find};
 
 const ALL: [&str; 6] = ["chen-sqrt", "chen-greedy", "ap-sqrt", "ap-greedy", "linearized-sqrt", "linearized-greedy"];
 
 fn solve(method: &str, instance: &Instance, budget: Option<u64>, given: &[(&str, &str)]) -> Answer {
-    let method = find(method).expect("registered");
-    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let budgets = [budget];
-    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, &budgets, limits) };
-    method.answers(&context).expect("a supported instance").remove(0)
+    networks::answers(method, instance, &[budget], given, &Registered, ONE).remove(0)
 }
 
 fn simulated(instance: &Instance, answer: &Answer) -> Simulation {
@@ -135,12 +129,11 @@ fn the_sweep_over_b_finds_the_best_of_every_b() {
 fn a_search_over_stages_knows_the_better_of_both_sweeps_before_it_asks_a_solver() {
     let method = find("checkmate-ilp").expect("registered");
     let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("the defaults");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
     for instance in [chain(12), Instance::new(&residual()).expect("valid")] {
         for budget in 4..16 {
             let early = Early::default();
             let budgets = [Some(budget)];
-            let context = Context::new(&instance, &parameters, &budgets, limits);
+            let context = Context::new(&instance, &parameters, &budgets, ONE);
             let context = Context { starts: &Registered, reporter: &early, ..context };
             method.answers(&context).expect("supported");
             let known = early.times().last().copied();

@@ -2,19 +2,16 @@
 //! search over all sequences that shares nothing with either.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use crate::chains::search::{Class, best};
+use crate::networks;
 use remat_core::chain::{Chain, ChainStep};
 use remat_core::chain_view::ChainView;
-use remat_core::io::read_json;
 use remat_core::{Instance, generate};
 
 /// The chain of a shipped instance.
 fn shipped(name: &str) -> Chain {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances").join(name);
-    let instance = Instance::new(&read_json(&path).expect("it is shipped")).expect("valid");
-    ChainView::new(&instance).expect("a chain").chain
+    ChainView::new(&networks::shipped(name)).expect("a chain").chain
 }
 
 /// The least makespans within a limit among memory-persistent, weakly persistent and all sequences of Table 1.

@@ -3,11 +3,9 @@
 
 mod offload;
 
-use std::collections::BTreeMap;
-
 use crate::common;
 use crate::common::{Dice, network};
-use crate::networks::part;
+use crate::networks::{self, ONE, part};
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::{Instance, Step as ScheduleStep, TransferRates, simulate};
@@ -19,7 +17,7 @@ use remat_formulations::fastsa::profile::{Peak, Profile, Soft};
 use remat_formulations::fastsa::propose::{Aim, Proposer};
 use remat_formulations::fastsa::state::{State, Step};
 use remat_formulations::random::Random;
-use remat_formulations::{Answer, Context, Limits, Parameters, Registered, Termination, find};
+use remat_formulations::{Answer, Limits, NoStarts, Registered, Termination, find};
 
 /// A random network of one of the shapes that the simulator's own tests use: masks, state, in-place.
 fn random_network(random: &mut Random, most: u32) -> Instance {
@@ -223,14 +221,9 @@ fn the_peak_under_logaddexp_is_the_peak() {
 }
 
 fn solve(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)], limits: Limits) -> Vec<Answer> {
-    let method = find("fastsa").expect("registered");
-    let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
-    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, budgets, limits) };
-    method.answers(&context).expect("a supported instance is solved")
+    networks::answers("fastsa", instance, budgets, given, &Registered, limits)
 }
 
-const ONE: Limits = Limits { time: None, threads: 1, seed: 0 };
 const SHORT: [(&str, &str); 3] = [("preset", "paper"), ("iterations", "20000"), ("second-iterations", "20000")];
 const BEST: [(&str, &str); 1] = [("iterations", "40000")];
 
@@ -240,7 +233,7 @@ fn store_all(instance: &Instance) -> (u64, u64) {
 }
 
 fn budgets(instance: &Instance) -> Vec<Option<u64>> {
-    let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(instance).1);
+    let (least, most) = (instance.base_bytes(), store_all(instance).1);
     (0..=6).map(|k| Some(least + (most - least) * k / 6)).chain([None]).collect()
 }
 
@@ -257,15 +250,13 @@ fn check(instance: &Instance, answers: &[Answer], budgets: &[Option<u64>]) {
 
 /// How many optima there are below what store-all needs, and how many of them are reached.
 fn optima(instances: &[Instance]) -> (usize, usize) {
-    let oracle = find("oracle").expect("registered");
-    let parameters = Parameters::new(oracle.about().parameters, &BTreeMap::new()).expect("defaults");
     // Warm, for costs of a few units each; operators only, for all implementations from the start.
     let given = [("grouping", "off"), ("early-stop", "off"), ("initial-ppm", "300000")];
     let given: Vec<_> = given.iter().chain(&SHORT).copied().collect();
     let (mut reached, mut possible) = (0, 0);
     for instance in instances {
         let budgets = budgets(instance);
-        let best = oracle.answers(&Context::new(instance, &parameters, &budgets, ONE)).expect("small");
+        let best = networks::answers("oracle", instance, &budgets, &[], &NoStarts, ONE);
         let ours = solve(instance, &budgets, &given, Limits { threads: 2, ..ONE });
         check(instance, &ours, &budgets);
         for (ours, optimum) in ours.iter().zip(&best) {
@@ -373,15 +364,13 @@ fn a_schedule_to_start_from_is_never_made_worse() {
         ("checkmate-ilp", random_layered(&mut random, 14)),
         ("moccasin", random_layered(&mut random, 14)),
     ] {
-        let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(&instance).1);
+        let (least, most) = (instance.base_bytes(), store_all(&instance).1);
         let budgets: Vec<_> = [7, 8, 9].map(|k| Some(least + (most - least) * k / 10)).to_vec();
         let given = [("start", method), BEST[0]];
         let answers = solve(&instance, &budgets, &given, ONE);
         check(&instance, &answers, &budgets);
-        let other = find(method).expect("registered");
-        let parameters = Parameters::new(other.about().parameters, &BTreeMap::new()).expect("defaults");
         let limits = Limits { time: Some(std::time::Duration::from_secs(60)), ..ONE };
-        let theirs = other.answers(&Context::new(&instance, &parameters, &budgets, limits)).expect("supported");
+        let theirs = networks::answers(method, &instance, &budgets, &[], &NoStarts, limits);
         for (ours, theirs) in answers.iter().zip(&theirs) {
             let Some(claimed) = theirs.claimed else { continue };
             started += 1;

@@ -1,20 +1,14 @@
 //! `free-order-bound` against the exhaustive search over all schedules, on random networks with everything that the format
 //! knows.
 
-use std::path::Path;
-
-use crate::networks::some_of;
+use crate::networks::{self, ONE, shipped, some_of};
 use remat_core::generate::random::random;
-use remat_core::io::read_instance;
 use remat_core::{Instance, simulate};
 use remat_formulations::contradiction::{budgets, threads};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Limits, NoStarts, Termination};
 
 fn answers(id: &str, instance: &Instance, budgets: &[Option<u64>], threads: usize) -> Vec<Answer> {
-    let method = find(id).expect("registered");
-    let parameters = Parameters::defaults(method.about().parameters);
-    let limits = Limits { time: None, threads, seed: 0 };
-    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("answers")
+    networks::answers(id, instance, budgets, &[], &NoStarts, Limits { threads, ..ONE })
 }
 
 #[test]
@@ -79,8 +73,7 @@ fn a_step_of_presolve_that_loses_solutions_is_left_out() {
 /// Times of 10^12 units: a solution that a solver calls optimal within 10^-7 may lie further above its own bound than a proof allows.
 #[test]
 fn a_schedule_that_costs_what_the_bound_is_is_proved() {
-    let file = "../instances/checkmate/mobilenet-224-b512-flops.json.zst";
-    let instance = read_instance(&Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect("shipped");
+    let instance = shipped("checkmate/mobilenet-224-b512-flops.json.zst");
     let store_all = answers("store-all", &instance, &[None], 1)[0].claimed.expect("legal");
     let answer = answers("free-order-bound", &instance, &[Some(store_all.peak_bytes / 2)], 1).remove(0);
     assert_eq!(answer.termination, Termination::Optimal, "{}", answer.note);

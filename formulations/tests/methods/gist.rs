@@ -1,21 +1,15 @@
 //! Gist on a small network by hand, and on seeded random networks with encodings.
 
-use std::collections::BTreeMap;
-
 use crate::common::{Dice, network, slow_simulation};
-use crate::networks::{Random, encoded};
+use crate::networks::{Random, alone, encoded};
 use remat_core::format::InstanceDocument;
 use remat_core::{Instance, Schedule, Step};
-use remat_formulations::{Context, Limits, Parameters, find};
+use remat_formulations::find;
 
 fn solve(document: &InstanceDocument) -> (Instance, Schedule, (u64, u64)) {
     let instance = Instance::new(document).expect("valid");
-    let method = find("gist").expect("registered");
-    assert_eq!(method.supports(&instance), Ok(()));
-    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("it has none");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let answers = method.answers(&Context::new(&instance, &parameters, &[None], limits)).expect("solved");
-    let answer = answers.into_iter().next().expect("one point");
+    assert_eq!(find("gist").expect("registered").supports(&instance), Ok(()));
+    let answer = alone("gist", &instance, None, &[]);
     let claimed = answer.claimed.expect("claimed");
     (instance, answer.schedule.expect("a schedule"), (claimed.time, claimed.peak_bytes))
 }

@@ -1,6 +1,6 @@
 //! `h-ilp` and `hiremate`: the level above blocks against the level below, its schedules against the simulator and the optimum.
 
-use crate::networks;
+use crate::networks::{self, ONE, shipped, store_all_peak};
 
 use std::time::Duration;
 
@@ -18,23 +18,12 @@ use remat_formulations::options::upper::Upper;
 use remat_formulations::search::clock::Clock;
 use remat_formulations::{Context, Limits, Parameters, Registered, Termination, find};
 
-const LIMITS: Limits = Limits { time: None, threads: 1, seed: 0 };
 /// Blocks for small networks.
 const SMALL: &[(&str, &str)] = &[("nodes", "5"), ("operators", "6")];
-
-fn shipped(name: &str) -> Instance {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances").join(name);
-    remat_core::io::read_instance(&path).expect("shipped")
-}
 
 /// A chain of twelve layers, and what is before and after them.
 fn vit() -> Instance {
     shipped("fastsa/vit-small-patch16-224-b512.json.zst")
-}
-
-fn peak(instance: &Instance) -> u64 {
-    let store_all = networks::solve("store-all", instance, &[None], &[]).remove(0);
-    store_all.claimed.expect("legal").peak_bytes
 }
 
 /// A network of so many layers with skips, in-place operators, alternatives and all else that the format knows.
@@ -54,7 +43,7 @@ fn plain(seed: u64, layers: u64) -> Option<Instance> {
 /// The options of every block of a partition, by at most so many questions.
 fn options(instance: &Instance, partition: &Partition, questions: usize) -> Vec<Vec<StageOption>> {
     let parameters = Parameters::default();
-    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, &[], LIMITS) };
+    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, &[], ONE) };
     let goal = Goal::Frontier { tolerance: 0, questions };
     let blocks = partition.blocks.iter().zip(partition.boundaries(instance));
     let options = blocks.map(|(block, boundary)| {
@@ -158,7 +147,7 @@ fn schedules_are_within_the_budget_and_none_is_faster_than_the_optimum() {
 #[test]
 fn chains_of_layers_go_to_the_chain_program_and_nothing_is_claimed_of_its_answers() {
     let instance = vit();
-    let budgets = [2, 3].map(|parts| Some(peak(&instance) * parts / 4));
+    let budgets = [2, 3].map(|parts| Some(store_all_peak(&instance) * parts / 4));
     let given = [("questions", "6")];
     let chain = networks::solve("rotor-options", &instance, &budgets, &given);
     let h_ilp = networks::solve("h-ilp", &instance, &budgets, &given);
@@ -184,7 +173,7 @@ fn levels_stand_above_levels_and_equal_layers_are_planned_once() {
     different.dedup();
     assert!(different.len() * 2 < keys.len(), "{} of {}", different.len(), keys.len());
     let given = [("nodes", "12"), ("operators", "40"), ("options", "3"), ("questions", "4")];
-    let answer = networks::solve("h-ilp", &instance, &[Some(peak(&instance) / 2)], &given).remove(0);
+    let answer = networks::solve("h-ilp", &instance, &[Some(store_all_peak(&instance) / 2)], &given).remove(0);
     // No layer has so few operators.
     assert!(!answer.note.starts_with("layers in a chain"), "{}", answer.note);
     assert!(answer.note.matches(" different").count() > 1, "{}", answer.note);
@@ -197,8 +186,8 @@ fn a_linear_program_without_a_result_is_solved_from_the_beginning() {
     let instance = shipped("large/llama2-70b-2048-b16.json.zst");
     let method = find("hiremate").expect("registered");
     let parameters = Parameters::defaults(method.about().parameters);
-    let limits = Limits { time: Some(Duration::from_secs(5)), ..LIMITS };
-    let budgets = [Some(peak(&instance) / 2)];
+    let limits = Limits { time: Some(Duration::from_secs(5)), ..ONE };
+    let budgets = [Some(store_all_peak(&instance) / 2)];
     let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, limits) };
     let answer = method.answers(&context).expect("no block without an answer").remove(0);
     assert_ne!(answer.termination, Termination::Error, "{}", answer.note);

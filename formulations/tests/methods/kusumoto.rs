@@ -1,9 +1,10 @@
 //! `kusumoto-2019` against every increasing sequence of lower sets of small graphs, and its claims
 //! against the simulator.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use crate::common::{Dice, dice, empty, network, operator, tensor};
+use crate::networks::{self, ONE};
 use fixedbitset::FixedBitSet;
 use proptest::prelude::*;
 use remat_core::format::{ImplementationDocument, InstanceDocument, Phase, TensorKind};
@@ -16,7 +17,7 @@ use remat_formulations::kusumoto::search::Search;
 use remat_formulations::kusumoto::steps::{LastGroup, Memory, Steps};
 use remat_formulations::kusumoto::strategy::{self, Liveness};
 use remat_formulations::search::clock::Clock;
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Limits, NoStarts, Termination};
 
 fn unlimited() -> Clock {
     Clock::start(None)
@@ -147,16 +148,12 @@ fn positions(steps: &Steps<'_>, sequence: &[u32]) -> Vec<usize> {
 }
 
 fn answers(instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
-    let method = find("kusumoto-2019").expect("registered");
-    let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.answers(&Context::new(instance, &parameters, budgets, limits)).expect("supported")
+    networks::answers("kusumoto-2019", instance, budgets, given, &NoStarts, ONE)
 }
 
 /// From what is always there to what the most needs.
 fn budgets(instance: &Instance) -> Vec<Option<u64>> {
-    let least = instance.fixed_bytes() + instance.input_bytes();
+    let least = instance.base_bytes();
     let most = answers(instance, &[None], &[("objective", "memory-centric")])[0].claimed.expect("a claim").peak_bytes;
     (1..=8).map(|k| Some(least + (most - least) * k / 8)).chain([None]).collect()
 }
@@ -316,13 +313,10 @@ fn the_least_budget_has_a_plan_and_one_byte_less_has_none() {
 #[test]
 fn a_time_limit_that_has_passed_stops_both_programs() {
     let instance = fan(10);
-    let method = find("kusumoto-2019").expect("registered");
+    let limits = Limits { time: Some(std::time::Duration::ZERO), ..ONE };
     for (dp, objective) in [("exact", "time-centric"), ("exact", "memory-centric")] {
-        let given = BTreeMap::from([("dp".to_owned(), dp.to_owned()), ("objective".to_owned(), objective.to_owned())]);
-        let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
-        let limits = Limits { time: Some(std::time::Duration::ZERO), threads: 1, seed: 0 };
-        let context = Context::new(&instance, &parameters, &[None], limits);
-        let answer = &method.answers(&context).expect("an answer")[0];
+        let given = [("dp", dp), ("objective", objective)];
+        let answer = networks::answers("kusumoto-2019", &instance, &[None], &given, &NoStarts, limits).remove(0);
         assert_eq!((answer.termination, answer.schedule.is_none()), (Termination::TimeLimit, true), "{dp} {objective}");
     }
 }
@@ -354,14 +348,8 @@ proptest! {
     fn chens_segments_never_beat_the_exact_program_where_it_keeps_to_the_claim(dice in dice(1..9)) {
         let instance = Instance::new(&branching(&dice)).expect("valid");
         let budgets = budgets(&instance);
-        let method = find("kusumoto-chen").expect("registered");
-        let given = BTreeMap::from([("liveness".to_owned(), "off".to_owned())]);
-        let parameters = Parameters::new(method.about().parameters, &given).expect("known parameters");
-        let limits = Limits { time: None, threads: 1, seed: 0 };
-        let instance = &instance;
-        let budgets = &budgets[..];
-        let parameters = &parameters;
-        let chen = method.answers(&Context::new(instance, parameters, budgets, limits)).expect("supported");
+        let (instance, budgets) = (&instance, &budgets[..]);
+        let chen = networks::answers("kusumoto-chen", instance, budgets, &[("liveness", "off")], &NoStarts, ONE);
         // The exact program plans by its claim, which may be more than what is simulated: without a budget
         // nothing is between them.
         let exact = answers(instance, &[None], &[]);

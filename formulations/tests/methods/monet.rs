@@ -48,7 +48,7 @@ fn instance(seed: u64) -> Instance {
 /// Budgets around which something changes.
 fn some_budgets(instance: &Instance, graph: &Graph) -> Vec<u64> {
     let most = Plan::store_all(graph, u64::MAX).map_or(0, |plan| plan.peak());
-    let least = instance.fixed_bytes() + instance.input_bytes();
+    let least = instance.base_bytes();
     (3..=8).map(|part| least + most.saturating_sub(least) * part / 8).collect()
 }
 

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::networks::{self, ONE};
 use remat_core::io::{read_instance, read_json};
 use remat_core::monet_file::MonetFile;
 use remat_core::{Instance, simulate};
 use remat_formulations::monet::released::decisions::Decisions;
 use remat_formulations::monet::released::problem::Problem;
 use remat_formulations::monet::settings::Modes;
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Limits, NoStarts, Termination};
 
 const GIB: u64 = 1 << 30;
 
@@ -37,13 +38,8 @@ fn published(file: &str) -> Vec<BTreeMap<String, String>> {
 }
 
 fn solve(instance: &Instance, budget: u64, given: &[(&str, &str)]) -> Answer {
-    let method = find("monet").expect("registered");
-    let given: BTreeMap<String, String> = given.iter().map(|&(name, value)| (name.into(), value.into())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of monet");
-    let limits = Limits { time: Some(Duration::from_secs(600)), threads: 1, seed: 0 };
-    let budgets = [Some(budget)];
-    let answers = method.answers(&Context::new(instance, &parameters, &budgets, limits)).expect("solved");
-    answers.into_iter().next().expect("one answer per budget")
+    let limits = Limits { time: Some(Duration::from_secs(600)), ..ONE };
+    networks::answers("monet", instance, &[Some(budget)], given, &NoStarts, limits).remove(0)
 }
 
 fn assert_optimum(name: &str, gib: u64, objective: u64, strategy: &str) {

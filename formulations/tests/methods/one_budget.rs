@@ -2,15 +2,13 @@
 //! together with others, in whatever order. Held against every method, without time limits.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-use crate::networks;
+use crate::networks::{self, ONE, shipped};
+use remat_core::Instance;
 use remat_core::generate::{RandomKind, random_chain};
-use remat_core::io::read_instance;
-use remat_core::{Instance, simulate};
 use remat_formulations::{
-    Answer, BudgetUse, Context, Limits, METHODS, Method, NoStarts, Parameters, Registered, Starts, find,
+    Answer, BudgetUse, Context, Limits, METHODS, Method, NoStarts, Parameters, Registered, Starts,
 };
 
 /// Methods that do not keep this yet, and why. A line goes when its method is mended.
@@ -49,11 +47,6 @@ fn settings(method: &str) -> Vec<BTreeMap<String, String>> {
     settings.iter().map(|given| given.iter().map(owned).collect()).collect()
 }
 
-fn shipped(name: &str) -> Instance {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances").join(name);
-    read_instance(&path).expect("shipped instances are valid")
-}
-
 fn instances(method: &str) -> Vec<Instance> {
     let chain = |stages, seed, kind| Instance::new(&random_chain("chain", stages, seed, kind)).expect("valid");
     let mut instances = vec![chain(4, 1, RandomKind::Small), networks::instance(1), networks::instance_of(2, 2)];
@@ -67,12 +60,7 @@ fn instances(method: &str) -> Vec<Instance> {
 
 /// Seven budgets from less than anything needs to more than store-all's peak.
 fn budgets(instance: &Instance) -> Vec<Option<u64>> {
-    let store_all = find("store-all").expect("registered");
-    let parameters = Parameters::new(store_all.about().parameters, &BTreeMap::new()).expect("defaults");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let answer = store_all.answers(&Context::new(instance, &parameters, &[None], limits)).expect("solves").remove(0);
-    let schedule = answer.schedule.expect("a baseline has a schedule");
-    let peak = simulate(instance, &schedule).expect("legal").peak_bytes;
+    let peak = networks::store_all_peak(instance);
     [10, 30, 45, 60, 75, 90, 110].map(|percent| Some(peak * percent / 100)).to_vec()
 }
 
@@ -88,11 +76,10 @@ fn ask(
     budgets: &[Option<u64>],
 ) -> Vec<Answer> {
     let parameters = Parameters::new(method.about().parameters, given).expect("settings of the method");
-    let limits = Limits { time: None, threads: 1, seed: 5 };
     // Others would wait for all mutations of what they start from.
     let asks = ["auto", "rotor-options", "rockmate", "h-ilp", "hiremate"].contains(&method.id());
     let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
-    let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
+    let context = Context { starts, ..Context::new(instance, &parameters, budgets, Limits { seed: 5, ..ONE }) };
     let answers = method.answers(&context);
     answers
         .unwrap_or_else(|error| panic!("{} on {}: {error}", method.id(), instance.name()))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::chains::search;
-use crate::networks::{part, some_of};
+use crate::networks::{ONE, part, shipped, some_of};
 use remat_core::chain_view::ChainView;
 use remat_core::generate::random::random;
 use remat_core::{Instance, simulate};
@@ -13,9 +13,7 @@ use remat_formulations::options::block::Block;
 use remat_formulations::options::frontier::{Goal, Search};
 use remat_formulations::options::{OverOptions, ROCKMATE, ROTOR_OPTIONS};
 use remat_formulations::search::clock::Clock;
-use remat_formulations::{Context, Limits, Method, Parameters, Registered, Termination, find};
-
-const LIMITS: Limits = Limits { time: None, threads: 1, seed: 0 };
+use remat_formulations::{Context, Method, Parameters, Registered, Termination, find};
 
 fn parameters(method: &dyn Method, given: &[(&str, &str)]) -> Parameters {
     let given: BTreeMap<String, String> = given.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
@@ -41,7 +39,7 @@ fn the_program_finds_the_best_persistent_sequence_over_its_options() {
         let budgets: Vec<Option<u64>> = budgets(&instance).into_iter().map(Some).collect();
         for (method, given) in cases {
             let parameters = parameters(method, given);
-            let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, LIMITS) };
+            let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &budgets, ONE) };
             let (view, _) = method.view(&context).expect("a chain");
             several += usize::from(view.options.iter().any(|options| options.len() > 1));
             for (answer, budget) in method.answers(&context).expect("answers").into_iter().zip(&budgets) {
@@ -68,7 +66,7 @@ fn exhaustive(block: &Block, saved: u64, peak: u64, chooses: bool) -> Option<u64
     let parameters = parameters(oracle, &[("order", "stages"), ("implementations", implementations)]);
     let instance = block.with_rest(peak - saved).expect("valid");
     let budgets = [Some(peak)];
-    let answer = oracle.answers(&Context::new(&instance, &parameters, &budgets, LIMITS)).expect("small").remove(0);
+    let answer = oracle.answers(&Context::new(&instance, &parameters, &budgets, ONE)).expect("small").remove(0);
     answer.claimed.map(|claimed| claimed.time)
 }
 
@@ -86,7 +84,7 @@ fn no_option_of_a_block_is_missing() {
         }
         let chooses = block.instance.operators().iter().any(|operator| operator.implementations.len() > 1);
         let parameters = Parameters::default();
-        let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &[], LIMITS) };
+        let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &[], ONE) };
         let goal = Goal::Frontier { tolerance: 0, questions: 1000 };
         let found = Search::options(&block, &context, goal, Clock::start(None)).expect("small");
         if found.known.is_empty() {
@@ -113,11 +111,9 @@ fn no_option_of_a_block_is_missing() {
 
 #[test]
 fn equal_layers_are_planned_once() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../instances/fastsa/vit-small-patch16-224-b512.json.zst");
-    let instance = remat_core::io::read_instance(&path).expect("shipped");
+    let instance = shipped("fastsa/vit-small-patch16-224-b512.json.zst");
     let parameters = parameters(&ROTOR_OPTIONS, &[("questions", "2")]);
-    let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &[], LIMITS) };
+    let context = Context { starts: &Registered, ..Context::new(&instance, &parameters, &[], ONE) };
     let (view, remark) = ROTOR_OPTIONS.view(&context).expect("a chain");
     assert!(remark.contains("different"), "{remark}");
     let different: usize =

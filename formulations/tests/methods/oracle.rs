@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use crate::common;
 use crate::common::{dice, network};
-use crate::networks::part;
+use crate::networks::{self, ONE, part, store_all_peak};
 use proptest::prelude::*;
 use remat_core::format::{Phase, TensorKind};
-use remat_core::plan::Plan;
 use remat_core::{Instance, Step, simulate};
 use remat_formulations::{
-    Answer, BudgetUse, Context, Limits, METHODS, Method, NoStarts, Parameters, Registered, Starts, Termination, find,
+    Answer, BudgetUse, Limits, METHODS, Method, NoStarts, Parameters, Registered, Starts, Termination, find,
 };
 
 fn parameters(method: &dyn Method, given: &[(&str, &str)]) -> Parameters {
@@ -31,18 +30,15 @@ fn the_claim_is_that_of_the_rules_asked_for() {
     assert_eq!(claim(&one), find("checkmate-ilp").expect("registered").usual_claim().to_string());
 }
 
-fn answers(method: &dyn Method, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
-    let parameters = parameters(method, given);
-    let limits = Limits { time: None, threads: 1, seed: 0 };
+fn answers(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
     // Those that plan blocks need a method that does; the others would be given schedules to start from.
-    let asks = ["rotor-options", "rockmate", "h-ilp", "hiremate"].contains(&method.id());
+    let asks = ["rotor-options", "rockmate", "h-ilp", "hiremate"].contains(&method);
     let starts: &dyn Starts = if asks { &Registered } else { &NoStarts };
-    let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
-    method.answers(&context).expect("a supported instance is solved")
+    networks::answers(method, instance, budgets, given, starts, ONE)
 }
 
 fn oracle(instance: &Instance, budgets: &[Option<u64>], order: &str) -> Vec<Answer> {
-    answers(find("oracle").expect("registered"), instance, budgets, &[("order", order)])
+    answers("oracle", instance, budgets, &[("order", order)])
 }
 
 /// The slow twin: Dijkstra over sets of resident tensors and of operators that ran, one compute or one
@@ -102,15 +98,9 @@ fn least_time(instance: &Instance, budget: u64, fixed_order: bool) -> Option<u64
     None
 }
 
-fn store_all_peak(instance: &Instance) -> u64 {
-    let computes = Plan::fastest(instance).store_all(instance);
-    let schedule = remat_core::liveness::with_liveness(instance, &computes);
-    simulate(instance, &schedule).expect("store-all is legal").peak_bytes
-}
-
 /// Budgets from what the inputs take to what store-all needs.
 fn budgets(instance: &Instance, count: u64) -> Vec<Option<u64>> {
-    let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all_peak(instance));
+    let (least, most) = (instance.base_bytes(), store_all_peak(instance));
     (0..=count).map(|k| Some(least + (most - least) * k / count)).chain([None]).collect()
 }
 
@@ -215,7 +205,7 @@ proptest! {
                 "hiremate" => &[("nodes", "4"), ("operators", "6"), ("peaks", "2"), ("saves", "2")],
                 _ => &[],
             };
-            for (answer, bound) in answers(*method, &instance, &budgets, given).iter().zip(&free) {
+            for (answer, bound) in answers(method.id(), &instance, &budgets, given).iter().zip(&free) {
                 let Some(schedule) = &answer.schedule else { continue };
                 let time = simulate(&instance, schedule).map_err(|e| TestCaseError::fail(e.to_string()))?.time;
                 let best = bound.claimed.map(|claimed| claimed.time);
@@ -229,15 +219,12 @@ proptest! {
 fn limits_leave_a_lower_bound_and_say_why() {
     let dice = common::Dice { layers: (0..8).map(|k| (5 + k, 3, 1, 1)).collect() };
     let instance = Instance::new(&network(&dice)).expect("valid");
-    let method = find("oracle").expect("registered");
     let budget = [Some(store_all_peak(&instance) * 3 / 4)];
-    let few = answers(method, &instance, &budget, &[("max-states", "10")]);
+    let few = answers("oracle", &instance, &budget, &[("max-states", "10")]);
     assert_eq!(few[0].termination, Termination::NodeLimit);
     assert!(few[0].lower_bound.is_some_and(|bound| bound > 0) && few[0].schedule.is_none());
-    let parameters = Parameters::new(method.about().parameters, &BTreeMap::new()).expect("defaults are accepted");
-    let limits = Limits { time: Some(std::time::Duration::ZERO), threads: 1, seed: 0 };
-    let context = Context::new(&instance, &parameters, &budget, limits);
-    let stopped = method.answers(&context).expect("a limit is an answer");
+    let limits = Limits { time: Some(std::time::Duration::ZERO), ..ONE };
+    let stopped = networks::answers("oracle", &instance, &budget, &[], &NoStarts, limits);
     assert_eq!(stopped[0].termination, Termination::TimeLimit);
 }
 

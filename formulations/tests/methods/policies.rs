@@ -1,11 +1,9 @@
 //! `checkpoint-every` and `sac` on a network of which one can say what they keep.
 
-use std::collections::BTreeMap;
-
 use crate::common::{empty, operator, tensor};
+use crate::networks::alone;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::{Instance, Step};
-use remat_formulations::{Context, Limits, Parameters, find};
 
 /// Two blocks of four matrix products, each followed by an activation; a loss; and gradients that read every activation.
 fn network() -> Instance {
@@ -40,13 +38,9 @@ fn network() -> Instance {
 /// Names of the operators that run twice.
 fn repeated(method: &str, given: &[(&str, &str)]) -> Vec<String> {
     let instance = network();
-    let method = find(method).expect("registered");
-    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let answers = method.answers(&Context::new(&instance, &parameters, &[None], limits)).expect("supported");
+    let answer = alone(method, &instance, None, given);
     let mut runs = vec![0; instance.operators().len()];
-    for step in &answers[0].schedule.as_ref().expect("a schedule").steps {
+    for step in &answer.schedule.as_ref().expect("a schedule").steps {
         if let Step::Compute { operator, .. } = step {
             runs[operator.index()] += 1;
         }

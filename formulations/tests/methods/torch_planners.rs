@@ -2,12 +2,11 @@
 //! (`test/functorch/test_ac.py`), and the traps of its rules. The saved sets of whole networks are held against PyTorch
 //! itself in `profiler/tests/test_partition.py`.
 
-use std::collections::BTreeMap;
-
 use crate::common::{empty, operator, tensor};
+use crate::networks::alone;
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, Step, simulate};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Termination};
 
 /// Rows and columns.
 type Size = (u64, u64);
@@ -78,15 +77,6 @@ impl Network {
     }
 }
 
-fn solve(instance: &Instance, method: &str, budget: Option<u64>, given: &[(&str, &str)]) -> Answer {
-    let method = find(method).expect("registered");
-    let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let budgets = [budget];
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.answers(&Context::new(instance, &parameters, &budgets, limits)).expect("supported").remove(0)
-}
-
 /// Bytes of what the forward pass leaves for the backward pass, and runs of products of matrices beyond the first.
 fn saved_and_repeated(instance: &Instance, answer: &Answer) -> (u64, Vec<usize>) {
     let schedule = answer.schedule.as_ref().expect("a schedule");
@@ -115,7 +105,7 @@ fn saved_and_repeated(instance: &Instance, answer: &Answer) -> (u64, Vec<usize>)
 
 fn with_budget(instance: &Instance, permille: u64, solver: &str) -> (u64, Vec<usize>) {
     let permille = permille.to_string();
-    let answer = solve(instance, "torch-budget", None, &[("b-permille", &permille), ("solver", solver)]);
+    let answer = alone("torch-budget", instance, None, &[("b-permille", &permille), ("solver", solver)]);
     saved_and_repeated(instance, &answer)
 }
 
@@ -178,7 +168,7 @@ fn a_chain_of_five_products_saves_one_more_for_each_tenth_of_the_budget() {
         }
         assert_eq!(with_budget(&chain, 1000, solver), (10 * MEBI, vec![]), "{solver}");
     }
-    let default = solve(&chain, "torch-mincut", None, &[]);
+    let default = alone("torch-mincut", &chain, None, &[]);
     assert_eq!(saved_and_repeated(&chain, &default), (10 * MEBI, vec![]));
 }
 
@@ -216,7 +206,7 @@ fn of_equal_cuts_the_one_nearest_the_backward_pass_is_taken() {
     let gradient = network.loss("a loss that nothing fuses with", &[value]);
     network.backward("aten.threshold_backward", &[gradient, value], (1, 1), TensorKind::ParamGradient);
     let instance = network.instance();
-    let answer = solve(&instance, "torch-mincut", None, &[]);
+    let answer = alone("torch-mincut", &instance, None, &[]);
     let schedule = answer.schedule.expect("a schedule");
     assert_eq!(schedule.computes(), instance.operators().len(), "the value itself is saved, and nothing runs twice");
 }
@@ -224,13 +214,13 @@ fn of_equal_cuts_the_one_nearest_the_backward_pass_is_taken() {
 #[test]
 fn the_answer_is_the_fastest_schedule_of_the_grid_within_the_peak() {
     let chain = chain();
-    let free = solve(&chain, "torch-budget", None, &[]);
+    let free = alone("torch-budget", &chain, None, &[]);
     let most = free.claimed.expect("a claim");
     assert_eq!(most.time, chain.operators().len() as u64, "nothing runs twice without a budget");
     let mut before = most.time;
     for tenths in (1..=10).rev() {
         let budget = most.peak_bytes / 10 * tenths;
-        let answer = solve(&chain, "torch-budget", Some(budget), &[]);
+        let answer = alone("torch-budget", &chain, Some(budget), &[]);
         let Some(claimed) = answer.claimed else {
             assert_eq!(answer.termination, Termination::NotFound, "never proved infeasible");
             continue;
@@ -239,7 +229,7 @@ fn the_answer_is_the_fastest_schedule_of_the_grid_within_the_peak() {
         before = claimed.time;
         // No single value of b does better.
         for permille in (0..=1000).step_by(50) {
-            let one = solve(&chain, "torch-budget", Some(budget), &[("b-permille", &permille.to_string())]);
+            let one = alone("torch-budget", &chain, Some(budget), &[("b-permille", &permille.to_string())]);
             assert!(one.claimed.is_none_or(|one| one.time >= claimed.time), "b = {permille}/1000");
         }
     }

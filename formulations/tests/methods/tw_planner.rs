@@ -1,11 +1,10 @@
 //! `tw-remat` on graphs of which one can say what it does.
 
-use std::collections::BTreeMap;
-
 use crate::common::{empty, operator, tensor};
+use crate::networks::alone;
 use remat_core::format::{InstanceDocument, Phase, TensorKind};
 use remat_core::{Instance, Step};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Termination};
 
 /// A chain of forward operators that make 100 bytes each, which a backward operator reads, and a gradient of a parameter for each.
 fn chain(layers: u32) -> InstanceDocument {
@@ -31,11 +30,7 @@ fn chain(layers: u32) -> InstanceDocument {
 }
 
 fn answer(instance: &Instance, budget: Option<u64>) -> Answer {
-    let method = find("tw-remat").expect("registered");
-    let given = BTreeMap::from([("tries".to_owned(), "1".to_owned())]);
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    method.answers(&Context::new(instance, &parameters, &[budget], limits)).expect("supported").remove(0)
+    alone("tw-remat", instance, budget, &[("tries", "1")])
 }
 
 /// How often each operator runs.

@@ -1,11 +1,10 @@
 //! `xla-greedy` on sequences of which one can say what XLA's pass does.
 
-use std::collections::BTreeMap;
-
 use crate::common::{empty, operator, tensor};
+use crate::networks::alone;
 use remat_core::format::{Phase, TensorKind};
 use remat_core::{Instance, Step};
-use remat_formulations::{Answer, Context, Limits, Parameters, Termination, find};
+use remat_formulations::{Answer, Termination};
 
 /// A sequence of operators: name, bytes of the result, and what it reads; the last result is the output. The input has 1 byte.
 fn sequence(operators: &[(&str, u64, &[&str])]) -> Instance {
@@ -27,13 +26,7 @@ fn sequence(operators: &[(&str, u64, &[&str])]) -> Instance {
 }
 
 fn answer(instance: &Instance, budget: u64, given: &[(&str, &str)]) -> Answer {
-    let method = find("xla-greedy").expect("registered");
-    let given = given.iter().chain(&[("tries", "1")]);
-    let given: BTreeMap<_, _> = given.map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 0 };
-    let budgets = [Some(budget)];
-    method.answers(&Context::new(instance, &parameters, &budgets, limits)).expect("supported").remove(0)
+    alone("xla-greedy", instance, Some(budget), &[given, &[("tries", "1")]].concat())
 }
 
 fn runs(instance: &Instance, answer: &Answer) -> String {

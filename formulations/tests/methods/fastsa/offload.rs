@@ -127,7 +127,7 @@ fn the_optimum_with_transfers_is_never_beaten_and_mostly_reached() {
     for round in 0..60 {
         let instance = if round % 4 == 0 { random_network(&mut random, 2) } else { random_layered(&mut random, 5) };
         let rates = rates(4000, 4000);
-        let (least, most) = (instance.fixed_bytes() + instance.input_bytes(), store_all(&instance).1);
+        let (least, most) = (instance.base_bytes(), store_all(&instance).1);
         let budgets: Vec<_> = (3..8).map(|k| Some(least + (most - least) * k / 8)).collect();
         let given = [("offload", "4000"), ("grouping", "off"), ("early-stop", "off")];
         let given: Vec<_> = given.into_iter().chain([("initial-ppm", "300000")]).chain(SHORT).collect();

@@ -5,15 +5,19 @@ pub mod passes;
 use std::collections::BTreeMap;
 use std::iter::StepBy;
 use std::ops::{Div, Range};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::common::{self, Dice, network};
 use remat_core::format::{ImplementationDocument, InPlaceDocument, InstanceDocument, Phase, TensorKind};
+use remat_core::io::read_instance;
 use remat_core::{Instance, Schedule, simulate};
 use remat_formulations::staged::joint::Joint;
 use remat_formulations::staged::stages::Stages;
-use remat_formulations::{Answer, Context, Limits, Method, Parameters, Progress, Registered, Reporter, Starts, find};
+use remat_formulations::{
+    Answer, Context, Limits, Method, NoStarts, Parameters, Progress, Registered, Reporter, Starts, find,
+};
 
 /// `SplitMix64`.
 pub struct Random(pub u64);
@@ -77,14 +81,44 @@ fn drawn(seed: u64, layers: u64, mut random: Random) -> Instance {
     Instance::new(&document).expect("the generator makes valid instances")
 }
 
-/// The answers of a method with some parameters.
+/// One thread, and no limit of time.
+pub const ONE: Limits = Limits { time: None, threads: 1, seed: 0 };
+
+/// The answers of a method with some parameters, which may start from others.
 pub fn solve(method: &str, instance: &Instance, budgets: &[Option<u64>], given: &[(&str, &str)]) -> Vec<Answer> {
+    answers(method, instance, budgets, given, &Registered, Limits { seed: 3, ..ONE })
+}
+
+/// The answer of a method to one budget, with some parameters and from nothing else.
+pub fn alone(method: &str, instance: &Instance, budget: Option<u64>, given: &[(&str, &str)]) -> Answer {
+    answers(method, instance, &[budget], given, &NoStarts, ONE).remove(0)
+}
+
+/// The answers of a method with some parameters, which may start from others, within limits.
+pub fn answers(
+    method: &str,
+    instance: &Instance,
+    budgets: &[Option<u64>],
+    given: &[(&str, &str)],
+    starts: &dyn Starts,
+    limits: Limits,
+) -> Vec<Answer> {
     let method = find(method).expect("registered");
     let given: BTreeMap<_, _> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     let parameters = Parameters::new(method.about().parameters, &given).expect("parameters of the method");
-    let limits = Limits { time: None, threads: 1, seed: 3 };
-    let context = Context { starts: &Registered, ..Context::new(instance, &parameters, budgets, limits) };
+    let context = Context { starts, ..Context::new(instance, &parameters, budgets, limits) };
     method.answers(&context).expect("solves")
+}
+
+/// A shipped instance, by its file.
+pub fn shipped(file: &str) -> Instance {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../instances");
+    read_instance(&folder.join(file)).expect("shipped instances are valid")
+}
+
+/// The peak of store-all.
+pub fn store_all_peak(instance: &Instance) -> u64 {
+    alone("store-all", instance, None, &[]).claimed.expect("store-all is legal").peak_bytes
 }
 
 /// Budgets from one below what is feasible at all to one that store-all meets.
