@@ -51,11 +51,11 @@ impl Relaxation for Linear<'_> {
         }
     }
 
-    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
+    fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock {
         match self {
             // Has all of its rows.
             Self::Plain(_) => RowBlock::default(),
-            Self::Staged(linear) => linear.separate(point, pass),
+            Self::Staged(linear) => linear.separate(point, pass, times),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::search::driver::Ended;
 use crate::search::incumbent::Incumbent;
 use crate::search::problem::Staged;
 use crate::search::refinement::bound_by_blocks;
-use crate::search::separation::{Pass, Relaxation, Solving};
+use crate::search::separation::{Pass, Relaxation, Solving, times};
 
 /// The solution of a model so large stays as approximate as interior point leaves it.
 const LARGE: usize = 50_000;
@@ -41,7 +41,7 @@ pub fn relax<P: Staged>(incumbent: &Incumbent<'_, P>, solving: Solving, clock: C
         if matches!(outcome.stop, Stop::TimeLimit | Stop::Interrupted) {
             return Ok(Ended { stop: Some(outcome.stop), note });
         }
-        if linear.separate(&point.values, Pass::Relaxed).is_empty() {
+        if linear.separate(&point.values, Pass::Relaxed, times(rounds)).is_empty() {
             return Ok(Ended { stop: None, note });
         }
     }

@@ -34,19 +34,31 @@ pub fn two(stages: usize, needs: &[u64]) -> Vec<Block> {
     }
 }
 
-/// Blocks split at their stage of greatest need, where `wanted` says so of a block's position and that need;
-/// none if nothing was split.
-pub fn split<N: Copy + Ord>(blocks: &[Block], needs: &[N], wanted: impl Fn(usize, N) -> bool) -> Option<Vec<Block>> {
-    let mut finer = Vec::with_capacity(blocks.len() + 1);
-    for (at, &block) in blocks.iter().enumerate() {
-        let worst = (block.first..=block.last).max_by_key(|&stage| needs[stage]).unwrap_or(block.first);
-        if block.first < block.last && wanted(at, needs[worst]) {
-            finer.extend(block.split_at(worst));
-        } else {
-            finer.push(block);
-        }
+/// Where a block is to be split.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The block's position.
+    pub block: usize,
+    /// A stage of it.
+    pub stage: usize,
+}
+
+/// The stages of greatest need of the blocks of several stages of whose position and that need `wanted` says so.
+pub fn places(blocks: &[Block], needs: &[u64], wanted: impl Fn(usize, u64) -> bool) -> Vec<Place> {
+    let place = |(at, block): (usize, &Block)| {
+        let stage = (block.first..=block.last).max_by_key(|&stage| needs[stage])?;
+        (block.first < block.last && wanted(at, needs[stage])).then_some(Place { block: at, stage })
+    };
+    blocks.iter().enumerate().filter_map(place).collect()
+}
+
+/// Blocks split at places in their order, one of a block at most.
+pub fn split(blocks: &[Block], places: &[Place]) -> Vec<Block> {
+    let mut finer = blocks.to_vec();
+    for &Place { block, stage } in places.iter().rev() {
+        finer.splice(block..=block, blocks[block].split_at(stage));
     }
-    (finer.len() > blocks.len()).then_some(finer)
+    finer
 }
 
 #[cfg(test)]

@@ -15,5 +15,6 @@ pub mod paths;
 pub mod problem;
 pub mod refinement;
 pub mod separation;
+pub mod splitting;
 pub mod sweep;
 pub mod term;

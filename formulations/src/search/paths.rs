@@ -94,8 +94,9 @@ impl Shortest<'_> {
 }
 
 impl Paths {
-    /// For each block the rows of its needs that a point violates most, one for a need; none in models that are too large.
-    pub fn violated(&self, blocks: usize, section: impl Fn(usize) -> Section, point: &[f64]) -> RowBlock {
+    /// For each block the rows of its needs that a point violates most, one for a need and so many times the usual number;
+    /// none in models that are too large.
+    pub fn violated(&self, blocks: usize, section: impl Fn(usize) -> Section, point: &[f64], times: usize) -> RowBlock {
         let mut rows = RowBlock::default();
         if blocks * blocks / 2 * self.order.len() > MOST {
             return rows;
@@ -141,7 +142,7 @@ impl Paths {
         }
         for mut worst in worst {
             worst.sort_by(|left, right| right.0.total_cmp(&left.0));
-            for row in worst.into_iter().take(ALIKE).filter_map(|(_, row)| row) {
+            for row in worst.into_iter().take(ALIKE * times).filter_map(|(_, row)| row) {
                 rows.push(f64::NEG_INFINITY, -row.constant, row.terms);
             }
         }
@@ -180,7 +181,7 @@ mod tests {
             remade: vec![(1, Sum::of([(1.0, column(3 * block + 2))]))],
             needs: if block == 1 { vec![(1, Sum::of([(1.0, Term::One)]))] } else { vec![] },
         };
-        let rows = paths.violated(2, section, point);
+        let rows = paths.violated(2, section, point, 1);
         let row = |row| (rows.terms(row).map(|(column, value)| (column.index(), value)).collect(), rows.upper[row]);
         (0..rows.len()).map(row).collect()
     }

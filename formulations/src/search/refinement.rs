@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use remat_solvers::{Outcome, Progress, Stop};
 
 use crate::method::MethodError;
-use crate::search::blocks::{Block, split};
+use crate::search::blocks::{Block, places, split};
 use crate::search::clock::{Clock, Pace};
 use crate::search::incumbent::{Incumbent, TOLERANCE, proves};
 use crate::search::neighbourhoods::{Explorer, usual_time};
 use crate::search::problem::{Effort, Staged};
 use crate::search::separation::{Follower, Pass, Relaxation, Separated, Solving, Terms, separate};
+use crate::search::splitting::Splitter;
 
 /// Nodes of the first round without a time limit; each round may use twice as many as the last.
 const NODES: u64 = 50;
@@ -44,6 +45,7 @@ pub struct Refinement<'s, P: Staged> {
     /// Other threads that search neighbourhoods.
     explorers: usize,
     explorer: Explorer,
+    splitter: Splitter<'s, 's, P>,
     /// Which part of the gap that is left a relaxation may leave.
     part: f64,
     /// How far between a bound and a point the next cutoff is.
@@ -69,13 +71,20 @@ enum Next {
 }
 
 /// Follows the solution of one round's relaxation.
-struct Round<'r, P: Staged> {
+pub(super) struct Round<'r, P: Staged> {
     incumbent: &'r Incumbent<'r, P>,
     gap: f64,
     /// A time beyond which points do not matter.
     cutoff: Option<u64>,
     /// Whether bounds of the model are bounds on all schedules.
     bounding: bool,
+}
+
+impl<'r, P: Staged> Round<'r, P> {
+    /// One whose bounds are all that is of interest.
+    pub(super) fn of_bounds(incumbent: &'r Incumbent<'r, P>) -> Self {
+        Self { incumbent, gap: 0.0, cutoff: None, bounding: true }
+    }
 }
 
 impl<'p, P: Staged> Follower<P::Relaxation<'p>> for Round<'_, P> {
@@ -123,6 +132,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             turn: None,
             explorers,
             explorer: Explorer::new(solving.seed, 0),
+            splitter: Splitter::new(incumbent, solving),
             part: 8.0,
             reach: REACH[0],
             least: Duration::ZERO,
@@ -188,7 +198,7 @@ impl<'s, P: Staged> Refinement<'s, P> {
             if self.turn.is_some_and(|turn| turn.is_over() && !helps) || self.clock.has_less_than(LAST) {
                 return Ok(Some(Stop::TimeLimit));
             }
-            match self.next(&relaxation, &blocks, expanded.as_ref(), &outcome) {
+            match self.next(&relaxation, &blocks, expanded.as_ref(), &outcome)? {
                 Next::Same => same = Some(relaxation),
                 Next::Finer(finer) => (before, blocks) = (Some(relaxation), finer),
                 Next::Nothing => return Ok(None),
@@ -366,38 +376,40 @@ impl<'s, P: Staged> Refinement<'s, P> {
         blocks: &[Block],
         expanded: Option<&P::Solution>,
         outcome: &Outcome,
-    ) -> Next {
+    ) -> Result<Next, MethodError> {
         let Some(expanded) = expanded else {
             if outcome.stop != Stop::TimeLimit {
-                return Next::Nothing;
+                return Ok(Next::Nothing);
             }
             self.least *= 2;
-            return Next::Same;
+            return Ok(Next::Same);
         };
         let (needs, capacity) = (self.problem.needs(expanded), self.problem.capacity());
-        if let Some(finer) = split(blocks, &needs, |_, need| need > capacity) {
-            return Next::Finer(finer);
+        let exceed = places(blocks, &needs, |_, need| need > capacity);
+        if !exceed.is_empty() {
+            return self.splitter.split(relaxation, blocks, exceed, &self.clock, &self.pace).map(Next::Finer);
         }
         let left = outcome.objective.zip(outcome.dual_bound).map_or(0.0, |(objective, bound)| objective - bound);
         let left = left * relaxation.scale().time;
         let time = self.problem.time(expanded);
         let solved = outcome.incumbent.as_ref().filter(|_| left <= TOLERANCE * time as f64 + 1.0);
-        let finer = solved
-            .and_then(|point| split(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at)));
+        let cost_more = solved.map_or(Vec::new(), |point| {
+            places(blocks, &needs, |at, _| self.problem.costs_more(relaxation, point, expanded, at))
+        });
         let bound = outcome.dual_bound.map_or(0, |bound| relaxation.bound(bound));
-        if finer.is_none() && left > 0.5 && !proves(bound, time) {
+        if cost_more.is_empty() && left > 0.5 && !proves(bound, time) {
             // A better solution of the same relaxation may be another one.
             self.part *= 4.0;
             self.least *= 2;
-            return Next::Same;
+            return Ok(Next::Same);
         }
-        finer.map_or(Next::Nothing, Next::Finer)
+        Ok(if cost_more.is_empty() { Next::Nothing } else { Next::Finer(split(blocks, &cost_more)) })
     }
 }
 
 /// Size of a relaxation over so many blocks, what its solution comes to stage by stage included: for each cell of that table
 /// a small part of what a cell of the model takes.
-fn size<P: Staged>(problem: &P, blocks: usize) -> usize {
+pub(super) fn size<P: Staged>(problem: &P, blocks: usize) -> usize {
     blocks * problem.columns() + problem.stages() * problem.columns() / 2000
 }
 
@@ -415,11 +427,12 @@ pub fn bound_by_blocks<'p, P: Staged>(
     let mut blocks = problem.first_blocks();
     let mut before: Option<(P::Relaxation<'p>, Outcome)> = None;
     let mut pace = Pace::OF_MODELS;
+    let mut splitter = Splitter::new(incumbent, solving);
     loop {
         let (size, began) = (size(problem, blocks.len()), Instant::now());
         let mut relaxation = problem.over(&blocks, before.as_ref().map(|before| &before.0));
         let terms = Terms { clock, nodes: None, from: Pass::Relaxed, until: Pass::Relaxed, interrupt: None };
-        let mut follower = Round { incumbent, gap: 0.0, cutoff: None, bounding: true };
+        let mut follower = Round::of_bounds(incumbent);
         let Separated { outcome, solving: solved_for, .. } = separate(&solving, &mut relaxation, terms, &mut follower)?;
         pace.learn(size, began.elapsed().saturating_sub(solved_for));
         let solved = matches!(outcome.stop, Stop::Optimal | Stop::GapReached);
@@ -429,16 +442,17 @@ pub fn bound_by_blocks<'p, P: Staged>(
         }
         let point = outcome.incumbent.as_ref().filter(|_| solved);
         let expanded = point.and_then(|point| Some((point, problem.expand(&relaxation, point)?)));
-        let finer = expanded.and_then(|(point, expanded)| {
+        let places = expanded.map_or(Vec::new(), |(point, expanded)| {
             let (needs, capacity) = (problem.needs(&expanded), problem.capacity());
             let wanted = |at: usize, need| need > capacity || problem.costs_more(&relaxation, point, &expanded, at);
-            split(&blocks, &needs, wanted)
+            places(&blocks, &needs, wanted)
         });
-        let possible =
-            |finer: &Vec<Block>| !clock.has_less_than(LAST) && pace.allows(self::size(problem, finer.len()), &clock);
-        let Some(finer) = finer.filter(possible) else { return Ok((relaxation, outcome)) };
+        let most = self::size(problem, blocks.len() + places.len());
+        if places.is_empty() || clock.has_less_than(LAST) || !pace.allows(most, &clock) {
+            return Ok((relaxation, outcome));
+        }
+        blocks = splitter.split(&relaxation, &blocks, places, &clock, &pace)?;
         before = Some((relaxation, outcome));
-        blocks = finer;
     }
 }
 

@@ -16,6 +16,10 @@ use crate::setting;
 /// Rows are not worth a further solve without integrality if the bound rose by less than so much of the gap in so many solves.
 const LITTLE: (f64, usize) = (0.1, 3);
 
+/// After so many solves of linear programs twice as many rows are taken at a time, and at most so often.
+const DOUBLED: usize = 6;
+const MOST_DOUBLED: usize = 6;
+
 /// Which model is solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -33,8 +37,9 @@ pub trait Relaxation {
     fn fixed_time(&self) -> u64;
     /// How times are scaled in the objective.
     fn scale(&self) -> Scale;
-    /// Adds the rows that a point of a pass violates, to the model too; returns what was added.
-    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock;
+    /// Adds the worst of the rows that a point of a pass violates, so many times the usual number, to the model too; returns
+    /// what was added.
+    fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock;
     /// Adds all rows that can bind, where they would be added as they are violated.
     fn complete(&mut self) {}
 
@@ -146,6 +151,11 @@ fn tails_off(bounds: &[f64], gap: f64) -> bool {
     bounds.last().zip(before).is_some_and(|(last, before)| last - before < part * gap)
 }
 
+/// How many times the usual number of rows are taken after so many solves, where linear programs are all that is solved.
+pub fn times(solves: usize) -> usize {
+    1 << (solves / DOUBLED).min(MOST_DOUBLED)
+}
+
 /// Solves a model and adds rows until its solution violates none.
 ///
 /// # Errors
@@ -196,7 +206,9 @@ pub fn separate<R: Relaxation>(
         bounds.extend(outcome.dual_bound);
         // Then only rows that whole points violate are added.
         let enough = pass != terms.until && tails_off(&bounds, gap);
-        let rows = relaxation.separate(point, if enough { terms.until } else { pass });
+        // Rows for linear programs alone hamper no branch and bound.
+        let times = if terms.until == Pass::Relaxed { times(solves) } else { 1 };
+        let rows = relaxation.separate(point, if enough { terms.until } else { pass }, times);
         if rows.is_empty() && pass == terms.until {
             return ended(outcome);
         }

@@ -101,7 +101,7 @@ fn every_schedule_in_stages_is_a_solution_over_any_blocks() {
             let violation = coarse.model().violation(&vector).max();
             assert!(violation < 1e-9, "seed {seed}: violated by {violation} over {blocks:?}");
             let cost = coarse.fixed_time() as f64 + coarse.model().objective(&vector) * coarse.scale().time;
-            assert!(coarse.separate(&vector, Pass::Whole).is_empty(), "seed {seed}: a memory row over {blocks:?}");
+            assert!(coarse.separate(&vector, Pass::Whole, 1).is_empty(), "seed {seed}: a memory row over {blocks:?}");
             assert!(cost <= claim.time as f64 + 1e-6, "seed {seed}: {cost} > {}", claim.time);
         }
         again += usize::from(stages.runs.iter().any(|runs| runs.len() > 1));
@@ -238,7 +238,7 @@ fn solved(task: &Task<'_>, linear: &mut Linear<'_>, around: &Stages) -> Stages {
         }
         let outcome = solver.solve(linear.model(), &Request::default()).expect("solved");
         let point = outcome.incumbent.expect("what is around it is a solution");
-        if linear.separate(&point, Pass::Whole).is_empty() {
+        if linear.separate(&point, Pass::Whole, 1).is_empty() {
             return task.expand(linear, &point).expect("stages");
         }
     }

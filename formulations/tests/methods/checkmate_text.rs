@@ -60,7 +60,7 @@ fn the_coarse_relaxation_of_four_nodes_in_two_blocks() {
     let blocks = vec![Block { first: 0, last: 1 }, Block { first: 2, last: 3 }];
     let mut coarse = task.over(&blocks, None);
     let nothing = vec![0.0; coarse.model().columns()];
-    coarse.separate(&nothing, Pass::Whole);
+    coarse.separate(&nothing, Pass::Whole, 1);
     let mut out = Vec::new();
     write_lp(&mut out, coarse.model(), &Numbered, &[]).expect("memory takes everything");
     insta::assert_snapshot!(String::from_utf8(out).expect("text"));

@@ -238,12 +238,12 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             let mut linear = Linear::new(&graph, task.budget, blocks);
             let point = task.point(&linear, &plan);
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
-            assert!(linear.separate(&point, Pass::Whole).is_empty(), "{context}");
+            assert!(linear.separate(&point, Pass::Whole, 1).is_empty(), "{context}");
             // Rows of memory and of paths that points between schedules violate.
             for _ in 0..3 {
                 let between: Vec<f64> = point.iter().map(|value| value * random.below(5) as f64 / 4.0).collect();
-                let memory = linear.violated(&between).len();
-                paths += linear.separate(&between, Pass::Relaxed).len() - memory;
+                let memory = linear.violated(&between, 1).len();
+                paths += linear.separate(&between, Pass::Relaxed, 1).len() - memory;
             }
             assert!(linear.model.violation(&point).max() < 1e-6, "{context}: {:?}", linear.model.violation(&point));
             let time = linear.fixed_time() as f64 + linear.model.objective(&point) * linear.scale().time;

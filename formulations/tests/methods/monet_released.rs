@@ -134,10 +134,10 @@ fn every_schedule_is_a_solution_of_the_model_over_any_blocks_that_costs_no_more(
             let mut formulation = Linear::coarse(&problem, capacity, blocks);
             formulation.add_all();
             let vector = formulation.vector(&found);
-            assert!(formulation.separate(&vector, Pass::Whole).is_empty(), "{context}");
+            assert!(formulation.separate(&vector, Pass::Whole, 1).is_empty(), "{context}");
             for _ in 0..3 {
                 let between: Vec<f64> = vector.iter().map(|value| value * random.below(5) as f64 / 4.0).collect();
-                paths += formulation.separate(&between, Pass::Relaxed).len();
+                paths += formulation.separate(&between, Pass::Relaxed, 1).len();
             }
             let violation = formulation.layout.model.violation(&vector);
             assert!(violation.max() < 1e-6, "{context}: {violation:?}");

@@ -377,11 +377,11 @@ impl Relaxation for Intervals<'_> {
         self.scale
     }
 
-    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
+    fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock {
         let mut rows = self.over_memory(point);
         if pass == Pass::Relaxed {
             let paths = paths(self.graph);
-            rows.append(&paths.violated(self.intervals(), |interval| self.section(&paths, interval), point));
+            rows.append(&paths.violated(self.intervals(), |interval| self.section(&paths, interval), point, times));
         }
         if pass == Pass::Whole && rows.is_empty() {
             rows = self.over_by_bytes(point);

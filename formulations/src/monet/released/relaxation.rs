@@ -295,10 +295,10 @@ impl Relaxation for Linear<'_> {
         self.add_all();
     }
 
-    fn separate(&mut self, point: &[f64], pass: Pass) -> RowBlock {
+    fn separate(&mut self, point: &[f64], pass: Pass, times: usize) -> RowBlock {
         let before = self.layout.model.rows.len();
         let alike = match (self.scope, pass) {
-            (Scope::Blocks, _) | (Scope::Neighbourhood, Pass::Relaxed) => ALIKE,
+            (Scope::Blocks, _) | (Scope::Neighbourhood, Pass::Relaxed) => ALIKE * times,
             _ => usize::MAX,
         };
         let violated = self.add_worst(point, alike);
@@ -314,7 +314,7 @@ impl Relaxation for Linear<'_> {
         if pass == Pass::Relaxed && self.scope != Scope::Neighbourhood {
             let blocks = &self.layout.blocks;
             let section = |block: usize| section(self.problem, &self.layout, blocks[block]);
-            let rows = paths(self.problem).violated(blocks.len(), section, point);
+            let rows = paths(self.problem).violated(blocks.len(), section, point, times);
             self.layout.model.rows.append(&rows);
         }
         self.rows_from(before)

@@ -226,8 +226,9 @@ impl Linear<'_> {
         (0..first).filter(|&position| self.may_run(block, position)).map(value).collect()
     }
 
-    /// The memory rows that a point violates: of each block the worst.
-    pub fn violated(&self, point: &[f64]) -> RowBlock {
+    /// The memory rows that a point violates: of each block the worst, so many times the usual number where it is longer than a
+    /// stage.
+    pub fn violated(&self, point: &[f64], times: usize) -> RowBlock {
         let mut rows = RowBlock::default();
         for block in (0..self.blocks.len()).filter(|&block| self.is_open(block)) {
             let worst = |mut steps: Vec<(usize, f64)>, most: usize| {
@@ -238,11 +239,11 @@ impl Linear<'_> {
             };
             let mut push = |sum: Sum| rows.push(f64::NEG_INFINITY, self.capacity() - sum.constant, sum.terms);
             let single = self.is_single(block);
-            for (place, _) in worst(self.memory_values(block, point), if single { 1 } else { ALIKE }) {
+            for (place, _) in worst(self.memory_values(block, point), if single { 1 } else { ALIKE * times }) {
                 push(self.memory(block, place));
             }
             if !single {
-                for (position, _) in worst(self.memory_again_values(block, point), ALIKE) {
+                for (position, _) in worst(self.memory_again_values(block, point), ALIKE * times) {
                     push(self.memory_again(block, position));
                 }
             }
@@ -314,7 +315,7 @@ impl Linear<'_> {
         }
         let exact = self.scale.exact();
         let units = std::mem::replace(&mut self.scale, exact);
-        let rows = self.violated(&whole).covers(&whole, point);
+        let rows = self.violated(&whole, 1).covers(&whole, point);
         self.scale = units;
         rows
     }

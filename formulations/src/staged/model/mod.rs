@@ -370,12 +370,12 @@ impl separation::Relaxation for Linear<'_> {
         self.add_all();
     }
 
-    fn separate(&mut self, point: &[f64], pass: separation::Pass) -> RowBlock {
-        let mut rows = self.violated(point);
+    fn separate(&mut self, point: &[f64], pass: separation::Pass, times: usize) -> RowBlock {
+        let mut rows = self.violated(point, times);
         // Neighbourhoods have hardly any such rows.
         if pass == separation::Pass::Relaxed && self.settled.iter().all(Option::is_none) {
             let paths = paths::paths(self.graph);
-            rows.append(&paths.violated(self.blocks.len(), |block| self.section(&paths, block), point));
+            rows.append(&paths.violated(self.blocks.len(), |block| self.section(&paths, block), point, times));
         }
         if pass == separation::Pass::Whole && rows.is_empty() {
             rows = self.over_by_bytes(point);
