@@ -10,7 +10,7 @@ use remat_core::liveness::Compute;
 use remat_core::plan::Plan;
 use remat_core::{Instance, OperatorId, TensorId, TransferRates};
 
-use super::transfer::{Copies, Transfer, transfers};
+use super::transfer::{Transfer, make_copies, transfers};
 use crate::method::SkipReason;
 use crate::store_all::store_all;
 
@@ -213,9 +213,8 @@ impl Operators {
         let mut built =
             Self { graph: Graph::new(values, base), start: Vec::new(), again: Vec::new(), least_peak: base };
         let mut first = Vec::new();
-        let copies = Copies::new(&transfers);
         for id in instance.operator_ids() {
-            first.push(built.add(instance, &plan, (&value_of, &copies), id, alternatives));
+            first.push(built.add(instance, &plan, (&value_of, &transfers), id, alternatives));
         }
         for transfer in transfers {
             built.graph.push_fetch(transfer);
@@ -232,7 +231,7 @@ impl Operators {
         &mut self,
         instance: &Instance,
         plan: &Plan,
-        (value_of, copies): (&[Option<u32>], &Copies),
+        (value_of, transfers): (&[Option<u32>], &[Transfer]),
         id: OperatorId,
         alternatives: bool,
     ) -> u32 {
@@ -242,7 +241,7 @@ impl Operators {
         chosen.retain(|&way| alternatives || way == first || Some(way) == again);
         let mut parts: Vec<Parts> = chosen.iter().map(|&way| parts(instance, value_of, id, way)).collect();
         for parts in &mut parts {
-            copies.make(parts);
+            make_copies(transfers, parts);
         }
         // Where each has its one implementation, which runs are further ones is told apart as with state.
         let told = operator.updates_state || !alternatives && again != Some(first);

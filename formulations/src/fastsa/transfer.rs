@@ -95,21 +95,11 @@ pub fn transfers(values: &mut Vec<Value>, rates: TransferRates) -> Result<Vec<Tr
     Ok(transfers)
 }
 
-/// By value, its copy.
-pub struct Copies(Vec<(u32, u32)>);
-
-impl Copies {
-    /// Of these transfers.
-    pub fn new(transfers: &[Transfer]) -> Self {
-        Self(transfers.iter().map(|transfer| (transfer.value, transfer.copy)).collect())
-    }
-
-    /// What makes a value makes its copy.
-    pub fn make(&self, parts: &mut Parts) {
-        for at in 0..parts.makes.len() {
-            if let Ok(found) = self.0.binary_search_by_key(&parts.makes[at], |&(value, _)| value) {
-                parts.makes.push(self.0[found].1);
-            }
+/// What makes a value makes its copy; the transfers are in the order of their values.
+pub fn make_copies(transfers: &[Transfer], parts: &mut Parts) {
+    for at in 0..parts.makes.len() {
+        if let Ok(found) = transfers.binary_search_by_key(&parts.makes[at], |transfer| transfer.value) {
+            parts.makes.push(transfers[found].copy);
         }
     }
 }

@@ -5,6 +5,7 @@ use remat_core::liveness::with_liveness;
 use remat_core::{Instance, Schedule};
 
 use crate::search::incumbent::Kept;
+use crate::search::problem::settle;
 use crate::staged::graph::{Graph, Way};
 use crate::staged::model::Run;
 
@@ -72,11 +73,7 @@ impl Plan {
     /// The cheapest schedule that keeps this; what cannot be made again is kept besides. None where some operator has no
     /// way to run that leaves what is kept after it.
     pub fn complete(graph: &Graph, mut kept: Kept, capacity: u64) -> Option<Self> {
-        for (stage, row) in kept.iter_mut().enumerate() {
-            for (at, there) in row.iter_mut().enumerate() {
-                *there = graph.forced(stage, at).unwrap_or(*there);
-            }
-        }
+        settle(&mut kept, |stage, at| graph.forced(stage, at));
         let mut runs = vec![Vec::new(); graph.len()];
         for stage in (0..graph.len()).rev() {
             let (before, after) = kept.split_at_mut(stage + 1);

@@ -136,7 +136,7 @@ impl Method for OverBlocks {
 
     fn solve(&self, context: &Context<'_>) -> Result<(), MethodError> {
         let began = Instant::now();
-        if self.layers && layers::repeat(context.instance, most(context.parameters.get::<Operators>())) {
+        if self.layers && layers::repeat(context.instance, context.parameters.count::<Operators>()) {
             let time = context.limits.time.map(|time| time.saturating_sub(began.elapsed()));
             return in_a_chain(context, Limits { time, ..context.limits });
         }
@@ -149,10 +149,6 @@ impl Method for OverBlocks {
         });
         Ok(())
     }
-}
-
-fn most(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// What a proof about a level is worth below it: it counts more than the simulator does.
@@ -201,7 +197,7 @@ struct Levels {
 
 impl Levels {
     fn new(context: &Context<'_>, goal: Goal) -> Result<Self, MethodError> {
-        let nodes = most(context.parameters.get::<Nodes>());
+        let nodes = context.parameters.count::<Nodes>();
         let clock = Clock::start(context.limits.time).share(PARTS);
         let mut levels = Self { levels: Vec::new(), remark: String::new() };
         loop {
@@ -211,7 +207,7 @@ impl Levels {
             if count <= enough {
                 break;
             }
-            let partition = Partition::new(below, most(context.parameters.get::<Operators>()), nodes);
+            let partition = Partition::new(below, context.parameters.count::<Operators>(), nodes);
             let (upper, remark) = level(context, below, &partition, goal, clock)?;
             // Where nothing merges, there is nothing to gain from a level more.
             if upper.instance.operators().len() * 10 > count * 9 {
@@ -286,7 +282,7 @@ fn level(
     let blocks: Vec<Option<Block>> = blocks.collect();
     let (found, remark) = plan_blocks(context, &blocks, goal, clock)?;
     let options = blocks.iter().zip(found).map(|(block, known)| -> Vec<StageOption> {
-        let known = spread(known, most(context.parameters.get::<Choice>())).into_iter();
+        let known = spread(known, context.parameters.count::<Choice>()).into_iter();
         known.filter_map(|known| Some(block.as_ref()?.option("", &known.computes))).collect()
     });
     let options: Vec<Vec<StageOption>> = options.collect();

@@ -158,16 +158,21 @@ pub trait Staged: Judge {
     }
     /// Keeps what must be kept, and drops what must not be.
     fn settle(&self, kept: &mut Kept) {
-        for (stage, row) in kept.iter_mut().enumerate() {
-            for (column, there) in row.iter_mut().enumerate() {
-                *there = self.forced(stage, column).unwrap_or(*there);
-            }
-        }
+        settle(kept, |stage, column| self.forced(stage, column));
     }
     /// Columns whose operators read a column's value, or whose values its operator reads.
     fn neighbours(&self, column: usize) -> Vec<usize>;
     /// What a solution runs again: stage, column, time.
     fn repeated(&self, solution: &Self::Solution) -> Vec<(usize, usize, u64)>;
+}
+
+/// Keeps what must be kept, and drops what must not be, by stage and column.
+pub fn settle(kept: &mut Kept, forced: impl Fn(usize, usize) -> Option<bool>) {
+    for (stage, row) in kept.iter_mut().enumerate() {
+        for (column, there) in row.iter_mut().enumerate() {
+            *there = forced(stage, column).unwrap_or(*there);
+        }
+    }
 }
 
 /// Offers what a search without a solver makes of the best solution; or of everything kept where there is none.
