@@ -292,8 +292,10 @@ impl<'a> Work<'a> {
             self.anneal(0, self.clock.at_most(time));
             self.keep_order(self.clock.at_most(time));
         } else {
-            // One in another order is better than any of the given one.
-            if self.board.is_by(BOUND) && self.clock.progress() < 0.5 {
+            // One in another order is better than any of the given one, and may be the only one.
+            if !self.board.has_schedule() {
+                self.run(BOUND, self.clock.share(4), Role::Bound);
+            } else if self.board.is_by(BOUND) && self.clock.progress() < 0.5 {
                 self.run(BOUND, self.clock.share(2), Role::Bound);
             }
             if self.is_hard || !self.board.has_schedule() {

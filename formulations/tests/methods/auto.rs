@@ -1,13 +1,15 @@
 //! `auto`: the schedules of all, the bounds of those that prove them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::networks::{budgets, instance, solve};
+use crate::networks::{ONE, answers, budgets, instance, solve};
 use remat_core::format::{OperatorDocument, TensorDocument, TensorKind};
 use remat_core::generate::layered::{Layered, layered};
 use remat_core::generate::unit::unit_chain;
+use remat_core::io::read_instance;
 use remat_core::{Instance, Schedule, simulate};
 use remat_formulations::method::claim::Order;
 use remat_formulations::staged::joint::Joint;
@@ -207,4 +209,13 @@ fn without_other_methods_nothing_is_found_and_nothing_claimed() {
     let context = Context::new(&instance, &parameters, &[Some(1)], limits);
     let answer = find("auto").expect("registered").answers(&context).expect("answers").remove(0);
     assert_eq!((answer.termination, answer.claim), (Termination::NotFound, None::<Claim>));
+}
+
+#[test]
+fn a_schedule_that_is_in_another_order_alone_and_that_no_annealing_reaches_is_found() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/only-in-another-order.json");
+    let instance = read_instance(&path).expect("valid");
+    let limits = Limits { time: Some(Duration::from_secs(10)), ..ONE };
+    let answer = answers("auto", &instance, &[Some(53)], &[], &Registered, limits).remove(0);
+    assert_eq!(time(&instance, &answer), Some(25), "{}", answer.note);
 }
