@@ -14,7 +14,7 @@ use remat_formulations::{BudgetUse, Claim, Limits, Spec, Termination};
 use crate::commands::values::{positive, seconds};
 use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
-use crate::ground::host::{Host, cores};
+use crate::ground::host::cores;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::{Budget, Size};
@@ -22,7 +22,7 @@ use crate::ground::text::count;
 use crate::harness::arena::{Arena, Terms};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
-use crate::harness::run::{Conditions, Row, Run, execute, interrupts};
+use crate::harness::run::{Allowance, Conditions, Row, Run, execute, interrupts};
 use crate::views::plot;
 
 const AFTER_HELP: &str = "\
@@ -383,17 +383,14 @@ fn solve(
     (time, cpu_limit): (Option<Duration>, Option<Duration>),
     stop: &AtomicBool,
 ) -> Result<Row, Failure> {
-    let conditions = Conditions {
+    let allowance = Allowance {
         limits: Limits { time, threads: arguments.threads.unwrap_or_else(cores), seed: arguments.seed },
-        memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
         cpu_limit,
-        logs: None,
-        unfinished: None,
-        host: Host::new(&library.root),
+        memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;
     let asked = if ignores { RunBudget { text: String::new(), bytes: None } } else { budget.clone() };
-    let mut rows = execute(run, &[asked], &conditions, stop);
+    let mut rows = execute(run, &[asked], &Conditions::bare(allowance, &library.root), stop);
     let mut row = rows.pop().ok_or_else(|| Failure::failed("internal error: a run without a row"))?;
     if ignores {
         hold_to(&mut row, budget);

@@ -93,7 +93,9 @@ impl<'a> Campaign<'a> {
         let mut missing = Vec::new();
         for names in &self.networks {
             let network = Network::read(&library, names, &results.join("max-batch"))?;
-            let open = |method: &&SuiteMethod| self.is_open(&rows, &network, method, existing, conditions.limits.seed);
+            let open = |method: &&SuiteMethod| {
+                self.is_open(&rows, &network, method, existing, conditions.allowance.limits.seed)
+            };
             let methods: Vec<_> = self.methods.iter().filter(open).cloned().collect();
             if !methods.is_empty() {
                 let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
@@ -173,7 +175,7 @@ impl<'a> Campaign<'a> {
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
-                if self.is_open(&rows, &network, method, existing, conditions.limits.seed) {
+                if self.is_open(&rows, &network, method, existing, conditions.allowance.limits.seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
                     let (row, schedule) = largest(&mut network, method, &question, guess, conditions, stop)?;

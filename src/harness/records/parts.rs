@@ -12,16 +12,11 @@ use super::writer::{Existing, Writer, acquire, cannot};
 use super::{Record, batches, manifest, parse};
 use crate::ground::failure::Failure;
 
-/// Held by a worker for as long as it writes.
-pub struct Share {
-    _lock: File,
-}
-
-/// Shares a run directory with other workers.
+/// Shares a run directory with other workers until the handle is dropped.
 ///
 /// # Errors
 /// A run that writes the main file has it for itself.
-pub fn share(folder: &Path) -> Result<Share, Failure> {
+pub fn share(folder: &Path) -> Result<File, Failure> {
     std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
     let path = folder.join("records.lock");
     let lock = File::options().read(true).write(true).create(true).truncate(false).open(&path);
@@ -31,7 +26,7 @@ pub fn share(folder: &Path) -> Result<Share, Failure> {
         || lock.try_lock_shared(),
         || format!("{}: a bench run has this folder for itself; wait for it, then use --resume", folder.display()),
     )?;
-    Ok(Share { _lock: lock })
+    Ok(lock)
 }
 
 /// The folder of a worker's part.

@@ -105,13 +105,21 @@ impl Run {
 
     /// The identity of the row of one budget.
     pub fn key(&self, budget: &RunBudget) -> Key {
+        let (hash, parameters) = (self.subject.instance.hash().to_string(), self.parameters.to_string());
+        budget.key(&hash, self.method.id(), &parameters, self.seed)
+    }
+}
+
+impl RunBudget {
+    /// The identity of the row of this budget.
+    pub fn key(&self, instance_hash: &str, method: &str, parameters: &str, seed: u64) -> Key {
         Key {
-            instance_hash: self.subject.instance.hash().to_string(),
-            method: self.method.id().into(),
-            parameters: self.parameters.to_string(),
-            budget_size: budget.bytes,
-            budget: budget.text.clone(),
-            seed: self.seed,
+            instance_hash: instance_hash.into(),
+            method: method.into(),
+            parameters: parameters.into(),
+            budget_size: self.bytes,
+            budget: self.text.clone(),
+            seed,
             version: VERSION.into(),
         }
     }

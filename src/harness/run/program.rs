@@ -20,7 +20,7 @@ use remat_formulations::{
 };
 use serde::Serialize;
 
-use super::job::{AnswerDocument, Job, Point};
+use super::job::{Allowance, AnswerDocument, Job, Point};
 
 /// Version of what programs read and write.
 pub const VERSION: u32 = 1;
@@ -66,12 +66,13 @@ pub fn become_it(job: &Job) -> String {
 fn question(job: &Job) -> Result<Question<'_>, String> {
     let mut instance: InstanceDocument = read_json(&job.instance).map_err(|error| error.to_string())?;
     fold_views(&mut instance);
+    let Allowance { limits, cpu_limit, memory_limit_bytes } = job.allowance;
     let limits = QuestionLimits {
-        seconds: job.limits.time.map(|time| time.as_secs_f64()),
-        cpu_seconds: job.cpu_limit.map(|time| time.as_secs_f64()),
-        memory_bytes: job.memory_limit_bytes,
-        threads: job.limits.threads,
-        seed: job.limits.seed,
+        seconds: limits.time.map(|time| time.as_secs_f64()),
+        cpu_seconds: cpu_limit.map(|time| time.as_secs_f64()),
+        memory_bytes: memory_limit_bytes,
+        threads: limits.threads,
+        seed: limits.seed,
     };
     Ok(Question { bench: VERSION, instance, budgets: &job.budgets, written: &job.written, limits })
 }
