@@ -202,7 +202,7 @@ fn examine(
         small.display(),
         left.join("\n")
     );
-    std::fs::write(&words, text).map_err(Failure::cannot("write", &words))
+    output::replace_file(&words, text)
 }
 
 /// Everything that contradicts on an instance, asking the methods of which `asked` says so; a panic is a contradiction.

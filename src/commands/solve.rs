@@ -443,13 +443,11 @@ fn text(record: &Record) -> String {
         (Some(value), written) => format!("{} ({written})", format::bytes(value, memory_unit)),
     };
     let overhead = record.overhead.map_or("-".into(), |overhead| format!("{:.1} % over store-all", 100.0 * overhead));
-    let termination = serde_json::to_value(record.termination).ok();
-    let termination = termination.as_ref().and_then(|value| value.as_str()).unwrap_or_default();
     let lines = [
         ("instance", format!("{} ({})", record.instance, record.instance_hash)),
         ("method", format!("{}[{}]", record.method, record.parameters)),
         ("budget", budget),
-        ("termination", termination.to_owned()),
+        ("termination", record.termination.to_string()),
         ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time), time(record.claimed_time))),
         ("peak", format!("{} (claimed {})", bytes(record.simulated_peak), bytes(record.claimed_peak))),
         ("lower bound", time(record.lower_bound)),

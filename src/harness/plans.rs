@@ -16,7 +16,7 @@ use crate::harness::arena::{Arena, Terms};
 use crate::harness::recorded::Instances;
 use crate::harness::records::Record;
 use crate::harness::records::paths::{named_path, schedule_path};
-use crate::harness::records::select::latest;
+use crate::harness::records::select::latest_named;
 
 /// One row of `plans.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub fn read(folder: &Path) -> Result<Vec<Planned>, Failure> {
 pub fn make(rows: &[Record], folder: &Path, terms: &Terms) -> Result<Vec<Planned>, Failure> {
     let mut instances = Instances::new(folder);
     let mut made = Vec::new();
-    for row in latest(rows).into_iter().filter(|row| row.simulated_time.is_some()) {
+    for row in latest_named(rows).into_iter().filter(|row| row.simulated_time.is_some()) {
         let instance = instances.get(row).map_err(Failure::input)?;
         let path = schedule_path(&folder.join("schedules"), row);
         let (_, schedule) = read_schedule(&path, instance)?;

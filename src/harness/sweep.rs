@@ -91,14 +91,18 @@ impl<'a> Sweep<'a> {
         self.grants.jobs.or(self.suite().limits.jobs.map(|jobs| jobs.min(cores()))).unwrap_or(1)
     }
 
+    /// The seed of searches: runs have seeds of their own.
+    fn seed(&self) -> u64 {
+        self.overrides.seeds.first().copied().unwrap_or(0)
+    }
+
     /// What each run may use.
     pub fn conditions(&self) -> Conditions {
         let (grants, limits) = (&self.grants, &self.suite().limits);
         let threads = grants.threads.or(limits.threads).unwrap_or((cores() / self.jobs()).max(1));
         let time = grants.time.or(limits.time_seconds.map(Duration::from_secs_f64));
         let allowance = Allowance {
-            // Of searches: runs have seeds of their own.
-            limits: Limits { time, threads, seed: self.overrides.seeds.first().copied().unwrap_or(0) },
+            limits: Limits { time, threads, seed: self.seed() },
             cpu_limit: grants.cpu.or(limits.cpu_seconds.map(Duration::from_secs_f64)),
             memory_limit_bytes: grants.memory.or(limits.memory).map(|size| size.0),
         };
@@ -192,9 +196,9 @@ impl<'a> Sweep<'a> {
         for key in keys_of(missing) {
             rows.entry(key.instance_hash.clone()).or_default().insert(key.digest());
         }
-        let open = campaign
-            .map(|campaign| campaign.missing(&self.folder, &self.library.root, self.existing, &self.conditions()));
-        let open = open.transpose()?.unwrap_or_default();
+        let missing =
+            |campaign: &Campaign<'_>| campaign.missing(&self.folder, &self.library.root, self.existing, self.seed());
+        let open = campaign.map(missing).transpose()?.unwrap_or_default();
         let of = |search: &Search| search.labels().map(|label| (search.name.clone(), label)).collect::<Vec<_>>();
         Ok(ToCome { afresh, rows, searches: open.iter().flat_map(of).collect() })
     }

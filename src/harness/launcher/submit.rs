@@ -216,7 +216,8 @@ fn open(order: &mut Order<'_>, coming: Coming) -> Result<Open, Failure> {
     let absent = pool::missing(std::mem::take(&mut order.runs), |key| there.contains(key));
     let absent_rows = rows(&absent);
     let runs = pool::missing(absent, |key| coming.rows.contains(key));
-    let missing = |campaign: &Campaign<'_>| campaign.missing(results, root, existing, conditions);
+    let seed = conditions.allowance.limits.seed;
+    let missing = |campaign: &Campaign<'_>| campaign.missing(results, root, existing, seed);
     let searches = order.campaign.map(missing).transpose()?.unwrap_or_default().into_iter();
     let is_coming = |name: &str, label: &str| coming.searches.contains(&(name.to_owned(), label.to_owned()));
     let searches = searches.filter_map(|search| search.without(is_coming)).collect();

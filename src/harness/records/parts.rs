@@ -5,11 +5,12 @@
 //! file system appends. A lock that workers share and that whoever writes the main file takes for itself
 //! says when the parts may be absorbed.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::writer::{Existing, Writer, acquire, cannot};
-use super::{Record, batches, manifest, parse};
+use super::{Key, Record, batches, manifest, parse};
 use crate::ground::failure::Failure;
 
 /// Shares a run directory with other workers until the handle is dropped.
@@ -79,8 +80,12 @@ pub fn absorb(results: &Path, writer: &mut Writer, existing: Existing) -> Result
         return Ok(());
     }
     let present = writer.records()?;
+    let mut by_key: HashMap<Key, Vec<&Record>> = HashMap::new();
+    for record in &present {
+        by_key.entry(record.key()).or_default().push(record);
+    }
     for record in super::in_order(results, rows(results)?) {
-        if !present.contains(&record) {
+        if !by_key.get(&record.key()).is_some_and(|there| there.contains(&&record)) {
             writer.take_over(&record, existing)?;
         }
     }

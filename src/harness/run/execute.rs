@@ -104,9 +104,9 @@ fn execute_all(
         let journal = unfinished.and_then(|folder| Journal::open(folder, run, budgets, conditions));
         attempt_all(run, budgets, conditions, journal.as_ref(), interrupted)
     };
-    let again = |(budget, row): (&RunBudget, Attempt)| match row {
-        Attempt::Open(_) if budgets.len() > 1 => attempt(std::slice::from_ref(budget)).pop().unwrap_or(row).row(),
-        row => row.row(),
+    let again = |(budget, first): (&RunBudget, Attempt)| {
+        let second = (first.open && budgets.len() > 1).then(|| attempt(std::slice::from_ref(budget)).pop()).flatten();
+        second.unwrap_or(first).row
     };
     budgets.iter().zip(attempt(budgets)).map(again).collect()
 }
@@ -125,19 +125,10 @@ fn taken_up(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Kept) 
 }
 
 /// What one process has brought for a budget.
-enum Attempt {
-    /// An answer, or why there is none for any budget.
-    Done(Row),
-    /// No answer: the process failed or was stopped before.
-    Open(Row),
-}
-
-impl Attempt {
-    fn row(self) -> Row {
-        match self {
-            Self::Done(row) | Self::Open(row) => row,
-        }
-    }
+struct Attempt {
+    row: Row,
+    /// Whether this budget alone may bring more: the process failed or was stopped before it answered it.
+    open: bool,
 }
 
 fn attempt_all(
@@ -218,7 +209,7 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         let refused = refused.or_else(|| program::impossible(answer.as_ref(), &trace, outcome.wall_seconds));
         if let Some(note) = refused.filter(|_| foreign) {
             let answer = AnswerDocument { note, ..AnswerDocument::blank(index, Termination::Error) };
-            return Attempt::Done(answered(run, budget, answer, template(budget)));
+            return Attempt { row: answered(run, budget, answer, template(budget)), open: false };
         }
         if foreign {
             let begun = begun.get(&index).copied().unwrap_or_default();
@@ -232,16 +223,16 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
             if broken == Some(index) && !row.record.is_error() {
                 row.record = Record { termination: ending, error: one_line(&words), ..row.record };
             }
-            return Attempt::Done(row);
+            return Attempt { row, open: false };
         }
         let Ending::Ran(termination) = ending else {
             let record = Record { termination: ending, note: one_line(&words), ..template(budget) };
-            return Attempt::Done(Row { record, schedule: None, trace });
+            return Attempt { row: Row { record, schedule: None, trace }, open: false };
         };
         let cut_short = cut_short(index, termination, incumbents.remove(&index), &trace);
         let Row { record, schedule, .. } = answered(run, budget, cut_short, template(budget));
         let error = if record.error.is_empty() { one_line(&words) } else { record.error };
-        Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
+        Attempt { row: Row { record: Record { error, ..record }, schedule, trace }, open: true }
     };
     budgets.iter().enumerate().map(attempt).collect()
 }

@@ -105,11 +105,11 @@ fn stored(question: &Question<'_>) -> Result<File, String> {
 pub fn refused(answer: &AnswerDocument) -> Option<String> {
     use Termination::{BoundOnly, GapReached, Infeasible, Interrupted, Optimal};
     let unknown = matches!(answer.termination, Optimal | GapReached | Infeasible | BoundOnly | Interrupted);
-    let word = serde_json::to_value(answer.termination).ok()?;
     (unknown || answer.claim.is_some() || answer.lower_bound.is_some()).then(|| {
         format!(
             "a program of one's own proves nothing: expected the termination \"feasible\", \"not_found\" or that of a \
-             limit, without claim and lower_bound, found {word}"
+             limit, without claim and lower_bound, found \"{}\"",
+            answer.termination
         )
     })
 }

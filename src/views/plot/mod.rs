@@ -23,6 +23,7 @@ use std::path::Path;
 use remat_core::format::{MemoryUnit, TimeUnit};
 
 use crate::ground::failure::Failure;
+use crate::ground::format::tick;
 use crate::ground::names::figure_name;
 use crate::harness::baseline::overhead;
 use crate::harness::records::Record;
@@ -31,7 +32,6 @@ use crate::harness::run::job::Point;
 use crate::harness::suite::{Curves, Suite, SuiteDevice};
 use crate::views::aggregate::Arena;
 use crate::views::trajectory;
-pub use axis::tick;
 use axis::{Axis, memory_unit};
 use figure::{Device, Figure, Joined, Series};
 use gather::{Gathered, merge_equal, points_of};

@@ -10,10 +10,11 @@ use super::cells::Pass;
 use super::quantity::{Direction, Quantity};
 use super::verdict::Rule;
 use crate::ground::failure::Failure;
+use crate::ground::format::tick;
 use crate::ground::library::Library;
 use crate::ground::names::nearest;
+use crate::ground::text::parse_toml;
 use crate::harness::suite::Curves;
-use crate::views::plot::tick;
 
 /// A paper's file.
 #[derive(Clone, Debug, Deserialize)]
@@ -318,10 +319,7 @@ fn complete(paper: &Paper) -> Result<(), String> {
 
 fn read_paper(path: &Path) -> Result<Paper, Failure> {
     let text = std::fs::read_to_string(path).map_err(Failure::unreadable(path))?;
-    toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        Failure::at(path)(format!("line {line}: {}", error.message().trim().replace('\n', ", ")))
-    })
+    parse_toml(&text).map_err(Failure::at(path))
 }
 
 #[cfg(test)]
