@@ -9,8 +9,8 @@ use super::findings::{on_the_chain, with_one_implementation};
 use super::measures::{SHIFT_SECONDS, mean, penalised, profile, share_at, shifted_geometric_mean};
 use super::{Table, number, seconds};
 use crate::ground::grid::Grid;
-use crate::harness::records::select::{claims, rank, series_label};
 use crate::harness::records::Record;
+use crate::harness::records::select::{claims, rank, series_label};
 
 /// Ratios at which the table of performance profiles is read.
 const RATIOS: [f64; 8] = [1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0];
