@@ -294,3 +294,28 @@ fn make_parent(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().unwrap_or(path);
     std::fs::create_dir_all(parent).map_err(Failure::cannot("write", parent))
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_would_split_a_line_of_the_list_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.tsv");
+        let task = |instance: &str| Task {
+            instance: instance.into(),
+            schedule: "baseline:plain".into(),
+            plan: None,
+            hash: String::new(),
+            record: "a.json".into(),
+            row: Execution::default(),
+        };
+        write_list(&path, &[task("a b.json"), task("c.json")]).unwrap();
+        let list = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(list, "a b.json\tbaseline:plain\ta.json\nc.json\tbaseline:plain\ta.json\n");
+        let refused = write_list(&path, &[task("a\tb.json")]).unwrap_err().to_string();
+        assert!(refused.starts_with("\"a\\tb.json\": has a tab"), "{refused}");
+    }
+}
