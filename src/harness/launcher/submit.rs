@@ -143,7 +143,9 @@ impl Known {
         for batch in batches {
             for (task, work) in batch.tasks.iter().enumerate() {
                 if matches!(self.states.of(batch, task), Some(State::Queued | State::Running)) {
-                    work.iter().for_each(|work| work.add_to(&mut coming.rows, &mut coming.searches));
+                    for work in work {
+                        work.add_to(&mut coming.rows, &mut coming.searches);
+                    }
                 }
             }
         }
@@ -158,7 +160,7 @@ impl Known {
 pub fn submit(mut order: Order<'_>, known: &Known) -> Result<Submitted, Failure> {
     let most = slurm::most_per_array()?;
     let number = known.batches.iter().map(|batch| batch.number).max().unwrap_or(0) + 1;
-    let Open { runs, searches, there, coming } = open(&mut order, known.coming(&known.batches))?;
+    let Open { runs, searches, there, coming } = open(&mut order, &known.coming(&known.batches))?;
     let mut tasks = Vec::new();
     for runs in runs.chunks(order.chunk) {
         tasks.push(runs.iter().map(|run| Item::new(run).map(Work::Run)).collect::<Result<Vec<_>, _>>()?);
@@ -206,7 +208,7 @@ struct Open {
     coming: usize,
 }
 
-fn open(order: &mut Order<'_>, coming: Coming) -> Result<Open, Failure> {
+fn open(order: &mut Order<'_>, coming: &Coming) -> Result<Open, Failure> {
     let Order { results, root, existing, conditions, .. } = *order;
     let there = records::read_any(results)?;
     let counting = there.iter().filter(|record| existing.counts(record.is_error()));
