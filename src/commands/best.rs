@@ -1,5 +1,6 @@
 //! `bench best`: the library of best-known values, shown, checked, and made better.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -104,6 +105,7 @@ fn campaign(arguments: &Arguments, library: &Library, folder: &Path, results: &P
     let file = suite::read(library, SUITE)?;
     let sweep = Sweep {
         library,
+        host: OnceCell::new(),
         file: &file,
         overrides: Overrides { instances: arguments.instance.iter().cloned().collect(), ..Overrides::default() },
         grants: Grants { time: arguments.time, jobs: arguments.jobs, ..Grants::default() },

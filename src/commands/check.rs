@@ -15,7 +15,7 @@ use crate::harness::max_batch::{Network, time_limit};
 use crate::harness::recorded::Instances;
 use crate::harness::records::batches::{self, BatchRow};
 use crate::harness::records::paths::{RESTORE, schedule_path};
-use crate::harness::records::select::{label, latest};
+use crate::harness::records::select::{label, latest_named};
 use crate::harness::records::{self, COLUMNS, Record, folder_of};
 use crate::harness::run::execute::judged;
 
@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let records = records::read(&arguments.results)?;
     let folder = folder_of(&arguments.results);
     let mut instances = Instances::new(&folder);
-    let rows = latest(&records);
+    let rows = latest_named(&records);
     let mut differences = Vec::new();
     let mut missing: Vec<PathBuf> = Vec::new();
     for row in &rows {

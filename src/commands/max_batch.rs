@@ -11,13 +11,13 @@ use remat_formulations::Limits;
 use crate::commands::values::{positive, seconds, specs};
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
-use crate::ground::host::{Host, cores};
+use crate::ground::host::cores;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::Size;
 use crate::harness::max_batch::{self, Network, Question};
 use crate::harness::records::batches::BatchRow;
-use crate::harness::run::Conditions;
+use crate::harness::run::{Allowance, Conditions};
 use crate::harness::suite::SuiteMethod;
 use crate::views::batches;
 use crate::views::published::Published;
@@ -84,14 +84,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .iter()
         .map(|spec| SuiteMethod { sweep: spec.parameters.is_empty(), ..SuiteMethod::of(spec) })
         .collect();
-    let conditions = Conditions {
+    let allowance = Allowance {
         limits: Limits { time: arguments.time_limit, threads: arguments.threads.unwrap_or_else(cores), seed: 0 },
-        memory_limit_bytes: None,
         cpu_limit: arguments.cpu_limit,
-        logs: None,
-        unfinished: None,
-        host: Host::new(&library.root),
+        memory_limit_bytes: None,
     };
+    let conditions = Conditions::bare(allowance, &library.root);
     let stop = crate::harness::run::interrupts()?;
     let folder = std::env::temp_dir().join(format!("bench-max-batch-{}", std::process::id()));
     let mut network = Network::read(&library, &arguments.instances, &folder)?;

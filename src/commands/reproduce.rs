@@ -1,5 +1,6 @@
 //! `bench reproduce`: the tables and figures of the papers, each beside ours.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -155,6 +156,7 @@ fn sweep<'a>(
     let most = extent.most_seconds.map(|most| given.map_or(most, |seconds| seconds.min(most)));
     Ok(Sweep {
         library,
+        host: OnceCell::new(),
         file,
         overrides: overrides(part)?,
         grants: Grants { time: most.or(part.time_seconds).and_then(limit), ..Grants::default() },
@@ -248,8 +250,7 @@ fn draw(
 
 fn splice(library: &Library, catalogue: &Catalogue, path: &Path, check: bool) -> Result<(), Failure> {
     let name = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(Failure::unreadable(path))?;
     let spliced = list::splice(library, catalogue, path, &text)?;
     if spliced == text {
         return Ok(());
@@ -290,7 +291,7 @@ mod tests {
                 }
                 let file = suite::read(&library, &cells.suite).unwrap();
                 let sweep = sweep(&library, &file, cells, part, Extent { pass, most_seconds: None }).unwrap();
-                let mine = sweep.conditions().limits_in_words();
+                let mine = sweep.conditions().allowance.words();
                 for run in sweep.runs().unwrap() {
                     for budget in &run.budgets {
                         let at = (sweep.folder.clone(), run.key(budget));

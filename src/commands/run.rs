@@ -1,10 +1,10 @@
 //! `bench run`: a suite from its file to records, table and plots.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use remat_formulations::Limits;
 
 use crate::commands::report::write as write_page;
 use crate::commands::values::{positive, seconds, specs};
@@ -16,13 +16,13 @@ use crate::ground::size::{Budget, Size};
 use crate::ground::text::count;
 use crate::harness::launcher::Launcher;
 use crate::harness::launcher::slurm::Request;
-use crate::harness::launcher::submit::{self, Order, Submitted};
+use crate::harness::launcher::submit::{self, Known, Order, Submitted};
 use crate::harness::max_batch::campaign::Campaign;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::{self, Existing, Record, Writer, batches};
 use crate::harness::replay::{self, pass};
 use crate::harness::run::plan::Overrides;
-use crate::harness::run::{Conditions, Run, end_at_once, interrupts};
+use crate::harness::run::{Run, end_at_once, interrupts};
 use crate::harness::suite::{self, Suite, SuiteSlurm};
 use crate::harness::sweep::{Grants, Sweep, rows_of, write_suite};
 use crate::views::list::Material;
@@ -202,6 +202,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = arguments.out.clone().unwrap_or_else(|| library.root.join("results").join(&file.suite.name));
     let sweep = Sweep {
         library: &library,
+        host: OnceCell::new(),
         file: &file,
         overrides,
         grants: Grants {
@@ -240,16 +241,16 @@ fn on_slurm(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<()
     let turn = submit::turn(folder)?;
     let asked = arguments.threads.or(suite.limits.threads);
     let (request, chunk) = arguments.slurm.request(suite.slurm.as_ref(), asked);
-    let local = sweep.conditions();
-    let threads = asked.unwrap_or(request.cpus_per_task);
-    let conditions = Conditions { limits: Limits { threads, ..local.limits }, ..local };
-    submit::same_limits(runs, folder, &conditions)?;
+    let mut conditions = sweep.conditions();
+    conditions.allowance.limits.threads = asked.unwrap_or(request.cpus_per_task);
+    let known = Known::of(folder)?;
+    known.same_limits(runs, folder, &conditions.allowance)?;
     submit::prepare(folder, sweep.existing)?;
     write_suite(folder, &sweep.file.text)?;
     Session::new(runs, &conditions).append(folder)?;
     output::info(&format!("{}: {}", suite.name, suite.title));
     let campaign = sweep.campaign()?;
-    let submitted = submit::submit(Order {
+    let order = Order {
         runs: runs.to_vec(),
         campaign: campaign.as_ref(),
         suite: &suite.name,
@@ -258,10 +259,11 @@ fn on_slurm(arguments: &Arguments, sweep: &Sweep<'_>, runs: &[Run]) -> Result<()
         conditions: &conditions,
         search_time: campaign.as_ref().and_then(|campaign| sweep.search_time(campaign, &conditions)),
         fresh: sweep.fresh,
-        retry: arguments.retry_errors,
+        existing: sweep.existing,
         chunk,
         request,
-    })?;
+    };
+    let submitted = submit::submit(order, &known)?;
     drop(turn);
     tell(&submitted, folder);
     if !arguments.slurm.wait {

@@ -14,7 +14,7 @@ use remat_formulations::{BudgetUse, Claim, Limits, Spec, Termination};
 use crate::commands::values::{positive, seconds};
 use crate::ground::failure::Failure;
 use crate::ground::format::{self, ReportFormat};
-use crate::ground::host::{Host, cores};
+use crate::ground::host::cores;
 use crate::ground::library::Library;
 use crate::ground::output;
 use crate::ground::size::{Budget, Size};
@@ -22,7 +22,7 @@ use crate::ground::text::count;
 use crate::harness::arena::{Arena, Terms};
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
-use crate::harness::run::{Conditions, Row, Run, execute, interrupts};
+use crate::harness::run::{Allowance, Conditions, Row, Run, execute, interrupts};
 use crate::views::plot;
 
 const AFTER_HELP: &str = "\
@@ -354,7 +354,7 @@ fn no_smaller_peak(record: &Record, budget: &RunBudget, misses: &Misses) -> Stri
 
 /// Draws what was known when, where anything was.
 fn draw(path: &Path, row: &Row) -> Result<(), Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot draw: {error}", path.display()));
+    let failed = Failure::cannot("draw", path);
     match plot::progress_of(&row.record, &row.trace) {
         Some(svg) => output::replace_file(path, svg.map_err(failed)?),
         None => Err(failed(why_unsolved(&row.record))),
@@ -383,17 +383,14 @@ fn solve(
     (time, cpu_limit): (Option<Duration>, Option<Duration>),
     stop: &AtomicBool,
 ) -> Result<Row, Failure> {
-    let conditions = Conditions {
+    let allowance = Allowance {
         limits: Limits { time, threads: arguments.threads.unwrap_or_else(cores), seed: arguments.seed },
-        memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
         cpu_limit,
-        logs: None,
-        unfinished: None,
-        host: Host::new(&library.root),
+        memory_limit_bytes: arguments.memory_limit.map(|size| size.0),
     };
     let ignores = run.method.about().budgets == BudgetUse::Ignored;
     let asked = if ignores { RunBudget { text: String::new(), bytes: None } } else { budget.clone() };
-    let mut rows = execute(run, &[asked], &conditions, stop);
+    let mut rows = execute(run, &[asked], &Conditions::bare(allowance, &library.root), stop);
     let mut row = rows.pop().ok_or_else(|| Failure::failed("internal error: a run without a row"))?;
     if ignores {
         hold_to(&mut row, budget);
@@ -446,13 +443,11 @@ fn text(record: &Record) -> String {
         (Some(value), written) => format!("{} ({written})", format::bytes(value, memory_unit)),
     };
     let overhead = record.overhead.map_or("-".into(), |overhead| format!("{:.1} % over store-all", 100.0 * overhead));
-    let termination = serde_json::to_value(record.termination).ok();
-    let termination = termination.as_ref().and_then(|value| value.as_str()).unwrap_or_default();
     let lines = [
         ("instance", format!("{} ({})", record.instance, record.instance_hash)),
         ("method", format!("{}[{}]", record.method, record.parameters)),
         ("budget", budget),
-        ("termination", termination.to_owned()),
+        ("termination", record.termination.to_string()),
         ("time", format!("{} (claimed {}), {overhead}", time(record.simulated_time), time(record.claimed_time))),
         ("peak", format!("{} (claimed {})", bytes(record.simulated_peak), bytes(record.claimed_peak))),
         ("lower bound", time(record.lower_bound)),

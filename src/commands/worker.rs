@@ -72,10 +72,10 @@ fn limit(job: &Job) -> Result<(), Failure> {
         setrlimit(resource, soft, hard)
             .map_err(|error| Failure::failed(format!("cannot limit the {what} to {soft}: {error}")))
     };
-    if let Some(bytes) = job.memory_limit_bytes {
+    if let Some(bytes) = job.allowance.memory_limit_bytes {
         set(Resource::RLIMIT_AS, "bytes of memory", bytes, bytes)?;
     }
-    if let Some(limit) = job.cpu_limit {
+    if let Some(limit) = job.allowance.cpu_limit {
         // The parent counts the whole group and kills it; this is for when it is not looking.
         let seconds = times(limit, job.budgets.len()).as_secs().saturating_add(2);
         set(Resource::RLIMIT_CPU, "seconds of CPU time", seconds, seconds.saturating_add(1))?;
@@ -116,7 +116,7 @@ fn work(job: &Job, out: &File) -> Result<Result<(), String>, Failure> {
             instance: &instance,
             parameters: &parameters,
             budgets: &job.budgets,
-            limits: job.limits,
+            limits: job.allowance.limits,
             reporter: &reporter,
             starts: &Registered,
         };

@@ -67,6 +67,14 @@ pub fn decimals(value: f64, decimals: usize) -> String {
     if shown.bytes().all(|byte| b"-0.".contains(&byte)) { shown.trim_start_matches('-').into() } else { shown }
 }
 
+/// A number as short as it can be, as ticks of an axis are.
+pub fn tick(value: f64) -> String {
+    let decimals = if value != 0.0 && value.abs() < 0.01 { 6 } else { 3 };
+    let text = format!("{value:.decimals$}");
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    if short == "-0" { "0" } else { short }.to_owned()
+}
+
 /// Per cent with two decimals; what is more than nothing is not shown as nothing.
 pub fn percent(value: f64) -> String {
     let shown = decimals(value, 2);

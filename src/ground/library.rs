@@ -102,7 +102,7 @@ impl Library {
         let mut chosen: Vec<Entry> = Vec::new();
         for pattern in patterns {
             let glob = glob(pattern)?;
-            let found: Vec<_> = entries.iter().filter(|entry| glob.matches(entry)).collect();
+            let found: Vec<_> = entries.iter().filter(|entry| glob.matches_name(&entry.key)).collect();
             if found.is_empty() {
                 return Err(Failure::input(format!(
                     "no instance under instances/ matches {pattern:?}; `bench instances list` shows what is there"
@@ -123,14 +123,28 @@ impl Library {
 pub struct InstanceGlob(String);
 
 impl InstanceGlob {
-    /// Whether the pattern matches an instance's key or its last part.
-    pub fn matches(&self, entry: &Entry) -> bool {
-        self.matches_name(&entry.key)
-    }
-
     /// Whether the pattern matches a key, with or without its folder.
     pub fn matches_name(&self, key: &str) -> bool {
         glob_match(&self.0, key) || glob_match(&self.0, key.rsplit('/').next().unwrap_or(key))
+    }
+}
+
+/// Patterns over instances, of which one is to match; where there is none, every instance does.
+#[derive(Debug)]
+pub struct Globs(pub Vec<InstanceGlob>);
+
+impl Globs {
+    /// Takes patterns.
+    ///
+    /// # Errors
+    /// A pattern is malformed.
+    pub fn of<T: AsRef<str>>(patterns: impl IntoIterator<Item = T>) -> Result<Self, Failure> {
+        patterns.into_iter().map(|pattern| glob(pattern.as_ref())).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether a key, with or without its folder, is asked for.
+    pub fn matches_name(&self, key: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|glob| glob.matches_name(key))
     }
 }
 
@@ -155,7 +169,7 @@ fn stem_of(name: &str) -> &str {
 }
 
 fn collect(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), Failure> {
-    let unreadable = |error| Failure::input(format!("{}: cannot list the folder: {error}", folder.display()));
+    let unreadable = |error| Failure::at(folder)(format!("cannot list the folder: {error}"));
     for item in std::fs::read_dir(folder).map_err(unreadable)? {
         let item = item.map_err(unreadable)?;
         let name = item.file_name().to_string_lossy().into_owned();

@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use serde::de::DeserializeOwned;
+
 /// For a cell of CSV, and for fields of rows: `#[serde(with = "text::csv")]`.
 pub use remat_core::cell::{self as csv, cell};
 
@@ -94,6 +96,17 @@ pub fn wrap(text: &str, width: usize) -> String {
         }
     }
     lines.join("\n") + "\n"
+}
+
+/// Reads TOML.
+///
+/// # Errors
+/// `line N: MESSAGE`, on one line.
+pub fn parse_toml<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+        format!("line {line}: {}", error.message().trim().replace('\n', ", "))
+    })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::harness::arena::{Arena, Terms};
 use crate::harness::recorded::Instances;
 use crate::harness::records::Record;
 use crate::harness::records::paths::{named_path, schedule_path};
-use crate::harness::records::select::latest;
+use crate::harness::records::select::latest_named;
 
 /// One row of `plans.csv`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub fn read(folder: &Path) -> Result<Vec<Planned>, Failure> {
 pub fn make(rows: &[Record], folder: &Path, terms: &Terms) -> Result<Vec<Planned>, Failure> {
     let mut instances = Instances::new(folder);
     let mut made = Vec::new();
-    for row in latest(rows).into_iter().filter(|row| row.simulated_time.is_some()) {
+    for row in latest_named(rows).into_iter().filter(|row| row.simulated_time.is_some()) {
         let instance = instances.get(row).map_err(Failure::input)?;
         let path = schedule_path(&folder.join("schedules"), row);
         let (_, schedule) = read_schedule(&path, instance)?;
@@ -102,12 +102,11 @@ pub fn make(rows: &[Record], folder: &Path, terms: &Terms) -> Result<Vec<Planned
         let (time, peak) = (arena.lifetimes.simulation.time, arena.lifetimes.simulation.peak_bytes);
         if (Some(time), Some(peak)) != (row.simulated_time, row.simulated_peak) {
             let words = "is not what its row says; `bench check` has the difference";
-            return Err(Failure::input(format!("{}: {words}", path.display())));
+            return Err(Failure::at(&path)(words));
         }
         let target = plan_path(folder, row);
         let plan = arena.plan(instance, terms.method.id());
-        output::write_file(&target, |path| write_json(path, &plan).map_err(|error| error.to_string()))
-            .map_err(Failure::failed)?;
+        output::write_file(&target, |path| write_json(path, &plan))?;
         made.push(Planned {
             instance: row.instance.clone(),
             instance_hash: row.instance_hash.clone(),

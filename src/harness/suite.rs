@@ -14,6 +14,7 @@ use crate::ground::duration::limit;
 use crate::ground::failure::Failure;
 use crate::ground::library::Library;
 use crate::ground::size::{Budget, Size};
+use crate::ground::text::parse_toml;
 
 /// Settings of one method in a suite.
 const MOST_SETTINGS: usize = 10_000;
@@ -274,6 +275,12 @@ pub struct SuiteFile {
     pub text: String,
 }
 
+/// The settings that a method asked for means: an id alone means those of the suite, where it has any.
+pub fn asked_for(asked: &Spec, of_suite: &[SuiteMethod]) -> Vec<SuiteMethod> {
+    let listed: Vec<_> = of_suite.iter().filter(|method| method.id == asked.id).cloned().collect();
+    if asked.parameters.is_empty() && !listed.is_empty() { listed } else { vec![SuiteMethod::of(asked)] }
+}
+
 /// Reads the suite that an argument means: a `.toml` file, or a name under `instances/suites/`.
 ///
 /// # Errors
@@ -288,18 +295,12 @@ pub fn read(library: &Library, argument: &str) -> Result<SuiteFile, Failure> {
 /// # Errors
 /// The file cannot be read, or it is no suite.
 pub fn read_file(path: &Path) -> Result<SuiteFile, Failure> {
-    let name = path.display();
     let text = read_text(path).map_err(|error| {
         Failure::input(format!("{error}; name a suite under instances/suites/ or a .toml file that is there"))
     })?;
-    let mut suite: Suite = toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        Failure::input(format!(
-            "{name}: line {line}: {}; instances/suites/smoke.toml shows every field",
-            error.message().trim().replace('\n', ", ")
-        ))
-    })?;
-    check(&suite).map_err(|rule| Failure::input(format!("{name}: {rule}")))?;
+    let mut suite: Suite = parse_toml(&text)
+        .map_err(|error| Failure::at(path)(format!("{error}; instances/suites/smoke.toml shows every field")))?;
+    check(&suite).map_err(Failure::at(path))?;
     let folder = path.parent().unwrap_or(path);
     for method in &mut suite.methods {
         method.command = located(&method.command, folder);

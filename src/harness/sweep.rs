@@ -1,5 +1,6 @@
 //! A suite from its file to rows, on this machine: what `bench run` and `bench reproduce` have in common.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,13 +23,15 @@ use crate::harness::records::manifest::{Session, ToCome};
 use crate::harness::records::select::label;
 use crate::harness::records::{self, Existing, Key, Record, Writer, batches, limits};
 use crate::harness::run::plan::{self, Overrides};
-use crate::harness::run::{Conditions, Run, journal};
+use crate::harness::run::{Allowance, Conditions, Run, journal};
 use crate::harness::suite::{Suite, SuiteFile};
 
 /// What of a suite is run, with what, and where its rows go.
 pub struct Sweep<'a> {
     /// The checkout.
     pub library: &'a Library,
+    /// Where this happens, once that was asked.
+    pub host: OnceCell<Host>,
     /// The suite.
     pub file: &'a SuiteFile,
     /// What is run instead of what the suite says.
@@ -88,25 +91,32 @@ impl<'a> Sweep<'a> {
         self.grants.jobs.or(self.suite().limits.jobs.map(|jobs| jobs.min(cores()))).unwrap_or(1)
     }
 
+    /// The seed of searches: runs have seeds of their own.
+    fn seed(&self) -> u64 {
+        self.overrides.seeds.first().copied().unwrap_or(0)
+    }
+
     /// What each run may use.
     pub fn conditions(&self) -> Conditions {
         let (grants, limits) = (&self.grants, &self.suite().limits);
         let threads = grants.threads.or(limits.threads).unwrap_or((cores() / self.jobs()).max(1));
         let time = grants.time.or(limits.time_seconds.map(Duration::from_secs_f64));
-        Conditions {
-            // Of searches: runs have seeds of their own.
-            limits: Limits { time, threads, seed: self.overrides.seeds.first().copied().unwrap_or(0) },
-            memory_limit_bytes: grants.memory.or(limits.memory).map(|size| size.0),
+        let allowance = Allowance {
+            limits: Limits { time, threads, seed: self.seed() },
             cpu_limit: grants.cpu.or(limits.cpu_seconds.map(Duration::from_secs_f64)),
+            memory_limit_bytes: grants.memory.or(limits.memory).map(|size| size.0),
+        };
+        Conditions {
+            allowance,
             logs: Some(self.folder.join("logs")),
             unfinished: Some(self.folder.join(journal::FOLDER)),
-            host: Host::new(&self.library.root),
+            host: self.host.get_or_init(|| Host::new(&self.library.root)).clone(),
         }
     }
 
     /// Wall limit of each run of a search, which has one budget.
     pub fn search_time(&self, campaign: &Campaign<'_>, conditions: &Conditions) -> Option<Duration> {
-        self.grants.time.or(campaign.time_limit()).or(conditions.limits.time)
+        self.grants.time.or(campaign.time_limit()).or(conditions.allowance.limits.time)
     }
 
     /// Holds the rows that a resumed run keeps against its limits: they would pass for rows under these. The remedy is the
@@ -129,7 +139,7 @@ impl<'a> Sweep<'a> {
         let with = |limits: String, threads| {
             if are_given { format!("{limits} and {}", count(threads, "thread")) } else { limits }
         };
-        let mine = with(conditions.limits_in_words(), conditions.limits.threads);
+        let mine = with(conditions.allowance.words(), conditions.allowance.limits.threads);
         let made = |row: &Record| with(row.limits(), row.threads);
         let rows = records::read_any(&self.folder)?;
         if let Some(row) = rows.iter().filter(kept).find(|row| made(row) != mine) {
@@ -173,9 +183,7 @@ impl<'a> Sweep<'a> {
             pool::run_all(missing, self.jobs(), &mut writer, &self.folder, &conditions, cache.as_ref(), stop)?;
         tell_of(cache.as_ref(), summary.cached);
         if let Some(campaign) = &campaign {
-            let time = self.search_time(campaign, &conditions);
-            let limits = Limits { time, ..conditions.limits };
-            let conditions = Conditions { limits, unfinished: None, ..conditions };
+            let conditions = conditions.for_searches(self.search_time(campaign, &conditions));
             campaign.run(self.library, &self.folder, &self.folder, self.existing, &conditions, stop)?;
         }
         Ok(())
@@ -188,9 +196,9 @@ impl<'a> Sweep<'a> {
         for key in keys_of(missing) {
             rows.entry(key.instance_hash.clone()).or_default().insert(key.digest());
         }
-        let open = campaign
-            .map(|campaign| campaign.missing(&self.folder, &self.library.root, self.existing, &self.conditions()));
-        let open = open.transpose()?.unwrap_or_default();
+        let missing =
+            |campaign: &Campaign<'_>| campaign.missing(&self.folder, &self.library.root, self.existing, self.seed());
+        let open = campaign.map(missing).transpose()?.unwrap_or_default();
         let of = |search: &Search| search.labels().map(|label| (search.name.clone(), label)).collect::<Vec<_>>();
         Ok(ToCome { afresh, rows, searches: open.iter().flat_map(of).collect() })
     }

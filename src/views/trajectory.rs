@@ -84,7 +84,7 @@ pub fn read_all(records: &[Record], folder: &Path) -> Result<Vec<Trajectory>, Fa
 
 /// The trajectory of a row with its trace.
 pub fn of_row(record: &Record, trace: &[Point]) -> Trajectory {
-    Trajectory::new(record, answer_seconds(record), trace)
+    Trajectory::new(record, record.planning_seconds(), trace)
 }
 
 /// The trace of a row; empty where the method reported nothing.
@@ -98,11 +98,6 @@ fn read_trace(folder: &Path, record: &Record) -> Result<Vec<Point>, Failure> {
         ))),
         None => Ok(trace),
     }
-}
-
-/// When a row's answer was there, in seconds from when work on it began; none where it was stopped.
-fn answer_seconds(record: &Record) -> Option<f64> {
-    record.build_seconds.zip(record.solve_seconds).map(|(build, solve)| build + solve)
 }
 
 #[cfg(test)]

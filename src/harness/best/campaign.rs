@@ -65,7 +65,7 @@ impl Campaign<'_> {
         }
         let all: usize = cases.values().map(|(classes, budgets)| classes * budgets).sum();
         let rows = open_first(runs.to_vec(), known).len();
-        let most = self.sweep.conditions().limits.time.map(|time| rows as f64 * time.as_secs_f64() / 3600.0);
+        let most = self.sweep.conditions().allowance.limits.time.map(|time| rows as f64 * time.as_secs_f64() / 3600.0);
         let most = most.map_or(String::new(), |hours| {
             format!(": at most {hours:.1} hours, divided by {} at the same time", self.sweep.jobs())
         });

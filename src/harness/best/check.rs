@@ -16,13 +16,13 @@ use remat_formulations::{Class, Limits, Spec, Termination};
 use super::relations::settle;
 use super::{Entry, Status, read, read_some};
 use crate::ground::failure::Failure;
-use crate::ground::host::{Host, cores};
+use crate::ground::host::cores;
 use crate::ground::output;
 use crate::harness::pool::lock;
 use crate::harness::recorded::Instances;
 use crate::harness::records::{Ending, Record};
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
-use crate::harness::run::{Conditions, Run, execute};
+use crate::harness::run::{Allowance, Conditions, Run, execute};
 
 /// A proof is tried again where it took at most this part of the time that there is for all.
 const SHARE: u32 = 8;
@@ -211,15 +211,12 @@ fn again(
     };
     let (each, besides) = PATIENCE;
     let seconds = each * entry.bound_seconds.unwrap_or(0.0) + besides;
-    let conditions = Conditions {
+    let allowance = Allowance {
         limits: Limits { time: Some(Duration::from_secs_f64(seconds)), threads, seed: 0 },
-        memory_limit_bytes: None,
         cpu_limit: None,
-        logs: None,
-        unfinished: None,
-        host: Host::new(root),
+        memory_limit_bytes: None,
     };
-    let row = execute(&run, &[budget], &conditions, stop).pop();
+    let row = execute(&run, &[budget], &Conditions::bare(allowance, root), stop).pop();
     row.map(|row| row.record).ok_or_else(|| "internal error: a run without a row".into())
 }
 

@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use remat_core::io::{read_json, write_json};
-use remat_formulations::Limits;
 use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
-use crate::ground::host::VERSION;
-use crate::ground::text::count;
+use crate::ground::output;
 use crate::harness::max_batch::campaign::Search;
 use crate::harness::records::Key;
-use crate::harness::run::Run;
-use crate::harness::run::execute::limits_in_words;
 use crate::harness::run::plan::{RunBudget, Subject, method, parameters};
 use crate::harness::run::program;
+use crate::harness::run::{Allowance, Run};
 
 /// What is submitted at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,14 +29,11 @@ pub struct Batch {
     pub suite: String,
     /// Folder that holds `instances/`.
     pub root: PathBuf,
-    /// What each row may use.
-    pub limits: Limits,
+    /// What each run may use.
+    #[serde(flatten)]
+    pub allowance: Allowance,
     /// Wall time of each run of a search for a batch size.
     pub search_time: Option<Duration>,
-    /// Limit on the CPU time of each row.
-    pub cpu_limit: Option<Duration>,
-    /// Limit on the memory of each run.
-    pub memory_limit_bytes: Option<u64>,
     /// Whether no row is taken from the cache.
     pub fresh: bool,
     /// The work of each task.
@@ -127,15 +121,8 @@ impl Item {
 
     /// The identities of its rows.
     pub fn keys(&self) -> impl Iterator<Item = Key> {
-        self.budgets.iter().map(|budget| Key {
-            instance_hash: self.instance_hash.clone(),
-            method: self.method.clone(),
-            parameters: self.parameters.clone(),
-            budget_size: budget.bytes,
-            budget: budget.text.clone(),
-            seed: self.seed,
-            version: VERSION.into(),
-        })
+        let Self { instance_hash, method, parameters, budgets, seed, .. } = self;
+        budgets.iter().map(|budget| budget.key(instance_hash, method, parameters, *seed))
     }
 
     /// The run, its instance read again.
@@ -185,14 +172,7 @@ impl Batch {
             return self.write(results);
         }
         let folder = folder(results, self.number);
-        std::fs::remove_dir_all(&folder)
-            .map_err(|error| Failure::failed(format!("{}: cannot remove: {error}", folder.display())))
-    }
-
-    /// The limits of its rows, as the command line has them, and their threads.
-    pub fn limits(&self) -> String {
-        let limits = limits_in_words(&self.limits, self.cpu_limit, self.memory_limit_bytes);
-        format!("{limits} and {}", count(self.limits.threads, "thread"))
+        std::fs::remove_dir_all(&folder).map_err(Failure::cannot("remove", &folder))
     }
 
     /// Writes the plan.
@@ -200,9 +180,7 @@ impl Batch {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, results: &Path) -> Result<(), Failure> {
-        let folder = folder(results, self.number);
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", folder.display())))?;
+        output::make_folder(&folder(results, self.number))?;
         write_json(&plan_path(results, self.number), self).map_err(Failure::writing)
     }
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::batch::{self, Batch};
 use crate::ground::failure::Failure;
+use crate::ground::output::replace_file;
 use crate::ground::size::Size;
 use crate::ground::text::shell;
 
@@ -134,8 +135,7 @@ fn write_script(results: &Path, batch: &Batch) -> Result<std::path::PathBuf, Fai
         shell(&program.to_string_lossy()),
         shell(&plan.to_string_lossy()),
     );
-    let written = std::fs::write(&path, text);
-    written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))?;
+    replace_file(&path, text)?;
     Ok(path)
 }
 

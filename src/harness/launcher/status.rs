@@ -45,6 +45,18 @@ enum Fate {
     Running,
 }
 
+/// A task of a batch, those of the last batch first.
+struct Task<'a> {
+    /// Number of the batch.
+    batch: usize,
+    /// Number of the task within it.
+    number: usize,
+    /// What it has not brought, in words.
+    missing: Vec<String>,
+    /// What Slurm says of it.
+    state: Option<&'a State>,
+}
+
 /// Looks at a run directory.
 ///
 /// # Errors
@@ -68,25 +80,27 @@ pub fn of(results: &Path) -> Result<Status, Failure> {
     let searched: HashSet<_> = searches.into_iter().map(|row| (row.network, row.label)).collect();
     let mut status = Status { done: all - errors, failed: errors, ..Status::default() };
     let mut fates: HashMap<String, Fate> = HashMap::new();
-    for batch in &batches {
-        for (task, work) in batch.tasks.iter().enumerate() {
+    let mut tasks: Vec<Task<'_>> = Vec::new();
+    for batch in batches.iter().rev() {
+        for (number, work) in batch.tasks.iter().enumerate() {
             let missing: Vec<_> = work.iter().flat_map(|work| missing(work, &there, &searched)).collect();
-            let state = states.of(batch, task);
+            let state = states.of(batch, number);
             let fate = match state {
                 Some(State::Queued) => Fate::Queued,
                 Some(State::Running) => Fate::Running,
                 _ if silence.is_some() => Fate::Unknown,
                 _ => Fate::Lost,
             };
-            for what in missing {
+            for what in &missing {
                 // Lost once and submitted again: what counts is the best that can be hoped for.
-                fates.entry(what).and_modify(|known| *known = fate.max(*known)).or_insert(fate);
+                fates.entry(what.clone()).and_modify(|known| *known = fate.max(*known)).or_insert(fate);
             }
+            tasks.push(Task { batch: batch.number, number, missing, state });
         }
     }
     let lost: BTreeSet<_> =
         fates.iter().filter(|(_, fate)| **fate == Fate::Lost).map(|(what, _)| what.clone()).collect();
-    status.lost = lines(&batches, &states, &lost, &there, &searched);
+    status.lost = lines(tasks, &lost);
     let count = |wanted: Fate| fates.values().filter(|&&fate| fate == wanted).count();
     (status.queued, status.running, status.unknown) = (count(Fate::Queued), count(Fate::Running), count(Fate::Unknown));
     status.failed += lost.len();
@@ -132,30 +146,19 @@ fn missing<'a>(
 }
 
 /// A line for the last task that was to bring each lost row.
-fn lines(
-    batches: &[Batch],
-    states: &States,
-    lost: &BTreeSet<String>,
-    there: &HashSet<Key>,
-    searched: &HashSet<(String, String)>,
-) -> Vec<String> {
+fn lines(tasks: Vec<Task<'_>>, lost: &BTreeSet<String>) -> Vec<String> {
     let mut told = HashSet::new();
     let mut lines = Vec::new();
-    for batch in batches.iter().rev() {
-        for (task, work) in batch.tasks.iter().enumerate() {
-            let missing: Vec<_> = work.iter().flat_map(|work| missing(work, there, searched)).collect();
-            let new: Vec<_> =
-                missing.into_iter().filter(|what| lost.contains(what) && told.insert(what.clone())).collect();
-            if new.is_empty() {
-                continue;
-            }
-            let state = states.of(batch, task);
-            let end = match state {
-                Some(State::Ended(word)) => word.as_str(),
-                _ => "ended, and Slurm remembers nothing of it",
-            };
-            lines.push(format!("batch {}, task {task}: {end}: {}", batch.number, new.join("; ")));
+    for Task { batch, number, missing, state } in tasks {
+        let new: Vec<_> = missing.into_iter().filter(|what| lost.contains(what) && told.insert(what.clone())).collect();
+        if new.is_empty() {
+            continue;
         }
+        let end = match state {
+            Some(State::Ended(word)) => word.as_str(),
+            _ => "ended, and Slurm remembers nothing of it",
+        };
+        lines.push(format!("batch {batch}, task {number}: {end}: {}", new.join("; ")));
     }
     lines
 }

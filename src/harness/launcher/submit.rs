@@ -18,7 +18,7 @@ use crate::harness::max_batch::campaign::{Campaign, Search};
 use crate::harness::pool;
 use crate::harness::records::{self, Existing, Key, Record, Writer, parts};
 use crate::harness::run::child::{deadline, times};
-use crate::harness::run::{Conditions, Run};
+use crate::harness::run::{Allowance, Conditions, Run};
 
 /// Seconds that a run takes besides what its limit counts: reading, judging, writing.
 const SLACK: Duration = Duration::from_secs(20);
@@ -47,8 +47,8 @@ pub struct Order<'a> {
     pub search_time: Option<Duration>,
     /// Whether no row is taken from the cache.
     pub fresh: bool,
-    /// Whether rows that ended in an error are missing.
-    pub retry: bool,
+    /// What becomes of the rows that are there.
+    pub existing: Existing,
     /// Runs per task.
     pub chunk: usize,
     /// What each task asks for.
@@ -81,68 +81,93 @@ pub fn prepare(results: &Path, existing: Existing) -> Result<(), Failure> {
     }
 }
 
-/// Keeps other submissions to a run directory out while it lives.
-pub struct Turn {
-    _lock: File,
-}
-
-/// Takes the turn to submit.
+/// Takes the turn to submit: others are kept out until the handle is dropped.
 ///
 /// # Errors
 /// Somebody else has it.
-pub fn turn(results: &Path) -> Result<Turn, Failure> {
+pub fn turn(results: &Path) -> Result<File, Failure> {
     let folder = results.join("slurm");
     let path = folder.join("submit.lock");
-    let cannot = |error: std::io::Error| Failure::failed(format!("{}: cannot lock: {error}", path.display()));
+    let cannot = Failure::cannot("lock", &path);
     std::fs::create_dir_all(&folder).map_err(cannot)?;
     let lock = File::create(&path).map_err(cannot)?;
     lock.try_lock().map_err(|_| {
         Failure::failed(format!("{}: another bench run is submitting from here; wait for it", results.display()))
     })?;
-    Ok(Turn { _lock: lock })
+    Ok(lock)
 }
 
-/// Holds the tasks that are on their way to some rows against other limits: their rows would pass for rows under these.
-///
-/// # Errors
-/// A task has others, or Slurm cannot be asked.
-pub fn same_limits(runs: &[Run], results: &Path, conditions: &Conditions) -> Result<(), Failure> {
-    let batches = batch::all(results)?;
-    let states = slurm::states(&batches)?;
-    let wanted: HashSet<Key> = runs.iter().flat_map(Run::keys).collect();
-    let mine = format!("{} and {}", conditions.limits_in_words(), count(conditions.limits.threads, "thread"));
-    for batch in batches.iter().filter(|batch| batch.limits() != mine) {
-        let mut coming = Coming::default();
-        coming.add(batch, &states);
-        if coming.rows.is_disjoint(&wanted) {
-            continue;
-        }
-        let names: Vec<&str> = batch.arrays.iter().map(|array| array.name.as_str()).collect();
-        return Err(Failure::input(format!(
-            "{}: tasks that are queued or running have {}, and this run has {mine}; wait for them, give the same limits, or \
-             cancel them first (scancel --name={})",
-            results.display(),
-            batch.limits(),
-            names.join(",")
-        )));
+/// The batches of a run directory, and what Slurm says of their tasks.
+pub struct Known {
+    batches: Vec<Batch>,
+    states: States,
+}
+
+impl Known {
+    /// Reads the plans and asks Slurm. Whoever reads rows later finds those of the tasks that ended in between.
+    ///
+    /// # Errors
+    /// A plan is none of ours, or Slurm cannot be asked.
+    pub fn of(results: &Path) -> Result<Self, Failure> {
+        let batches = batch::all(results)?;
+        Ok(Self { states: slurm::states(&batches)?, batches })
     }
-    Ok(())
+
+    /// Holds the tasks that are on their way to some rows against other limits: their rows would pass for rows under these.
+    ///
+    /// # Errors
+    /// A task has others.
+    pub fn same_limits(&self, runs: &[Run], results: &Path, allowance: &Allowance) -> Result<(), Failure> {
+        let wanted: HashSet<Key> = runs.iter().flat_map(Run::keys).collect();
+        let words = |of: &Allowance| format!("{} and {}", of.words(), count(of.limits.threads, "thread"));
+        let mine = words(allowance);
+        for batch in self.batches.iter().filter(|batch| words(&batch.allowance) != mine) {
+            if self.coming(std::slice::from_ref(batch)).rows.is_disjoint(&wanted) {
+                continue;
+            }
+            let names: Vec<&str> = batch.arrays.iter().map(|array| array.name.as_str()).collect();
+            return Err(Failure::input(format!(
+                "{}: tasks that are queued or running have {}, and this run has {mine}; wait for them, give the same limits, \
+                 or cancel them first (scancel --name={})",
+                results.display(),
+                words(&batch.allowance),
+                names.join(",")
+            )));
+        }
+        Ok(())
+    }
+
+    /// What tasks of some batches that are queued or running will bring.
+    fn coming(&self, batches: &[Batch]) -> Coming {
+        let mut coming = Coming::default();
+        for batch in batches {
+            for (task, work) in batch.tasks.iter().enumerate() {
+                if matches!(self.states.of(batch, task), Some(State::Queued | State::Running)) {
+                    for work in work {
+                        work.add_to(&mut coming.rows, &mut coming.searches);
+                    }
+                }
+            }
+        }
+        coming
+    }
 }
 
 /// Submits what is missing.
 ///
 /// # Errors
 /// Slurm cannot be asked or refuses, or the plan cannot be written.
-pub fn submit(mut order: Order<'_>) -> Result<Submitted, Failure> {
+pub fn submit(mut order: Order<'_>, known: &Known) -> Result<Submitted, Failure> {
     let most = slurm::most_per_array()?;
-    let number = batch::all(order.results)?.iter().map(|batch| batch.number).max().unwrap_or(0) + 1;
-    let Open { runs, searches, there, coming } = open(&mut order)?;
+    let number = known.batches.iter().map(|batch| batch.number).max().unwrap_or(0) + 1;
+    let Open { runs, searches, there, coming } = open(&mut order, &known.coming(&known.batches))?;
     let mut tasks = Vec::new();
     for runs in runs.chunks(order.chunk) {
         tasks.push(runs.iter().map(|run| Item::new(run).map(Work::Run)).collect::<Result<Vec<_>, _>>()?);
     }
     // How long a search takes is not known: it asks for no more time than the cluster gives anyway.
-    let known = minutes(&tasks, order.conditions.limits.time).filter(|_| searches.is_empty());
+    let allowance = order.conditions.allowance;
+    let longest = minutes(&tasks, allowance.limits.time).filter(|_| searches.is_empty());
     tasks.extend(searches.into_iter().map(|search| vec![Work::Search(search)]));
     let mut submitted = Submitted { tasks: tasks.len(), jobs: vec![], there, coming };
     if tasks.is_empty() {
@@ -154,18 +179,16 @@ pub fn submit(mut order: Order<'_>) -> Result<Submitted, Failure> {
         made: timestamp(),
         suite: order.suite.into(),
         root: std::path::absolute(root).map_err(Failure::failed)?,
-        limits: order.conditions.limits,
+        allowance,
         search_time: order.search_time,
-        cpu_limit: order.conditions.cpu_limit,
-        memory_limit_bytes: order.conditions.memory_limit_bytes,
         fresh: order.fresh,
         arrays: arrays(order.results, number, tasks.len(), most),
         tasks,
     };
     batch.write(order.results)?;
-    let memory = order.conditions.memory_limit_bytes.map(|bytes| Size(bytes.saturating_add(SLACK_BYTES)));
+    let memory = allowance.memory_limit_bytes.map(|bytes| Size(bytes.saturating_add(SLACK_BYTES)));
     let Request { minutes, memory: asked, .. } = order.request;
-    let request = Request { minutes: minutes.or(known), memory: asked.or(memory), ..order.request };
+    let request = Request { minutes: minutes.or(longest), memory: asked.or(memory), ..order.request };
     let Err(refused) = slurm::submit(order.results, &batch, &request, &mut submitted.jobs) else {
         return Ok(submitted);
     };
@@ -185,17 +208,18 @@ struct Open {
     coming: usize,
 }
 
-fn open(order: &mut Order<'_>) -> Result<Open, Failure> {
-    // Slurm is asked first: what ends in between has then left its rows.
-    let coming = Coming::of(&batch::all(order.results)?)?;
-    let there = there(order.results, order.retry)?;
+fn open(order: &mut Order<'_>, coming: &Coming) -> Result<Open, Failure> {
+    let Order { results, root, existing, conditions, .. } = *order;
+    let there = records::read_any(results)?;
+    let counting = there.iter().filter(|record| existing.counts(record.is_error()));
+    let there: HashSet<Key> = counting.map(Record::key).collect();
     let rows = |runs: &[Run]| runs.iter().map(|run| run.budgets.len()).sum::<usize>();
     let all = rows(&order.runs);
     let absent = pool::missing(std::mem::take(&mut order.runs), |key| there.contains(key));
     let absent_rows = rows(&absent);
     let runs = pool::missing(absent, |key| coming.rows.contains(key));
-    let existing = if order.retry { Existing::Retry } else { Existing::Resume };
-    let missing = |campaign: &Campaign<'_>| campaign.missing(order.results, order.root, existing, order.conditions);
+    let seed = conditions.allowance.limits.seed;
+    let missing = |campaign: &Campaign<'_>| campaign.missing(results, root, existing, seed);
     let searches = order.campaign.map(missing).transpose()?.unwrap_or_default().into_iter();
     let is_coming = |name: &str, label: &str| coming.searches.contains(&(name.to_owned(), label.to_owned()));
     let searches = searches.filter_map(|search| search.without(is_coming)).collect();
@@ -233,33 +257,6 @@ struct Coming {
     rows: HashSet<Key>,
     /// Network and label of each search.
     searches: HashSet<(String, String)>,
-}
-
-impl Coming {
-    fn of(batches: &[Batch]) -> Result<Self, Failure> {
-        let states = slurm::states(batches)?;
-        let mut coming = Self::default();
-        for batch in batches {
-            coming.add(batch, &states);
-        }
-        Ok(coming)
-    }
-
-    fn add(&mut self, batch: &Batch, states: &States) {
-        for (task, work) in batch.tasks.iter().enumerate() {
-            if matches!(states.of(batch, task), Some(State::Queued | State::Running)) {
-                for work in work {
-                    work.add_to(&mut self.rows, &mut self.searches);
-                }
-            }
-        }
-    }
-}
-
-/// Identities of the rows that are there, in the main file and in parts.
-fn there(results: &Path, retry: bool) -> Result<HashSet<Key>, Failure> {
-    let records = records::read_any(results)?;
-    Ok(records.iter().filter(|record| !(retry && record.is_error())).map(Record::key).collect())
 }
 
 /// Tasks spread over as few arrays as the cluster allows, with names that nobody else has.

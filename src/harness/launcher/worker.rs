@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use remat_formulations::Limits;
-
 use super::batch::{self, Batch, Work};
 use crate::ground::failure::Failure;
 use crate::ground::host::Host;
@@ -43,9 +41,7 @@ pub fn run(plan: &Path, task: usize, stop: Arc<AtomicBool>) -> Result<(), Failur
     let _share = parts::share(&results)?;
     let part = parts::folder(&results, &name(&batch, task));
     let conditions = Conditions {
-        limits: batch.limits,
-        memory_limit_bytes: batch.memory_limit_bytes,
-        cpu_limit: batch.cpu_limit,
+        allowance: batch.allowance,
         logs: Some(results.join("logs")),
         unfinished: Some(results.join(journal::FOLDER)),
         host: Host::new(&batch.root),
@@ -103,12 +99,10 @@ impl Task<'_> {
     }
 
     fn search(&self, search: &Search) -> Result<(), Failure> {
-        std::fs::create_dir_all(&self.part)
-            .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", self.part.display())))?;
+        output::make_folder(&self.part)?;
         // Where others stopped is where these begin, as they do on one machine.
         batches::write(&self.part, &batches::read(&self.results)?)?;
-        let limits = Limits { time: self.batch.search_time, ..self.conditions.limits };
-        let conditions = Conditions { limits, unfinished: None, ..self.conditions.clone() };
+        let conditions = self.conditions.for_searches(self.batch.search_time);
         let library = Library { root: self.batch.root.clone() };
         // What the plan has is to be done, also where a row is an error that is not to stay.
         let existing = Existing::Retry;

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
-use crate::ground::library::{Library, glob};
+use crate::ground::library::{Globs, Library};
 use crate::ground::output;
 use crate::harness::records::Existing;
 use crate::harness::records::batches::{self, BatchRow};
 use crate::harness::run::Conditions;
-use crate::harness::suite::{Suite, SuiteMaxBatch, SuiteMethod};
+use crate::harness::suite::{Suite, SuiteMaxBatch, SuiteMethod, asked_for};
 
 use super::{Network, Question, guess, label_of, largest};
 
@@ -56,18 +56,14 @@ impl<'a> Campaign<'a> {
     /// A pattern is malformed.
     pub fn of(suite: &'a Suite, asked: &[Spec], patterns: &[String]) -> Result<Option<Self>, Failure> {
         let Some(settings) = &suite.max_batch else { return Ok(None) };
-        let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
-        let wanted = |name: &String| globs.is_empty() || globs.iter().any(|glob| glob.matches_name(name));
-        let networks: Vec<_> = settings.networks.iter().filter(|names| names.iter().any(wanted)).collect();
-        let mut methods = if asked.is_empty() { settings.methods.clone() } else { Vec::new() };
-        for spec in asked {
-            let of_suite: Vec<_> = settings.methods.iter().filter(|method| method.id == spec.id).cloned().collect();
-            if spec.parameters.is_empty() || of_suite.is_empty() {
-                methods.extend(of_suite);
-            } else {
-                methods.push(SuiteMethod::of(spec));
-            }
-        }
+        let globs = Globs::of(patterns)?;
+        let wanted = |names: &&Vec<String>| names.iter().any(|name| globs.matches_name(name));
+        let networks: Vec<_> = settings.networks.iter().filter(wanted).collect();
+        let searched = |spec: &&Spec| settings.methods.iter().any(|method| method.id == spec.id);
+        let methods = match asked {
+            [] => settings.methods.clone(),
+            _ => asked.iter().filter(searched).flat_map(|spec| asked_for(spec, &settings.methods)).collect(),
+        };
         Ok(Some(Self { settings, networks, methods }).filter(|campaign| campaign.len() > 0))
     }
 
@@ -81,19 +77,13 @@ impl<'a> Campaign<'a> {
     ///
     /// # Errors
     /// The instances are no family, or rows are none of ours.
-    pub fn missing(
-        &self,
-        results: &Path,
-        root: &Path,
-        existing: Existing,
-        conditions: &Conditions,
-    ) -> Result<Vec<Search>, Failure> {
+    pub fn missing(&self, results: &Path, root: &Path, existing: Existing, seed: u64) -> Result<Vec<Search>, Failure> {
         let rows = batches::read(results)?;
         let library = Library { root: root.to_owned() };
         let mut missing = Vec::new();
         for names in &self.networks {
             let network = Network::read(&library, names, &results.join("max-batch"))?;
-            let open = |method: &&SuiteMethod| self.is_open(&rows, &network, method, existing, conditions.limits.seed);
+            let open = |method: &&SuiteMethod| self.is_open(&rows, &network, method, existing, seed);
             let methods: Vec<_> = self.methods.iter().filter(open).cloned().collect();
             if !methods.is_empty() {
                 let searches = SuiteMaxBatch { networks: vec![(*names).clone()], methods, ..self.settings.clone() };
@@ -169,11 +159,11 @@ impl<'a> Campaign<'a> {
         stop: &AtomicBool,
     ) -> Result<(), Failure> {
         let mut rows = if existing == Existing::Overwrite { Vec::new() } else { batches::read(folder)? };
-        let question = self.question();
+        let (question, seed) = (self.question(), conditions.allowance.limits.seed);
         for names in &self.networks {
             let mut network = Network::read(library, names, &folder.join("max-batch"))?;
             for method in &self.methods {
-                if self.is_open(&rows, &network, method, existing, conditions.limits.seed) {
+                if self.is_open(&rows, &network, method, existing, seed) {
                     output::info(&format!("{}: largest batch of {}", network.name, method.id));
                     let guess = guess(&rows, &network.name);
                     let (row, schedule) = largest(&mut network, method, &question, guess, conditions, stop)?;

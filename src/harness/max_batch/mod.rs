@@ -24,6 +24,7 @@ use crate::ground::failure::Failure;
 use crate::ground::host::timestamp;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
+use crate::ground::output;
 use crate::ground::size::{Budget, Size};
 use crate::harness::records::batches::{BatchRow, FAILED, joined};
 use crate::harness::records::select::label;
@@ -113,8 +114,7 @@ impl Network {
             return Ok(subject.clone());
         }
         let document = self.family.at(batch).map_err(Failure::input)?;
-        std::fs::create_dir_all(&self.folder)
-            .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", self.folder.display())))?;
+        output::make_folder(&self.folder)?;
         let path = self.folder.join(format!("{}.json.zst", file_name(&document.name)));
         write_json_quickly(&path, &document).map_err(Failure::writing)?;
         let subject = Arc::new(Subject::read(path)?);
@@ -188,7 +188,7 @@ impl Search<'_> {
         let memory = self.question.memory;
         let mut runs = Vec::new();
         let budget = memory.0.to_string().parse::<Budget>().map_err(Failure::input)?;
-        expand_method("", &subject, self.chosen, (&[budget], &[self.conditions.limits.seed]), &mut runs)?;
+        expand_method("", &subject, self.chosen, (&[budget], &[self.conditions.allowance.limits.seed]), &mut runs)?;
         let mut verdict = Verdict::Refuted;
         for run in &runs {
             let rows = execute(run, &run.budgets, self.conditions, self.stop);
@@ -244,6 +244,7 @@ impl Search<'_> {
         let open = (batch == Some(self.question.most))
             .then(|| format!("no larger batch than {} was tried", self.question.most));
         let note = record.as_ref().map(|record| record.note.clone()).filter(|note| !note.is_empty());
+        let limits = self.conditions.allowance.limits;
         let row = BatchRow {
             network: self.network.name.clone(),
             instances: joined(&self.network.instances),
@@ -264,9 +265,9 @@ impl Search<'_> {
             simulated_time: record.as_ref().and_then(|record| record.simulated_time),
             simulated_peak: record.as_ref().and_then(|record| record.simulated_peak),
             cpu_seconds: self.cpu,
-            time_limit_seconds: self.conditions.limits.time.map(|limit| limit.as_secs_f64()),
-            threads: self.conditions.limits.threads,
-            seed: self.conditions.limits.seed,
+            time_limit_seconds: limits.time.map(|limit| limit.as_secs_f64()),
+            threads: limits.threads,
+            seed: limits.seed,
             note: self.failed.into_iter().chain(skipped).chain(open).chain(note).collect::<Vec<_>>().join("; "),
             version: crate::ground::host::VERSION.into(),
             git_revision: self.conditions.host.git_revision.clone(),

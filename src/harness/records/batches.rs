@@ -8,8 +8,8 @@ use remat_formulations::Claim;
 use serde::{Deserialize, Serialize};
 
 use super::parts;
+use super::paths::path_of;
 use crate::ground::failure::Failure;
-use crate::ground::names::file_name;
 use crate::ground::output;
 use crate::ground::rows;
 use crate::ground::text;
@@ -159,9 +159,9 @@ pub fn write(folder: &Path, rows: &[BatchRow]) -> Result<(), Failure> {
 /// The schedule of a row's largest batch: `schedules/max-batch/<network>/<method>@<memory>+forwards<n>+seed<seed>.json.zst`
 /// (no seed 0).
 pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
-    let seed = if row.seed == 0 { String::new() } else { format!("+seed{}", row.seed) };
-    let name = file_name(&format!("{}@{}+forwards{}{seed}", row.label, row.memory, row.extra_forwards));
-    results.join("schedules/max-batch").join(file_name(&row.network)).join(format!("{name}.json.zst"))
+    let limits = format!("{}+forwards{}", row.memory, row.extra_forwards);
+    let folder = results.join("schedules/max-batch");
+    path_of(&folder, &row.network, [&row.label, "", &limits], row.seed, "json.zst")
 }
 
 /// Keeps the schedule of a row.
@@ -169,7 +169,5 @@ pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
 /// # Errors
 /// It cannot be written.
 pub fn write_schedule(results: &Path, row: &BatchRow, schedule: &ScheduleDocument) -> Result<(), Failure> {
-    let path = schedule_path(results, row);
-    output::write_file(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
-        .map_err(Failure::failed)
+    output::write_file(&schedule_path(results, row), |path| write_json_quickly(path, schedule))
 }

@@ -14,6 +14,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use remat_core::format::{MemoryUnit, TimeUnit};
@@ -37,6 +38,13 @@ pub enum Ending {
     Ran(Termination),
     /// It was not run.
     Skipped(Skipped),
+}
+
+/// The word of the column `termination`.
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 impl Ending {
@@ -183,6 +191,11 @@ impl Record {
             seconds.iter().find(|(_, value)| value.is_some_and(|value| !(0.0..f64::INFINITY).contains(&value)));
         let part = parts.iter().find(|(_, value)| value.is_some_and(|value| !value.is_finite()));
         seconds.or(part).map(|(column, _)| *column)
+    }
+
+    /// Seconds from when work on it began to its answer; none where it was stopped.
+    pub fn planning_seconds(&self) -> Option<f64> {
+        self.build_seconds.zip(self.solve_seconds).map(|(build, solve)| build + solve)
     }
 
     /// The limits that it was made under.
@@ -412,12 +425,8 @@ fn in_order(folder: &Path, mut records: Vec<Record>) -> Vec<Record> {
 }
 
 fn of_file(path: &Path) -> Result<Vec<Record>, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::input(format!(
-            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
-            path.display()
-        ))
-    })?;
+    let remedy = "expected a folder of `bench run`, or its records.csv";
+    let bytes = std::fs::read(path).map_err(|error| Failure::unreadable(path)(format!("{error}; {remedy}")))?;
     Ok(parse(path, &bytes)?.records)
 }
 

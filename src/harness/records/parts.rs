@@ -5,33 +5,29 @@
 //! file system appends. A lock that workers share and that whoever writes the main file takes for itself
 //! says when the parts may be absorbed.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use super::writer::{Existing, Writer, acquire, cannot};
-use super::{Record, batches, manifest, parse};
+use super::{Key, Record, batches, manifest, parse};
 use crate::ground::failure::Failure;
 
-/// Held by a worker for as long as it writes.
-pub struct Share {
-    _lock: File,
-}
-
-/// Shares a run directory with other workers.
+/// Shares a run directory with other workers until the handle is dropped.
 ///
 /// # Errors
 /// A run that writes the main file has it for itself.
-pub fn share(folder: &Path) -> Result<Share, Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", &error))?;
+pub fn share(folder: &Path) -> Result<File, Failure> {
+    std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
     let path = folder.join("records.lock");
     let lock = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let lock = lock.map_err(|error| cannot(&path, "open the lock file", &error))?;
+    let lock = lock.map_err(cannot("open the lock file", &path))?;
     acquire(
         &path,
         || lock.try_lock_shared(),
         || format!("{}: a bench run has this folder for itself; wait for it, then use --resume", folder.display()),
     )?;
-    Ok(Share { _lock: lock })
+    Ok(lock)
 }
 
 /// The folder of a worker's part.
@@ -68,7 +64,7 @@ pub fn rows_of(part: &Path) -> Result<Vec<Record>, Failure> {
         Ok(bytes) => parse(&path, &bytes).map(|kept| kept.records),
         // A worker that has not come so far.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(vec![]),
-        Err(error) => Err(cannot(&path, "read", &error)),
+        Err(error) => Err(cannot("read", &path)(error)),
     }
 }
 
@@ -84,15 +80,19 @@ pub fn absorb(results: &Path, writer: &mut Writer, existing: Existing) -> Result
         return Ok(());
     }
     let present = writer.records()?;
+    let mut by_key: HashMap<Key, Vec<&Record>> = HashMap::new();
+    for record in &present {
+        by_key.entry(record.key()).or_default().push(record);
+    }
     for record in super::in_order(results, rows(results)?) {
-        if !present.contains(&record) {
+        if !by_key.get(&record.key()).is_some_and(|there| there.contains(&&record)) {
             writer.take_over(&record, existing)?;
         }
     }
     batches::write(results, &batches::read(results)?)?;
     for part in folders {
         manifest::absorb(results, &part)?;
-        std::fs::remove_dir_all(&part).map_err(|error| cannot(&part, "remove", &error))?;
+        std::fs::remove_dir_all(&part).map_err(cannot("remove", &part))?;
     }
     // Empty by now.
     let _ = std::fs::remove_dir(results.join("parts"));

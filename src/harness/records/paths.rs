@@ -20,11 +20,23 @@ pub fn trace_path(folder: &Path, record: &Record) -> PathBuf {
 
 /// `<instance>/<method>[<parameters>]@<budget>+seed<seed>.<extension>` in a folder.
 pub fn named_path(folder: &Path, record: &Record, extension: &str) -> PathBuf {
-    let parameters = if record.parameters.is_empty() { String::new() } else { format!("[{}]", record.parameters) };
-    let budget = if record.budget.is_empty() { String::new() } else { format!("@{}", record.budget) };
-    let seed = if record.seed == 0 { String::new() } else { format!("+seed{}", record.seed) };
-    let name = file_name(&format!("{}{parameters}{budget}{seed}", record.method));
-    folder.join(file_name(&record.instance)).join(format!("{name}.{extension}"))
+    let Record { instance, method, parameters, budget, seed, .. } = record;
+    path_of(folder, instance, [method, parameters, budget], *seed, extension)
+}
+
+/// The same of what is no row; a part that is empty, and seed 0, are left out.
+pub fn path_of(
+    folder: &Path,
+    instance: &str,
+    [method, parameters, budget]: [&str; 3],
+    seed: u64,
+    extension: &str,
+) -> PathBuf {
+    let parameters = if parameters.is_empty() { String::new() } else { format!("[{parameters}]") };
+    let budget = if budget.is_empty() { String::new() } else { format!("@{budget}") };
+    let seed = if seed == 0 { String::new() } else { format!("+seed{seed}") };
+    let name = file_name(&format!("{method}{parameters}{budget}{seed}"));
+    folder.join(file_name(instance)).join(format!("{name}.{extension}"))
 }
 
 #[cfg(test)]

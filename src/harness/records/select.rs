@@ -1,12 +1,10 @@
 //! Which rows belong together, which of them counts, and what a setting is called: what tables, plots and searches share.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use remat_formulations::{Claim, Class, METHODS, find};
 
 use super::Record;
-use super::paths::schedule_path;
 use crate::ground::size::Budget;
 
 /// The setting of a row as people write it: parameters at their defaults are left out.
@@ -55,21 +53,15 @@ pub fn rank(method: &str) -> usize {
 
 /// Rows by instance, in order of first appearance; of rows with the same identity the last counts.
 pub fn by_instance(records: &[Record]) -> Vec<(String, Vec<&Record>)> {
-    fn key(row: &Record) -> (&str, &str, &str, &str, u64) {
-        let Record { instance, method, parameters, budget, seed, .. } = row;
-        (instance, method, parameters, budget, *seed)
-    }
-    let last: HashMap<_, _> = records.iter().map(|row| (key(row), std::ptr::from_ref(row))).collect();
     let mut order: HashMap<&str, usize> = HashMap::new();
     let mut instances: Vec<(String, Vec<&Record>)> = Vec::new();
     for row in records {
-        let at = *order.entry(&row.instance).or_insert(instances.len());
-        if at == instances.len() {
+        if *order.entry(&row.instance).or_insert(instances.len()) == instances.len() {
             instances.push((row.instance.clone(), vec![]));
         }
-        if std::ptr::eq(last[&key(row)], row) {
-            instances[at].1.push(row);
-        }
+    }
+    for row in latest_named(records) {
+        instances[order[row.instance.as_str()]].1.push(row);
     }
     instances
 }
@@ -126,11 +118,12 @@ pub fn at_budget<'a>(rows: &[&'a Record], budget: &str) -> Option<AtBudget<'a>> 
     Some(AtBudget::Points { all, best })
 }
 
-/// The last row of each key: a later one has replaced the schedules of those before.
-pub fn latest(rows: &[Record]) -> Vec<&Record> {
-    let last: BTreeMap<_, _> =
-        rows.iter().enumerate().map(|(at, row)| (schedule_path(Path::new(""), row), at)).collect();
-    let mut positions: Vec<_> = last.into_values().collect();
-    positions.sort_unstable();
-    positions.into_iter().map(|at| &rows[at]).collect()
+/// The last row of each name that files are kept by: a later one has replaced the schedules of those before.
+pub fn latest_named(rows: &[Record]) -> Vec<&Record> {
+    fn name(row: &Record) -> (&str, &str, &str, &str, u64) {
+        let Record { instance, method, parameters, budget, seed, .. } = row;
+        (instance, method, parameters, budget, *seed)
+    }
+    let last: HashMap<_, _> = rows.iter().map(|row| (name(row), std::ptr::from_ref(row))).collect();
+    rows.iter().filter(|row| std::ptr::eq(last[&name(row)], *row)).collect()
 }

@@ -13,8 +13,6 @@ use crate::harness::records::one_line;
 struct Document {
     format: String,
     version: u32,
-    #[serde(default)]
-    method: String,
     device: DeviceDocument,
     framework: Option<Framework>,
     equality: Option<Equality>,
@@ -30,7 +28,6 @@ struct Document {
 
 #[derive(Debug, Deserialize)]
 struct DeviceDocument {
-    kind: String,
     #[serde(default)]
     name: String,
 }
@@ -75,11 +72,11 @@ struct Memory {
     storage_peak_bytes: Option<u64>,
 }
 
-/// The measured part of a row, from a record of the executor.
+/// A row with its measured part, from a record of the executor.
 ///
 /// # Errors
 /// The file cannot be read, or is no such record.
-pub fn executed(path: &Path) -> Result<Execution, String> {
+pub fn executed(path: &Path, of: Execution) -> Result<Execution, String> {
     let text = read_text(path).map_err(|error| error.to_string())?;
     let document: Document = serde_json::from_str(&text)
         .map_err(|error| format!("{}: is no record of a replay: {error}", path.display()))?;
@@ -90,17 +87,11 @@ pub fn executed(path: &Path) -> Result<Execution, String> {
             path.display()
         ));
     }
-    Ok(row(&document))
-}
-
-fn row(document: &Document) -> Execution {
     let arena = document.arena.as_ref();
     let (equality, times, memory) = (document.equality.as_ref(), document.time_ns.as_ref(), document.memory.as_ref());
-    Execution {
-        method: document.method.clone(),
-        device: document.device.kind.clone(),
-        device_name: document.device.name.clone(),
-        framework: document.framework.as_ref().map_or(String::new(), |f| format!("{} {}", f.name, f.version)),
+    Ok(Execution {
+        device_name: document.device.name,
+        framework: document.framework.map_or(String::new(), |f| format!("{} {}", f.name, f.version)),
         executed_time_ns: times.map(|times| times.median),
         executed_time_spread_ns: times.map(|times| times.spread),
         executed_over_store_all: document.over_store_all.map(|ratio| ratio.executed),
@@ -119,8 +110,8 @@ fn row(document: &Document) -> Execution {
         executed_within_tolerance: equality.map(|equality| equality.within_tolerance),
         executed_note: one_line(&document.notes.join("; ")),
         executed_error: one_line(&document.error),
-        ..Execution::default()
-    }
+        ..of
+    })
 }
 
 #[cfg(test)]
@@ -132,7 +123,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.json");
         std::fs::write(&path, text).unwrap();
-        executed(&path).map_err(|error| error.replace(&path.display().to_string(), "r.json"))
+        executed(&path, Execution::default()).map_err(|error| error.replace(&path.display().to_string(), "r.json"))
     }
 
     #[test]

@@ -16,10 +16,10 @@ use crate::harness::plans::plan_path;
 use crate::harness::recorded::Instances;
 use crate::harness::records::Record;
 use crate::harness::records::paths::{RESTORE, named_path, schedule_path};
-use crate::harness::records::select::latest;
+use crate::harness::records::select::latest_named;
 
-/// The framework's own ways that are measured beside the schedules of an instance.
-const BASELINES: &[&str] = &["plain"];
+/// The framework's own way that is measured beside the schedules of an instance.
+const BASELINE: &str = "plain";
 
 /// Where schedules run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Target {
     }
 }
 
-/// A schedule, or one of the framework's own ways, to be executed.
+/// A schedule, or the framework's own way, to be executed.
 #[derive(Clone, Debug)]
 struct Task {
     instance: PathBuf,
@@ -124,19 +124,7 @@ pub fn collect(rows: &[Record], folder: &Path, target: Target) -> Result<Option<
         if !record.exists() {
             continue;
         }
-        let measured = executed(&record).map_err(Failure::input)?;
-        all.push(Execution {
-            instance: row.instance,
-            instance_hash: row.instance_hash,
-            method: row.method,
-            parameters: row.parameters,
-            budget: row.budget,
-            seed: row.seed,
-            simulated_time: row.simulated_time,
-            simulated_peak: row.simulated_peak,
-            device: target.name(),
-            ..measured
-        });
+        all.push(executed(&record, Execution { device: target.name(), ..row }).map_err(Failure::input)?);
     }
     let bad =
         all[there..].iter().filter(|row| row.executed_equal == Some(false) || !row.executed_error.is_empty()).count();
@@ -162,7 +150,7 @@ pub fn bring(rows: &[Record], folder: &Path, target: Target, from: &Path) -> Res
         let (made, kept) = (from.join("records").join(&record), replays(folder, target).join(&record));
         if made.is_file() {
             make_parent(&kept)?;
-            std::fs::copy(&made, &kept).map_err(|error| cannot(&kept, &error))?;
+            std::fs::copy(&made, &kept).map_err(Failure::cannot("write", &kept))?;
             found += 1;
         }
     }
@@ -176,11 +164,11 @@ pub fn bring(rows: &[Record], folder: &Path, target: Target, from: &Path) -> Res
     Ok(())
 }
 
-/// Every schedule of a folder, instance by instance, the framework's own ways first.
+/// Every schedule of a folder, instance by instance, the framework's own way first.
 fn tasks(rows: &[Record], folder: &Path, target: Target) -> Result<Vec<Task>, Failure> {
     let mut instances = Instances::new(folder);
     let mut tasks: Vec<Task> = Vec::new();
-    let solved: Vec<_> = latest(rows).into_iter().filter(|row| row.simulated_time.is_some()).collect();
+    let solved: Vec<_> = latest_named(rows).into_iter().filter(|row| row.simulated_time.is_some()).collect();
     let mut hashes: Vec<&str> = Vec::new();
     for row in &solved {
         if !hashes.contains(&row.instance_hash.as_str()) {
@@ -192,9 +180,9 @@ fn tasks(rows: &[Record], folder: &Path, target: Target) -> Result<Vec<Task>, Fa
         for (at, row) in of_instance.enumerate() {
             let path = instances.path(&row.instance, &row.instance_hash).map_err(Failure::input)?;
             let instance = std::path::absolute(path).map_err(Failure::failed)?;
-            // The framework's own ways have no plan.
+            // The framework's own way has no plan.
             if at == 0 && !target.arena {
-                tasks.extend(BASELINES.iter().map(|name| baseline(row, &instance, name)));
+                tasks.push(baseline(row, &instance));
             }
             let plan = target.arena.then(|| planned(folder, row)).transpose()?;
             let schedule = schedule_path(&folder.join("schedules"), row);
@@ -222,9 +210,9 @@ fn planned(folder: &Path, row: &Record) -> Result<PathBuf, Failure> {
     Err(Failure::input(format!("{path}: is not there; make the plans with `bench allocate --results {folder}`")))
 }
 
-fn baseline(row: &Record, instance: &Path, name: &str) -> Task {
+fn baseline(row: &Record, instance: &Path) -> Task {
     let like = Record {
-        method: format!("pytorch:{name}"),
+        method: format!("pytorch:{BASELINE}"),
         parameters: String::new(),
         budget: String::new(),
         seed: 0,
@@ -236,7 +224,7 @@ fn baseline(row: &Record, instance: &Path, name: &str) -> Task {
     let hash = file_name(&row.instance_hash);
     Task {
         instance: instance.to_owned(),
-        schedule: format!("baseline:{name}"),
+        schedule: format!("baseline:{BASELINE}"),
         plan: None,
         record: record_of(&like, &hash),
         hash,
@@ -249,9 +237,8 @@ fn hash_of<'a>(row: &Record, files: impl Iterator<Item = &'a PathBuf>) -> Result
     let mut hasher = blake3::Hasher::new();
     hasher.update(row.instance_hash.as_bytes());
     for path in files {
-        let bytes = std::fs::read(path).map_err(|error| {
-            Failure::input(format!("{}: cannot read: {error}; each row needs its schedule: {RESTORE}", path.display()))
-        })?;
+        let bytes = std::fs::read(path)
+            .map_err(|error| Failure::unreadable(path)(format!("{error}; each row needs its schedule: {RESTORE}")))?;
         hasher.update(&bytes);
     }
     Ok(hasher.finalize().to_hex()[..12].to_owned())
@@ -282,11 +269,18 @@ fn replays(folder: &Path, target: Target) -> PathBuf {
 
 fn write_list(path: &Path, tasks: &[Task]) -> Result<(), Failure> {
     make_parent(path)?;
-    let line = |task: &Task| {
-        let plan = task.plan.as_ref().map_or(String::new(), |plan| format!("\t{}", plan.display()));
-        format!("{}\t{}\t{}{plan}\n", task.instance.display(), task.schedule, task.record.display())
-    };
-    std::fs::write(path, tasks.iter().map(line).collect::<String>()).map_err(|error| cannot(path, &error))
+    let mut list = String::new();
+    for Task { instance, schedule, record, plan, .. } in tasks {
+        let paths = [instance, Path::new(schedule), record].into_iter().chain(plan.as_deref());
+        let fields: Vec<String> = paths.map(|path| path.display().to_string()).collect();
+        if let Some(field) = fields.iter().find(|field| field.contains(['\t', '\n', '\r'])) {
+            let words =
+                "has a tab or a line break, which separates the fields of the executor's list; move it elsewhere";
+            return Err(Failure::input(format!("{field:?}: {words}")));
+        }
+        list += &(fields.join("\t") + "\n");
+    }
+    output::replace_file(path, list)
 }
 
 /// Copies a JSON file, compressed as the target's name says.
@@ -298,9 +292,30 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
 
 fn make_parent(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(parent).map_err(|error| cannot(parent, &error))
+    std::fs::create_dir_all(parent).map_err(Failure::cannot("write", parent))
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("{}: cannot write: {error}", path.display()))
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_would_split_a_line_of_the_list_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("list.tsv");
+        let task = |instance: &str| Task {
+            instance: instance.into(),
+            schedule: "baseline:plain".into(),
+            plan: None,
+            hash: String::new(),
+            record: "a.json".into(),
+            row: Execution::default(),
+        };
+        write_list(&path, &[task("a b.json"), task("c.json")]).unwrap();
+        let list = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(list, "a b.json\tbaseline:plain\ta.json\nc.json\tbaseline:plain\ta.json\n");
+        let refused = write_list(&path, &[task("a\tb.json")]).unwrap_err().to_string();
+        assert!(refused.starts_with("\"a\\tb.json\": has a tab"), "{refused}");
+    }
 }

@@ -207,11 +207,11 @@ impl Watch<'_> {
     /// The limit that is exceeded, if one is.
     fn exceeded(&mut self) -> Option<Killed> {
         let job = self.job;
-        let deadline = job.limits.time.map(|limit| deadline(limit, job.budgets.len()));
+        let deadline = job.allowance.limits.time.map(|limit| deadline(limit, job.budgets.len()));
         if deadline.is_some_and(|deadline| self.started.elapsed() >= deadline) {
             return Some(Killed::Deadline);
         }
-        let limited = job.cpu_limit.is_some() || job.memory_limit_bytes.is_some();
+        let limited = job.allowance.cpu_limit.is_some() || job.allowance.memory_limit_bytes.is_some();
         if !limited || self.looked.elapsed() < USAGE_PAUSE {
             return None;
         }
@@ -219,10 +219,10 @@ impl Watch<'_> {
         let now = group::usage(self.group);
         self.seen.cpu = self.seen.cpu.max(now.cpu);
         self.seen.resident_bytes = self.seen.resident_bytes.max(now.resident_bytes);
-        if job.cpu_limit.is_some_and(|limit| now.cpu >= times(limit, job.budgets.len())) {
+        if job.allowance.cpu_limit.is_some_and(|limit| now.cpu >= times(limit, job.budgets.len())) {
             return Some(Killed::Cpu);
         }
-        job.memory_limit_bytes.filter(|&limit| now.resident_bytes > limit).map(|_| Killed::Memory)
+        job.allowance.memory_limit_bytes.filter(|&limit| now.resident_bytes > limit).map(|_| Killed::Memory)
     }
 }
 
@@ -298,15 +298,18 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
         format!("the limit of {seconds} s{each}")
     };
     let out_of_cpu =
-        || Some((Termination::CpuLimit, format!("killed: used more CPU time than {}", limit(job.cpu_limit))));
+        || Some((Termination::CpuLimit, format!("killed: used more CPU time than {}", limit(job.allowance.cpu_limit))));
     match killed {
         Some(Killed::Interrupt) => return Some((Termination::Interrupted, "interrupted".into())),
         Some(Killed::Deadline) => {
-            return Some((Termination::TimeLimit, format!("killed: still running after {}", limit(job.limits.time))));
+            return Some((
+                Termination::TimeLimit,
+                format!("killed: still running after {}", limit(job.allowance.limits.time)),
+            ));
         }
         Some(Killed::Cpu) => return out_of_cpu(),
         Some(Killed::Memory) => {
-            let limit = job.memory_limit_bytes.unwrap_or_default();
+            let limit = job.allowance.memory_limit_bytes.unwrap_or_default();
             let words = format!("killed: its processes together used more memory than the limit of {limit} bytes");
             return Some((Termination::MemoryLimit, words));
         }
@@ -314,7 +317,7 @@ fn cause(status: ExitStatus, killed: Option<Killed>, words: &str, job: &Job) -> 
         None => {}
     }
     // The worker's own limit, should nobody have looked in time.
-    if status.signal() == Some(Signal::SIGXCPU as i32) && job.cpu_limit.is_some() {
+    if status.signal() == Some(Signal::SIGXCPU as i32) && job.allowance.cpu_limit.is_some() {
         return out_of_cpu();
     }
     let said = if words.is_empty() { String::new() } else { format!(": {words}") };

@@ -11,7 +11,7 @@ use remat_formulations::method::claim::Strength;
 use remat_formulations::{BudgetUse, Limits, Termination};
 
 use super::child::{self, Heard, Outcome};
-use super::job::{AnswerDocument, Job, Message, Point};
+use super::job::{Allowance, AnswerDocument, Job, Message, Point};
 use super::journal::{self, Journal, Kept};
 use super::judge::{Verdict, judge};
 use super::logs;
@@ -20,17 +20,13 @@ use super::program;
 use crate::ground::host::{Host, SOURCES, VERSION, timestamp};
 use crate::ground::size::Budget;
 use crate::harness::baseline::{Baseline, overhead};
-use crate::harness::records::{self, Ending, Record, SCHEMA_VERSION, Skipped, one_line};
+use crate::harness::records::{Ending, Record, SCHEMA_VERSION, Skipped, one_line};
 
 /// What all runs of a command have in common.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// What each method may use for each budget.
-    pub limits: Limits,
-    /// Limit on the address space of each worker.
-    pub memory_limit_bytes: Option<u64>,
-    /// Limit on the CPU time of each worker's process group, for each budget.
-    pub cpu_limit: Option<Duration>,
+    /// What each run may use.
+    pub allowance: Allowance,
     /// Folder for the solvers' logs, where they are kept.
     pub logs: Option<PathBuf>,
     /// Folder for the answers of runs in flight, where a later run may take them up.
@@ -39,21 +35,21 @@ pub struct Conditions {
     pub host: Host,
 }
 
-/// Limits as the command line has them.
-pub fn limits_in_words(limits: &Limits, cpu: Option<Duration>, memory: Option<u64>) -> String {
-    let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
-    records::limits(seconds(limits.time), seconds(cpu), memory)
-}
-
 impl Conditions {
-    /// The limits of a row, as the command line has them.
-    pub fn limits_in_words(&self) -> String {
-        limits_in_words(&self.limits, self.cpu_limit, self.memory_limit_bytes)
+    /// Conditions of a run that leaves neither logs nor answers behind.
+    pub fn bare(allowance: Allowance, root: &Path) -> Self {
+        Self { allowance, logs: None, unfinished: None, host: Host::new(root) }
+    }
+
+    /// The same for searches, whose runs have a wall limit of their own and are not taken up again.
+    pub fn for_searches(&self, time: Option<Duration>) -> Self {
+        let limits = Limits { time, ..self.allowance.limits };
+        Self { allowance: Allowance { limits, ..self.allowance }, unfinished: None, ..self.clone() }
     }
 
     /// Everything that decides a row, as text.
     pub fn key(&self, run: &Run, budget: &RunBudget) -> String {
-        let Self { limits, memory_limit_bytes, cpu_limit, .. } = self;
+        let Allowance { limits, cpu_limit, memory_limit_bytes } = self.allowance;
         format!(
             "{SCHEMA_VERSION} {SOURCES}\n{} {}[{}] {:?} seed {}\n{:?} {cpu_limit:?} {memory_limit_bytes:?} {} threads\n",
             run.subject.instance.hash(),
@@ -108,9 +104,9 @@ fn execute_all(
         let journal = unfinished.and_then(|folder| Journal::open(folder, run, budgets, conditions));
         attempt_all(run, budgets, conditions, journal.as_ref(), interrupted)
     };
-    let again = |(budget, row): (&RunBudget, Attempt)| match row {
-        Attempt::Open(_) if budgets.len() > 1 => attempt(std::slice::from_ref(budget)).pop().unwrap_or(row).row(),
-        row => row.row(),
+    let again = |(budget, first): (&RunBudget, Attempt)| {
+        let second = (first.open && budgets.len() > 1).then(|| attempt(std::slice::from_ref(budget)).pop()).flatten();
+        second.unwrap_or(first).row
     };
     budgets.iter().zip(attempt(budgets)).map(again).collect()
 }
@@ -129,19 +125,10 @@ fn taken_up(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Kept) 
 }
 
 /// What one process has brought for a budget.
-enum Attempt {
-    /// An answer, or why there is none for any budget.
-    Done(Row),
-    /// No answer: the process failed or was stopped before.
-    Open(Row),
-}
-
-impl Attempt {
-    fn row(self) -> Row {
-        match self {
-            Self::Done(row) | Self::Open(row) => row,
-        }
-    }
+struct Attempt {
+    row: Row,
+    /// Whether this budget alone may bring more: the process failed or was stopped before it answered it.
+    open: bool,
 }
 
 fn attempt_all(
@@ -151,6 +138,7 @@ fn attempt_all(
     journal: Option<&Journal>,
     interrupted: &AtomicBool,
 ) -> Vec<Attempt> {
+    let allowance = conditions.allowance;
     let job = Job {
         instance: run.subject.path.clone(),
         method: run.method.id().into(),
@@ -158,9 +146,7 @@ fn attempt_all(
         parameters: run.given.clone(),
         budgets: budgets.iter().map(|budget| budget.bytes).collect(),
         written: budgets.iter().map(|budget| budget.text.clone()).collect(),
-        limits: Limits { seed: run.seed, ..conditions.limits },
-        memory_limit_bytes: conditions.memory_limit_bytes,
-        cpu_limit: conditions.cpu_limit,
+        allowance: Allowance { limits: Limits { seed: run.seed, ..allowance.limits }, ..allowance },
         log: conditions.logs.as_deref().and_then(|folder| logs::open(folder, run, budgets)),
     };
     let hear = |message: &Message| journal.into_iter().for_each(|journal| journal.note(message));
@@ -222,8 +208,8 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
         let refused = answer.as_ref().and_then(program::refused);
         let refused = refused.or_else(|| program::impossible(answer.as_ref(), &trace, outcome.wall_seconds));
         if let Some(note) = refused.filter(|_| foreign) {
-            let answer = AnswerDocument { note, ..cut_short(index, Termination::Error, None, &[]) };
-            return Attempt::Done(answered(run, budget, answer, template(budget)));
+            let answer = AnswerDocument { note, ..AnswerDocument::blank(index, Termination::Error) };
+            return Attempt { row: answered(run, budget, answer, template(budget)), open: false };
         }
         if foreign {
             let begun = begun.get(&index).copied().unwrap_or_default();
@@ -237,16 +223,16 @@ fn attempts(run: &Run, budgets: &[RunBudget], conditions: &Conditions, outcome: 
             if broken == Some(index) && !row.record.is_error() {
                 row.record = Record { termination: ending, error: one_line(&words), ..row.record };
             }
-            return Attempt::Done(row);
+            return Attempt { row, open: false };
         }
         let Ending::Ran(termination) = ending else {
             let record = Record { termination: ending, note: one_line(&words), ..template(budget) };
-            return Attempt::Done(Row { record, schedule: None, trace });
+            return Attempt { row: Row { record, schedule: None, trace }, open: false };
         };
         let cut_short = cut_short(index, termination, incumbents.remove(&index), &trace);
         let Row { record, schedule, .. } = answered(run, budget, cut_short, template(budget));
         let error = if record.error.is_empty() { one_line(&words) } else { record.error };
-        Attempt::Open(Row { record: Record { error, ..record }, schedule, trace })
+        Attempt { row: Row { record: Record { error, ..record }, schedule, trace }, open: true }
     };
     budgets.iter().enumerate().map(attempt).collect()
 }
@@ -284,18 +270,11 @@ fn cut_short(
     trace: &[Point],
 ) -> AnswerDocument {
     AnswerDocument {
-        index,
-        termination,
         claimed_time: schedule.as_ref().and_then(|schedule| schedule.claimed_time),
         claimed_peak_bytes: schedule.as_ref().and_then(|schedule| schedule.claimed_peak_bytes),
         schedule,
         lower_bound: trace.iter().filter_map(|point| point.lower_bound).max(),
-        claim: None,
-        build_seconds: None,
-        solve_seconds: None,
-        note: String::new(),
-        given_after: None,
-        used: None,
+        ..AnswerDocument::blank(index, termination)
     }
 }
 
@@ -363,8 +342,6 @@ pub fn judged(
 /// The answer that a row was made from.
 fn kept_answer(record: &Record, termination: Termination, schedule: Option<ScheduleDocument>) -> AnswerDocument {
     AnswerDocument {
-        index: 0,
-        termination,
         schedule,
         claimed_time: record.claimed_time,
         claimed_peak_bytes: record.claimed_peak,
@@ -373,8 +350,7 @@ fn kept_answer(record: &Record, termination: Termination, schedule: Option<Sched
         build_seconds: record.build_seconds,
         solve_seconds: record.solve_seconds,
         note: record.note.clone(),
-        given_after: None,
-        used: None,
+        ..AnswerDocument::blank(0, termination)
     }
 }
 
@@ -429,6 +405,7 @@ pub fn again(run: &Run, budget: &RunBudget, conditions: &Conditions, kept: Row) 
 fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
     let instance = &run.subject.instance;
     let budgeted = run.method.about().budgets == BudgetUse::Used;
+    let Allowance { limits, cpu_limit, memory_limit_bytes } = conditions.allowance;
     let row = Record {
         schema_version: SCHEMA_VERSION,
         suite: run.suite.clone(),
@@ -460,10 +437,10 @@ fn blank(run: &Run, budget: &RunBudget, conditions: &Conditions) -> Record {
         wall_seconds: 0.0,
         cpu_seconds: 0.0,
         peak_rss_bytes: 0,
-        threads: conditions.limits.threads,
-        time_limit_seconds: conditions.limits.time.map(|limit| limit.as_secs_f64()),
-        cpu_limit_seconds: conditions.cpu_limit.map(|limit| limit.as_secs_f64()),
-        memory_limit_bytes: conditions.memory_limit_bytes,
+        threads: limits.threads,
+        time_limit_seconds: limits.time.map(|limit| limit.as_secs_f64()),
+        cpu_limit_seconds: cpu_limit.map(|limit| limit.as_secs_f64()),
+        memory_limit_bytes,
         seed: run.seed,
         note: String::new(),
         error: String::new(),

@@ -9,6 +9,27 @@ use remat_core::schedule::ScheduleDocument;
 use remat_formulations::{Claim, Limits, Termination};
 use serde::{Deserialize, Serialize};
 
+use crate::harness::records;
+
+/// What a run may use for each of its budgets.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Allowance {
+    /// What the method itself is told to keep to.
+    pub limits: Limits,
+    /// Limit on the CPU time of the worker's process group.
+    pub cpu_limit: Option<Duration>,
+    /// Limit on the address space of the worker.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+impl Allowance {
+    /// The limits of a row, as the command line has them.
+    pub fn words(&self) -> String {
+        let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64());
+        records::limits(seconds(self.limits.time), seconds(self.cpu_limit), self.memory_limit_bytes)
+    }
+}
+
 /// One run: an instance, a method with parameters, and all its budgets at once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
@@ -26,12 +47,9 @@ pub struct Job {
     /// The same as they are written.
     #[serde(default)]
     pub written: Vec<String>,
-    /// What the method may use for each budget.
-    pub limits: Limits,
-    /// Limit on the address space of the worker.
-    pub memory_limit_bytes: Option<u64>,
-    /// Limit on the CPU time of the worker's process group for each budget.
-    pub cpu_limit: Option<Duration>,
+    /// What it may use.
+    #[serde(flatten)]
+    pub allowance: Allowance,
     /// File to which solvers append their logs.
     pub log: Option<PathBuf>,
 }
@@ -88,6 +106,26 @@ pub struct AnswerDocument {
     /// What the worker had used by then; likewise.
     #[serde(default)]
     pub used: Option<Used>,
+}
+
+impl AnswerDocument {
+    /// The answer to a budget that says nothing but why the method stopped.
+    pub fn blank(index: usize, termination: Termination) -> Self {
+        Self {
+            index,
+            termination,
+            schedule: None,
+            claimed_time: None,
+            claimed_peak_bytes: None,
+            lower_bound: None,
+            claim: None,
+            build_seconds: None,
+            solve_seconds: None,
+            note: String::new(),
+            given_after: None,
+            used: None,
+        }
+    }
 }
 
 /// What a worker and the processes that it has waited for have used.

@@ -7,18 +7,15 @@ use std::path::{Path, PathBuf};
 
 use super::plan::{Run, RunBudget};
 use crate::ground::host::timestamp;
-use crate::ground::names::file_name;
+use crate::harness::records::paths::path_of;
 
 /// Bytes that are kept of the beginning, and of the end, of a log.
 const KEPT: usize = 256 << 10;
 
 /// `logs/<instance>/<method>[<parameters>]+seed<seed>.log` (no seed 0): one file for all budgets of a run.
 pub fn path(folder: &Path, run: &Run) -> PathBuf {
-    let parameters = run.parameters.to_string();
-    let parameters = if parameters.is_empty() { parameters } else { format!("[{parameters}]") };
-    let seed = if run.seed == 0 { String::new() } else { format!("+seed{}", run.seed) };
-    let name = file_name(&format!("{}{parameters}{seed}", run.method.id()));
-    folder.join(file_name(run.subject.instance.name())).join(format!("{name}.log"))
+    let parts = [run.method.id(), &run.parameters.to_string(), ""];
+    path_of(folder, run.subject.instance.name(), parts, run.seed, "log")
 }
 
 /// Begins a run's part of its log; nothing where the file cannot be written, which is no reason not to run.

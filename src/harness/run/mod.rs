@@ -13,6 +13,7 @@ pub mod program;
 pub mod session;
 
 pub use execute::{Conditions, Row, execute};
+pub use job::Allowance;
 pub use plan::Run;
 
 use std::sync::Arc;

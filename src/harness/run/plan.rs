@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::program;
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
-use crate::ground::library::{Entry, InstanceGlob, Library, glob};
+use crate::ground::library::{Entry, Globs, Library};
 use crate::ground::names::nearest;
 use crate::ground::size::Budget;
 use crate::harness::baseline::Baseline;
 use crate::harness::records::Key;
-use crate::harness::suite::{Suite, SuiteMethod};
+use crate::harness::suite::{Suite, SuiteMethod, asked_for};
 
 /// An instance, read and with its baseline.
 pub struct Subject {
@@ -80,9 +80,8 @@ impl Subject {
     /// The file is no instance, or store-all is impossible on it.
     pub fn read(path: PathBuf) -> Result<Self, Failure> {
         let instance = read_instance(&path)?;
-        let baseline = Baseline::new(&instance).map_err(|error| {
-            Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display()))
-        })?;
+        let baseline = Baseline::new(&instance)
+            .map_err(|error| Failure::at(&path)(format!("store-all is illegal on this instance: {error}")))?;
         Ok(Self { path, instance, baseline })
     }
 }
@@ -106,13 +105,21 @@ impl Run {
 
     /// The identity of the row of one budget.
     pub fn key(&self, budget: &RunBudget) -> Key {
+        let (hash, parameters) = (self.subject.instance.hash().to_string(), self.parameters.to_string());
+        budget.key(&hash, self.method.id(), &parameters, self.seed)
+    }
+}
+
+impl RunBudget {
+    /// The identity of the row of this budget.
+    pub fn key(&self, instance_hash: &str, method: &str, parameters: &str, seed: u64) -> Key {
         Key {
-            instance_hash: self.subject.instance.hash().to_string(),
-            method: self.method.id().into(),
-            parameters: self.parameters.to_string(),
-            budget_size: budget.bytes,
-            budget: budget.text.clone(),
-            seed: self.seed,
+            instance_hash: instance_hash.into(),
+            method: method.into(),
+            parameters: parameters.into(),
+            budget_size: self.bytes,
+            budget: self.text.clone(),
+            seed,
             version: VERSION.into(),
         }
     }
@@ -191,8 +198,7 @@ pub fn expand(library: &Library, suite: &Suite, overrides: &Overrides) -> Result
     let globs = methods.iter().map(|chosen| globs_of(library, suite, chosen)).collect::<Result<Vec<_>, _>>()?;
     for entry in chosen_instances(library, suite, &overrides.instances)? {
         let subject = Arc::new(Subject::read(entry.path.clone())?);
-        let on_it = |globs: &[InstanceGlob]| globs.is_empty() || globs.iter().any(|glob| glob.matches(&entry));
-        for (chosen, _) in methods.iter().zip(&globs).filter(|(_, globs)| on_it(globs)) {
+        for (chosen, _) in methods.iter().zip(&globs).filter(|(_, globs)| globs.matches_name(&entry.key)) {
             expand_method(&suite.name, &subject, chosen, (budgets, seeds), &mut runs)?;
         }
     }
@@ -250,27 +256,18 @@ fn chosen_methods(suite: &Suite, asked: &[Spec]) -> Result<Vec<SuiteMethod>, Fai
     if asked.is_empty() {
         return Ok(suite.methods.clone());
     }
-    let mut chosen = Vec::new();
     for spec in asked {
-        let of_suite: Vec<_> = suite.methods.iter().filter(|method| method.id == spec.id).cloned().collect();
-        match of_suite.first() {
-            Some(first) => parameters(method_of(first)?, &spec.parameters)?,
-            None => parameters(method(&spec.id)?, &spec.parameters)?,
-        };
-        if spec.parameters.is_empty() && !of_suite.is_empty() {
-            chosen.extend(of_suite);
-        } else {
-            chosen.push(SuiteMethod::of(spec));
-        }
+        let listed = suite.methods.iter().find(|method| method.id == spec.id);
+        parameters(listed.map_or_else(|| method(&spec.id), method_of)?, &spec.parameters)?;
     }
-    Ok(chosen)
+    Ok(asked.iter().flat_map(|spec| asked_for(spec, &suite.methods)).collect())
 }
 
 /// The patterns over instances of a method, each of which matches one of the suite's.
-fn globs_of(library: &Library, suite: &Suite, chosen: &SuiteMethod) -> Result<Vec<InstanceGlob>, Failure> {
-    let globs = chosen.instances.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
-    let entries = if globs.is_empty() { vec![] } else { library.matching(&suite.instances)? };
-    let idle = globs.iter().position(|glob| !entries.iter().any(|entry| glob.matches(entry)));
+fn globs_of(library: &Library, suite: &Suite, chosen: &SuiteMethod) -> Result<Globs, Failure> {
+    let globs = Globs::of(&chosen.instances)?;
+    let entries = if globs.0.is_empty() { vec![] } else { library.matching(&suite.instances)? };
+    let idle = globs.0.iter().position(|glob| !entries.iter().any(|entry| glob.matches_name(&entry.key)));
     match idle {
         Some(at) => Err(Failure::input(format!(
             "method {}: none of the suite's instances matches {:?}",
@@ -285,10 +282,10 @@ fn chosen_instances(library: &Library, suite: &Suite, patterns: &[String]) -> Re
     if patterns.is_empty() {
         return Ok(entries);
     }
-    let globs = patterns.iter().map(|pattern| glob(pattern)).collect::<Result<Vec<_>, _>>()?;
-    let chosen: Vec<_> = entries.iter().filter(|entry| globs.iter().any(|glob| glob.matches(entry))).cloned().collect();
+    let globs = Globs::of(patterns)?;
+    let chosen: Vec<_> = entries.iter().filter(|entry| globs.matches_name(&entry.key)).cloned().collect();
     let mut searched = suite.max_batch.iter().flat_map(|search| search.networks.iter().flatten());
-    let is_searched = searched.any(|name| globs.iter().any(|glob| glob.matches_name(name)));
+    let is_searched = searched.any(|name| globs.matches_name(name));
     if chosen.is_empty() && !is_searched {
         let near = nearest(&patterns[0], entries.iter().map(|entry| entry.key.as_str()));
         return Err(Failure::input(format!(

@@ -20,7 +20,7 @@ use remat_formulations::{
 };
 use serde::Serialize;
 
-use super::job::{AnswerDocument, Job, Point};
+use super::job::{Allowance, AnswerDocument, Job, Point};
 
 /// Version of what programs read and write.
 pub const VERSION: u32 = 1;
@@ -66,12 +66,13 @@ pub fn become_it(job: &Job) -> String {
 fn question(job: &Job) -> Result<Question<'_>, String> {
     let mut instance: InstanceDocument = read_json(&job.instance).map_err(|error| error.to_string())?;
     fold_views(&mut instance);
+    let Allowance { limits, cpu_limit, memory_limit_bytes } = job.allowance;
     let limits = QuestionLimits {
-        seconds: job.limits.time.map(|time| time.as_secs_f64()),
-        cpu_seconds: job.cpu_limit.map(|time| time.as_secs_f64()),
-        memory_bytes: job.memory_limit_bytes,
-        threads: job.limits.threads,
-        seed: job.limits.seed,
+        seconds: limits.time.map(|time| time.as_secs_f64()),
+        cpu_seconds: cpu_limit.map(|time| time.as_secs_f64()),
+        memory_bytes: memory_limit_bytes,
+        threads: limits.threads,
+        seed: limits.seed,
     };
     Ok(Question { bench: VERSION, instance, budgets: &job.budgets, written: &job.written, limits })
 }
@@ -104,11 +105,11 @@ fn stored(question: &Question<'_>) -> Result<File, String> {
 pub fn refused(answer: &AnswerDocument) -> Option<String> {
     use Termination::{BoundOnly, GapReached, Infeasible, Interrupted, Optimal};
     let unknown = matches!(answer.termination, Optimal | GapReached | Infeasible | BoundOnly | Interrupted);
-    let word = serde_json::to_value(answer.termination).ok()?;
     (unknown || answer.claim.is_some() || answer.lower_bound.is_some()).then(|| {
         format!(
             "a program of one's own proves nothing: expected the termination \"feasible\", \"not_found\" or that of a \
-             limit, without claim and lower_bound, found {word}"
+             limit, without claim and lower_bound, found \"{}\"",
+            answer.termination
         )
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Conditions, Run};
+use super::{Allowance, Conditions, Run};
 use crate::ground::host::{SOURCES, VERSION, timestamp};
 use crate::harness::records::SCHEMA_VERSION;
 use crate::harness::records::manifest::{InstanceEntry, Session};
@@ -14,6 +14,7 @@ impl Session {
     /// The session that is about to execute `runs`.
     pub fn new(runs: &[Run], conditions: &Conditions) -> Self {
         let host = &conditions.host;
+        let Allowance { limits, cpu_limit, memory_limit_bytes } = conditions.allowance;
         let seconds = |limit: Option<Duration>| limit.map(|limit| limit.as_secs_f64().to_string());
         let mut instances: Vec<InstanceEntry> = Vec::new();
         for run in runs {
@@ -33,10 +34,10 @@ impl Session {
             host: host.name.clone(),
             memory_bytes: host.memory_bytes,
             system: host.system.clone(),
-            time_limit_seconds: seconds(conditions.limits.time),
-            cpu_limit_seconds: seconds(conditions.cpu_limit),
-            memory_limit_bytes: conditions.memory_limit_bytes,
-            threads: conditions.limits.threads,
+            time_limit_seconds: seconds(limits.time),
+            cpu_limit_seconds: seconds(cpu_limit),
+            memory_limit_bytes,
+            threads: limits.threads,
             solvers: solvers(),
             crates: crates(),
             instances,

@@ -9,8 +9,8 @@ use super::findings::{on_the_chain, with_one_implementation};
 use super::measures::{SHIFT_SECONDS, mean, penalised, profile, share_at, shifted_geometric_mean};
 use super::{Table, number, seconds};
 use crate::ground::grid::Grid;
+use crate::harness::records::Record;
 use crate::harness::records::select::{claims, rank, series_label};
-use crate::harness::records::{Ending, Record};
 
 /// Ratios at which the table of performance profiles is read.
 const RATIOS: [f64; 8] = [1.0, 1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0];
@@ -116,22 +116,17 @@ const STATUSES: [&str; 13] = [
     "skipped",
 ];
 
-/// The word of a status, as in the records.
-pub fn word(ending: Ending) -> String {
-    let value = serde_json::to_value(ending).expect("a status is a word");
-    value.as_str().expect("a status is a word").to_owned()
-}
-
 /// Rows by status; statuses that nobody has are left out.
 pub fn statuses(records: &[Record]) -> Table {
-    let mut shown: Vec<String> = records.iter().map(|row| word(row.termination)).collect();
+    let mut shown: Vec<String> = records.iter().map(|row| row.termination.to_string()).collect();
     shown.sort_by_key(|word| (STATUSES.iter().position(|known| known == word).unwrap_or(STATUSES.len()), word.clone()));
     shown.dedup();
     let names: Vec<String> = shown.iter().map(|word| word.replace('_', " ")).collect();
     let columns: Vec<&str> = std::iter::once("rows").chain(names.iter().map(String::as_str)).collect();
     let mut grid = Grouped::new(&columns);
     for ((claim, _, label), rows) in by_method(records) {
-        let counts = shown.iter().map(|status| rows.iter().filter(|row| word(row.termination) == *status).count());
+        let counts =
+            shown.iter().map(|status| rows.iter().filter(|row| row.termination.to_string() == *status).count());
         let cells: Vec<_> = std::iter::once(rows.len()).chain(counts).map(|count| count.to_string()).collect();
         grid.row(&claim, &label, cells);
     }

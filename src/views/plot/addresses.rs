@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use remat_core::format::MemoryUnit;
 
-use super::axis::{memory_unit, tick};
+use super::axis::memory_unit;
 use super::figure::{FONT, GREY, GRID, INK, width_of};
 use super::style;
-use crate::ground::format::bytes;
+use crate::ground::format::{bytes, tick};
 use crate::ground::text::{self, count};
 
 /// Width and height of the picture, and of what lies around the axes, in its own units.

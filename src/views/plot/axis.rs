@@ -6,6 +6,8 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use plotters::coord::types::RangedCoordf64;
 use remat_core::format::MemoryUnit;
 
+use crate::ground::format::tick;
+
 /// What equal distances along an axis stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -195,14 +197,6 @@ fn power_text(value: f64) -> String {
         "1" => format!("10^{power}"),
         digits => format!("{digits}·10^{power}"),
     }
-}
-
-/// A tick as short as it can be.
-pub fn tick(value: f64) -> String {
-    let decimals = if value != 0.0 && value.abs() < 0.01 { 6 } else { 3 };
-    let text = format!("{value:.decimals$}");
-    let short = text.trim_end_matches('0').trim_end_matches('.');
-    if short == "-0" { "0" } else { short }.to_owned()
 }
 
 #[cfg(test)]

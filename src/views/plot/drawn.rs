@@ -11,6 +11,7 @@ use super::figure::{Figure, Joined, Series};
 use super::gather::{as_bars, points_of};
 use super::style;
 use crate::ground::failure::Failure;
+use crate::ground::text::parse_toml;
 
 /// A file of figures.
 #[derive(Debug, Deserialize)]
@@ -122,12 +123,8 @@ type Row = BTreeMap<String, String>;
 /// The file or a CSV cannot be read, or names what is not there.
 pub fn figures(path: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
     let name = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
-    let file: File = toml::from_str(&text).map_err(|error| {
-        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        Failure::input(format!("{name}: line {line}: {}", error.message().trim().replace('\n', ", ")))
-    })?;
+    let text = std::fs::read_to_string(path).map_err(Failure::unreadable(path))?;
+    let file: File = parse_toml(&text).map_err(Failure::at(path))?;
     let folder = path.parent().unwrap_or(path);
     let drawn = file.figure.iter().map(|drawing| {
         let wrong = |words: String| Failure::input(format!("{name}: {}: {words}", drawing.file.display()));

@@ -22,14 +22,14 @@ use crate::harness::replay::Execution;
 /// # Errors
 /// The folder or a file cannot be written.
 pub fn write_all(records: &[Record], executed: &[Execution], folder: &Path) -> Result<usize, Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
     let devices: BTreeSet<&str> = executed.iter().map(|execution| execution.device.as_str()).collect();
     let mut count = 0;
     for (name, rows) in by_instance(records) {
         for device in &devices {
             let Some(figure) = figure_of(&name, &rows, executed, device) else { continue };
-            std::fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
-            figure.write(&folder.join(file_name(&format!("{name}-executed-{device}")))).map_err(failed)?;
+            let path = folder.join(file_name(&format!("{name}-executed-{device}")));
+            std::fs::create_dir_all(folder).map_err(Failure::cannot("write the plots", folder))?;
+            figure.write(&path).map_err(Failure::cannot("write the plots", folder))?;
             count += 1;
         }
     }

@@ -23,6 +23,7 @@ use std::path::Path;
 use remat_core::format::{MemoryUnit, TimeUnit};
 
 use crate::ground::failure::Failure;
+use crate::ground::format::tick;
 use crate::ground::names::figure_name;
 use crate::harness::baseline::overhead;
 use crate::harness::records::Record;
@@ -31,7 +32,6 @@ use crate::harness::run::job::Point;
 use crate::harness::suite::{Curves, Suite, SuiteDevice};
 use crate::views::aggregate::Arena;
 use crate::views::trajectory;
-pub use axis::tick;
 use axis::{Axis, memory_unit};
 use figure::{Device, Figure, Joined, Series};
 use gather::{Gathered, merge_equal, points_of};
@@ -111,12 +111,11 @@ pub fn write_all(records: &[Record], suite: Option<&Suite>, results: &Path, fold
 /// # Errors
 /// The folder or a file cannot be written.
 pub fn write(figures: &[Named], folder: &Path) -> Result<usize, Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
     for named in figures {
         let path = folder.join(&named.file);
         let parent = path.parent().unwrap_or(folder);
-        std::fs::create_dir_all(parent).map_err(|error| failed(error.to_string()))?;
-        named.figure.write(&path).map_err(&failed)?;
+        std::fs::create_dir_all(parent).map_err(Failure::cannot("write the plots", folder))?;
+        named.figure.write(&path).map_err(Failure::cannot("write the plots", folder))?;
     }
     Ok(figures.len())
 }

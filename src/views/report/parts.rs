@@ -14,7 +14,6 @@ use crate::harness::records::Record;
 use crate::harness::records::manifest::Session;
 use crate::harness::records::select::label;
 use crate::views::aggregate::Table;
-use crate::views::aggregate::overview::word;
 use crate::views::plot::style;
 
 /// Problems with schedules that are named one by one.
@@ -69,7 +68,7 @@ impl Report<'_> {
     pub fn summary(&self) -> Markup {
         let mut statuses: Vec<(String, usize)> = Vec::new();
         for row in &self.rows {
-            let word = word(row.termination);
+            let word = row.termination.to_string();
             match statuses.iter_mut().find(|(known, _)| *known == word) {
                 Some((_, count)) => *count += 1,
                 None => statuses.push((word, 1)),
@@ -328,7 +327,7 @@ fn record_row(row: &Record, schedule: Option<usize>, plans: Option<&[Planned]>) 
         let known = time.filter(|_| row.store_all_time > 0);
         known.map_or(String::new(), |time| format::decimals(100.0 * (time as f64 / row.store_all_time as f64 - 1.0), 2))
     };
-    let planning = row.build_seconds.zip(row.solve_seconds).map(|(build, solve)| build + solve);
+    let planning = row.planning_seconds();
     let words = if row.error.is_empty() { &row.note } else { &row.error };
     let (label, claim) = (label(&row.method, &row.parameters), row.claim.to_string());
     let time = row.simulated_time.map(|time| (time, format::time(time, row.time_unit)));
@@ -340,7 +339,7 @@ fn record_row(row: &Record, schedule: Option<usize>, plans: Option<&[Planned]>) 
             td.long[is_long(&label)] { (method(&label)) @if row.seed > 0 { ", seed " (row.seed) }
                 @if let Some(at) = schedule { " " button.view type="button" data-schedule=(at) { "steps" } } }
             td data-sort=(row.budget_size.unwrap_or(u64::MAX)) { (row.budget) }
-            td { (word(row.termination).replace('_', " ")) }
+            td { (row.termination.to_string().replace('_', " ")) }
             td.number { (percent(row.simulated_time)) }
             @for pair in [&time, &peak] { (sized(pair.as_ref())) }
             @if let Some(plans) = plans {

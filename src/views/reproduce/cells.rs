@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::catalogue::{Cells, Entry};
 use super::measure::{Evidence, is_of};
 use crate::ground::failure::Failure;
-use crate::ground::library::{Library, glob};
+use crate::ground::library::{Globs, Library};
 use crate::harness::records::batches;
 use crate::harness::records::{self, Record};
 use crate::harness::suite;
@@ -65,15 +65,14 @@ pub fn evidence(library: &Library, entry: &Entry, extent: Extent) -> Result<Evid
         if !folder.join("records.csv").is_file() {
             continue;
         }
-        let globs = part.instances.iter().map(|pattern| glob(last_part(pattern))).collect::<Result<Vec<_>, _>>()?;
-        let wanted = |name: &str| globs.is_empty() || globs.iter().any(|glob| glob.matches_name(name));
+        let wanted = Globs::of(part.instances.iter().map(|pattern| last_part(pattern)))?;
         // Other entries run other methods, at other budgets, of the same suite.
         let methods = part.methods.iter().map(|words| spec(words)).collect::<Result<Vec<_>, _>>()?;
         let chosen = |row: &Record| methods.is_empty() || methods.iter().any(|method| is_of(row, method));
         let budgets = if part.budgets.is_empty() { budgets_of(library, cells)? } else { part.budgets.clone() };
         let asked = |budget: &str| budget.is_empty() || budgets.iter().any(|other| other == budget);
         let mut rows = records::read(&folder)?;
-        rows.retain(|row| wanted(&row.instance) && chosen(row) && asked(&row.budget));
+        rows.retain(|row| wanted.matches_name(&row.instance) && chosen(row) && asked(&row.budget));
         let trajectories = trajectory::read_all(&rows, &folder)?;
         evidence.trajectories.extend(rows.iter().map(Record::key).zip(trajectories));
         evidence.records.extend(rows);
