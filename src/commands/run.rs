@@ -357,9 +357,7 @@ fn keep(
         return Ok(());
     }
     let (plots, page) = (folder.join("plots"), folder.join("report.html"));
-    let executed = replay::read(folder)?;
-    let written =
-        plot::write_all(rows, Some(suite), folder, &plots)? + plot::executed::write_all(rows, &executed, &plots)?;
+    let written = plot::write_all(rows, Some(suite), folder, &plots)?;
     output::info(&format!("{}: {}", count(written, "plot"), plots.display()));
     write_page(&page, &report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
     output::info(&format!("page: {}", page.display()));

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Table;
-use super::overview::{Grouped, by_method};
+use super::overview::Grouped;
 use crate::harness::records::Record;
+use crate::harness::records::select::by_method;
 use crate::harness::replay::Execution;
 
 /// What is compared with what: the name of the columns, and the two fields of a row.
@@ -50,10 +51,8 @@ pub fn table(records: &[Record], executed: &[Execution]) -> Table {
     let solved: Vec<Record> = records.iter().filter(|row| row.is_solved()).cloned().collect();
     let values: Vec<Value> = solved.iter().map(|row| as_value(row, executed)).collect();
     let pairs = present(&values, executed);
-    let names: Vec<String> =
-        pairs.iter().flat_map(|(name, ..)| ["median", "largest"].map(|what| format!("{name}, {what} %"))).collect();
-    let columns: Vec<&str> = std::iter::once("schedules").chain(names.iter().map(String::as_str)).collect();
-    let mut grid = Grouped::new(&columns);
+    let names = pairs.iter().flat_map(|(name, ..)| ["median", "largest"].map(|what| format!("{name}, {what} %")));
+    let mut grid = Grouped::new(std::iter::once("schedules".into()).chain(names));
     for ((claim, _, label), rows) in by_method(&solved) {
         let values: Vec<Value> = rows.iter().map(|row| as_value(row, executed)).collect();
         let cells = pairs.iter().flat_map(|(_, said, found)| {

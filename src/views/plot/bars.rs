@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::axis::Axis;
 use super::figure::{Figure, Joined};
 use super::gather::{Gathered, as_bars, at_budget, by_series, points_of};
-use super::{Named, OVERHEAD, percent_over};
+use super::{Named, OVERHEAD};
 use crate::ground::names::file_name;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::records::Record;
 use crate::harness::records::select::by_instance;
 
@@ -42,8 +43,8 @@ impl Length {
 
     fn value(self, row: &Record) -> Option<f64> {
         match self {
-            Self::Overhead => percent_over(row.store_all_time, row.simulated_time?),
-            Self::Memory => percent_over(row.store_all_peak, row.simulated_peak?).map(|beyond| beyond + 100.0),
+            Self::Overhead => overhead_percent(row.simulated_time?, row.store_all_time),
+            Self::Memory => overhead_percent(row.simulated_peak?, row.store_all_peak).map(|beyond| beyond + 100.0),
         }
     }
 }

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 use super::axis::{Axis, Scale};
 use super::figure::{Figure, Joined, Series};
 use super::gather::{Gathered, arranged};
-use super::{Named, OVERHEAD, SLOW, percent_over};
+use super::{Named, OVERHEAD, SLOW};
 use crate::ground::names::file_name;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::records::Record;
 use crate::harness::records::select::{median, rank, series_label};
 use crate::harness::run::job::Point;
@@ -43,7 +44,7 @@ pub fn of_run(row: &Record, trajectory: &Trajectory, trace: &[Point]) -> Option<
     let mut best = u64::MAX;
     for point in trace {
         let (Some(finder), Some(time)) = (&point.found_by, point.claimed_time) else { continue };
-        let height = percent_over(row.store_all_time, time)?;
+        let height = overhead_percent(time, row.store_all_time)?;
         if time >= best || !heights.contains(&height) {
             continue;
         }
@@ -103,7 +104,7 @@ fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Seri
     if store_all == 0 {
         return None;
     }
-    let percent = |time: u64| percent_over(store_all, time).unwrap_or_default();
+    let percent = |time: u64| overhead_percent(time, store_all).unwrap_or_default();
     let all = |pick: fn(&Trajectory) -> &[Step]| {
         series.iter().flat_map(move |(_, t)| pick(t)).map(|step| percent(step.1)).collect::<Vec<_>>()
     };

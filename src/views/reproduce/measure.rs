@@ -12,9 +12,11 @@ use super::quantity::Quantity;
 use crate::ground::failure::Failure;
 use crate::ground::format::three_digits;
 use crate::ground::library::{Library, glob};
+use crate::harness::baseline::{overhead_percent, ratio};
 use crate::harness::records::batches::BatchRow;
 use crate::harness::records::select::{AtBudget, at_budget, middle, series_label};
 use crate::harness::records::{Ending, Key, Record};
+use crate::views::aggregate::measures::{mean, shifted_geometric_mean};
 use crate::views::published::Figure;
 use crate::views::table::{ratios, reason};
 use crate::views::trajectory::Trajectory;
@@ -124,9 +126,9 @@ pub fn ours(figure: &Figure, quantity: &Quantity, evidence: &Evidence) -> Result
         return Ok(vec![(figure.instance.clone(), Ours::NotRun)]);
     }
     let over_all = match quantity {
-        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| 1.0 + row.overhead.unwrap_or(0.0), 1.0)),
+        Quantity::MeanOverhead => Some(mean_change(figure, &instances, |row| Some(1.0 + row.overhead?), 1.0)),
         Quantity::MeanReduction => {
-            let share = |row: &Record| row.simulated_peak.unwrap_or(0) as f64 / row.store_all_peak as f64;
+            let share = |row: &Record| ratio(row.simulated_peak?, row.store_all_peak);
             Some(mean_change(figure, &instances, share, -1.0))
         }
         Quantity::GainOver(other) => Some(mean_beside(figure, other, &instances, evidence, gain)?),
@@ -183,7 +185,7 @@ fn of_row(figure: &Figure, quantity: &Quantity, row: &Record, evidence: &Evidenc
     Ok(match quantity {
         Quantity::Time => Ours::plain(time / time_unit(&figure.unit)?),
         Quantity::Peak => Ours::plain(in_bytes(peak, &figure.unit)?),
-        Quantity::PeakPercent => Ours::plain(100.0 * peak as f64 / row.store_all_peak as f64),
+        Quantity::PeakPercent => percent(ratio(peak, row.store_all_peak)),
         Quantity::Overhead => percent(row.overhead),
         Quantity::OverheadDefault => percent(row.overhead_default),
         Quantity::Throughput => match row.batch_size {
@@ -274,20 +276,18 @@ fn at_least_peak(quantity: &Quantity, rows: &[&Record], evidence: &Evidence) -> 
 fn mean_change(
     figure: &Figure,
     instances: &BTreeMap<&str, Vec<&Record>>,
-    share: impl Fn(&Record) -> f64,
+    share: impl Fn(&Record) -> Option<f64>,
     sign: f64,
 ) -> Ours {
-    let mut logarithms = Vec::new();
-    for rows in instances.values() {
-        if let Cell::Row(row) = cell(rows, &figure.budget) {
-            logarithms.push(share(row).ln());
-        }
-    }
-    if logarithms.is_empty() {
+    let of = |rows: &Vec<&Record>| match cell(rows, &figure.budget) {
+        Cell::Row(row) => share(row),
+        Cell::None(_) | Cell::Missing => None,
+    };
+    let shares: Vec<f64> = instances.values().filter_map(of).collect();
+    let Some(mean) = shifted_geometric_mean(&shares, 0.0) else {
         return Ours::None("no instance has a schedule".into());
-    }
-    let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
-    let note = format!("{} of {} instances have a schedule", logarithms.len(), instances.len());
+    };
+    let note = format!("{} of {} instances have a schedule", shares.len(), instances.len());
     Ours::Value { value: 100.0 * sign * (mean - 1.0), note }
 }
 
@@ -295,13 +295,13 @@ fn mean_change(
 fn gain(rows: &[&Record], best: &Record, _budget: &str) -> Option<f64> {
     let fits = |row: &&&Record| row.is_solved() && row.simulated_peak <= best.simulated_peak;
     let fastest = rows.iter().filter(fits).filter_map(|row| row.simulated_time).min()?;
-    Some(100.0 * (best.simulated_time? as f64 / fastest as f64 - 1.0))
+    overhead_percent(best.simulated_time?, fastest)
 }
 
 /// Another method's time over ours within the same budget.
 fn speedup(rows: &[&Record], best: &Record, budget: &str) -> Option<f64> {
     let Cell::Row(ours) = cell(rows, budget) else { return None };
-    Some(best.simulated_time? as f64 / ours.simulated_time? as f64)
+    ratio(best.simulated_time?, ours.simulated_time?)
 }
 
 /// The mean over instances of what our rows come to beside another method's at the budget.
@@ -319,10 +319,9 @@ fn mean_beside(
         let Cell::Row(best) = cell(points, &figure.budget) else { continue };
         values.extend(value(rows, best, &figure.budget));
     }
-    if values.is_empty() {
+    let Some(mean) = mean(&values) else {
         return Ok(Ours::Missing(format!("{} or {other} has no schedule to compare", figure.method)));
-    }
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    };
     let note = if values.len() == 1 { String::new() } else { format!("mean of {} networks", values.len()) };
     Ok(Ours::Value { value: mean, note })
 }

@@ -131,8 +131,7 @@ pub fn summary(rows: &[Row], agreement: &Agreement) -> String {
 pub fn grid(rows: &[Row], of_several: bool) -> Grid {
     let header =
         ["instance", "method", "budget", "quantity", "unit", "printed", "ours", "deviation", "verdict", "note"];
-    let header: Vec<&str> = of_several.then_some("entry").into_iter().chain(header).collect();
-    let mut grid = Grid::new(&header);
+    let mut grid = Grid::new(of_several.then_some("entry").into_iter().chain(header));
     let mut previous = "";
     for row in rows {
         if row.source != previous {

@@ -6,6 +6,7 @@ use super::frame::{Cell, Page, table};
 use super::{Output, Site, markdown};
 use crate::ground::failure::Failure;
 use crate::ground::text::count;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::best::{CLASSES, Entry, Status};
 use crate::views::best::Tally;
 use crate::views::plot::library;
@@ -86,8 +87,7 @@ fn line(site: &Site<'_>, entry: &Entry, dated: bool) -> Vec<Cell> {
         Some(network) => Cell::Link(format!("network/{}.html", network.file), entry.instance.clone()),
         None => Cell::Text(entry.instance.clone()),
     };
-    let base = network.map(|network| network.baseline.time as f64).filter(|base| *base > 0.0);
-    let overhead = entry.time.zip(base).map(|(time, base)| 100.0 * (time as f64 / base - 1.0));
+    let overhead = entry.time.zip(network).and_then(|(time, network)| overhead_percent(time, network.baseline.time));
     let mut cells = vec![
         name,
         Cell::Text(entry.class_name()),

@@ -14,6 +14,7 @@ use super::{Network, Output, Site};
 use crate::ground::failure::Failure;
 use crate::ground::format;
 use crate::ground::text::shell;
+use crate::harness::baseline::overhead_percent;
 use crate::harness::best::Entry;
 use crate::harness::model::{COMPRESSED, Model};
 use crate::harness::run;
@@ -176,10 +177,8 @@ fn facts(network: &Network<'_>) -> Markup {
 
 /// A row for each entry.
 fn values(network: &Network<'_>, shown: &[Shown<'_>]) -> Markup {
-    let part = |time: Option<u64>| {
-        let base = network.baseline.time as f64;
-        time.filter(|_| base > 0.0).map(|time| 100.0 * (time as f64 / base - 1.0))
-    };
+    let overhead =
+        |time: Option<u64>| Cell::percent(time.and_then(|time| overhead_percent(time, network.baseline.time)));
     let seconds = |value: Option<f64>| Cell::Number(value, value.map_or(String::new(), |value| format!("{value:.1}")));
     let row = |entry: &&Entry| {
         let of_entry = |shown: &&Shown<'_>| shown.entries.iter().any(|other| std::ptr::eq(*other, *entry));
@@ -188,8 +187,8 @@ fn values(network: &Network<'_>, shown: &[Shown<'_>]) -> Markup {
             Cell::Number(Some(entry.budget_size as f64), entry.budget.clone()),
             Cell::Text(entry.class_name()),
             Cell::Markup(status(entry.status)),
-            Cell::percent(part(entry.time)),
-            Cell::percent(part(entry.bound)),
+            overhead(entry.time),
+            overhead(entry.bound),
             Cell::percent(entry.gap),
             Cell::Markup(html! {
                 @if !entry.found_by.is_empty() { (method(&entry.found_by)) }

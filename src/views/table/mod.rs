@@ -8,8 +8,6 @@ pub mod ratios;
 pub mod replay;
 pub mod rows;
 
-use std::collections::BTreeMap;
-
 use remat_formulations::{Claim, Termination};
 use serde_json::{Map, Value, json};
 
@@ -17,11 +15,10 @@ use crate::ground::format::{self, Format};
 use crate::ground::grid::Grid;
 use crate::ground::output;
 use crate::ground::text::wrap;
-use crate::harness::records::select::{
-    AtBudget, at_budget, by_instance, claims, median, rank, series_label, written_budgets,
-};
+use crate::harness::records::select::{AtBudget, at_budget, by_instance, by_method, median, written_budgets};
 use crate::harness::records::{Ending, Record};
 use crate::harness::suite::Suite;
+use crate::views::aggregate::captioned;
 
 /// What the reader of the summary table must know.
 pub const CAPTION: &str = "Overhead in % of simulated time over store-all with the fastest implementations and unlimited memory. \
@@ -91,13 +88,7 @@ pub fn summarise(records: &[Record]) -> Table {
 }
 
 fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
-    let claims = claims(rows.iter().copied());
-    let mut series: BTreeMap<(Claim, usize, String), Vec<&Record>> = BTreeMap::new();
-    for row in rows {
-        let label = series_label(row);
-        series.entry((claims[&label], rank(&row.method), label)).or_default().push(row);
-    }
-    let methods = series.into_iter().map(|((claim, _, label), rows)| MethodRow {
+    let methods = by_method(rows.iter().copied()).into_iter().map(|((claim, _, label), rows)| MethodRow {
         claim,
         label,
         method: rows.first().map(|row| row.method.clone()).unwrap_or_default(),
@@ -165,19 +156,15 @@ pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
     match format {
         Format::Text => text(table, output::width()) + &analysis,
         Format::Json => serde_json::to_string_pretty(&json_rows(table)).expect("numbers and texts always serialise"),
-        Format::Md => format!("{CAPTION}\n\n{}{analysis}", grid(table).render(format)),
-        Format::Latex => format!("% {CAPTION}\n{}", grid(table).render(format)),
-        Format::Csv => grid(table).render(format),
+        Format::Md => captioned(&grid(table), CAPTION, format) + &analysis,
+        Format::Latex | Format::Csv => captioned(&grid(table), CAPTION, format),
     }
 }
 
 fn text(table: &Table, width: usize) -> String {
     let mut text = Vec::new();
     for instance in &table.instances {
-        let mut header = vec!["claim", "method"];
-        header.extend(table.budgets.iter().map(String::as_str));
-        header.extend(["solved", "limit", "error"]);
-        let mut grid = Grid::new(&header).numeric_from(2);
+        let mut grid = empty(table, &["claim", "method"]);
         let mut previous = None;
         for row in &instance.methods {
             let claim = if previous == Some(row.claim) { String::new() } else { row.claim.to_string() };
@@ -189,6 +176,13 @@ fn text(table: &Table, width: usize) -> String {
     text.concat() + &wrap(CAPTION, width)
 }
 
+/// A grid with columns of words before those of [`tail`].
+fn empty(table: &Table, words: &[&str]) -> Grid {
+    let budgets = table.budgets.iter().map(String::as_str);
+    let header = words.iter().copied().chain(budgets).chain(["solved", "limit", "error"]);
+    Grid::new(header).numeric_from(words.len())
+}
+
 /// The columns after the method.
 fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
     let counts = [row.solved, row.limit, row.error].map(|count| count.to_string());
@@ -197,10 +191,7 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
 
 /// All instances in one grid.
 pub fn grid(table: &Table) -> Grid {
-    let mut header = vec!["instance", "claim", "method"];
-    header.extend(table.budgets.iter().map(String::as_str));
-    header.extend(["solved", "limit", "error"]);
-    let mut grid = Grid::new(&header).numeric_from(3);
+    let mut grid = empty(table, &["instance", "claim", "method"]);
     for instance in &table.instances {
         grid.rule();
         for row in &instance.methods {

@@ -35,7 +35,7 @@ pub fn table(records: &[Record], trajectories: &[Trajectory], plans: &[Planned],
         "above peak",
         "published",
     ];
-    let mut grid = Grid::new(&header).numeric(5..17);
+    let mut grid = Grid::new(header).numeric(5..17);
     for (row, trajectory) in records.iter().zip(trajectories) {
         let above = |time: Option<u64>| percent(time, row.store_all_time).map(|percent| percent - 100.0);
         let gap = row.simulated_time.zip(row.lower_bound).filter(|(time, _)| *time > 0);
