@@ -57,7 +57,7 @@ pub fn man(arguments: &ManArguments, cli: Command) -> Result<(), Failure> {
         (Some(page), _) => output::replace_file(page, markdown(cli)),
         (None, Some(folder)) => {
             let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(cli, folder));
-            written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", folder.display())))
+            written.map_err(Failure::cannot("write", folder))
         }
         (None, None) => Err(Failure::input("name a folder for the pages, or a file with --page")),
     }

@@ -101,9 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         model.write(format, &arguments.instance, &budget, &mut text).map_err(Failure::failed)?;
         return output::result(&String::from_utf8(text).map_err(Failure::failed)?);
     };
-    model
-        .save(format, &arguments.instance, &budget, path)
-        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+    model.save(format, &arguments.instance, &budget, path).map_err(Failure::cannot("write", path))
 }
 
 /// Refuses a file whose name says another format.

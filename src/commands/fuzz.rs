@@ -118,7 +118,7 @@ fn try_all(arguments: &Arguments, began: Instant, tally: &mut Tally) -> Result<(
         let document: InstanceDocument = read_json(path)?;
         // A panic is a finding.
         if let Ok(Err(error)) = catch_unwind(|| Instance::new(&document)) {
-            return Err(Failure::input(format!("{}: {error}", path.display())));
+            return Err(Failure::at(path)(error));
         }
         let again = format!("--seed {} {}", arguments.seed, path.display());
         examine(&document, arguments.seed, &again, Some(out).filter(|out| !is_in(path, out)), tally)?;
@@ -188,8 +188,7 @@ fn examine(
     tally.findings += 1;
     output::error(&format!("{}: {}", document.name, wrong[0]));
     let Some(out) = out else { return Ok(()) };
-    std::fs::create_dir_all(out)
-        .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", out.display())))?;
+    output::make_folder(out)?;
     let name = crate::ground::names::file_name(&document.name);
     let [whole, small, words] = ["json", "min.json", "txt"].map(|ending| out.join(format!("{name}.{ending}")));
     let shrunk = shrink(document, seed, &wrong[0]);
@@ -203,7 +202,7 @@ fn examine(
         small.display(),
         left.join("\n")
     );
-    std::fs::write(&words, text).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", words.display())))
+    std::fs::write(&words, text).map_err(Failure::cannot("write", &words))
 }
 
 /// Everything that contradicts on an instance, asking the methods of which `asked` says so; a panic is a contradiction.

@@ -53,12 +53,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let subject = subject(arguments, &head, &file_of_model)?;
     output::keep_apart(&[&arguments.solution, &file_of_model, &subject.path], &[arguments.output.as_ref()])?;
     let instance = &subject.instance;
-    let spec: Spec =
-        head.method.parse().map_err(|error| Failure::input(format!("{}: {error}", file_of_model.display())))?;
+    let spec: Spec = head.method.parse().map_err(Failure::at(&file_of_model))?;
     let Model { encoding, setting, .. } = Model::new(instance, &spec, head.budget)?;
     let file = arguments.solution.display();
     let text = read_text(&arguments.solution)?;
-    let decoded = encoding.decode(&text).map_err(|error| Failure::input(format!("{file}: {error}")))?;
+    let decoded = encoding.decode(&text).map_err(Failure::at(&arguments.solution))?;
     let simulation = simulate(instance, &decoded.schedule)
         .map_err(|error| Failure::failed(format!("{file}: says an illegal schedule: {error}")))?;
     let (units, baseline) = (instance.units(), subject.baseline.time);
@@ -131,7 +130,7 @@ const LONGEST_HEAD: u64 = 1 << 20;
 
 /// The comments at the head of the model; the rest, which may be large, is not read.
 fn head(model: &Path) -> Result<Head, Failure> {
-    let unreadable = |error: std::io::Error| Failure::input(format!("{}: cannot read: {error}", model.display()));
+    let unreadable = Failure::unreadable(model);
     let mut text = String::new();
     let file = open(model).map_err(unreadable)?;
     for line in BufReader::new(file.take(LONGEST_HEAD)).lines() {
@@ -141,7 +140,7 @@ fn head(model: &Path) -> Result<Head, Failure> {
         }
         text = text + &line + "\n";
     }
-    Head::read(&text).map_err(|error| Failure::input(format!("{}: {error}", model.display())))
+    Head::read(&text).map_err(Failure::at(model))
 }
 
 /// The instance, which must be the one that was exported.

@@ -59,9 +59,7 @@ fn draw(file: &Path, check: bool) -> Result<(), Failure> {
             let words = format!("is not what {} says; run `bench plot --figures {0}`", file.display());
             return Err(Failure::failed(format!("{}: {words}", path.display())));
         }
-        let whole = |path: &Path| remat_core::io::replace(path, |out| out.write_all(svg.as_bytes()));
-        output::write_file(path, |path| whole(path).map_err(|error| error.to_string()))
-            .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))?;
+        output::write_file(path, |path| output::replace_file(path, svg))?;
     }
     output::info(&format!("{} of {}", count(figures.len(), "figure"), file.display()));
     Ok(())

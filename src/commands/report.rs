@@ -73,6 +73,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, page: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("{}: cannot write: {error}; choose another with -o", path.display()));
+    let failed = |error| Failure::cannot("write", path)(format!("{error}; choose another with -o"));
     replace(path, |out| out.write_all(page.as_bytes())).map_err(failed)
 }

@@ -248,8 +248,7 @@ fn draw(
 
 fn splice(library: &Library, catalogue: &Catalogue, path: &Path, check: bool) -> Result<(), Failure> {
     let name = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(Failure::unreadable(path))?;
     let spliced = list::splice(library, catalogue, path, &text)?;
     if spliced == text {
         return Ok(());

@@ -354,7 +354,7 @@ fn no_smaller_peak(record: &Record, budget: &RunBudget, misses: &Misses) -> Stri
 
 /// Draws what was known when, where anything was.
 fn draw(path: &Path, row: &Row) -> Result<(), Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot draw: {error}", path.display()));
+    let failed = Failure::cannot("draw", path);
     match plot::progress_of(&row.record, &row.trace) {
         Some(svg) => output::replace_file(path, svg.map_err(failed)?),
         None => Err(failed(why_unsolved(&row.record))),

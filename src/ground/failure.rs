@@ -1,6 +1,7 @@
 //! Why a command ends without success, and the exit code that says so.
 
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
 
 use remat_core::io::FileError;
@@ -31,6 +32,18 @@ impl Failure {
     /// Something failed.
     pub fn failed(message: impl Display) -> Self {
         Self::Failed(message.to_string())
+    }
+    /// What an error of an action on a path becomes where something failed: `PATH: cannot ACTION: ERROR`.
+    pub fn cannot<E: Display>(action: &str, path: &Path) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::failed(format!("{}: cannot {action}: {error}", path.display()))
+    }
+    /// What an error becomes where a file that was named cannot be read.
+    pub fn unreadable<E: Display>(path: &Path) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::at(path)(format!("cannot read: {error}"))
+    }
+    /// What an error about a file that was named becomes: `PATH: ERROR`.
+    pub fn at<E: Display>(path: &Path) -> impl Fn(E) -> Self + Copy {
+        move |error| Self::input(format!("{}: {error}", path.display()))
     }
     /// A file that cannot be written; one whose name is of no known kind is bad usage.
     pub fn writing(error: FileError) -> Self {

@@ -155,7 +155,7 @@ fn stem_of(name: &str) -> &str {
 }
 
 fn collect(folder: &Path, prefix: &str, entries: &mut Vec<Entry>) -> Result<(), Failure> {
-    let unreadable = |error| Failure::input(format!("{}: cannot list the folder: {error}", folder.display()));
+    let unreadable = |error| Failure::at(folder)(format!("cannot list the folder: {error}"));
     for item in std::fs::read_dir(folder).map_err(unreadable)? {
         let item = item.map_err(unreadable)?;
         let name = item.file_name().to_string_lossy().into_owned();

@@ -1,5 +1,6 @@
 //! The one module that prints: results to standard output, everything else to standard error; and what writes files.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -32,15 +33,21 @@ pub fn width() -> usize {
     named.or(terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))).unwrap_or(100)
 }
 
+/// Makes a folder, and those above it.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_folder(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(Failure::cannot("make the folder", path))
+}
+
 /// Makes the folder and writes the file.
 ///
 /// # Errors
 /// Either fails.
-pub fn write_file(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
-    let parent = path.parent().unwrap_or(path);
-    let made = std::fs::create_dir_all(parent)
-        .map_err(|error| format!("{}: cannot make the folder: {error}", parent.display()));
-    made.and_then(|()| contents(path))
+pub fn write_file<E: Display>(path: &Path, contents: impl FnOnce(&Path) -> Result<(), E>) -> Result<(), Failure> {
+    make_folder(path.parent().unwrap_or(path))?;
+    contents(path).map_err(Failure::failed)
 }
 
 /// Writes a file beside the old one and then over it.
@@ -48,8 +55,7 @@ pub fn write_file(path: &Path, contents: impl FnOnce(&Path) -> Result<(), String
 /// # Errors
 /// It cannot be written.
 pub fn replace_file(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    remat_core::io::replace(path, |out| out.write_all(contents.as_ref())).map_err(failed)
+    remat_core::io::replace(path, |out| out.write_all(contents.as_ref())).map_err(Failure::cannot("write", path))
 }
 
 /// Refuses a file that could not be written, before the work that it is for.
@@ -57,8 +63,7 @@ pub fn replace_file(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failu
 /// # Errors
 /// Its folder cannot be written, or it is a folder.
 pub fn could_write(path: &Path) -> Result<(), Failure> {
-    let failed = |error| Failure::failed(format!("{}: cannot write: {error}", path.display()));
-    remat_core::io::could_replace(path).map_err(failed)
+    remat_core::io::could_replace(path).map_err(Failure::cannot("write", path))
 }
 
 /// Refuses to write over what is read, and to write two files in one place.
@@ -99,8 +104,7 @@ fn place(path: &Path) -> Option<PathBuf> {
 pub fn hold(folder: &Path) -> Result<File, Failure> {
     let place = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let held = std::fs::create_dir_all(place).and_then(|()| File::open(place));
-    held.and_then(|held| held.lock().map(|()| held))
-        .map_err(|error| Failure::failed(format!("{}: cannot be locked: {error}", place.display())))
+    held.and_then(|held| held.lock().map(|()| held)).map_err(Failure::cannot("be locked", place))
 }
 
 /// Removes what writers that were killed left in a folder and below: files named `*.partial`, of at least some age

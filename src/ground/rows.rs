@@ -19,7 +19,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, remedy: &str) -> Result<Vec<T>, Fa
     }
     let wrong = |error: csv::Error| {
         let error = error.to_string().replace('\n', " ");
-        Failure::input(format!("{}: {error}; {remedy}", path.display()))
+        Failure::at(path)(format!("{error}; {remedy}"))
     };
     csv::Reader::from_path(path).map_err(wrong)?.into_deserialize().collect::<Result<_, _>>().map_err(wrong)
 }
@@ -29,7 +29,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, remedy: &str) -> Result<Vec<T>, Fa
 /// # Errors
 /// The file cannot be written.
 pub fn write<T: Serialize>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::failed(format!("{}: cannot write: {error}", path.display()));
+    let failed = Failure::cannot("write", path);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }

@@ -154,7 +154,6 @@ pub fn complaint(library: &Library, stale: usize) -> String {
 }
 
 fn hash(entry: &Entry) -> Result<String, Failure> {
-    let bytes = std::fs::read(&entry.path)
-        .map_err(|error| Failure::input(format!("{}: cannot read: {error}", entry.path.display())))?;
+    let bytes = std::fs::read(&entry.path).map_err(Failure::unreadable(&entry.path))?;
     Ok(blake3::hash(&bytes).to_hex().to_string())
 }

@@ -102,12 +102,11 @@ pub fn make(rows: &[Record], folder: &Path, terms: &Terms) -> Result<Vec<Planned
         let (time, peak) = (arena.lifetimes.simulation.time, arena.lifetimes.simulation.peak_bytes);
         if (Some(time), Some(peak)) != (row.simulated_time, row.simulated_peak) {
             let words = "is not what its row says; `bench check` has the difference";
-            return Err(Failure::input(format!("{}: {words}", path.display())));
+            return Err(Failure::at(&path)(words));
         }
         let target = plan_path(folder, row);
         let plan = arena.plan(instance, terms.method.id());
-        output::write_file(&target, |path| write_json(path, &plan).map_err(|error| error.to_string()))
-            .map_err(Failure::failed)?;
+        output::write_file(&target, |path| write_json(path, &plan))?;
         made.push(Planned {
             instance: row.instance.clone(),
             instance_hash: row.instance_hash.clone(),

@@ -179,15 +179,13 @@ impl Shared<'_> {
     fn keep(&self, row: &Row) -> Result<(), Failure> {
         let path = schedule_path(&self.folder.join("schedules"), &row.record);
         let kept = match &row.schedule {
-            Some(schedule) => {
-                output::write_file(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
-            }
+            Some(schedule) => output::write_file(&path, |path| write_json_quickly(path, schedule)),
             None => remove(&path),
         };
         let path = trace_path(&self.folder.join("traces"), &row.record);
         let traced = match row.trace.as_slice() {
             [] => remove(&path),
-            trace => rows::write(&path, trace).map_err(|failure| failure.to_string()),
+            trace => rows::write(&path, trace),
         };
         kept.and(traced).map_err(|error| {
             Failure::failed(format!("{error}; the rows written so far are kept: continue with --resume"))
@@ -213,11 +211,9 @@ fn progress_bar(length: usize) -> ProgressBar {
 }
 
 /// Removes what an earlier row of the same identity left, where the new one has nothing to put there.
-fn remove(path: &Path) -> Result<(), String> {
+fn remove(path: &Path) -> Result<(), Failure> {
     match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("{}: cannot remove: {error}", path.display()))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Failure::cannot("remove", path)(error)),
         _ => Ok(()),
     }
 }

@@ -16,8 +16,7 @@ use crate::ground::output;
 /// The sources are not there, a method has no doc comment, or the folder cannot be written.
 pub fn write(library: &Library, folder: &Path) -> Result<usize, Failure> {
     let sources = Sources::read(&library.root.join("formulations/src"))?;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", folder.display())))?;
+    std::fs::create_dir_all(folder).map_err(Failure::cannot("write", folder))?;
     let mut index = String::from(
         "# Methods\n\nMade by `bench methods --pages docs/methods` from the doc comments in `formulations/src/`; do not edit.\n\n",
     );
@@ -98,14 +97,12 @@ impl Sources {
     fn read(folder: &Path) -> Result<Self, Failure> {
         let mut paths = Vec::new();
         collect(folder, &mut paths).map_err(|error| {
-            let folder = folder.display();
-            Failure::input(format!("{folder}: cannot read the methods' sources: {error}; run inside a checkout"))
+            Failure::at(folder)(format!("cannot read the methods' sources: {error}; run inside a checkout"))
         })?;
         paths.sort();
         let mut files = Vec::new();
         for path in paths {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+            let text = std::fs::read_to_string(&path).map_err(Failure::unreadable(&path))?;
             let inside = path.strip_prefix(folder).unwrap_or(&path);
             files.push((format!("formulations/src/{}", inside.display()), text));
         }

@@ -198,7 +198,7 @@ fn prepare(arguments: &Arguments) -> Result<(), Failure> {
     output::keep_apart(&inputs, &outputs)?;
     arguments.export.as_deref().map(form).transpose()?;
     if let Some(path) = arguments.output.as_ref().filter(|path| !is_csv(path)) {
-        let refused = |words: &str| Err(Failure::input(format!("{}: {words}", path.display())));
+        let refused = |words: &str| Err(Failure::at(path)(words));
         if arguments.best_known.is_some() {
             return refused("the table of --best-known is CSV; name a file that ends in .csv");
         }
@@ -294,8 +294,7 @@ fn of_csv(arguments: &Arguments, path: &Path, terms: &Terms, drawing: Option<&Dr
 /// # Errors
 /// The file cannot be read, or holds none.
 pub fn read_csv(path: &Path, alignment: u64) -> Result<(Problem, Option<Vec<u64>>), Failure> {
-    let wrong = |error: &dyn std::fmt::Display| Failure::input(format!("{}: {error}", path.display()));
-    Problem::read(read_text(path)?.as_bytes(), alignment).map_err(|error| wrong(&error))
+    Problem::read(read_text(path)?.as_bytes(), alignment).map_err(Failure::at(path))
 }
 
 /// Prints the report and writes what is asked for.
@@ -347,7 +346,7 @@ fn export(path: &Path, problem: &Problem, answer: &Answer) -> Result<(), Failure
 }
 
 fn write_text(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
-    replace(path, fill).map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+    replace(path, fill).map_err(Failure::cannot("write", path))
 }
 
 fn text(report: &Report) -> String {

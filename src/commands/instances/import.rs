@@ -82,9 +82,8 @@ pub fn finish(
 ) -> Result<(), Failure> {
     output::keep_apart(&[source], &[Some(output)])?;
     document.provenance.notes.extend(notes.iter().cloned());
-    let instance = Instance::new(&document).map_err(|error| {
-        Failure::input(format!("{}: can be read, but makes no instance: {error}", source.display()))
-    })?;
+    let instance = Instance::new(&document)
+        .map_err(|error| Failure::at(source)(format!("can be read, but makes no instance: {error}")))?;
     write_json(output, &document).map_err(Failure::writing)?;
     let (operators, tensors) = (instance.operators().len(), instance.tensors().len());
     output::info(&format!("{}: {operators} operators, {tensors} tensors, hash {}", output.display(), instance.hash()));

@@ -37,10 +37,9 @@ pub struct Arguments {
 /// # Errors
 /// The file is no such log, or the instance cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let path = arguments.file.display();
     let text = read_text(&arguments.file)?;
     let name = arguments.name.clone().unwrap_or_else(|| stem(&arguments.output));
     let origin = Origin::Published { paper: arguments.paper.clone(), location: file_name(&arguments.file) };
-    let document = instance_of(&name, &text, &origin).map_err(|error| Failure::input(format!("{path}: {error}")))?;
+    let document = instance_of(&name, &text, &origin).map_err(Failure::at(&arguments.file))?;
     finish(&arguments.file, &arguments.output, &arguments.note, document)
 }

@@ -251,8 +251,7 @@ fn keep_schedules(folder: &Path, entries: &[Entry], offers: &[Offer]) -> Result<
         let source = offers.iter().find(|offer| offer.said.schedule == entry.schedule);
         if let Some(offer) = source.filter(|_| !target.is_file()) {
             let document: ScheduleDocument = read_json(&offer.path)?;
-            output::write_file(&target, |path| write_json(path, &document).map_err(|error| error.to_string()))
-                .map_err(Failure::failed)?;
+            output::write_file(&target, |path| write_json(path, &document))?;
         }
     }
     Ok(())

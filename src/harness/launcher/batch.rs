@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ground::failure::Failure;
 use crate::ground::host::VERSION;
+use crate::ground::output;
 use crate::ground::text::count;
 use crate::harness::max_batch::campaign::Search;
 use crate::harness::records::Key;
@@ -185,8 +186,7 @@ impl Batch {
             return self.write(results);
         }
         let folder = folder(results, self.number);
-        std::fs::remove_dir_all(&folder)
-            .map_err(|error| Failure::failed(format!("{}: cannot remove: {error}", folder.display())))
+        std::fs::remove_dir_all(&folder).map_err(Failure::cannot("remove", &folder))
     }
 
     /// The limits of its rows, as the command line has them, and their threads.
@@ -200,9 +200,7 @@ impl Batch {
     /// # Errors
     /// It cannot be written.
     pub fn write(&self, results: &Path) -> Result<(), Failure> {
-        let folder = folder(results, self.number);
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", folder.display())))?;
+        output::make_folder(&folder(results, self.number))?;
         write_json(&plan_path(results, self.number), self).map_err(Failure::writing)
     }
 }

@@ -134,8 +134,7 @@ fn write_script(results: &Path, batch: &Batch) -> Result<std::path::PathBuf, Fai
         shell(&program.to_string_lossy()),
         shell(&plan.to_string_lossy()),
     );
-    let written = std::fs::write(&path, text);
-    written.map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))?;
+    std::fs::write(&path, text).map_err(Failure::cannot("write", &path))?;
     Ok(path)
 }
 

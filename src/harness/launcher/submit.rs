@@ -93,7 +93,7 @@ pub struct Turn {
 pub fn turn(results: &Path) -> Result<Turn, Failure> {
     let folder = results.join("slurm");
     let path = folder.join("submit.lock");
-    let cannot = |error: std::io::Error| Failure::failed(format!("{}: cannot lock: {error}", path.display()));
+    let cannot = Failure::cannot("lock", &path);
     std::fs::create_dir_all(&folder).map_err(cannot)?;
     let lock = File::create(&path).map_err(cannot)?;
     lock.try_lock().map_err(|_| {

@@ -103,8 +103,7 @@ impl Task<'_> {
     }
 
     fn search(&self, search: &Search) -> Result<(), Failure> {
-        std::fs::create_dir_all(&self.part)
-            .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", self.part.display())))?;
+        output::make_folder(&self.part)?;
         // Where others stopped is where these begin, as they do on one machine.
         batches::write(&self.part, &batches::read(&self.results)?)?;
         let limits = Limits { time: self.batch.search_time, ..self.conditions.limits };

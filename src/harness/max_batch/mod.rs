@@ -24,6 +24,7 @@ use crate::ground::failure::Failure;
 use crate::ground::host::timestamp;
 use crate::ground::library::Library;
 use crate::ground::names::file_name;
+use crate::ground::output;
 use crate::ground::size::{Budget, Size};
 use crate::harness::records::batches::{BatchRow, FAILED, joined};
 use crate::harness::records::select::label;
@@ -113,8 +114,7 @@ impl Network {
             return Ok(subject.clone());
         }
         let document = self.family.at(batch).map_err(Failure::input)?;
-        std::fs::create_dir_all(&self.folder)
-            .map_err(|error| Failure::failed(format!("{}: cannot make the folder: {error}", self.folder.display())))?;
+        output::make_folder(&self.folder)?;
         let path = self.folder.join(format!("{}.json.zst", file_name(&document.name)));
         write_json_quickly(&path, &document).map_err(Failure::writing)?;
         let subject = Arc::new(Subject::read(path)?);

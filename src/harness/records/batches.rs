@@ -169,7 +169,5 @@ pub fn schedule_path(results: &Path, row: &BatchRow) -> PathBuf {
 /// # Errors
 /// It cannot be written.
 pub fn write_schedule(results: &Path, row: &BatchRow, schedule: &ScheduleDocument) -> Result<(), Failure> {
-    let path = schedule_path(results, row);
-    output::write_file(&path, |path| write_json_quickly(path, schedule).map_err(|error| error.to_string()))
-        .map_err(Failure::failed)
+    output::write_file(&schedule_path(results, row), |path| write_json_quickly(path, schedule))
 }

@@ -96,7 +96,7 @@ fn append(folder: &Path, lines: &str) -> Result<(), Failure> {
     let path = path(folder);
     let file = OpenOptions::new().create(true).append(true).open(&path);
     file.and_then(|mut file| file.write_all(lines.as_bytes()).and_then(|()| file.sync_data()))
-        .map_err(|error| Failure::failed(format!("{}: cannot write: {error}", path.display())))
+        .map_err(Failure::cannot("write", &path))
 }
 
 /// The sessions of a folder; a line that was torn by a kill is left out.

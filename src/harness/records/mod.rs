@@ -412,12 +412,8 @@ fn in_order(folder: &Path, mut records: Vec<Record>) -> Vec<Record> {
 }
 
 fn of_file(path: &Path) -> Result<Vec<Record>, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
-        Failure::input(format!(
-            "{}: cannot read: {error}; expected a folder of `bench run`, or its records.csv",
-            path.display()
-        ))
-    })?;
+    let remedy = "expected a folder of `bench run`, or its records.csv";
+    let bytes = std::fs::read(path).map_err(|error| Failure::unreadable(path)(format!("{error}; {remedy}")))?;
     Ok(parse(path, &bytes)?.records)
 }
 

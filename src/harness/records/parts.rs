@@ -22,10 +22,10 @@ pub struct Share {
 /// # Errors
 /// A run that writes the main file has it for itself.
 pub fn share(folder: &Path) -> Result<Share, Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", &error))?;
+    std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
     let path = folder.join("records.lock");
     let lock = File::options().read(true).write(true).create(true).truncate(false).open(&path);
-    let lock = lock.map_err(|error| cannot(&path, "open the lock file", &error))?;
+    let lock = lock.map_err(cannot("open the lock file", &path))?;
     acquire(
         &path,
         || lock.try_lock_shared(),
@@ -68,7 +68,7 @@ pub fn rows_of(part: &Path) -> Result<Vec<Record>, Failure> {
         Ok(bytes) => parse(&path, &bytes).map(|kept| kept.records),
         // A worker that has not come so far.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(vec![]),
-        Err(error) => Err(cannot(&path, "read", &error)),
+        Err(error) => Err(cannot("read", &path)(error)),
     }
 }
 
@@ -92,7 +92,7 @@ pub fn absorb(results: &Path, writer: &mut Writer, existing: Existing) -> Result
     batches::write(results, &batches::read(results)?)?;
     for part in folders {
         manifest::absorb(results, &part)?;
-        std::fs::remove_dir_all(&part).map_err(|error| cannot(&part, "remove", &error))?;
+        std::fs::remove_dir_all(&part).map_err(cannot("remove", &part))?;
     }
     // Empty by now.
     let _ = std::fs::remove_dir(results.join("parts"));

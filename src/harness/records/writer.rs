@@ -40,7 +40,7 @@ impl Existing {
 fn keep_out_of_git(folder: &Path) -> Result<(), Failure> {
     let path = folder.join(".gitignore");
     let text = "# Written by bench run; change it to keep some of these results under version control.\n*\n";
-    std::fs::write(&path, text).map_err(|error| cannot(&path, "write", &error))
+    std::fs::write(&path, text).map_err(cannot("write", &path))
 }
 
 /// What belongs to the rows of a folder, in the order in which it is dropped: parts go first, then what tells of files, then
@@ -69,7 +69,7 @@ fn drop_all(folder: &Path) -> Result<(), Failure> {
         let path = folder.join(name);
         let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         match removed {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot(&path, "remove", &error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot("remove", &path)(error)),
             _ => Ok(()),
         }
     })
@@ -126,12 +126,12 @@ impl Writer {
     /// The folder cannot be written or is not of `bench run`, another run writes there, or there are rows and `existing` refuses.
     pub fn open(folder: &Path, existing: Existing) -> Result<Self, Failure> {
         keep_foreign(folder, existing)?;
-        std::fs::create_dir_all(folder).map_err(|error| cannot(folder, "make the folder", &error))?;
+        std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
         if is_new(folder) {
             keep_out_of_git(folder)?;
         }
         let lock_path = folder.join("records.lock");
-        let lock = File::create(&lock_path).map_err(|error| cannot(&lock_path, "create the lock file", &error))?;
+        let lock = File::create(&lock_path).map_err(cannot("create the lock file", &lock_path))?;
         acquire(
             &lock_path,
             || lock.try_lock(),
@@ -148,7 +148,7 @@ impl Writer {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(existing == Existing::Overwrite);
-        let file = options.open(&path).map_err(|error| cannot(&path, "open", &error))?;
+        let file = options.open(&path).map_err(cannot("open", &path))?;
         let kept = mend(&path, existing)?;
         let seen = kept.records.iter().filter(|record| existing.counts(record.is_error())).map(Record::key).collect();
         let mut writer = Self { path, file, length: kept.length, seen, _lock: lock };
@@ -202,10 +202,8 @@ impl Writer {
         if let Err(error) = written {
             // Should even this fail, the next run drops the torn line.
             let _ = self.truncate();
-            return Err(Failure::failed(format!(
-                "{}: cannot write: {error}; the rows written so far are kept: make room, then continue with --resume",
-                self.path.display()
-            )));
+            let remedy = "the rows written so far are kept: make room, then continue with --resume";
+            return Err(Failure::cannot("write", &self.path)(format!("{error}; {remedy}")));
         }
         self.length += line.len() as u64;
         Ok(())
@@ -216,9 +214,7 @@ impl Writer {
         let longer = self.file.metadata().is_ok_and(|metadata| metadata.len() > self.length);
         let cut = if longer { self.file.set_len(self.length) } else { Ok(()) };
         let at = SeekFrom::Start(self.length);
-        cut.and_then(|()| self.file.seek(at)).map(|_| ()).map_err(|error| {
-            Failure::failed(format!("{}: cannot write: {error}; choose another folder with --out", self.path.display()))
-        })
+        cut.and_then(|()| self.file.seek(at)).map(|_| ()).map_err(cannot("write", &self.path))
     }
 }
 
@@ -228,9 +224,9 @@ pub fn is_writing(folder: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// A failure of the file system.
-pub(super) fn cannot(path: &Path, what: &str, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("{}: cannot {what}: {error}; choose another folder with --out", path.display()))
+/// What an error of the file system becomes.
+pub(super) fn cannot(action: &str, path: &Path) -> impl Fn(std::io::Error) -> Failure {
+    move |error| Failure::cannot(action, path)(format!("{error}; choose another folder with --out"))
 }
 
 /// Takes a lock. Whoever was killed just now may still hold it for an instant through a child that
@@ -243,7 +239,7 @@ pub(super) fn acquire(
     for left in (0..LOCK_ATTEMPTS).rev() {
         match attempt() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(cannot(path, "lock", &error)),
+            Err(TryLockError::Error(error)) => return Err(cannot("lock", path)(error)),
             Err(TryLockError::WouldBlock) if left > 0 => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => {}
         }
@@ -265,8 +261,7 @@ fn mend(path: &Path, existing: Existing) -> Result<Kept, Failure> {
     if existing == Existing::Overwrite || !path.is_file() {
         return Ok(Kept { records: vec![], length: 0 });
     }
-    let bytes =
-        std::fs::read(path).map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+    let bytes = std::fs::read(path).map_err(Failure::unreadable(path))?;
     let kept = parse(path, &bytes)?;
     if existing == Existing::Refuse && !kept.records.is_empty() {
         return Err(Failure::input(format!(

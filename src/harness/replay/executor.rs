@@ -19,9 +19,9 @@ pub fn python(root: &Path) -> Result<PathBuf, Failure> {
         return Ok(named.into());
     }
     let script = root.join("scripts/profiler-venv.sh");
-    let said = Command::new(&script).output().map_err(|error| {
-        Failure::input(format!("{}: cannot run: {error}; name a Python with torch in {PYTHON}", script.display()))
-    })?;
+    let said = Command::new(&script)
+        .output()
+        .map_err(|error| Failure::at(&script)(format!("cannot run: {error}; name a Python with torch in {PYTHON}")))?;
     let python = PathBuf::from(String::from_utf8_lossy(&said.stdout).trim()).join("bin/python");
     if python.is_file() {
         return Ok(python);

@@ -162,7 +162,7 @@ pub fn bring(rows: &[Record], folder: &Path, target: Target, from: &Path) -> Res
         let (made, kept) = (from.join("records").join(&record), replays(folder, target).join(&record));
         if made.is_file() {
             make_parent(&kept)?;
-            std::fs::copy(&made, &kept).map_err(|error| cannot(&kept, &error))?;
+            std::fs::copy(&made, &kept).map_err(Failure::cannot("write", &kept))?;
             found += 1;
         }
     }
@@ -249,9 +249,8 @@ fn hash_of<'a>(row: &Record, files: impl Iterator<Item = &'a PathBuf>) -> Result
     let mut hasher = blake3::Hasher::new();
     hasher.update(row.instance_hash.as_bytes());
     for path in files {
-        let bytes = std::fs::read(path).map_err(|error| {
-            Failure::input(format!("{}: cannot read: {error}; each row needs its schedule: {RESTORE}", path.display()))
-        })?;
+        let bytes = std::fs::read(path)
+            .map_err(|error| Failure::unreadable(path)(format!("{error}; each row needs its schedule: {RESTORE}")))?;
         hasher.update(&bytes);
     }
     Ok(hasher.finalize().to_hex()[..12].to_owned())
@@ -286,7 +285,7 @@ fn write_list(path: &Path, tasks: &[Task]) -> Result<(), Failure> {
         let plan = task.plan.as_ref().map_or(String::new(), |plan| format!("\t{}", plan.display()));
         format!("{}\t{}\t{}{plan}\n", task.instance.display(), task.schedule, task.record.display())
     };
-    std::fs::write(path, tasks.iter().map(line).collect::<String>()).map_err(|error| cannot(path, &error))
+    std::fs::write(path, tasks.iter().map(line).collect::<String>()).map_err(Failure::cannot("write", path))
 }
 
 /// Copies a JSON file, compressed as the target's name says.
@@ -298,9 +297,5 @@ fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
 
 fn make_parent(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(parent).map_err(|error| cannot(parent, &error))
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::failed(format!("{}: cannot write: {error}", path.display()))
+    std::fs::create_dir_all(parent).map_err(Failure::cannot("write", parent))
 }

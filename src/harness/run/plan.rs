@@ -80,9 +80,8 @@ impl Subject {
     /// The file is no instance, or store-all is impossible on it.
     pub fn read(path: PathBuf) -> Result<Self, Failure> {
         let instance = read_instance(&path)?;
-        let baseline = Baseline::new(&instance).map_err(|error| {
-            Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display()))
-        })?;
+        let baseline = Baseline::new(&instance)
+            .map_err(|error| Failure::at(&path)(format!("store-all is illegal on this instance: {error}")))?;
         Ok(Self { path, instance, baseline })
     }
 }

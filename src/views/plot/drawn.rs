@@ -122,8 +122,7 @@ type Row = BTreeMap<String, String>;
 /// The file or a CSV cannot be read, or names what is not there.
 pub fn figures(path: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
     let name = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(Failure::unreadable(path))?;
     let file: File = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
         Failure::input(format!("{name}: line {line}: {}", error.message().trim().replace('\n', ", ")))

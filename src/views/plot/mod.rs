@@ -109,12 +109,11 @@ pub fn write_all(records: &[Record], suite: Option<&Suite>, results: &Path, fold
 /// # Errors
 /// The folder or a file cannot be written.
 pub fn write(figures: &[Named], folder: &Path) -> Result<usize, Failure> {
-    let failed = |error: String| Failure::failed(format!("{}: cannot write the plots: {error}", folder.display()));
     for named in figures {
         let path = folder.join(&named.file);
         let parent = path.parent().unwrap_or(folder);
-        std::fs::create_dir_all(parent).map_err(|error| failed(error.to_string()))?;
-        named.figure.write(&path).map_err(&failed)?;
+        std::fs::create_dir_all(parent).map_err(Failure::cannot("write the plots", folder))?;
+        named.figure.write(&path).map_err(Failure::cannot("write the plots", folder))?;
     }
     Ok(figures.len())
 }

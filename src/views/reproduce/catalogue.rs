@@ -230,15 +230,14 @@ impl Catalogue {
     pub fn read(library: &Library) -> Result<Self, Failure> {
         let folder = library.folder().join("reproduce");
         let files = std::fs::read_dir(&folder).map_err(|error| {
-            let folder = folder.display();
-            Failure::input(format!("{folder}: cannot list the catalogue: {error}; run inside a checkout"))
+            Failure::at(&folder)(format!("cannot list the catalogue: {error}; run inside a checkout"))
         })?;
         let mut paths: Vec<_> = files.flatten().map(|file| file.path()).collect();
         paths.retain(|path| path.extension().is_some_and(|ending| ending == "toml"));
         paths.sort();
         let papers = paths.iter().map(|path| read_paper(path)).collect::<Result<Vec<_>, _>>()?;
         let catalogue = Self { papers };
-        catalogue.check().map_err(|rule| Failure::input(format!("{}: {rule}", folder.display())))?;
+        catalogue.check().map_err(Failure::at(&folder))?;
         Ok(catalogue)
     }
 
@@ -318,12 +317,10 @@ fn complete(paper: &Paper) -> Result<(), String> {
 }
 
 fn read_paper(path: &Path) -> Result<Paper, Failure> {
-    let name = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::input(format!("{name}: cannot read: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(Failure::unreadable(path))?;
     toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        Failure::input(format!("{name}: line {line}: {}", error.message().trim().replace('\n', ", ")))
+        Failure::at(path)(format!("line {line}: {}", error.message().trim().replace('\n', ", ")))
     })
 }
 

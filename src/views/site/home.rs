@@ -131,8 +131,7 @@ fn formats(site: &Site<'_>) -> Result<Option<Part>, Failure> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+    let text = std::fs::read_to_string(&path).map_err(Failure::unreadable(&path))?;
     let (_, below) = text.split_once('\n').unwrap_or_default();
     Ok(Some(("File formats", "Submit", html! { section.doc { (markdown::render(below)) } })))
 }

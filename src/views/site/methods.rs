@@ -53,8 +53,7 @@ fn document(site: &Site<'_>, method: &dyn Method) -> Result<Markup, Failure> {
     if !path.is_file() {
         return Ok(html! { p { (method.about().title) } p { (method.usual_claim().to_string()) } });
     }
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+    let text = std::fs::read_to_string(&path).map_err(Failure::unreadable(&path))?;
     let (_, below) = text.split_once('\n').unwrap_or_default();
     Ok(markdown::render(below))
 }

@@ -89,9 +89,7 @@ impl Output<'_> {
     }
 
     fn write(&self, name: &str, contents: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Failure> {
-        let written =
-            |path: &Path| contents(path).map_err(|error| format!("{}: cannot write: {error}", path.display()));
-        output::write_file(&self.folder.join(name), written).map_err(Failure::failed)
+        output::write_file(&self.folder.join(name), |path| contents(path).map_err(Failure::cannot("write", path)))
     }
 }
 
@@ -132,9 +130,8 @@ fn networks_of<'a>(entries: &'a [Entry], results: &Path) -> Result<Vec<Network<'
     for ((name, hash), entries) in by_hash {
         let path = instances.path(name, hash).map_err(Failure::input)?;
         let instance = read_instance(&path)?;
-        let baseline = Baseline::new(&instance).map_err(|error| {
-            Failure::input(format!("{}: store-all is illegal on this instance: {error}", path.display()))
-        })?;
+        let baseline = Baseline::new(&instance)
+            .map_err(|error| Failure::at(&path)(format!("store-all is illegal on this instance: {error}")))?;
         // Two instances of one name differ in their hashes.
         let taken = networks.last().is_some_and(|last| last.name() == name);
         let file = file_name(&if taken { format!("{name}-{hash}") } else { name.to_owned() });

@@ -94,8 +94,7 @@ impl Shown<'_> {
 
 fn one(site: &Site<'_>, network: &Network<'_>, output: &mut Output<'_>) -> Result<(), Failure> {
     let shown = schedules(site, network, output)?;
-    let source = std::fs::read(&network.path)
-        .map_err(|error| Failure::input(format!("{}: cannot read: {error}", network.path.display())))?;
+    let source = std::fs::read(&network.path).map_err(Failure::unreadable(&network.path))?;
     let ending = if network.path.extension().is_some_and(|ending| ending == "zst") { "json.zst" } else { "json" };
     let download = format!("{0}/{0}.{ending}", network.file);
     output.file(&format!("network/{download}"), &source)?;
@@ -234,8 +233,7 @@ fn schedules<'a>(site: &Site<'_>, network: &Network<'a>, output: &Output<'_>) ->
         let budget = (first.budget.as_str(), Some(first.budget_size));
         let data = schedule_data(&network.instance, &schedule, first.found_by.clone(), budget)
             .map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-        let bytes = std::fs::read(&path)
-            .map_err(|error| Failure::input(format!("{}: cannot read: {error}", path.display())))?;
+        let bytes = std::fs::read(&path).map_err(Failure::unreadable(&path))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let download = format!("{}/{name}", network.file);
         let script = format!("{}/{}.js", network.file, name.trim_end_matches(".json.zst"));
