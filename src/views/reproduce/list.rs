@@ -88,11 +88,7 @@ fn overview(library: &Library, catalogue: &Catalogue) -> Result<String, Failure>
     .numeric_from(1);
     for paper in &catalogue.papers {
         let kinds = |kind| paper.entries.iter().filter(|entry| entry.kind == kind).count();
-        let mut rows = Vec::new();
-        for entry in &paper.entries {
-            rows.extend(last(library, &entry.id)?);
-        }
-        let counts = Counts::of(&rows);
+        let counts = Counts::of_paper(library, paper)?;
         let numbers = [
             paper.entries.len(),
             kinds(Kind::Exact),

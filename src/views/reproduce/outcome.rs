@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::catalogue::Agreement;
+use super::catalogue::{Agreement, Paper};
 use super::cells::Pass;
 use super::verdict::Verdict;
 use crate::ground::failure::Failure;
@@ -98,6 +98,15 @@ impl Counts {
             counts.by[row.verdict as usize] += 1;
         }
         counts
+    }
+
+    /// Counts over all tables and figures of a paper, as of their last passes.
+    ///
+    /// # Errors
+    /// A file of outcomes is none of ours.
+    pub fn of_paper(library: &Library, paper: &Paper) -> Result<Self, Failure> {
+        let rows = paper.entries.iter().map(|entry| last(library, &entry.id)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::of(rows.iter().flatten()))
     }
 
     /// `12 match within 5 %, 3 better, 1 worse`.
