@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::Args;
 use remat_formulations::Limits;
 
-use crate::commands::report::write as write_page;
 use crate::commands::values::{positive, seconds, specs};
 use crate::ground::failure::Failure;
 use crate::ground::format::Format;
@@ -359,7 +358,7 @@ fn keep(
     let (plots, page) = (folder.join("plots"), folder.join("report.html"));
     let written = plot::write_all(rows, Some(suite), folder, &plots)?;
     output::info(&format!("{}: {}", count(written, "plot"), plots.display()));
-    write_page(&page, &report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
+    output::replace_file(&page, report::page(library, rows, Some(suite), folder, Embedding::default())?)?;
     output::info(&format!("page: {}", page.display()));
     Ok(())
 }
