@@ -47,7 +47,7 @@ pub fn captioned(grid: &Grid, caption: &str, format: Format) -> String {
 }
 
 /// A number with so many decimals, or a dash.
-fn number(value: Option<f64>, decimals: usize) -> String {
+pub fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".into(), |value| format::decimals(value, decimals))
 }
 

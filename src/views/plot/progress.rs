@@ -63,7 +63,7 @@ fn figure(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<F
 
 fn drawn(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Figure> {
     let first = rows.first()?.0;
-    let (series, low, high) = in_range(&series(rows), first.store_all_time)?;
+    let (series, low, high) = in_range(series(rows), first.store_all_time)?;
     let seconds = || series.iter().flat_map(|series| series.points.iter().chain(&series.bound)).map(|point| point.0);
     let begin = seconds().fold(f64::INFINITY, f64::min) * 0.8;
     let end = seconds().fold(FIRST_SECOND, f64::max) * 1.25;
@@ -81,8 +81,8 @@ fn drawn(name: &str, budget: &str, rows: &[(&Record, &Trajectory)]) -> Option<Fi
 }
 
 /// One series per setting, in times; of several seeds the one with the median outcome.
-fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
-    let mut settings: BTreeMap<(usize, String), Vec<(&Record, &Trajectory)>> = BTreeMap::new();
+fn series<'a>(rows: &[(&Record, &'a Trajectory)]) -> Vec<(Series, &'a Trajectory)> {
+    let mut settings: BTreeMap<(usize, String), Vec<(&Record, &'a Trajectory)>> = BTreeMap::new();
     for &(row, trajectory) in rows {
         settings.entry((rank(&row.method), series_label(row))).or_default().push((row, trajectory));
     }
@@ -94,13 +94,13 @@ fn series(rows: &[(&Record, &Trajectory)]) -> Vec<(Series, Trajectory)> {
         if chosen.incumbents.is_empty() && chosen.bounds.is_empty() {
             continue;
         }
-        series.push((Series::of(&middle.method, label, Joined::Steps), chosen.clone()));
+        series.push((Series::of(&middle.method, label, Joined::Steps), chosen));
     }
     series
 }
 
 /// The series in per cent above store-all, cut to a range that shows their differences, and that range.
-fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
+fn in_range(series: Vec<(Series, &Trajectory)>, store_all: u64) -> Option<(Vec<Series>, f64, f64)> {
     if store_all == 0 {
         return None;
     }
@@ -120,10 +120,10 @@ fn in_range(series: &[(Series, Trajectory)], store_all: u64) -> Option<(Vec<Seri
     let margin = ((top - bottom) * 0.08).max(0.5);
     let (low, high) = (bottom - margin, top + margin);
     let line = |steps: &[Step], end: f64| thinned(cut(steps, percent, (low, high), end));
-    let drawn = series.iter().map(|(series, t)| Series {
+    let drawn = series.into_iter().map(|(series, t)| Series {
         points: line(&t.incumbents, t.end),
         bound: line(&t.bounds, t.end),
-        ..Series::of(&series.method, series.label.clone(), series.joined)
+        ..series
     });
     let drawn = drawn.filter(|series| !(series.points.is_empty() && series.bound.is_empty()));
     let drawn = arranged(drawn.collect());

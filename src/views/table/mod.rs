@@ -27,7 +27,7 @@ Methods that ignore budgets: the fastest point whose simulated peak meets the bu
 
 /// The table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct Overheads {
     budgets: Vec<String>,
     instances: Vec<InstanceRows>,
 }
@@ -81,10 +81,10 @@ impl Cell {
 }
 
 /// Summarises rows.
-pub fn summarise(records: &[Record]) -> Table {
+pub fn summarise(records: &[Record]) -> Overheads {
     let budgets = written_budgets(records);
     let instances = by_instance(records).into_iter().map(|(name, rows)| instance_rows(name, &rows, &budgets)).collect();
-    Table { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
+    Overheads { budgets: budgets.into_iter().map(str::to_owned).collect(), instances }
 }
 
 fn instance_rows(name: String, rows: &[&Record], budgets: &[&str]) -> InstanceRows {
@@ -151,7 +151,7 @@ pub fn reason(ending: Ending) -> &'static str {
 }
 
 /// The text of the table; the formats for people end with what the suite says about itself.
-pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
+pub fn render(table: &Overheads, format: Format, suite: Option<&Suite>) -> String {
     let analysis = suite.map_or(String::new(), |suite| format!("\n{}\n", suite.analysis.trim()));
     match format {
         Format::Text => text(table, output::width()) + &analysis,
@@ -161,7 +161,7 @@ pub fn render(table: &Table, format: Format, suite: Option<&Suite>) -> String {
     }
 }
 
-fn text(table: &Table, width: usize) -> String {
+fn text(table: &Overheads, width: usize) -> String {
     let mut text = Vec::new();
     for instance in &table.instances {
         let mut grid = empty(table, &["claim", "method"]);
@@ -177,7 +177,7 @@ fn text(table: &Table, width: usize) -> String {
 }
 
 /// A grid with columns of words before those of [`tail`].
-fn empty(table: &Table, words: &[&str]) -> Grid {
+fn empty(table: &Overheads, words: &[&str]) -> Grid {
     let budgets = table.budgets.iter().map(String::as_str);
     let header = words.iter().copied().chain(budgets).chain(["solved", "limit", "error"]);
     Grid::new(header).numeric_from(words.len())
@@ -190,7 +190,7 @@ fn tail(row: &MethodRow) -> impl Iterator<Item = String> {
 }
 
 /// All instances in one grid.
-pub fn grid(table: &Table) -> Grid {
+pub fn grid(table: &Overheads) -> Grid {
     let mut grid = empty(table, &["instance", "claim", "method"]);
     for instance in &table.instances {
         grid.rule();
@@ -204,7 +204,7 @@ pub fn grid(table: &Table) -> Grid {
 
 /// Like the grid, with numbers as numbers: `"overhead": {"0.5x": 0.123, "0.1x": "infeasible"}`. At which budgets a limit stopped
 /// the method, and where not all seeds have a schedule how many of them do, stands beside them.
-fn json_rows(table: &Table) -> Vec<Value> {
+fn json_rows(table: &Overheads) -> Vec<Value> {
     let mut rows = Vec::new();
     for instance in &table.instances {
         for row in &instance.methods {
